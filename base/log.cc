@@ -1,0 +1,43 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/clock.h"
+
+namespace longhaul {
+
+struct Logger::Sink {
+  std::shared_ptr<spdlog::logger> logger;
+  std::string prefix;
+};
+
+Logger::Logger(std::string component, std::string coordinates, LogLevel level, const std::string& path)
+    : sink_(new Sink) {
+  spdlog::sink_ptr sink;
+  try {
+    if (!path.empty()) sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+  } catch (const std::exception&) {
+    // A log that cannot be opened must not end a training run: stderr gets the lines instead.
+  }
+  if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  sink_->logger = std::make_shared<spdlog::logger>(component, sink);
+  sink_->logger->set_pattern("%v");
+  sink_->logger->set_level(level == LogLevel::debug ? spdlog::level::debug : spdlog::level::info);
+  sink_->logger->flush_on(spdlog::level::debug);
+  sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
+}
+
+Logger::~Logger() { delete sink_; }
+
+void Logger::write(LogLevel level, std::string_view line) {
+  static constexpr const char* names[] = {"debug", "info ", "warn ", "error"};
+  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                         spdlog::level::err};
+  const auto i = static_cast<std::size_t>(level);
+  if (!sink_->logger->should_log(levels[i])) return;
+  sink_->logger->log(levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix, line);
+}
+
+}  // namespace longhaul

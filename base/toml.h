@@ -1,0 +1,20 @@
+// TOML text to Value with positions, and back. The only file that knows the TOML library is toml.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/value.h"
+
+namespace longhaul {
+
+// Parses one document; every key and value of the result knows its line and column in `file_name`. Stops at the first
+// syntax error, as the library does. Dates and times become strings.
+Result<Value> parse_toml(std::string_view text, const std::string& file_name);
+Result<Value> read_toml_file(const std::string& path);
+
+// Writes a table as TOML: scalars and arrays first, then sub-tables as [a.b] sections; arrays of tables inline. Null
+// members are left out. Reading it back gives an equal Value (nulls aside).
+std::string to_toml(const Value& table);
+
+}  // namespace longhaul
