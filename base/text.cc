@@ -9,7 +9,7 @@ std::string human_bytes(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
   while (std::abs(bytes) >= 1024 && unit < 5) bytes /= 1024, ++unit;
-  return format(unit == 0 ? "{:.0f} {}" : "{:.1f} {}", bytes, units[unit]);
+  return unit == 0 ? format("{:.0f} {}", bytes, units[unit]) : format("{:.1f} {}", bytes, units[unit]);
 }
 
 std::string human_count(double count) {
