@@ -56,8 +56,34 @@ bool redirect(const std::string& path, int target) {
   return true;
 }
 
+// What a child tells its starter on a pipe that a successful exec closes.
+struct Report {
+  enum class What : int { pid, group, stdout_path, stderr_path, working_directory, program } what;
+  int number;  // the program's pid, else errno
+};
+void send_report(int fd, Report::What what, int number) {
+  const Report report{what, number};
+  [[maybe_unused]] const ssize_t n = ::write(fd, &report, sizeof report);
+}
+Error report_error(const Report& report, const SpawnSpec& spec) {
+  std::string what = "cannot start " + spec.argv[0];
+  switch (report.what) {
+    case Report::What::stdout_path: what += ": its output file " + spec.stdout_path; break;
+    case Report::What::stderr_path: what += ": its output file " + spec.stderr_path; break;
+    case Report::What::working_directory: what += ": its folder " + spec.working_directory; break;
+    case Report::What::group: what += ": its process group"; break;
+    case Report::What::pid:
+    case Report::What::program: break;
+  }
+  return errno_error(report.number == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::move(what), report.number);
+}
+
 [[noreturn]] void exec_child(const SpawnSpec& spec, const Prepared& prepared, int report_fd) {
-  int problem = 0;
+  const auto require = [report_fd](bool done, Report::What what) {
+    if (done) return;
+    send_report(report_fd, what, errno);
+    ::_exit(127);
+  };
   const int null_fd = ::open("/dev/null", O_RDONLY);
   if (null_fd >= 0) {
     ::dup2(null_fd, 0);
@@ -67,15 +93,13 @@ bool redirect(const std::string& path, int target) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) ::signal(s, SIG_DFL);
-  if (spec.own_group && !spec.detached && ::setpgid(0, 0) != 0) problem = errno;
-  if (!problem && !redirect(spec.stdout_path, 1)) problem = errno;
-  if (!problem && !redirect(spec.stderr_path, 2)) problem = errno;
-  if (!problem && !spec.working_directory.empty() && ::chdir(spec.working_directory.c_str()) != 0) problem = errno;
-  if (!problem) {
-    ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
-    problem = errno;
-  }
-  [[maybe_unused]] const ssize_t n = ::write(report_fd, &problem, sizeof problem);
+  if (spec.own_group && !spec.detached) require(::setpgid(0, 0) == 0, Report::What::group);
+  require(redirect(spec.stdout_path, 1), Report::What::stdout_path);
+  require(redirect(spec.stderr_path, 2), Report::What::stderr_path);
+  if (!spec.working_directory.empty())
+    require(::chdir(spec.working_directory.c_str()) == 0, Report::What::working_directory);
+  ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
+  require(false, Report::What::program);
   ::_exit(127);
 }
 
@@ -118,9 +142,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
       const pid_t second = ::fork();
       if (second != 0) {
         // The middle process reports the program's pid (negative: none) and ends, so nobody has to reap the program.
-        const int pid_report = second > 0 ? static_cast<int>(second) : -1;
-        const int tagged[2] = {-1, pid_report};
-        [[maybe_unused]] const ssize_t n = ::write(report[1], tagged, sizeof tagged);
+        send_report(report[1], Report::What::pid, static_cast<int>(second));
         ::_exit(0);
       }
     }
@@ -128,27 +150,24 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
   }
   report_write.reset();
   pid_t pid = first;
-  int problem = 0;
-  int word = 0;
+  std::optional<Report> problem;
   for (;;) {
-    const ssize_t n = ::read(report_read.get(), &word, sizeof word);
+    Report received{};
+    const ssize_t n = ::read(report_read.get(), &received, sizeof received);
     if (n < 0 && errno == EINTR) continue;
-    if (n != sizeof word) break;  // closed by a successful exec
-    if (word == -1) {
-      int reported = 0;
-      if (::read(report_read.get(), &reported, sizeof reported) == sizeof reported) pid = reported;
-      continue;
+    if (n != sizeof received) break;  // closed by a successful exec
+    if (received.what == Report::What::pid) {
+      pid = received.number;
+    } else {
+      problem = received;
     }
-    problem = word;
   }
-  if (spec.detached || problem != 0) {
+  if (spec.detached || problem) {
     int ignored = 0;
     while (::waitpid(first, &ignored, 0) < 0 && errno == EINTR) {
     }
   }
-  if (problem != 0)
-    return errno_error(problem == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + spec.argv[0],
-                       problem);
+  if (problem) return report_error(*problem, spec);
   if (pid <= 0) return make_error(ErrorCode::unavailable, "cannot start " + spec.argv[0] + ": fork failed");
   return pid;
 }
