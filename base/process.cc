@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,12 +80,24 @@ Error report_error(const Report& report, const SpawnSpec& spec) {
   return errno_error(report.number == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::move(what), report.number);
 }
 
+// Libraries open files without O_CLOEXEC; none of them is the child's business.
+void close_on_exec_above_stderr() {
+#ifdef SYS_close_range
+  constexpr unsigned close_range_cloexec = 4;  // Linux 5.11; older kernels refuse and take the loop
+  if (::syscall(SYS_close_range, 3U, ~0U, close_range_cloexec) == 0) return;
+#endif
+  rlimit limit{};
+  const rlim_t end = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min<rlim_t>(limit.rlim_cur, 65536) : 1024;
+  for (int fd = 3; fd < static_cast<int>(end); ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 [[noreturn]] void exec_child(const SpawnSpec& spec, const Prepared& prepared, int report_fd) {
   const auto require = [report_fd](bool done, Report::What what) {
     if (done) return;
     send_report(report_fd, what, errno);
     ::_exit(127);
   };
+  close_on_exec_above_stderr();
   const int null_fd = ::open("/dev/null", O_RDONLY);
   if (null_fd >= 0) {
     ::dup2(null_fd, 0);
