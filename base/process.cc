@@ -214,12 +214,32 @@ Result<std::optional<ExitStatus>> poll_exit(pid_t pid) {
   return std::optional<ExitStatus>(decode(status));
 }
 
+namespace {
+// Appends what a non-blocking pipe holds now, at most 1 MiB: more than a pipe holds, and a program that never stops
+// writing cannot keep the caller here. True at the pipe's end.
+bool read_available(int fd, std::string& text) {
+  char buffer[1 << 14];
+  for (int reads = 0; reads < 64; ++reads) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n > 0) {
+      text.append(buffer, static_cast<std::size_t>(n));
+    } else if (n == 0) {
+      return true;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return false;
+}
+}  // namespace
+
 Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
   SystemClock clock;
   const Deadline deadline(clock, deadline_ms);
   int out[2];
   if (::pipe2(out, O_CLOEXEC) != 0) return errno_error(ErrorCode::io, "cannot create a pipe", errno);
   FileDescriptor out_read(out[0]), out_write(out[1]);
+  ::fcntl(out_read.get(), F_SETFL, O_NONBLOCK);  // of this end only: the program's writes still wait
   SpawnSpec spec;
   spec.argv = argv;
   spec.own_group = true;
@@ -227,22 +247,12 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
   LH_TRY(const pid_t pid, spawn(spec));
   out_write.reset();
   RunOutput result;
-  char buffer[4096];
+  bool at_end = false;
   for (;;) {
-    pollfd waiting{out_read.get(), POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 1000)));
-    if (ready > 0) {
-      const ssize_t n = ::read(out_read.get(), buffer, sizeof buffer);
-      if (n > 0) {
-        result.out.append(buffer, static_cast<std::size_t>(n));
-        continue;
-      }
-      if (n == 0) break;
-    }
-    if (deadline.passed()) break;
-  }
-  for (;;) {
+    // The exit is looked at before the pipe: what the program wrote is then in the pipe already. Its end of file may
+    // come much later, when a background child of the program holds the other end.
     LH_TRY(const auto exited, poll_exit(pid));
+    at_end = at_end || read_available(out_read.get(), result.out);
     if (exited) {
       result.status = *exited;
       return result;
@@ -254,7 +264,13 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
       }
       return make_error(ErrorCode::timeout, argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
     }
-    clock.sleep_ms(2);
+    pollfd waiting{out_read.get(), POLLIN, 0};
+    const int pause_ms = static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 10));
+    if (at_end) {
+      clock.sleep_ms(1);
+    } else {
+      ::poll(&waiting, 1, pause_ms);
+    }
   }
 }
 
