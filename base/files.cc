@@ -131,9 +131,23 @@ Status append_file_synced(const std::string& path, std::string_view text) {
 }
 
 Status publish_directory(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    if (errno == EEXIST || errno == ENOTEMPTY) return make_error(ErrorCode::conflict, to + " is published already");
-    return path_error("publish " + from + " as", to, errno);
+  const auto taken = [&to] { return make_error(ErrorCode::conflict, to + " is published already"); };
+  // Plain rename(2) replaces an empty folder without a word; where the file system cannot refuse that itself, look
+  // first.
+#ifdef RENAME_NOREPLACE
+  int done = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+#else
+  int done = -1;
+  errno = ENOSYS;
+#endif
+  if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    if (file_exists(to)) return taken();
+    done = ::rename(from.c_str(), to.c_str());
+  }
+  if (done != 0) {
+    const int error_number = errno;
+    if (error_number == EEXIST || error_number == ENOTEMPTY || error_number == ENOTDIR) return taken();
+    return path_error("publish " + from + " as", to, error_number);
   }
   return sync_path(parent_path(to), O_DIRECTORY);
 }
