@@ -167,15 +167,16 @@ Status remove_tree(const std::string& path) {
 }
 
 Status sync_tree(const std::string& path) {
-  LH_TRY(const auto files, list_tree(path));
-  std::vector<std::string> folders{path};
-  for (const std::string& name : files) {
-    LH_CHECK(sync_path(join_path(path, name), 0));
-    const std::string folder = parent_path(join_path(path, name));
-    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+  std::error_code code;
+  fs::recursive_directory_iterator it(path, code);
+  for (const fs::recursive_directory_iterator end; !code && it != end; it.increment(code)) {
+    const fs::file_status status = it->symlink_status(code);
+    if (code) break;
+    if (fs::is_regular_file(status)) LH_CHECK(sync_path(it->path().string(), 0));
+    if (fs::is_directory(status)) LH_CHECK(sync_path(it->path().string(), O_DIRECTORY));
   }
-  for (const std::string& folder : folders) LH_CHECK(sync_path(folder, O_DIRECTORY));
-  return {};
+  if (code) return path_error("list", path, code.value());
+  return sync_path(path, O_DIRECTORY);
 }
 
 bool file_exists(const std::string& path) {
@@ -216,7 +217,7 @@ Result<std::vector<std::string>> list_tree(const std::string& path) {
   if (code) return path_error("list", path, code.value());
   for (const fs::recursive_directory_iterator end; it != end; it.increment(code)) {
     if (code) return path_error("list", path, code.value());
-    if (it->is_regular_file(code)) files.push_back(fs::relative(it->path(), path).string());
+    if (it->is_regular_file(code)) files.push_back(it->path().lexically_relative(path).string());
   }
   std::sort(files.begin(), files.end());
   return files;
