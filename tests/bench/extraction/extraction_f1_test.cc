@@ -35,7 +35,8 @@ TEST_CASE("main-content extraction agrees with the true article text") {
   const std::string folder = LONGHAUL_SHARED_DATA "/html";
   if (!file_exists(folder + "/ground-truth.json")) {
     std::puts("skipped: no shared data");
-    return;
+    std::fflush(stdout);
+    std::_Exit(77);  // what CTest takes for skipped
   }
   auto text = read_file(folder + "/ground-truth.json");
   REQUIRE(text.ok());
