@@ -75,13 +75,6 @@ Result<Action> parse_action(const std::string& line) {
   else if (words[1] == "error")
     action.kind = Action::Kind::error;
   else if (starts_with(words[1], "delay_ms="))
-<<<<<<< HEAD
-    action.kind = Action::Kind::delay, action.delay_ms = std::atoi(words[1].c_str() + 9);
-  else
-    return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
-                      "kill, exit, error or delay_ms=N");
-  if (words.size() > 2 && starts_with(words[2], "nth=")) action.nth = std::atoi(words[2].c_str() + 4);
-=======
     action.kind = Action::Kind::delay, action.delay_ms = positive_number(words[1].substr(9));
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
@@ -90,7 +83,6 @@ Result<Action> parse_action(const std::string& line) {
   if (words.size() > 3 || action.nth == 0 || (action.kind == Action::Kind::delay && action.delay_ms == 0))
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
                       "<point> <kill|exit|error|delay_ms=N> [nth=K], N and K from 1");
->>>>>>> dev/house
   return action;
 }
 

@@ -146,13 +146,8 @@ Result<Value> parse_json(std::string_view text, const std::string& name) {
     builder.problem = exception.what();
   }
   if (!parsed) {
-<<<<<<< HEAD
-    Error error = make_error(ErrorCode::corrupt,
-                             "not valid JSON at byte " + std::to_string(builder.offset) + ": " + builder.problem);
-=======
     const std::string place = builder.offset ? " at byte " + std::to_string(*builder.offset) : "";
     Error error = make_error(ErrorCode::corrupt, "not valid JSON" + place + ": " + builder.problem);
->>>>>>> dev/house
     error.where = SourcePos{name, 0, 0};
     return error;
   }

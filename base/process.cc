@@ -181,13 +181,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     while (::waitpid(first, &ignored, 0) < 0 && errno == EINTR) {
     }
   }
-<<<<<<< HEAD
-  if (problem != 0)
-    return errno_error(problem == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + spec.argv[0],
-                       problem);
-=======
   if (problem) return report_error(*problem, spec);
->>>>>>> dev/house
   if (pid <= 0) return make_error(ErrorCode::unavailable, "cannot start " + spec.argv[0] + ": fork failed");
   return pid;
 }
