@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "base/diagnostics.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -107,6 +108,15 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
   }
 }
 
+std::string no_command_text(int argc, const char* const* argv) {
+  std::vector<std::string> names;
+  for (const CommandSpec& spec : command_specs()) names.push_back(spec.name);
+  if (argc < 2 || argv[1][0] == '-') return "no command; there are: " + join(names, ", ");
+  const std::string nearest = nearest_word(argv[1], names);
+  return std::string("unknown command '") + argv[1] + "'; " +
+         (nearest.empty() ? "there are: " + join(names, ", ") : "did you mean '" + nearest + "'?");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, const char* const* argv, const std::string& version) {
@@ -137,7 +147,8 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
     line.exit = ExitCode::usage;
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
-    std::fprintf(stderr, "longhaul%s: %s\nsee: longhaul%s --help\n", command.c_str(), problem.what(), command.c_str());
+    std::fprintf(stderr, "longhaul%s: %s\nsee: longhaul%s --help\n", command.c_str(),
+                 chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command.c_str());
   } catch (const std::exception& problem) {
     line.finished = true;
     line.exit = ExitCode::internal;
