@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 
 extern char** environ;
 
@@ -43,7 +44,7 @@ Prepared prepare(const SpawnSpec& spec) {
   }
   for (const std::string& name : spec.environment_removed) environment.erase(name);
   for (const auto& [name, value] : spec.environment) environment[name] = value;
-  for (const auto& [name, value] : environment) p.environment_text.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) p.environment_text.push_back(fmt::format("{}={}", name, value));
   for (const std::string& entry : p.environment_text) p.envp.push_back(const_cast<char*>(entry.c_str()));
   p.envp.push_back(nullptr);
   return p;
