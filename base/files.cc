@@ -19,11 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ErrorCode code_for(int error_number) { return error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io; }
+ErrorCode code_for(int error_number) {
+  return error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+}
 
 Error path_error(const std::string& verb, const std::string& path, int error_number) {
   Error error = errno_error(code_for(error_number), "cannot " + verb + " " + path, error_number);
-  if (error_number == ENOSPC || error_number == EDQUOT) error.hint = "free disk space or raise the quota, then run it again";
+  if (error_number == ENOSPC || error_number == EDQUOT)
+    error.hint = "free disk space or raise the quota, then run it again";
   return error;
 }
 
@@ -70,12 +73,12 @@ void FileDescriptor::reset(int fd) {
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return path_error("read", path, errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
   if (S_ISDIR(info.st_mode)) return make_error(ErrorCode::invalid_input, "cannot read " + path + ": it is a directory");
   if (static_cast<std::uint64_t>(info.st_size) > size_max)
-    return make_error(ErrorCode::invalid_input, path + " has " + std::to_string(info.st_size) + " bytes; the limit here is " +
-                                                    std::to_string(size_max));
+    return make_error(ErrorCode::invalid_input, path + " has " + std::to_string(info.st_size) +
+                                                    " bytes; the limit here is " + std::to_string(size_max));
   std::string text;
   text.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
@@ -87,7 +90,8 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
     }
     if (n == 0) return text;
     text.append(buffer, static_cast<std::size_t>(n));
-    if (text.size() > size_max) return make_error(ErrorCode::invalid_input, path + " is larger than " + std::to_string(size_max) + " bytes");
+    if (text.size() > size_max)
+      return make_error(ErrorCode::invalid_input, path + " is larger than " + std::to_string(size_max) + " bytes");
   }
 }
 
@@ -110,7 +114,12 @@ Status create_file_exclusive(const std::string& path, std::string_view text, uns
   const std::string beside = unique_neighbour(path);
   Status written = write_synced(beside, text, mode);
   int error_number = 0;
-  if (written.ok() && ::link(beside.c_str(), path.c_str()) != 0) error_number = errno;
+  if (written.ok() && ::link(beside.c_str(), path.c_str()) != 0) {
+    error_number = errno;
+    // On NFS the answer to a link that was made can be lost and asked for again: two names say that it was ours.
+    struct stat info{};
+    if (error_number == EEXIST && ::stat(beside.c_str(), &info) == 0 && info.st_nlink == 2) error_number = 0;
+  }
   ::unlink(beside.c_str());
   LH_CHECK(std::move(written));
   if (error_number == EEXIST) return make_error(ErrorCode::conflict, path + " exists already");
@@ -127,9 +136,23 @@ Status append_file_synced(const std::string& path, std::string_view text) {
 }
 
 Status publish_directory(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    if (errno == EEXIST || errno == ENOTEMPTY) return make_error(ErrorCode::conflict, to + " is published already");
-    return path_error("publish " + from + " as", to, errno);
+  const auto taken = [&to] { return make_error(ErrorCode::conflict, to + " is published already"); };
+  // Plain rename(2) replaces an empty folder without a word; where the file system cannot refuse that itself, look
+  // first.
+#ifdef RENAME_NOREPLACE
+  int done = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+#else
+  int done = -1;
+  errno = ENOSYS;
+#endif
+  if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    if (file_exists(to)) return taken();
+    done = ::rename(from.c_str(), to.c_str());
+  }
+  if (done != 0) {
+    const int error_number = errno;
+    if (error_number == EEXIST || error_number == ENOTEMPTY || error_number == ENOTDIR) return taken();
+    return path_error("publish " + from + " as", to, error_number);
   }
   return sync_path(parent_path(to), O_DIRECTORY);
 }
@@ -149,29 +172,30 @@ Status remove_tree(const std::string& path) {
 }
 
 Status sync_tree(const std::string& path) {
-  LH_TRY(const auto files, list_tree(path));
-  std::vector<std::string> folders{path};
-  for (const std::string& name : files) {
-    LH_CHECK(sync_path(join_path(path, name), 0));
-    const std::string folder = parent_path(join_path(path, name));
-    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+  std::error_code code;
+  fs::recursive_directory_iterator it(path, code);
+  for (const fs::recursive_directory_iterator end; !code && it != end; it.increment(code)) {
+    const fs::file_status status = it->symlink_status(code);
+    if (code) break;
+    if (fs::is_regular_file(status)) LH_CHECK(sync_path(it->path().string(), 0));
+    if (fs::is_directory(status)) LH_CHECK(sync_path(it->path().string(), O_DIRECTORY));
   }
-  for (const std::string& folder : folders) LH_CHECK(sync_path(folder, O_DIRECTORY));
-  return {};
+  if (code) return path_error("list", path, code.value());
+  return sync_path(path, O_DIRECTORY);
 }
 
 bool file_exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
 }
 
 bool is_directory(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 Result<std::uint64_t> file_size(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return path_error("stat", path, errno);
   return static_cast<std::uint64_t>(info.st_size);
 }
@@ -198,14 +222,14 @@ Result<std::vector<std::string>> list_tree(const std::string& path) {
   if (code) return path_error("list", path, code.value());
   for (const fs::recursive_directory_iterator end; it != end; it.increment(code)) {
     if (code) return path_error("list", path, code.value());
-    if (it->is_regular_file(code)) files.push_back(fs::relative(it->path(), path).string());
+    if (it->is_regular_file(code)) files.push_back(it->path().lexically_relative(path).string());
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
 Result<std::uint64_t> free_bytes(const std::string& path) {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs(path.c_str(), &info) != 0) return path_error("read the free space of", path, errno);
   return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
 }
@@ -223,7 +247,9 @@ std::string parent_path(std::string_view path) {
   return parent.empty() ? "." : parent;
 }
 
-std::string file_name(std::string_view path) { return fs::path(path).filename().string(); }
+std::string file_name(std::string_view path) {
+  return fs::path(path).filename().string();
+}
 
 std::string absolute_path(const std::string& path) {
   std::error_code code;
@@ -234,7 +260,7 @@ std::string absolute_path(const std::string& path) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return path_error("read", path, errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
   if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::invalid_input, path + " is not a regular file");
   MappedFile file;

@@ -1,9 +1,10 @@
 #include "base/json.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace longhaul {
 namespace {
@@ -18,7 +19,8 @@ class Builder {
   bool boolean(bool b) { return put(Value(b)); }
   bool number_integer(std::int64_t i) { return put(Value(static_cast<long long>(i))); }
   bool number_unsigned(std::uint64_t u) {
-    if (u > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return put(Value(static_cast<double>(u)));
+    if (u > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return put(Value(static_cast<double>(u)));
     return put(Value(static_cast<long long>(u)));
   }
   bool number_float(double d, const std::string&) { return put(Value(d)); }
@@ -38,7 +40,7 @@ class Builder {
     return false;
   }
 
-  std::size_t offset = 0;
+  std::optional<std::size_t> offset;  // of a syntax error
   std::string problem;
   Value root;
 
@@ -144,8 +146,8 @@ Result<Value> parse_json(std::string_view text, const std::string& name) {
     builder.problem = exception.what();
   }
   if (!parsed) {
-    Error error = make_error(ErrorCode::corrupt, "not valid JSON at byte " + std::to_string(builder.offset) + ": " +
-                                                     builder.problem);
+    const std::string place = builder.offset ? " at byte " + std::to_string(*builder.offset) : "";
+    Error error = make_error(ErrorCode::corrupt, "not valid JSON" + place + ": " + builder.problem);
     error.where = SourcePos{name, 0, 0};
     return error;
   }

@@ -8,19 +8,20 @@ namespace longhaul {
 std::string human_bytes(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
-  while (std::abs(bytes) >= 1024 && unit < 5) bytes /= 1024, ++unit;
+  // 1023.95 would be printed as 1024.0 of the smaller unit.
+  while (std::abs(bytes) >= (unit == 0 ? 1023.5 : 1023.95) && unit < 5) bytes /= 1024, ++unit;
   return unit == 0 ? format("{:.0f} {}", bytes, units[unit]) : format("{:.1f} {}", bytes, units[unit]);
 }
 
 std::string human_count(double count) {
   static constexpr const char* units[] = {"", " K", " M", " B", " T"};
   int unit = 0;
-  while (std::abs(count) >= 1000 && unit < 4) count /= 1000, ++unit;
+  while (std::abs(count) >= 999.5 && unit < 4) count /= 1000, ++unit;
   return unit == 0 ? format("{:.0f}", count) : format("{:.3g}{}", count, units[unit]);
 }
 
 std::string human_duration(double seconds) {
-  if (seconds < 60) return format("{:.1f}s", seconds);
+  if (seconds < 59.95) return format("{:.1f}s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return format("{}m {:02}s", whole / 60, whole % 60);
   if (whole < 86400) return format("{}h {:02}m", whole / 3600, whole / 60 % 60);
@@ -54,7 +55,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return out;
 }
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
@@ -165,13 +168,15 @@ std::optional<double> parse_with_units(std::string_view text, const Unit* units,
 }  // namespace
 
 std::optional<double> parse_duration_seconds(std::string_view text) {
-  static constexpr Unit units[] = {{"ms", 1e-3}, {"s", 1}, {"sec", 1}, {"min", 60}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  static constexpr Unit units[] = {{"ms", 1e-3}, {"s", 1},    {"sec", 1},  {"min", 60},
+                                   {"m", 60},    {"h", 3600}, {"d", 86400}};
   return parse_with_units(text, units, std::size(units));
 }
 
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
-  static constexpr Unit units[] = {{"B", 1},   {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                                   {"KB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {"TB", 1e12}};
+  static constexpr Unit units[] = {
+      {"B", 1},    {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+      {"KB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {"TB", 1e12}};
   const auto bytes = parse_with_units(text, units, std::size(units));
   if (!bytes || *bytes > 9e18) return {};
   return static_cast<std::int64_t>(std::llround(*bytes));

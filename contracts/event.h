@@ -1,0 +1,55 @@
+// events.jsonl: append-only facts of one attempt, one JSON object a line, written by rank 0 of the engine (or by a
+// `command` through its heartbeat) and by the lead. Readers skip a torn last line and kinds that they do not know.
+//
+//   progress     done, total, unit, rate (units/s), eta_s        long work shows progress
+//   metric       step, and any of loss, lr, grad_norm, tokens_per_s, ...
+//   figure       name, value, unit                                a key figure of the stage; the last one of a name
+//   counts checkpoint   step, path, bytes, stall_s sample       prompt, text                                     a text
+//   that the report shows message      level, text endpoint     url, token_file, pid                             a
+//   server that was left running launched / ranks_ended / published                            by the lead
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+struct Event {
+  std::int64_t wall_ms = 0;
+  std::string kind;
+  int rank = 0;
+  Value fields;  // table
+};
+std::string event_line(const Event& event);  // with the newline
+Result<Event> parse_event(std::string_view line);
+
+// Appends events to one file; one writer per process, lines are short enough to be written whole. Not synced: a lost
+// tail of progress costs nothing. Cheap no-op when the path is empty.
+class EventWriter {
+ public:
+  EventWriter(const Clock& clock, std::string path, int rank);
+  ~EventWriter();
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  void write(const std::string& kind, Value fields);
+  // At most one line per 200 ms, and always the last (done == total).
+  void progress(double done, double total, const std::string& unit, double rate_per_s = 0);
+  void figure(const std::string& name, double value, const std::string& unit = {});
+  void message(const std::string& level, const std::string& text);
+
+ private:
+  const Clock& clock_;
+  int fd_ = -1;
+  int rank_;
+  std::int64_t last_progress_ns_ = 0;
+  std::int64_t started_ns_ = 0;
+};
+
+// All whole lines from byte `offset` on; moves `offset` behind the last whole line.
+Result<std::vector<Event>> read_events(const std::string& path, std::uint64_t& offset);
+
+}  // namespace longhaul

@@ -1,0 +1,35 @@
+// launch.toml: how one start of the ranks happens, this time. Written by the lead for every launch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "contracts/parallel_dims.h"
+
+namespace longhaul {
+
+struct Launch {
+  static constexpr int format = 1;
+  std::string attempt_key;  // the key of the job's submission
+  int attempt = 1;          // a job (job id, restart count)
+  int launch = 1;           // a start of the ranks inside it
+  std::int64_t epoch = 1;   // of the communicators; grows with every launch
+  int ranks = 1;
+  std::vector<std::string> hosts;  // one per node
+  std::vector<int> rank_host;      // index into hosts, per global rank
+  ParallelDims dims;
+  std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
+  std::string launch_dir;        // rank logs, heartbeat pages, stacks of this launch
+  std::string events_path;       // events.jsonl; rank 0 appends
+  std::string output_dir;        // staging of the artifact; the lead publishes it
+  std::string state_dir;         // survives attempts: checkpoints of this stage
+  std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
+};
+
+Value launch_to_value(const Launch& launch);
+Result<Launch> launch_from_value(const Value& value);
+Result<Launch> read_launch(const std::string& path);
+Status write_launch(const std::string& path, const Launch& launch);
+
+}  // namespace longhaul

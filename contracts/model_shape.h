@@ -1,0 +1,48 @@
+// The shape of a decoder-only transformer of the Llama family, with its arithmetic. Field names are those of Hugging
+// Face's config.json where the two speak of the same thing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "contracts/field_table.h"
+
+namespace longhaul {
+
+struct ModelShape {
+  std::int64_t vocab_size = 0;  // 0: taken from the tokenizer
+  std::int64_t hidden_size = 256;
+  std::int64_t intermediate_size = 0;  // 0: 8/3 * hidden_size, rounded up to a multiple of 64
+  std::int64_t num_hidden_layers = 4;
+  std::int64_t num_attention_heads = 4;
+  std::int64_t num_key_value_heads = 0;  // 0: as many as attention heads
+  std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  std::int64_t max_position_embeddings = 512;
+  double rms_norm_eps = 1e-5;
+  double rope_theta = 10000;
+  std::string rope_type = "default";  // default | linear | llama3 (engine/ops/rope.h)
+  double rope_factor = 1;
+  double rope_low_freq_factor = 1;
+  double rope_high_freq_factor = 4;
+  std::int64_t rope_original_max_position_embeddings = 8192;
+  bool tie_word_embeddings = true;
+  double initializer_range = 0.02;
+
+  std::int64_t q_size() const { return num_attention_heads * head_dim; }
+  std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  // Every weight once; a tied output counts once.
+  std::int64_t parameter_count() const;
+  // Weights that take part in a matrix product per token (embedding look-up excluded, output included even when tied).
+  std::int64_t matmul_parameter_count() const;
+  // Training FLOPs per token: 6 * matmul parameters + 12 * layers * heads * head_dim * seq / 2 (causal half),
+  // forward and backward, no recomputation. Megatron-LM's convention (reference: Narayanan et al. 2021, appendix).
+  double train_flops_per_token(std::int64_t sequence_length) const;
+  bool operator==(const ModelShape&) const = default;
+};
+const FieldTable<ModelShape>& model_shape_fields();
+
+// Fills what is 0 and checks divisibility; `vocab_size` may stay 0 here if the tokenizer is not known yet. Errors name
+// the pair that does not fit and the nearest values that do.
+Result<ModelShape> resolve_shape(ModelShape shape);
+
+}  // namespace longhaul

@@ -1,0 +1,86 @@
+#include "contracts/parameter_list.h"
+
+#include <cmath>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+namespace {
+std::int64_t product(const std::vector<std::int64_t>& extents) {
+  std::int64_t n = 1;
+  for (std::int64_t extent : extents) n *= extent;
+  return n;
+}
+}  // namespace
+
+std::int64_t Box::elements() const {
+  return product(extent);
+}
+std::int64_t ParameterSpec::elements() const {
+  return product(shape);
+}
+
+std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
+  using Init = ParameterSpec::Init;
+  const double range = s.initializer_range;
+  const double output_range = range / std::sqrt(2.0 * static_cast<double>(s.num_hidden_layers));
+  std::vector<ParameterSpec> list;
+  list.push_back({"model.embed_tokens.weight", {s.vocab_size, s.hidden_size}, Init::normal, range, true, -1, 0, false});
+  for (int layer = 0; layer < static_cast<int>(s.num_hidden_layers); ++layer) {
+    const std::string p = "model.layers." + std::to_string(layer) + ".";
+    const auto matrix = [&](const char* name, std::int64_t out, std::int64_t in, double std_dev, int tp_dim) {
+      list.push_back({p + name, {out, in}, Init::normal, std_dev, true, layer, tp_dim, false});
+    };
+    list.push_back({p + "input_layernorm.weight", {s.hidden_size}, Init::ones, 0, false, layer, -1, false});
+    matrix("self_attn.q_proj.weight", s.q_size(), s.hidden_size, range, 0);
+    matrix("self_attn.k_proj.weight", s.kv_size(), s.hidden_size, range, 0);
+    matrix("self_attn.v_proj.weight", s.kv_size(), s.hidden_size, range, 0);
+    matrix("self_attn.o_proj.weight", s.hidden_size, s.q_size(), output_range, 1);
+    list.push_back({p + "post_attention_layernorm.weight", {s.hidden_size}, Init::ones, 0, false, layer, -1, false});
+    matrix("mlp.gate_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
+    matrix("mlp.up_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
+    matrix("mlp.down_proj.weight", s.hidden_size, s.intermediate_size, output_range, 1);
+  }
+  list.push_back({"model.norm.weight", {s.hidden_size}, Init::ones, 0, false, -1, -1, true});
+  if (!s.tie_word_embeddings)
+    list.push_back({"lm_head.weight", {s.vocab_size, s.hidden_size}, Init::normal, range, true, -1, 0, true});
+  return list;
+}
+
+LayerRange layers_of_stage(int layers, int stages, int stage) {
+  const int base = layers / stages, extra = layers % stages;
+  const int first = stage * base + std::min(stage, extra);
+  return {first, first + base + (stage < extra ? 1 : 0)};
+}
+
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at) {
+  Box box{std::vector<std::int64_t>(parameter.shape.size(), 0), parameter.shape};
+  const bool first_stage = at.pp == 0, last_stage = at.pp == dims.pp - 1;
+  bool here = parameter.last_stage ? last_stage : first_stage;
+  if (parameter.layer >= 0) {
+    const LayerRange range = layers_of_stage(static_cast<int>(shape.num_hidden_layers), dims.pp, at.pp);
+    here = parameter.layer >= range.first && parameter.layer < range.last;
+  } else if (!parameter.last_stage && shape.tie_word_embeddings) {
+    here = first_stage || last_stage;  // a tied embedding stands on both ends
+  }
+  if (!here) {
+    box.extent[0] = 0;
+    return box;
+  }
+  if (parameter.tp_dim >= 0 && dims.tp > 1) {
+    const auto dim = static_cast<std::size_t>(parameter.tp_dim);
+    const std::int64_t per_rank = (parameter.shape[dim] + dims.tp - 1) / dims.tp;  // the last shard may be shorter
+    box.offset[dim] = std::min(per_rank * at.tp, parameter.shape[dim]);
+    box.extent[dim] = std::min(per_rank, parameter.shape[dim] - box.offset[dim]);
+  }
+  return box;
+}
+
+std::uint64_t parameter_stream(const std::string& name) {
+  return xxh3_64(name, 0x706172616d);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,54 @@
+// One list of parameters serves initialisation, optimizer sharding, checkpoints, conversion and clipping. Names are
+// Hugging Face's ("model.layers.3.self_attn.q_proj.weight"), tensors unfused, the vocabulary unpadded; matrices are
+// [out, in] as in torch.nn.Linear.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contracts/model_shape.h"
+#include "contracts/parallel_dims.h"
+
+namespace longhaul {
+
+// A rectangular part of a tensor: [offset, offset + extent) per dim.
+struct Box {
+  std::vector<std::int64_t> offset;
+  std::vector<std::int64_t> extent;
+  std::int64_t elements() const;
+  bool operator==(const Box&) const = default;
+};
+
+struct ParameterSpec {
+  enum class Init { normal, ones, zeros };
+
+  std::string name;
+  std::vector<std::int64_t> shape;  // global
+  Init init = Init::normal;
+  double init_std = 0;       // of Init::normal
+  bool weight_decay = true;  // false for 1-D tensors
+  int layer = -1;            // transformer block, -1 for embedding, final norm and output
+  int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
+  bool last_stage = false;   // stands on the last pipeline stage (final norm, output)
+  std::int64_t elements() const;
+};
+
+// In the order of the forward pass; a tied output is not listed.
+// Initialisation: N(0, range); o_proj and down_proj N(0, range / sqrt(2 * layers)) (GPT-2 report, section 2.3).
+std::vector<ParameterSpec> parameter_list(const ModelShape& shape);
+
+// Layers [first, last) of a pipeline stage when `layers` are dealt as evenly as possible, earlier stages first.
+struct LayerRange {
+  int first = 0, last = 0;
+};
+LayerRange layers_of_stage(int layers, int stages, int stage);
+
+// Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0.
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at);
+
+// The number that seeds a parameter's initial values: a hash of its name, the same in every layout.
+std::uint64_t parameter_stream(const std::string& name);
+
+}  // namespace longhaul

@@ -1,0 +1,68 @@
+#include "contracts/record.h"
+
+#include "base/files.h"
+#include "base/json.h"
+
+namespace longhaul {
+
+Status write_record(const std::string& path, const JobRecord& r) {
+  Value value = Value::make_table();
+  value.set("file", "longhaul record");
+  value.set("format", JobRecord::format);
+  value.set("key", r.key);
+  value.set("attempt", r.attempt);
+  value.set("host", r.host);
+  value.set("started_ms", static_cast<long long>(r.started_ms));
+  value.set("ended_ms", static_cast<long long>(r.ended_ms));
+  value.set("outcome", r.outcome);
+  value.set("exit_code", r.exit_code);
+  value.set("signal", r.signal);
+  value.set("cause", r.cause);
+  value.set("launches", r.launches);
+  return create_file_exclusive(path, to_json_pretty(value));
+}
+
+Result<JobRecord> read_record(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const Value value, parse_json(text, path));
+  if (value.get_string("file") != "longhaul record" || value.get_integer("format") != JobRecord::format)
+    return make_error(ErrorCode::corrupt, path + " is not a job record of format 1");
+  JobRecord r;
+  r.key = value.get_string("key");
+  r.attempt = static_cast<int>(value.get_integer("attempt"));
+  r.host = value.get_string("host");
+  r.started_ms = value.get_integer("started_ms");
+  r.ended_ms = value.get_integer("ended_ms");
+  r.outcome = value.get_string("outcome");
+  r.exit_code = static_cast<int>(value.get_integer("exit_code"));
+  r.signal = static_cast<int>(value.get_integer("signal"));
+  r.cause = value.get_string("cause");
+  r.launches = static_cast<int>(value.get_integer("launches"));
+  return r;
+}
+
+Status write_claim(const std::string& path, const LeadClaim& claim) {
+  Value value = Value::make_table();
+  value.set("file", "longhaul claim");
+  value.set("key", claim.key);
+  value.set("host", claim.host);
+  value.set("pid", static_cast<long long>(claim.process.pid));
+  value.set("start_ticks", static_cast<long long>(claim.process.start_ticks));
+  value.set("started_ms", static_cast<long long>(claim.started_ms));
+  return create_file_exclusive(path, to_json_pretty(value));
+}
+
+Result<LeadClaim> read_claim(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const Value value, parse_json(text, path));
+  if (value.get_string("file") != "longhaul claim") return make_error(ErrorCode::corrupt, path + " is not a claim");
+  LeadClaim claim;
+  claim.key = value.get_string("key");
+  claim.host = value.get_string("host");
+  claim.process.pid = static_cast<pid_t>(value.get_integer("pid", -1));
+  claim.process.start_ticks = static_cast<std::uint64_t>(value.get_integer("start_ticks"));
+  claim.started_ms = value.get_integer("started_ms");
+  return claim;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,80 @@
+// Settings of the stages that train: pretrain, sft, align. What they share is a group of its own.
+#pragma once
+
+#include "contracts/field_table.h"
+#include "contracts/model_shape.h"
+
+namespace longhaul {
+
+// Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay, no decay on 1-D tensors.
+struct OptimizerSettings {
+  double lr = 1e-3;
+  double lr_min_ratio = 0.1;  // lr at the end = lr * ratio
+  std::int64_t warmup_steps = 20;
+  std::string lr_schedule = "cosine";
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double clip_grad = 1.0;  // 0: no clipping
+};
+const FieldTable<OptimizerSettings>& optimizer_fields();
+
+struct CheckpointSettings {
+  std::int64_t every_steps = 0;  // 0: only at the end
+  int keep_last = 2;
+};
+const FieldTable<CheckpointSettings>& checkpoint_fields();
+
+struct PretrainSettings {
+  ModelShape model;
+  OptimizerSettings optimizer;
+  CheckpointSettings checkpoint;
+  std::int64_t sequence_length = 512;
+  std::int64_t micro_batch_size = 4;
+  std::int64_t global_batch_size = 32;
+  std::int64_t steps = 0;  // 0: from epochs
+  double epochs = 1;
+  std::string precision = "bf16";
+  std::int64_t seed = 1;
+  std::int64_t eval_every_steps = 0;  // 0: only at the end
+  bool deterministic = true;
+};
+const FieldTable<PretrainSettings>& pretrain_fields();
+
+struct SftSettings {
+  OptimizerSettings optimizer;
+  CheckpointSettings checkpoint;
+  std::int64_t sequence_length = 512;
+  std::int64_t micro_batch_size = 4;
+  std::int64_t global_batch_size = 16;
+  std::int64_t steps = 0;
+  double epochs = 3;
+  double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
+  std::string precision = "bf16";
+  std::int64_t seed = 1;
+  SftSettings() { optimizer.lr = 3e-4, optimizer.weight_decay = 0.01; }
+};
+const FieldTable<SftSettings>& sft_fields();
+
+// Direct Preference Optimization: Rafailov et al. 2023, equation 7.
+struct AlignSettings {
+  std::string method = "dpo";
+  double beta = 0.1;
+  double label_smoothing = 0;      // conservative DPO
+  double sft_weight = 0;           // adds that share of the chosen answer's cross-entropy
+  bool length_normalized = false;  // log-probabilities per token instead of summed
+  OptimizerSettings optimizer;
+  CheckpointSettings checkpoint;
+  std::int64_t sequence_length = 512;
+  std::int64_t micro_batch_size = 4;    // pairs
+  std::int64_t global_batch_size = 16;  // pairs
+  std::int64_t steps = 0;
+  double epochs = 1;
+  std::string precision = "bf16";
+  std::int64_t seed = 1;
+  AlignSettings() { optimizer.lr = 5e-5, optimizer.weight_decay = 0.0; }
+};
+const FieldTable<AlignSettings>& align_fields();
+
+}  // namespace longhaul

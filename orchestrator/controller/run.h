@@ -1,0 +1,33 @@
+// A run on disk: creating it, finding it, asking something of it. See docs/architecture.md, section 4.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+struct RunOrigin {
+  std::string workflow_text;  // frozen as workflow.toml
+  std::string workflow_path;  // where it came from, for the record
+  std::string site_text;      // frozen as site.toml
+  std::string artifact_root;  // published artifacts of all runs of a project are found through it
+  std::string programs_dir;   // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
+  std::string software;       // "longhaul 0.1.0 (git 1a2b3c4)"
+};
+
+// Creates runs_dir/<name>-<yyyymmdd-hhmmss>-<4 hex>/ whole (built beside, renamed) and returns its path.
+Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan, const RunOrigin& origin,
+                               const Clock& clock);
+
+// A run by path, by full name or by a unique prefix below runs_dir; "" or "latest": the newest. Errors list what is
+// there.
+Result<std::string> find_run(const std::string& runs_dir, const std::string& name);
+Result<std::vector<std::string>> list_runs(const std::string& runs_dir);  // paths, oldest first
+
+// Leaves a request (`cancel`, `resume`) for the controller: one file in requests/, created exclusively.
+Status request(const std::string& run_dir, const std::string& what, const Value& arguments, const Clock& clock);
+
+}  // namespace longhaul

@@ -1,0 +1,50 @@
+// A run's plan: the workflow after parameters, recipes and matrices are expanded and checked. It is what the controller
+// works on and what resolved.toml of a run holds; nothing in it refers back to the workflow file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/stage_kinds.h"
+
+namespace longhaul {
+
+struct PlannedInput {
+  std::string name;
+  // "@stage": the ids of the planned stages that may stand behind it. More than one only when that stage is a matrix;
+  // then `best_metric` chooses among their artifacts' figures.
+  std::vector<std::string> stages;
+  std::string best_metric;  // name of a figure, "" if there is one stage only
+  bool best_is_max = false;
+  std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
+};
+
+struct PlannedStage {
+  std::string stage;
+  std::string variant;  // "" or "lr=1e-05,lora_rank=16"
+  std::string kind;
+  int kind_version = 1;
+  StageCommon common;
+  ParallelDims dims;  // resolved against common.ranks
+  Value settings;     // complete
+  std::vector<PlannedInput> inputs;
+  std::vector<std::string> needs;  // ids that must have succeeded before (inputs included)
+  SourcePos where;                 // of [stage.x] in the workflow
+
+  // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
+  std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }
+};
+
+struct RunPlan {
+  static constexpr int format = 1;
+  std::string workflow;              // name
+  std::vector<PlannedStage> stages;  // every stage after those it needs
+
+  const PlannedStage* find(const std::string& id) const;
+};
+Value run_plan_to_value(const RunPlan& plan);
+Result<RunPlan> run_plan_from_value(const Value& value);
+
+}  // namespace longhaul
