@@ -2,7 +2,7 @@
 
 namespace longhaul {
 
-ComputeContext::ComputeContext(int threads) : threads_(threads) {
+ComputeContext::ComputeContext(int threads, CpuLevel level) : threads_(threads), level_(level) {
   LH_ASSERT(threads >= 1, std::to_string(threads));
 }
 ComputeContext::~ComputeContext() = default;

@@ -11,14 +11,19 @@ namespace longhaul {
 
 struct GemmCache;  // engine/ops/cpu/gemm_onednn.cc
 
+// Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
+// for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
+enum class CpuLevel { portable, avx2, avx512, best };
+
 class ComputeContext {
  public:
-  explicit ComputeContext(int threads = 1);
+  explicit ComputeContext(int threads = 1, CpuLevel level = CpuLevel::best);
   ~ComputeContext();
   ComputeContext(const ComputeContext&) = delete;
   ComputeContext& operator=(const ComputeContext&) = delete;
 
   int threads() const { return threads_; }
+  CpuLevel cpu_level() const { return level_; }
 
   // Scratch of at least `bytes`, aligned to 64, valid until the next call of scratch() with the same slot. Grows, never
   // shrinks. Operations of this room use slots 0-3; scratch memory is not zeroed.
@@ -30,6 +35,7 @@ class ComputeContext {
 
  private:
   int threads_;
+  CpuLevel level_;
   mutable Buffer scratch_[4];
   mutable std::shared_ptr<GemmCache> gemm_cache_;
 };

@@ -96,10 +96,10 @@ class BasicView {
   BasicView() = default;
   BasicView(Raw* data, DType dtype, Shape shape) : data_(data), dtype_(dtype), shape_(shape) {}
   template <class T>
-  BasicView(Element<T>* data, Shape shape) : data_(data), dtype_(DTypeOf<T>::value), shape_(shape) {}
-  template <class T>
+    requires(is_const || !std::is_const_v<T>)
   BasicView(T* data, Shape shape) : data_(data), dtype_(DTypeOf<std::remove_const_t<T>>::value), shape_(shape) {}
   template <class T>
+    requires(is_const || !std::is_const_v<T>)
   BasicView(std::span<T> s)  // NOLINT: implicit on purpose
       : BasicView(s.data(), Shape{static_cast<std::int64_t>(s.size())}) {}
   template <class T>
@@ -109,8 +109,9 @@ class BasicView {
     requires is_const
   BasicView(const std::vector<T>& v)  // NOLINT: implicit on purpose
       : BasicView(v.data(), Shape{static_cast<std::int64_t>(v.size())}) {}
-  BasicView(const BasicView<false>& other)  // NOLINT: implicit on purpose; View -> ConstView
-    requires is_const
+  template <bool other_is_const>
+    requires(is_const && !other_is_const)
+  BasicView(const BasicView<other_is_const>& other)  // NOLINT: implicit on purpose; View -> ConstView
       : data_(other.data()), dtype_(other.dtype()), shape_(other.shape()) {}
 
   Raw* data() const { return data_; }
