@@ -28,7 +28,10 @@ class ManualClock final : public Clock {
   std::int64_t wall_ms() const override { return wall_ms_; }
   std::int64_t monotonic_ns() const override { return monotonic_ns_; }
   void sleep_ms(std::int64_t ms) override { advance_ms(ms); }
-  void advance_ms(std::int64_t ms) { wall_ms_ += ms; monotonic_ns_ += ms * 1'000'000; }
+  void advance_ms(std::int64_t ms) {
+    wall_ms_ += ms;
+    monotonic_ns_ += ms * 1'000'000;
+  }
 
  private:
   std::int64_t wall_ms_;
@@ -50,7 +53,7 @@ class Deadline {
   std::int64_t end_ns_;
 };
 
-std::string utc_text(std::int64_t wall_ms);         // "2026-03-02T04:11:09.201Z"
-std::string compact_utc_text(std::int64_t wall_ms); // "20260302-041109", for names of runs
+std::string utc_text(std::int64_t wall_ms);          // "2026-03-02T04:11:09.201Z"
+std::string compact_utc_text(std::int64_t wall_ms);  // "20260302-041109", for names of runs
 
 }  // namespace longhaul

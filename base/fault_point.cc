@@ -13,13 +13,27 @@
 namespace longhaul {
 namespace {
 
-constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> names = {
-    "controller_epoch_claimed", "controller_before_intent", "controller_after_intent", "controller_before_submit",
-    "controller_after_submit",  "controller_before_outcome", "controller_after_outcome", "controller_before_index",
-    "controller_after_request", "controller_end_of_tick",    "lead_claimed",             "lead_ranks_started",
-    "lead_before_publish",      "lead_after_publish",        "lead_before_record",       "checkpoint_before_shard",
-    "checkpoint_after_shard",   "checkpoint_before_manifest", "checkpoint_after_manifest", "engine_step_begin",
-    "engine_before_artifact"};
+constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> names = {"controller_epoch_claimed",
+                                                                                        "controller_before_intent",
+                                                                                        "controller_after_intent",
+                                                                                        "controller_before_submit",
+                                                                                        "controller_after_submit",
+                                                                                        "controller_before_outcome",
+                                                                                        "controller_after_outcome",
+                                                                                        "controller_before_index",
+                                                                                        "controller_after_request",
+                                                                                        "controller_end_of_tick",
+                                                                                        "lead_claimed",
+                                                                                        "lead_ranks_started",
+                                                                                        "lead_before_publish",
+                                                                                        "lead_after_publish",
+                                                                                        "lead_before_record",
+                                                                                        "checkpoint_before_shard",
+                                                                                        "checkpoint_after_shard",
+                                                                                        "checkpoint_before_manifest",
+                                                                                        "checkpoint_after_manifest",
+                                                                                        "engine_step_begin",
+                                                                                        "engine_before_artifact"};
 
 struct Action {
   FaultPoint point;
@@ -48,11 +62,17 @@ Result<Action> parse_action(const std::string& line) {
   if (words.size() < 2 || point == names.size())
     return make_error(ErrorCode::invalid_input, "fault plan: no such point or no action: '" + line + "'");
   action.point = static_cast<FaultPoint>(point);
-  if (words[1] == "kill") action.kind = Action::Kind::kill;
-  else if (words[1] == "exit") action.kind = Action::Kind::exit;
-  else if (words[1] == "error") action.kind = Action::Kind::error;
-  else if (starts_with(words[1], "delay_ms=")) action.kind = Action::Kind::delay, action.delay_ms = std::atoi(words[1].c_str() + 9);
-  else return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'", "kill, exit, error or delay_ms=N");
+  if (words[1] == "kill")
+    action.kind = Action::Kind::kill;
+  else if (words[1] == "exit")
+    action.kind = Action::Kind::exit;
+  else if (words[1] == "error")
+    action.kind = Action::Kind::error;
+  else if (starts_with(words[1], "delay_ms="))
+    action.kind = Action::Kind::delay, action.delay_ms = std::atoi(words[1].c_str() + 9);
+  else
+    return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
+                      "kill, exit, error or delay_ms=N");
   if (words.size() > 2 && starts_with(words[2], "nth=")) action.nth = std::atoi(words[2].c_str() + 4);
   return action;
 }
@@ -79,7 +99,10 @@ std::optional<Error> passed(FaultPoint point) {
   const std::string name = names[static_cast<std::size_t>(point)];
   (void)append_file_synced(p.hits_path, name + " " + std::to_string(::getpid()) + "\n").ok();
   switch (fired.kind) {
-    case Action::Kind::kill: ::kill(::getpid(), SIGKILL); ::pause(); break;
+    case Action::Kind::kill:
+      ::kill(::getpid(), SIGKILL);
+      ::pause();
+      break;
     case Action::Kind::exit: ::_exit(70);
     case Action::Kind::delay: std::this_thread::sleep_for(std::chrono::milliseconds(fired.delay_ms)); break;
     case Action::Kind::error: return make_error(ErrorCode::io, "fault injected at " + name);
@@ -89,7 +112,9 @@ std::optional<Error> passed(FaultPoint point) {
 
 }  // namespace fault_detail
 
-const char* fault_point_name(FaultPoint point) { return names[static_cast<std::size_t>(point)]; }
+const char* fault_point_name(FaultPoint point) {
+  return names[static_cast<std::size_t>(point)];
+}
 
 std::vector<std::string> fault_point_names(const std::string& prefix) {
   std::vector<std::string> found;

@@ -1,10 +1,11 @@
-// Named places where a test may make the program fail. Always compiled in; off, a point costs one relaxed load. They are
-// switched on only by a plan file that the starter hands over (docs/testing.md), never by the environment.
+// Named places where a test may make the program fail. Always compiled in; off, a point costs one relaxed load. They
+// are switched on only by a plan file that the starter hands over (docs/testing.md), never by the environment.
 //
 //   if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
 //
-// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K]" (nth: at the K-th passage, default 1).
-// Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so that a test can count them from outside.
+// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K]" (nth: at the K-th passage,
+// default 1). Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so that a test can count them
+// from outside.
 #pragma once
 
 #include <atomic>
@@ -18,28 +19,28 @@ namespace longhaul {
 
 // Do not renumber: plans name them by text, kill tests draw over all of one prefix.
 enum class FaultPoint : int {
-  controller_epoch_claimed,      // the new epoch's log exists, nothing read yet
-  controller_before_intent,      // decided, nothing written
-  controller_after_intent,       // intents written and synced, nothing done
-  controller_before_submit,      // one submission of several about to be made
-  controller_after_submit,       // the scheduler has it, no outcome written
-  controller_before_outcome,     // all acted, outcomes not written
-  controller_after_outcome,      // outcomes written, index not updated
-  controller_before_index,       // about to update the index
-  controller_after_request,      // a request answered in the log, its file not yet removed
-  controller_end_of_tick,        // a round is complete
-  lead_claimed,                  // the lead holds its attempt, no rank started
-  lead_ranks_started,            // ranks run, nothing of them observed
-  lead_before_publish,           // ranks ended well, artifact still in staging
-  lead_after_publish,            // artifact in place, record not written
-  lead_before_record,            // about to write the job's record
-  checkpoint_before_shard,       // nothing of this checkpoint written
-  checkpoint_after_shard,        // own shard written and synced
-  checkpoint_before_manifest,    // all shards there, manifest not
-  checkpoint_after_manifest,     // manifest renamed in, `latest` not updated
-  engine_step_begin,             // at the start of an optimizer step
-  engine_before_artifact,        // computed, artifact not complete in staging
-  count                          // not a point
+  controller_epoch_claimed,    // the new epoch's log exists, nothing read yet
+  controller_before_intent,    // decided, nothing written
+  controller_after_intent,     // intents written and synced, nothing done
+  controller_before_submit,    // one submission of several about to be made
+  controller_after_submit,     // the scheduler has it, no outcome written
+  controller_before_outcome,   // all acted, outcomes not written
+  controller_after_outcome,    // outcomes written, index not updated
+  controller_before_index,     // about to update the index
+  controller_after_request,    // a request answered in the log, its file not yet removed
+  controller_end_of_tick,      // a round is complete
+  lead_claimed,                // the lead holds its attempt, no rank started
+  lead_ranks_started,          // ranks run, nothing of them observed
+  lead_before_publish,         // ranks ended well, artifact still in staging
+  lead_after_publish,          // artifact in place, record not written
+  lead_before_record,          // about to write the job's record
+  checkpoint_before_shard,     // nothing of this checkpoint written
+  checkpoint_after_shard,      // own shard written and synced
+  checkpoint_before_manifest,  // all shards there, manifest not
+  checkpoint_after_manifest,   // manifest renamed in, `latest` not updated
+  engine_step_begin,           // at the start of an optimizer step
+  engine_before_artifact,      // computed, artifact not complete in staging
+  count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);
 std::vector<std::string> fault_point_names(const std::string& prefix);
@@ -54,7 +55,8 @@ std::optional<Error> passed(FaultPoint point);
 
 // nullopt: go on. Error: behave as if this place had failed. Kill, exit and delay happen inside.
 inline std::optional<Error> fault_here(FaultPoint point) {
-  if (!fault_detail::armed.load(std::memory_order_relaxed)) [[likely]] return std::nullopt;
+  if (!fault_detail::armed.load(std::memory_order_relaxed)) [[likely]]
+    return std::nullopt;
   return fault_detail::passed(point);
 }
 

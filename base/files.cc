@@ -19,11 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ErrorCode code_for(int error_number) { return error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io; }
+ErrorCode code_for(int error_number) {
+  return error_number == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+}
 
 Error path_error(const std::string& verb, const std::string& path, int error_number) {
   Error error = errno_error(code_for(error_number), "cannot " + verb + " " + path, error_number);
-  if (error_number == ENOSPC || error_number == EDQUOT) error.hint = "free disk space or raise the quota, then run it again";
+  if (error_number == ENOSPC || error_number == EDQUOT)
+    error.hint = "free disk space or raise the quota, then run it again";
   return error;
 }
 
@@ -70,12 +73,12 @@ void FileDescriptor::reset(int fd) {
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return path_error("read", path, errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
   if (S_ISDIR(info.st_mode)) return make_error(ErrorCode::invalid_input, "cannot read " + path + ": it is a directory");
   if (static_cast<std::uint64_t>(info.st_size) > size_max)
-    return make_error(ErrorCode::invalid_input, path + " has " + std::to_string(info.st_size) + " bytes; the limit here is " +
-                                                    std::to_string(size_max));
+    return make_error(ErrorCode::invalid_input, path + " has " + std::to_string(info.st_size) +
+                                                    " bytes; the limit here is " + std::to_string(size_max));
   std::string text;
   text.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
@@ -87,7 +90,8 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
     }
     if (n == 0) return text;
     text.append(buffer, static_cast<std::size_t>(n));
-    if (text.size() > size_max) return make_error(ErrorCode::invalid_input, path + " is larger than " + std::to_string(size_max) + " bytes");
+    if (text.size() > size_max)
+      return make_error(ErrorCode::invalid_input, path + " is larger than " + std::to_string(size_max) + " bytes");
   }
 }
 
@@ -161,17 +165,17 @@ Status sync_tree(const std::string& path) {
 }
 
 bool file_exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
 }
 
 bool is_directory(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 Result<std::uint64_t> file_size(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return path_error("stat", path, errno);
   return static_cast<std::uint64_t>(info.st_size);
 }
@@ -205,7 +209,7 @@ Result<std::vector<std::string>> list_tree(const std::string& path) {
 }
 
 Result<std::uint64_t> free_bytes(const std::string& path) {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs(path.c_str(), &info) != 0) return path_error("read the free space of", path, errno);
   return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
 }
@@ -223,7 +227,9 @@ std::string parent_path(std::string_view path) {
   return parent.empty() ? "." : parent;
 }
 
-std::string file_name(std::string_view path) { return fs::path(path).filename().string(); }
+std::string file_name(std::string_view path) {
+  return fs::path(path).filename().string();
+}
 
 std::string absolute_path(const std::string& path) {
   std::error_code code;
@@ -234,7 +240,7 @@ std::string absolute_path(const std::string& path) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return path_error("read", path, errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
   if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::invalid_input, path + " is not a regular file");
   MappedFile file;

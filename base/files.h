@@ -14,11 +14,12 @@ namespace longhaul {
 // The whole file. Refuses directories and files above `size_max` bytes.
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max = 1ULL << 32);
 
-// Writes beside (`path`.tmp.<pid>.<n>), syncs file and folder, renames over `path`. A reader sees the old or the new text.
+// Writes beside (`path`.tmp.<pid>.<n>), syncs file and folder, renames over `path`. A reader sees the old or the new
+// text.
 Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode = 0644);
 
-// Creates `path` with this text only if it does not exist (written beside, then link(2)): ErrorCode::conflict if it does.
-// Exactly one of several concurrent callers succeeds, on NFS and Lustre too.
+// Creates `path` with this text only if it does not exist (written beside, then link(2)): ErrorCode::conflict if it
+// does. Exactly one of several concurrent callers succeeds, on NFS and Lustre too.
 Status create_file_exclusive(const std::string& path, std::string_view text, unsigned mode = 0644);
 
 // Appends one record and syncs it. The caller adds the newline; one writer per file.
@@ -61,7 +62,11 @@ class FileDescriptor {
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  int release() { int fd = fd_; fd_ = -1; return fd; }
+  int release() {
+    int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
   void reset(int fd = -1);
 
  private:

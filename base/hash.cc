@@ -17,22 +17,32 @@ std::string hex64(std::uint64_t value) {
 }
 
 namespace {
-std::string hex128(XXH128_hash_t h) { return hex64(h.high64) + hex64(h.low64); }
+std::string hex128(XXH128_hash_t h) {
+  return hex64(h.high64) + hex64(h.low64);
+}
 }  // namespace
 
 std::uint64_t xxh3_64(std::string_view bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
-std::string xxh3_128_hex(std::string_view bytes) { return hex128(XXH3_128bits(bytes.data(), bytes.size())); }
+std::string xxh3_128_hex(std::string_view bytes) {
+  return hex128(XXH3_128bits(bytes.data(), bytes.size()));
+}
 
 struct Xxh3Stream::State {
   XXH3_state_t* xxh = XXH3_createState();
   ~State() { XXH3_freeState(xxh); }
 };
-Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) { XXH3_128bits_reset(state_->xxh); }
+Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(state_->xxh);
+}
 Xxh3Stream::~Xxh3Stream() = default;
-void Xxh3Stream::update(std::string_view bytes) { XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()); }
-std::string Xxh3Stream::hex128() const { return longhaul::hex128(XXH3_128bits_digest(state_->xxh)); }
+void Xxh3Stream::update(std::string_view bytes) {
+  XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+std::string Xxh3Stream::hex128() const {
+  return longhaul::hex128(XXH3_128bits_digest(state_->xxh));
+}
 
 Result<std::string> hash_file(const std::string& path) {
   LH_TRY(const MappedFile file, MappedFile::open(path));

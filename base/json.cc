@@ -1,7 +1,7 @@
 #include "base/json.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,8 @@ class Builder {
   bool boolean(bool b) { return put(Value(b)); }
   bool number_integer(std::int64_t i) { return put(Value(static_cast<long long>(i))); }
   bool number_unsigned(std::uint64_t u) {
-    if (u > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return put(Value(static_cast<double>(u)));
+    if (u > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      return put(Value(static_cast<double>(u)));
     return put(Value(static_cast<long long>(u)));
   }
   bool number_float(double d, const std::string&) { return put(Value(d)); }
@@ -144,8 +145,8 @@ Result<Value> parse_json(std::string_view text, const std::string& name) {
     builder.problem = exception.what();
   }
   if (!parsed) {
-    Error error = make_error(ErrorCode::corrupt, "not valid JSON at byte " + std::to_string(builder.offset) + ": " +
-                                                     builder.problem);
+    Error error = make_error(ErrorCode::corrupt,
+                             "not valid JSON at byte " + std::to_string(builder.offset) + ": " + builder.problem);
     error.where = SourcePos{name, 0, 0};
     return error;
   }

@@ -8,8 +8,8 @@
 
 namespace longhaul {
 
-// Parses one JSON document; `name` is the file's name for the error, which carries the byte offset. Integers that do not
-// fit 64 signed bits become numbers. Nesting is limited to 512 levels; duplicate keys: the last one wins.
+// Parses one JSON document; `name` is the file's name for the error, which carries the byte offset. Integers that do
+// not fit 64 signed bits become numbers. Nesting is limited to 512 levels; duplicate keys: the last one wins.
 Result<Value> parse_json(std::string_view text, const std::string& name = "json");
 
 // Compact, on one line, UTF-8; invalid bytes are replaced by U+FFFD. Non-finite numbers are written as null.

@@ -29,7 +29,9 @@ Logger::Logger(std::string component, std::string coordinates, LogLevel level, c
   sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
 }
 
-Logger::~Logger() { delete sink_; }
+Logger::~Logger() {
+  delete sink_;
+}
 
 void Logger::write(LogLevel level, std::string_view line) {
   static constexpr const char* names[] = {"debug", "info ", "warn ", "error"};

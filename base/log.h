@@ -13,7 +13,8 @@ enum class LogLevel { debug, info, warn, error };
 // A logger is passed in. Lines go to stderr, or to a file. Thread-safe.
 class Logger {
  public:
-  // `component` is the program or room ("lead", "controller"); `coordinates` is repeated on every line ("run=x rank=3").
+  // `component` is the program or room ("lead", "controller"); `coordinates` is repeated on every line ("run=x
+  // rank=3").
   Logger(std::string component, std::string coordinates, LogLevel level = LogLevel::info, const std::string& path = {});
   ~Logger();
   Logger(const Logger&) = delete;

@@ -90,7 +90,8 @@ Result<ProcessId> identify_process(pid_t pid) {
   std::string field;
   ProcessId id{pid, 0};
   for (int i = 3; i <= 22 && fields >> field; ++i) {
-    if (i == 3 && (field == "Z" || field == "X")) return make_error(ErrorCode::not_found, "process " + std::to_string(pid) + " has ended");
+    if (i == 3 && (field == "Z" || field == "X"))
+      return make_error(ErrorCode::not_found, "process " + std::to_string(pid) + " has ended");
     if (i == 22) id.start_ticks = std::strtoull(field.c_str(), nullptr, 10);
   }
   return id;
@@ -142,9 +143,12 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
   }
   if (spec.detached || problem != 0) {
     int ignored = 0;
-    while (::waitpid(first, &ignored, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(first, &ignored, 0) < 0 && errno == EINTR) {
+    }
   }
-  if (problem != 0) return errno_error(problem == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + spec.argv[0], problem);
+  if (problem != 0)
+    return errno_error(problem == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + spec.argv[0],
+                       problem);
   if (pid <= 0) return make_error(ErrorCode::unavailable, "cannot start " + spec.argv[0] + ": fork failed");
   return pid;
 }
@@ -213,7 +217,8 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
     if (deadline.passed()) {
       ::kill(-pid, SIGKILL);
       int ignored = 0;
-      while (::waitpid(pid, &ignored, 0) < 0 && errno == EINTR) {}
+      while (::waitpid(pid, &ignored, 0) < 0 && errno == EINTR) {
+      }
       return make_error(ErrorCode::timeout, argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
     }
     clock.sleep_ms(2);

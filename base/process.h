@@ -25,13 +25,13 @@ Result<ProcessId> identify_process(pid_t pid);
 bool process_alive(const ProcessId& id);
 
 struct SpawnSpec {
-  std::vector<std::string> argv;  // argv[0] is looked up in PATH if it has no slash
+  std::vector<std::string> argv;                                 // argv[0] is looked up in PATH if it has no slash
   std::vector<std::pair<std::string, std::string>> environment;  // added to (or replacing in) the inherited one
   std::vector<std::string> environment_removed;
-  std::string working_directory;           // empty: inherited
-  std::string stdout_path, stderr_path;    // appended to; empty: inherited; stdin is /dev/null
-  bool detached = false;                   // own session; not a child in any later wait (double fork)
-  bool own_group = false;                  // own process group, so that kill(-pid) ends all of it
+  std::string working_directory;         // empty: inherited
+  std::string stdout_path, stderr_path;  // appended to; empty: inherited; stdin is /dev/null
+  bool detached = false;                 // own session; not a child in any later wait (double fork)
+  bool own_group = false;                // own process group, so that kill(-pid) ends all of it
 };
 
 // Starts a program; the exec itself is checked (a missing program is an error here, not an exit code later).

@@ -56,16 +56,25 @@ Error errno_error(ErrorCode code, std::string what, int error_number);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT: implicit on purpose
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}     // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
   // Only after ok(): the program ends with the error's message otherwise.
-  T& value() & { require(); return std::get<0>(state_); }
-  const T& value() const& { require(); return std::get<0>(state_); }
-  T&& value() && { require(); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    require();
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    require();
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    require();
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -80,7 +89,9 @@ class [[nodiscard]] Result {
   }
 
  private:
-  void require() const { if (!ok()) die("Result::value", "ok()", std::get<1>(state_).message()); }
+  void require() const {
+    if (!ok()) die("Result::value", "ok()", std::get<1>(state_).message());
+  }
   std::variant<T, Error> state_;
 };
 
@@ -94,7 +105,9 @@ class [[nodiscard]] Result<void> {
   const Error& error() const& { return *error_; }
   Error&& error() && { return std::move(*error_); }
   // Ends the program when there is an error; for callers that have no way to go on.
-  void value() const { if (!ok()) die("Result::value", "ok()", error_->message()); }
+  void value() const {
+    if (!ok()) die("Result::value", "ok()", error_->message());
+  }
   Result with_context(const std::string& fact) && {
     if (ok()) return {};
     return error_->with_context(fact);
@@ -113,19 +126,18 @@ using Status = Result<void>;
 #define LH_STRING(x) LH_STRING_(x)
 
 // LH_TRY(auto x, f()): x = the value, or return the error. LH_CHECK(f()): go on, or return the error.
-#define LH_TRY(declaration, expression)                                        \
-  auto LH_CONCAT(lh_result_, __LINE__) = (expression);                         \
-  if (!LH_CONCAT(lh_result_, __LINE__).ok())                                   \
-    return std::move(LH_CONCAT(lh_result_, __LINE__)).error();                 \
+#define LH_TRY(declaration, expression)                                                                 \
+  auto LH_CONCAT(lh_result_, __LINE__) = (expression);                                                  \
+  if (!LH_CONCAT(lh_result_, __LINE__).ok()) return std::move(LH_CONCAT(lh_result_, __LINE__)).error(); \
   declaration = std::move(LH_CONCAT(lh_result_, __LINE__)).value()
-#define LH_CHECK(expression)                                                   \
-  do {                                                                         \
-    auto lh_status = (expression);                                             \
-    if (!lh_status.ok()) return std::move(lh_status).error();                  \
+#define LH_CHECK(expression)                                  \
+  do {                                                        \
+    auto lh_status = (expression);                            \
+    if (!lh_status.ok()) return std::move(lh_status).error(); \
   } while (0)
 
 // An invariant, in release too. `coordinates` is a string that names run, rank, step, shapes.
-#define LH_ASSERT(condition, coordinates)                                                     \
-  do {                                                                                        \
+#define LH_ASSERT(condition, coordinates)                                                           \
+  do {                                                                                              \
     if (!(condition)) ::longhaul::die(__FILE__ ":" LH_STRING(__LINE__), #condition, (coordinates)); \
   } while (0)

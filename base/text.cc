@@ -54,7 +54,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return out;
 }
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
@@ -165,13 +167,15 @@ std::optional<double> parse_with_units(std::string_view text, const Unit* units,
 }  // namespace
 
 std::optional<double> parse_duration_seconds(std::string_view text) {
-  static constexpr Unit units[] = {{"ms", 1e-3}, {"s", 1}, {"sec", 1}, {"min", 60}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  static constexpr Unit units[] = {{"ms", 1e-3}, {"s", 1},    {"sec", 1},  {"min", 60},
+                                   {"m", 60},    {"h", 3600}, {"d", 86400}};
   return parse_with_units(text, units, std::size(units));
 }
 
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
-  static constexpr Unit units[] = {{"B", 1},   {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                                   {"KB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {"TB", 1e12}};
+  static constexpr Unit units[] = {
+      {"B", 1},    {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+      {"KB", 1e3}, {"MB", 1e6},   {"GB", 1e9},      {"TB", 1e12}};
   const auto bytes = parse_with_units(text, units, std::size(units));
   if (!bytes || *bytes > 9e18) return {};
   return static_cast<std::int64_t>(std::llround(*bytes));

@@ -13,9 +13,9 @@ namespace longhaul {
 
 using fmt::format;
 
-std::string human_bytes(double bytes);        // "1.5 GiB"
-std::string human_count(double count);        // "8.03 B", "124 M"
-std::string human_duration(double seconds);   // "1h 02m", "3m 20s", "4.2s"
+std::string human_bytes(double bytes);       // "1.5 GiB"
+std::string human_count(double count);       // "8.03 B", "124 M"
+std::string human_duration(double seconds);  // "1h 02m", "3m 20s", "4.2s"
 std::vector<std::string> split(std::string_view text, char separator);
 std::string trim(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);

@@ -1,8 +1,8 @@
 #include "base/toml.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <algorithm>
 #include <sstream>
 
 #define TOML_EXCEPTIONS 1
@@ -82,7 +82,9 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-std::string key_text(const std::string& key) { return is_bare_key(key) ? key : quoted(key); }
+std::string key_text(const std::string& key) {
+  return is_bare_key(key) ? key : quoted(key);
+}
 
 std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
@@ -157,8 +159,9 @@ Result<Value> parse_toml(std::string_view text, const std::string& file_name) {
     const toml::table table = toml::parse(text, file_name);
     return convert(table, file_name);
   } catch (const toml::parse_error& problem) {
-    Error error = make_error(ErrorCode::invalid_input, std::string("TOML syntax: ") + std::string(problem.description()),
-                             "nothing after this place was read");
+    Error error =
+        make_error(ErrorCode::invalid_input, std::string("TOML syntax: ") + std::string(problem.description()),
+                   "nothing after this place was read");
     error.where = position_of(problem.source(), file_name);
     return error;
   } catch (const std::exception& problem) {

@@ -6,7 +6,9 @@ namespace longhaul {
 
 Value::Value(ValueArray a) : data_(std::move(a)) {}
 Value::Value(ValueTable t) : data_(std::move(t)) {}
-Value Value::make_table() { return Value(ValueTable{}); }
+Value Value::make_table() {
+  return Value(ValueTable{});
+}
 
 const char* Value::kind_name(Kind kind) {
   switch (kind) {
@@ -85,7 +87,9 @@ const Value* Value::find(std::string_view key) const {
     if (member.key == key) return &member.value;
   return nullptr;
 }
-Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+Value* Value::find(std::string_view key) {
+  return const_cast<Value*>(std::as_const(*this).find(key));
+}
 
 Value& Value::set(std::string_view key, Value value) {
   if (is_null()) data_ = ValueTable{};

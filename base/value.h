@@ -24,19 +24,19 @@ class Value {
   enum class Kind { null, boolean, integer, number, string, array, table };
 
   Value() = default;
-  Value(bool b) : data_(b) {}                                    // NOLINT: implicit on purpose, as the next ones
-  Value(int i) : data_(std::int64_t{i}) {}                       // NOLINT
-  Value(unsigned i) : data_(std::int64_t{i}) {}                  // NOLINT
-  Value(long i) : data_(std::int64_t{i}) {}                      // NOLINT
-  Value(long long i) : data_(std::int64_t{i}) {}                 // NOLINT
+  Value(bool b) : data_(b) {}                                           // NOLINT: implicit on purpose, as the next ones
+  Value(int i) : data_(std::int64_t{i}) {}                              // NOLINT
+  Value(unsigned i) : data_(std::int64_t{i}) {}                         // NOLINT
+  Value(long i) : data_(std::int64_t{i}) {}                             // NOLINT
+  Value(long long i) : data_(std::int64_t{i}) {}                        // NOLINT
   Value(unsigned long i) : data_(static_cast<std::int64_t>(i)) {}       // NOLINT
   Value(unsigned long long i) : data_(static_cast<std::int64_t>(i)) {}  // NOLINT
-  Value(double d) : data_(d) {}                                  // NOLINT
-  Value(const char* s) : data_(std::string(s)) {}                // NOLINT
-  Value(std::string s) : data_(std::move(s)) {}                  // NOLINT
-  Value(std::string_view s) : data_(std::string(s)) {}           // NOLINT
-  Value(ValueArray a);                                           // NOLINT
-  Value(ValueTable t);                                           // NOLINT
+  Value(double d) : data_(d) {}                                         // NOLINT
+  Value(const char* s) : data_(std::string(s)) {}                       // NOLINT
+  Value(std::string s) : data_(std::move(s)) {}                         // NOLINT
+  Value(std::string_view s) : data_(std::string(s)) {}                  // NOLINT
+  Value(ValueArray a);                                                  // NOLINT
+  Value(ValueTable t);                                                  // NOLINT
   static Value make_array() { return Value(ValueArray{}); }
   static Value make_table();
 

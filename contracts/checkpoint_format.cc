@@ -9,7 +9,9 @@
 
 namespace longhaul {
 
-std::string checkpoint_folder_name(std::int64_t step) { return format("step-{:08d}", step); }
+std::string checkpoint_folder_name(std::int64_t step) {
+  return format("step-{:08d}", step);
+}
 
 namespace {
 
@@ -65,8 +67,8 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   if (value.get_string("file") != "longhaul checkpoint")
     return make_error(ErrorCode::corrupt, "not a Longhaul checkpoint");
   if (value.get_integer("format") != CheckpointManifest::format)
-    return make_error(ErrorCode::unsupported, format("checkpoint format {}, this version reads {}", value.get_integer("format"),
-                                                     CheckpointManifest::format));
+    return make_error(ErrorCode::unsupported, format("checkpoint format {}, this version reads {}",
+                                                     value.get_integer("format"), CheckpointManifest::format));
   CheckpointManifest m;
   m.step = value.get_integer("step");
   m.consumed_samples = value.get_integer("consumed_samples");
@@ -80,7 +82,8 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   }
   if (const Value* extra = value.find("extra")) m.extra = *extra;
   if (const Value* tensors = value.find("tensors"); tensors && tensors->is_table())
-    for (const ValueMember& member : tensors->as_table()) m.tensors.emplace_back(member.key, integers_from(&member.value));
+    for (const ValueMember& member : tensors->as_table())
+      m.tensors.emplace_back(member.key, integers_from(&member.value));
   if (const Value* entries = value.find("entries"); entries && entries->is_array()) {
     for (const Value& v : entries->as_array()) {
       CheckpointEntry e;
@@ -92,7 +95,8 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
       e.key = v.get_string("key");
       e.dtype = v.get_string("dtype");
       e.xxh3 = std::strtoull(v.get_string("xxh3").c_str(), nullptr, 16);
-      if (e.box.offset.size() != e.box.extent.size() || e.flat_begin < 0 || e.flat_end < e.flat_begin || e.flat_end > e.box.elements())
+      if (e.box.offset.size() != e.box.extent.size() || e.flat_begin < 0 || e.flat_end < e.flat_begin ||
+          e.flat_end > e.box.elements())
         return make_error(ErrorCode::corrupt, "checkpoint entry of " + e.tensor + " has an impossible box or range");
       m.entries.push_back(std::move(e));
     }
@@ -101,12 +105,14 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
 }
 
 Status check_coverage(const CheckpointManifest& m) {
-  // Boxes of one tensor are either equal (then their ranges tile the box) or disjoint; so counting elements after a check
-  // for overlaps inside equal boxes is enough.
+  // Boxes of one tensor are either equal (then their ranges tile the box) or disjoint; so counting elements after a
+  // check for overlaps inside equal boxes is enough.
   std::vector<std::string> problems;
   std::map<std::string, std::map<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>,
-                                 std::vector<std::pair<std::int64_t, std::int64_t>>>> ranges;
-  for (const CheckpointEntry& e : m.entries) ranges[e.tensor][{e.box.offset, e.box.extent}].emplace_back(e.flat_begin, e.flat_end);
+                                 std::vector<std::pair<std::int64_t, std::int64_t>>>>
+      ranges;
+  for (const CheckpointEntry& e : m.entries)
+    ranges[e.tensor][{e.box.offset, e.box.extent}].emplace_back(e.flat_begin, e.flat_end);
   for (const auto& [name, shape] : m.tensors) {
     std::int64_t wanted = 1, have = 0;
     for (std::int64_t extent : shape) wanted *= extent;
@@ -120,11 +126,13 @@ Status check_coverage(const CheckpointManifest& m) {
         have += last - first;
       }
     }
-    if (have != wanted || overlap) problems.push_back(format("{} ({} of {} elements{})", name, have, wanted, overlap ? ", overlapping" : ""));
+    if (have != wanted || overlap)
+      problems.push_back(format("{} ({} of {} elements{})", name, have, wanted, overlap ? ", overlapping" : ""));
     if (problems.size() == 5) break;
   }
   if (problems.empty()) return {};
-  return make_error(ErrorCode::corrupt, "checkpoint of step " + std::to_string(m.step) + " does not cover " + join(problems, ", "));
+  return make_error(ErrorCode::corrupt,
+                    "checkpoint of step " + std::to_string(m.step) + " does not cover " + join(problems, ", "));
 }
 
 }  // namespace longhaul

@@ -1,6 +1,6 @@
 // A checkpoint on disk (docs/formats/checkpoint.md): a folder `step-00000240/` of safetensors shards and one
-// `checkpoint.json`, written last and renamed in; a folder without it is not a checkpoint. `latest.json` beside the folders
-// names the newest whole one; it is a hint, readers fall back to the folders themselves.
+// `checkpoint.json`, written last and renamed in; a folder without it is not a checkpoint. `latest.json` beside the
+// folders names the newest whole one; it is a hint, readers fall back to the folders themselves.
 //
 // An entry is a piece of a tensor: the box of it that a rank holds, and of that box (flattened in C order) the range
 // [flat_begin, flat_end). So a ZeRO shard of a tp slice is a first-class citizen, and any layout loads any layout.
@@ -20,9 +20,9 @@ struct CheckpointEntry {
   std::string tensor;  // Hugging Face name; moments are "<name>#exp_avg" and "<name>#exp_avg_sq", masters "<name>"
   Box box;
   std::int64_t flat_begin = 0, flat_end = 0;
-  std::string file;    // shard, relative to the checkpoint's folder
-  std::string key;     // tensor name inside the shard
-  std::string dtype;   // "F32", "BF16"
+  std::string file;   // shard, relative to the checkpoint's folder
+  std::string key;    // tensor name inside the shard
+  std::string dtype;  // "F32", "BF16"
   std::uint64_t xxh3 = 0;
 };
 

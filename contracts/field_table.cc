@@ -14,7 +14,8 @@ void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const
   std::vector<std::string> known;
   for (const FieldSlot& slot : slots) known.push_back(slot.info.name);
   for (const ValueMember& member : table.as_table()) {
-    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const FieldSlot& s) { return s.info.name == member.key; });
+    const auto slot =
+        std::find_if(slots.begin(), slots.end(), [&](const FieldSlot& s) { return s.info.name == member.key; });
     const std::string path = where.empty() ? member.key : where + "." + member.key;
     if (slot != slots.end()) {
       slot->set(slot->info, member.value, path, target, diagnostics);
@@ -102,7 +103,8 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, S
   if (!value.is_string()) return wrong_type(info, value, path, d);
   const auto seconds = parse_duration_seconds(value.as_string());
   if (!seconds) {
-    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a duration", "for example \"45s\", \"30min\", \"12h\"");
+    d.add(value.pos, path + " = \"" + value.as_string() + "\" is not a duration",
+          "for example \"45s\", \"30min\", \"12h\"");
     return;
   }
   if (in_bounds(info, *seconds, value, path, d)) out.value = *seconds;
@@ -116,29 +118,34 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, B
   }
   if (in_bounds(info, static_cast<double>(*bytes), value, path, d)) out.value = *bytes;
 }
-void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::string>& out, Diagnostics& d) {
-  store_list(info, value, path, out, d, [&](const Value& element, const std::string& at, std::vector<std::string>& list) {
-    std::string text;
-    const std::size_t before = d.size();
-    FieldInfo single = info;
-    single.type = "text";
-    store(single, element, at, text, d);
-    list.push_back(std::move(text));
-    return d.size() == before;
-  });
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::string>& out,
+           Diagnostics& d) {
+  store_list(info, value, path, out, d,
+             [&](const Value& element, const std::string& at, std::vector<std::string>& list) {
+               std::string text;
+               const std::size_t before = d.size();
+               FieldInfo single = info;
+               single.type = "text";
+               store(single, element, at, text, d);
+               list.push_back(std::move(text));
+               return d.size() == before;
+             });
 }
-void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::int64_t>& out, Diagnostics& d) {
-  store_list(info, value, path, out, d, [&](const Value& element, const std::string& at, std::vector<std::int64_t>& list) {
-    std::int64_t number = 0;
-    const std::size_t before = d.size();
-    FieldInfo single = info;
-    single.type = "integer";
-    store(single, element, at, number, d);
-    list.push_back(number);
-    return d.size() == before;
-  });
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<std::int64_t>& out,
+           Diagnostics& d) {
+  store_list(info, value, path, out, d,
+             [&](const Value& element, const std::string& at, std::vector<std::int64_t>& list) {
+               std::int64_t number = 0;
+               const std::size_t before = d.size();
+               FieldInfo single = info;
+               single.type = "integer";
+               store(single, element, at, number, d);
+               list.push_back(number);
+               return d.size() == before;
+             });
 }
-void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<double>& out, Diagnostics& d) {
+void store(const FieldInfo& info, const Value& value, const std::string& path, std::vector<double>& out,
+           Diagnostics& d) {
   store_list(info, value, path, out, d, [&](const Value& element, const std::string& at, std::vector<double>& list) {
     double number = 0;
     const std::size_t before = d.size();
@@ -163,39 +170,77 @@ void store(const FieldInfo& info, const Value& value, const std::string& path, s
   out = std::move(map);
 }
 
-Value load(bool b) { return b; }
-Value load(int i) { return i; }
-Value load(std::int64_t i) { return static_cast<long long>(i); }
-Value load(double d) { return d; }
-Value load(const std::string& s) { return s; }
+Value load(bool b) {
+  return b;
+}
+Value load(int i) {
+  return i;
+}
+Value load(std::int64_t i) {
+  return static_cast<long long>(i);
+}
+Value load(double d) {
+  return d;
+}
+Value load(const std::string& s) {
+  return s;
+}
 Value load(Seconds s) {
   return s.value == std::floor(s.value) ? format("{:.0f}s", s.value) : format("{:.0f}ms", s.value * 1e3);
 }
-Value load(ByteCount b) { return format("{}B", b.value); }
-Value load(const std::vector<std::string>& list) { return ValueArray(list.begin(), list.end()); }
+Value load(ByteCount b) {
+  return format("{}B", b.value);
+}
+Value load(const std::vector<std::string>& list) {
+  return ValueArray(list.begin(), list.end());
+}
 Value load(const std::vector<std::int64_t>& list) {
   Value array = Value::make_array();
   for (std::int64_t i : list) array.push_back(static_cast<long long>(i));
   return array;
 }
-Value load(const std::vector<double>& list) { return ValueArray(list.begin(), list.end()); }
+Value load(const std::vector<double>& list) {
+  return ValueArray(list.begin(), list.end());
+}
 Value load(const std::map<std::string, std::string>& map) {
   Value table = Value::make_table();
   for (const auto& [key, value] : map) table.set(key, value);
   return table;
 }
 
-const char* type_name(const bool*) { return "yes/no"; }
-const char* type_name(const int*) { return "integer"; }
-const char* type_name(const std::int64_t*) { return "integer"; }
-const char* type_name(const double*) { return "number"; }
-const char* type_name(const std::string*) { return "text"; }
-const char* type_name(const Seconds*) { return "duration"; }
-const char* type_name(const ByteCount*) { return "size"; }
-const char* type_name(const std::vector<std::string>*) { return "list of text"; }
-const char* type_name(const std::vector<std::int64_t>*) { return "list of integers"; }
-const char* type_name(const std::vector<double>*) { return "list of numbers"; }
-const char* type_name(const std::map<std::string, std::string>*) { return "table of text"; }
+const char* type_name(const bool*) {
+  return "yes/no";
+}
+const char* type_name(const int*) {
+  return "integer";
+}
+const char* type_name(const std::int64_t*) {
+  return "integer";
+}
+const char* type_name(const double*) {
+  return "number";
+}
+const char* type_name(const std::string*) {
+  return "text";
+}
+const char* type_name(const Seconds*) {
+  return "duration";
+}
+const char* type_name(const ByteCount*) {
+  return "size";
+}
+const char* type_name(const std::vector<std::string>*) {
+  return "list of text";
+}
+const char* type_name(const std::vector<std::int64_t>*) {
+  return "list of integers";
+}
+const char* type_name(const std::vector<double>*) {
+  return "list of numbers";
+}
+const char* type_name(const std::map<std::string, std::string>*) {
+  return "table of text";
+}
 
 std::string default_text(const Value& value) {
   Value holder = Value::make_table();

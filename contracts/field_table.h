@@ -8,7 +8,8 @@
 //   }
 //
 // The default of a field is the member's value in a default-constructed struct. Member types: bool, int, int64, double,
-// string, vectors of string/int64/double, string map, Seconds, ByteCount, and groups (structs with a table of their own).
+// string, vectors of string/int64/double, string map, Seconds, ByteCount, and groups (structs with a table of their
+// own).
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,13 @@
 namespace longhaul {
 
 struct FieldOptions {
-  std::string unit = {};                  // "tokens", "steps", "" for pure numbers
-  std::string help = {};                  // one line
-  std::optional<double> min = {}, max = {};  // inclusive bounds of a number, of each element of a list, of seconds or bytes
+  std::string unit = {};  // "tokens", "steps", "" for pure numbers
+  std::string help = {};  // one line
+  std::optional<double> min = {},
+                        max = {};  // inclusive bounds of a number, of each element of a list, of seconds or bytes
   std::vector<std::string> choices = {};  // for strings: the only values allowed
   bool required = false;
-  bool speed_only = false;                // changes how fast, never what: not part of a stage's key
+  bool speed_only = false;  // changes how fast, never what: not part of a stage's key
 };
 
 // What documentation and completion need to know.
@@ -102,7 +104,8 @@ class FieldTable {
     slot.info.type = field_detail::type_name(static_cast<const M*>(nullptr));
     slot.info.default_text = options.required ? "" : field_detail::default_text(field_detail::load(defaults.*member));
     slot.info.options = std::move(options);
-    slot.set = [member](const FieldInfo& info, const Value& value, const std::string& path, void* target, Diagnostics& d) {
+    slot.set = [member](const FieldInfo& info, const Value& value, const std::string& path, void* target,
+                        Diagnostics& d) {
       field_detail::store(info, value, path, static_cast<S*>(target)->*member, d);
     };
     slot.get = [member](const void* source) { return field_detail::load(static_cast<const S*>(source)->*member); };
@@ -117,7 +120,8 @@ class FieldTable {
     slot.info.type = "table";
     slot.info.options.help = std::move(help);
     slot.info.members = table.describe();
-    slot.set = [member, &table](const FieldInfo&, const Value& value, const std::string& path, void* target, Diagnostics& d) {
+    slot.set = [member, &table](const FieldInfo&, const Value& value, const std::string& path, void* target,
+                                Diagnostics& d) {
       if (!value.is_table()) {
         d.add(value.pos, path + " is " + value.kind_name() + ", expected a table");
         return;

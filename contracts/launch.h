@@ -19,12 +19,12 @@ struct Launch {
   std::vector<std::string> hosts;  // one per node
   std::vector<int> rank_host;      // index into hosts, per global rank
   ParallelDims dims;
-  std::string start_checkpoint;    // folder, "" for none (or the newest in state_dir)
-  std::string launch_dir;          // rank logs, heartbeat pages, stacks of this launch
-  std::string events_path;         // events.jsonl; rank 0 appends
-  std::string output_dir;          // staging of the artifact; the lead publishes it
-  std::string state_dir;           // survives attempts: checkpoints of this stage
-  std::string fault_plan;          // "" or a fault plan for the ranks (base/fault_point.h)
+  std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
+  std::string launch_dir;        // rank logs, heartbeat pages, stacks of this launch
+  std::string events_path;       // events.jsonl; rank 0 appends
+  std::string output_dir;        // staging of the artifact; the lead publishes it
+  std::string state_dir;         // survives attempts: checkpoints of this stage
+  std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
 };
 
 Value launch_to_value(const Launch& launch);

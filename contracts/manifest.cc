@@ -13,7 +13,8 @@ constexpr const char* manifest_name = "manifest.json";
 
 std::string Manifest::digest() const {
   std::string text = kind + "\n" + std::to_string(kind_version) + "\n";
-  for (const ManifestFile& file : files) text += file.path + "\n" + std::to_string(file.bytes) + "\n" + file.xxh3 + "\n";
+  for (const ManifestFile& file : files)
+    text += file.path + "\n" + std::to_string(file.bytes) + "\n" + file.xxh3 + "\n";
   return xxh3_128_hex(text);
 }
 
@@ -80,9 +81,11 @@ Result<Manifest> read_manifest(const std::string& folder) {
   if (const Value* provenance = value.find("provenance")) m.provenance = *provenance;
   if (const Value* files = value.find("files"); files && files->is_array())
     for (const Value& entry : files->as_array())
-      m.files.push_back({entry.get_string("path"), static_cast<std::uint64_t>(entry.get_integer("bytes")), entry.get_string("xxh3")});
+      m.files.push_back(
+          {entry.get_string("path"), static_cast<std::uint64_t>(entry.get_integer("bytes")), entry.get_string("xxh3")});
   if (m.digest() != value.get_string("digest"))
-    return make_error(ErrorCode::corrupt, path + ": its digest does not match its content", "the file was edited or damaged");
+    return make_error(ErrorCode::corrupt, path + ": its digest does not match its content",
+                      "the file was edited or damaged");
   return m;
 }
 
@@ -91,8 +94,10 @@ Status verify_artifact(const std::string& folder, const Manifest& manifest, bool
   for (const ManifestFile& file : manifest.files) {
     const std::string path = join_path(folder, file.path);
     const auto bytes = file_size(path);
-    if (!bytes.ok()) problems.push_back(bytes.error().what);
-    else if (*bytes != file.bytes) problems.push_back(format("{} has {} bytes, its manifest says {}", path, *bytes, file.bytes));
+    if (!bytes.ok())
+      problems.push_back(bytes.error().what);
+    else if (*bytes != file.bytes)
+      problems.push_back(format("{} has {} bytes, its manifest says {}", path, *bytes, file.bytes));
     else if (deep) {
       const auto digest = hash_file(path);
       if (!digest.ok() || *digest != file.xxh3) problems.push_back(path + " differs from its manifest's digest");

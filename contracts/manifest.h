@@ -1,5 +1,5 @@
-// manifest.json of an artifact: which files, which digests, what made it. Written into the staging folder just before the
-// one rename that publishes it, so a folder with a manifest is whole.
+// manifest.json of an artifact: which files, which digests, what made it. Written into the staging folder just before
+// the one rename that publishes it, so a folder with a manifest is whole.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct Manifest {
   static constexpr int format = 1;
   std::string stage, kind, key;
   int kind_version = 1;
-  std::string software;       // "longhaul 0.1.0"
+  std::string software;  // "longhaul 0.1.0"
   std::int64_t created_ms = 0;
   std::vector<ManifestFile> files;  // sorted by path, without manifest.json
-  Value figures;              // table: name = value, from artifact.json
-  Value provenance;           // table: inputs by digest, settings
+  Value figures;                    // table: name = value, from artifact.json
+  Value provenance;                 // table: inputs by digest, settings
 
   // Of files, kind and version; not of times and figures. What depends on this artifact depends on this.
   std::string digest() const;

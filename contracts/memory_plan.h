@@ -1,5 +1,5 @@
-// What one rank will hold, by category, from shapes alone: refused before the first step when it cannot fit, and printed
-// beside what was measured.
+// What one rank will hold, by category, from shapes alone: refused before the first step when it cannot fit, and
+// printed beside what was measured.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct TrainingMemoryInput {
   ParallelDims dims;
   std::int64_t micro_batch_size = 1;  // sequences
   std::int64_t sequence_length = 0;
-  int slots = 1;                      // micro-batches alive at once (schedule_slots)
-  bool bf16 = true;                   // compute type; masters and gradients are f32
+  int slots = 1;     // micro-batches alive at once (schedule_slots)
+  bool bf16 = true;  // compute type; masters and gradients are f32
 };
 
-struct MemoryPlan {  // bytes
+struct MemoryPlan {              // bytes
   std::int64_t weights = 0;      // compute copy
   std::int64_t master = 0;       // f32 weights
   std::int64_t gradients = 0;    // f32

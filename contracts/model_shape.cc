@@ -27,21 +27,30 @@ const FieldTable<ModelShape>& model_shape_fields() {
       FieldTable<M>()
           .field("vocab_size", &M::vocab_size, {.unit = "tokens", .help = "0 takes the tokenizer's size", .min = 0})
           .field("hidden_size", &M::hidden_size, {.help = "width of the residual stream", .min = 8})
-          .field("intermediate_size", &M::intermediate_size, {.help = "width of the SwiGLU layer; 0 is 8/3 hidden_size rounded up to 64", .min = 0})
+          .field("intermediate_size", &M::intermediate_size,
+                 {.help = "width of the SwiGLU layer; 0 is 8/3 hidden_size rounded up to 64", .min = 0})
           .field("num_hidden_layers", &M::num_hidden_layers, {.unit = "layers", .help = "transformer blocks", .min = 1})
           .field("num_attention_heads", &M::num_attention_heads, {.unit = "heads", .help = "query heads", .min = 1})
-          .field("num_key_value_heads", &M::num_key_value_heads, {.unit = "heads", .help = "key and value heads (grouped-query attention); 0 is one per query head", .min = 0})
-          .field("head_dim", &M::head_dim, {.help = "width of one head; 0 is hidden_size / num_attention_heads", .min = 0})
-          .field("max_position_embeddings", &M::max_position_embeddings, {.unit = "tokens", .help = "longest sequence", .min = 8})
+          .field("num_key_value_heads", &M::num_key_value_heads,
+                 {.unit = "heads",
+                  .help = "key and value heads (grouped-query attention); 0 is one per query head",
+                  .min = 0})
+          .field("head_dim", &M::head_dim,
+                 {.help = "width of one head; 0 is hidden_size / num_attention_heads", .min = 0})
+          .field("max_position_embeddings", &M::max_position_embeddings,
+                 {.unit = "tokens", .help = "longest sequence", .min = 8})
           .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of RMSNorm", .min = 0, .max = 1})
           .field("rope_theta", &M::rope_theta, {.help = "base of the rotary frequencies", .min = 1})
-          .field("rope_type", &M::rope_type, {.help = "scaling of the rotary frequencies", .choices = {"default", "linear", "llama3"}})
+          .field("rope_type", &M::rope_type,
+                 {.help = "scaling of the rotary frequencies", .choices = {"default", "linear", "llama3"}})
           .field("rope_factor", &M::rope_factor, {.help = "factor of the scaling", .min = 1})
           .field("rope_low_freq_factor", &M::rope_low_freq_factor, {.help = "llama3 scaling", .min = 0})
           .field("rope_high_freq_factor", &M::rope_high_freq_factor, {.help = "llama3 scaling", .min = 0})
-          .field("rope_original_max_position_embeddings", &M::rope_original_max_position_embeddings, {.unit = "tokens", .help = "llama3 scaling", .min = 1})
+          .field("rope_original_max_position_embeddings", &M::rope_original_max_position_embeddings,
+                 {.unit = "tokens", .help = "llama3 scaling", .min = 1})
           .field("tie_word_embeddings", &M::tie_word_embeddings, {.help = "output layer shares the embedding"})
-          .field("initializer_range", &M::initializer_range, {.help = "standard deviation of initial weights", .min = 0, .max = 10});
+          .field("initializer_range", &M::initializer_range,
+                 {.help = "standard deviation of initial weights", .min = 0, .max = 10});
   return table;
 }
 
@@ -49,15 +58,20 @@ Result<ModelShape> resolve_shape(ModelShape s) {
   if (s.num_key_value_heads == 0) s.num_key_value_heads = s.num_attention_heads;
   if (s.head_dim == 0) {
     if (s.hidden_size % s.num_attention_heads != 0)
-      return make_error(ErrorCode::invalid_input, format("num_attention_heads = {} does not divide hidden_size = {}", s.num_attention_heads, s.hidden_size),
-                        format("use hidden_size = {} or set head_dim", (s.hidden_size / s.num_attention_heads + 1) * s.num_attention_heads));
+      return make_error(
+          ErrorCode::invalid_input,
+          format("num_attention_heads = {} does not divide hidden_size = {}", s.num_attention_heads, s.hidden_size),
+          format("use hidden_size = {} or set head_dim",
+                 (s.hidden_size / s.num_attention_heads + 1) * s.num_attention_heads));
     s.head_dim = s.hidden_size / s.num_attention_heads;
   }
   if (s.head_dim % 2 != 0)
-    return make_error(ErrorCode::invalid_input, format("head_dim = {} is odd", s.head_dim), "rotary embeddings turn pairs: use an even head_dim");
+    return make_error(ErrorCode::invalid_input, format("head_dim = {} is odd", s.head_dim),
+                      "rotary embeddings turn pairs: use an even head_dim");
   if (s.num_attention_heads % s.num_key_value_heads != 0)
-    return make_error(ErrorCode::invalid_input, format("num_key_value_heads = {} does not divide num_attention_heads = {}",
-                                                       s.num_key_value_heads, s.num_attention_heads));
+    return make_error(ErrorCode::invalid_input,
+                      format("num_key_value_heads = {} does not divide num_attention_heads = {}", s.num_key_value_heads,
+                             s.num_attention_heads));
   if (s.intermediate_size == 0) s.intermediate_size = (s.hidden_size * 8 / 3 + 63) / 64 * 64;
   return s;
 }

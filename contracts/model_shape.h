@@ -41,8 +41,8 @@ struct ModelShape {
 };
 const FieldTable<ModelShape>& model_shape_fields();
 
-// Fills what is 0 and checks divisibility; `vocab_size` may stay 0 here if the tokenizer is not known yet. Errors name the
-// pair that does not fit and the nearest values that do.
+// Fills what is 0 and checks divisibility; `vocab_size` may stay 0 here if the tokenizer is not known yet. Errors name
+// the pair that does not fit and the nearest values that do.
 Result<ModelShape> resolve_shape(ModelShape shape);
 
 }  // namespace longhaul

@@ -25,15 +25,20 @@ const FieldTable<ParallelDims>& parallel_dims_fields() {
   using P = ParallelDims;
   static const auto table =
       FieldTable<P>()
-          .field("tp", &P::tp, {.unit = "ranks", .help = "tensor parallelism: each weight matrix is split over tp ranks", .min = 1})
+          .field("tp", &P::tp,
+                 {.unit = "ranks", .help = "tensor parallelism: each weight matrix is split over tp ranks", .min = 1})
           .field("sp", &P::sp, {.help = "sequence parallelism inside the tp group"})
-          .field("cp", &P::cp, {.unit = "ranks", .help = "context parallelism: each sequence is split over cp ranks", .min = 1})
+          .field("cp", &P::cp,
+                 {.unit = "ranks", .help = "context parallelism: each sequence is split over cp ranks", .min = 1})
           .field("ep", &P::ep, {.unit = "ranks", .help = "expert parallelism", .min = 1})
           .field("etp", &P::etp, {.unit = "ranks", .help = "tensor parallelism inside one expert", .min = 1})
-          .field("pp", &P::pp, {.unit = "ranks", .help = "pipeline parallelism: layers are split over pp ranks", .min = 1})
+          .field("pp", &P::pp,
+                 {.unit = "ranks", .help = "pipeline parallelism: layers are split over pp ranks", .min = 1})
           .field("vp", &P::vp, {.help = "virtual pipeline stages per pp rank", .min = 1})
-          .field("dp_replicate", &P::dp_replicate, {.unit = "ranks", .help = "data-parallel replicas; 0 takes what is left", .min = 0})
-          .field("dp_shard", &P::dp_shard, {.unit = "ranks", .help = "data-parallel ranks that share optimizer state", .min = 1})
+          .field("dp_replicate", &P::dp_replicate,
+                 {.unit = "ranks", .help = "data-parallel replicas; 0 takes what is left", .min = 0})
+          .field("dp_shard", &P::dp_shard,
+                 {.unit = "ranks", .help = "data-parallel ranks that share optimizer state", .min = 1})
           .field("zero", &P::zero, {.help = "ZeRO stage over dp_shard", .min = 0, .max = 3});
   return table;
 }
@@ -43,26 +48,30 @@ Result<ParallelDims> resolve_dims(ParallelDims dims, int ranks) {
   if (dims.dp_replicate == 0) {
     if (fixed <= 0 || ranks % fixed != 0)
       return make_error(ErrorCode::invalid_input,
-                        format("tp({}) * cp({}) * pp({}) * dp_shard({}) = {} does not divide the job's {} ranks", dims.tp,
-                               dims.cp, dims.pp, dims.dp_shard, fixed, ranks),
+                        format("tp({}) * cp({}) * pp({}) * dp_shard({}) = {} does not divide the job's {} ranks",
+                               dims.tp, dims.cp, dims.pp, dims.dp_shard, fixed, ranks),
                         format("use a number of ranks that is a multiple of {}", fixed));
     dims.dp_replicate = ranks / fixed;
   }
   if (dims.world_size() != ranks)
-    return make_error(ErrorCode::invalid_input, format("tp({}) * cp({}) * pp({}) * dp({}) = {}, but the job has {} ranks", dims.tp,
-                                                       dims.cp, dims.pp, dims.dp(), dims.world_size(), ranks),
+    return make_error(ErrorCode::invalid_input,
+                      format("tp({}) * cp({}) * pp({}) * dp({}) = {}, but the job has {} ranks", dims.tp, dims.cp,
+                             dims.pp, dims.dp(), dims.world_size(), ranks),
                       fixed > 0 && ranks % fixed == 0 ? format("use dp_replicate = {}", ranks / fixed)
                                                       : format("use ranks = {}", dims.world_size()));
-  if (dims.sp && dims.tp == 1) return make_error(ErrorCode::invalid_input, "sp needs tp > 1", "set sp = false or tp = 2");
-  if (dims.vp > 1 && dims.pp == 1) return make_error(ErrorCode::invalid_input, format("vp = {} needs pp > 1", dims.vp), "set vp = 1");
+  if (dims.sp && dims.tp == 1)
+    return make_error(ErrorCode::invalid_input, "sp needs tp > 1", "set sp = false or tp = 2");
+  if (dims.vp > 1 && dims.pp == 1)
+    return make_error(ErrorCode::invalid_input, format("vp = {} needs pp > 1", dims.vp), "set vp = 1");
   if ((dims.cp * dims.dp() * dims.tp) % (dims.ep * dims.etp) != 0)
-    return make_error(ErrorCode::invalid_input, format("ep({}) * etp({}) does not divide tp({}) * cp({}) * dp({})", dims.ep, dims.etp,
-                                                       dims.tp, dims.cp, dims.dp()));
+    return make_error(ErrorCode::invalid_input, format("ep({}) * etp({}) does not divide tp({}) * cp({}) * dp({})",
+                                                       dims.ep, dims.etp, dims.tp, dims.cp, dims.dp()));
   return dims;
 }
 
 RankCoordinates coordinates_of(const ParallelDims& dims, int global_rank) {
-  LH_ASSERT(global_rank >= 0 && global_rank < dims.world_size(), format("rank={} layout={}", global_rank, dims.to_string()));
+  LH_ASSERT(global_rank >= 0 && global_rank < dims.world_size(),
+            format("rank={} layout={}", global_rank, dims.to_string()));
   RankCoordinates at;
   at.tp = global_rank % dims.tp, global_rank /= dims.tp;
   at.cp = global_rank % dims.cp, global_rank /= dims.cp;
@@ -73,7 +82,8 @@ RankCoordinates coordinates_of(const ParallelDims& dims, int global_rank) {
 }
 
 int global_rank_of(const ParallelDims& dims, const RankCoordinates& at) {
-  return at.tp + dims.tp * (at.cp + dims.cp * (at.dp_shard + dims.dp_shard * (at.dp_replicate + dims.dp_replicate * at.pp)));
+  return at.tp +
+         dims.tp * (at.cp + dims.cp * (at.dp_shard + dims.dp_shard * (at.dp_replicate + dims.dp_replicate * at.pp)));
 }
 
 }  // namespace longhaul

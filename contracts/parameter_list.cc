@@ -15,8 +15,12 @@ std::int64_t product(const std::vector<std::int64_t>& extents) {
 }
 }  // namespace
 
-std::int64_t Box::elements() const { return product(extent); }
-std::int64_t ParameterSpec::elements() const { return product(shape); }
+std::int64_t Box::elements() const {
+  return product(extent);
+}
+std::int64_t ParameterSpec::elements() const {
+  return product(shape);
+}
 
 std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   using Init = ParameterSpec::Init;
@@ -51,7 +55,8 @@ LayerRange layers_of_stage(int layers, int stages, int stage) {
   return {first, first + base + (stage < extra ? 1 : 0)};
 }
 
-Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims, const RankCoordinates& at) {
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at) {
   Box box{std::vector<std::int64_t>(parameter.shape.size(), 0), parameter.shape};
   const bool first_stage = at.pp == 0, last_stage = at.pp == dims.pp - 1;
   bool here = parameter.last_stage ? last_stage : first_stage;
@@ -74,6 +79,8 @@ Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const Para
   return box;
 }
 
-std::uint64_t parameter_stream(const std::string& name) { return xxh3_64(name, 0x706172616d); }
+std::uint64_t parameter_stream(const std::string& name) {
+  return xxh3_64(name, 0x706172616d);
+}
 
 }  // namespace longhaul

@@ -26,11 +26,11 @@ struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;  // global
   Init init = Init::normal;
-  double init_std = 0;     // of Init::normal
+  double init_std = 0;       // of Init::normal
   bool weight_decay = true;  // false for 1-D tensors
-  int layer = -1;          // transformer block, -1 for embedding, final norm and output
-  int tp_dim = -1;         // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
-  bool last_stage = false; // stands on the last pipeline stage (final norm, output)
+  int layer = -1;            // transformer block, -1 for embedding, final norm and output
+  int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
+  bool last_stage = false;   // stands on the last pipeline stage (final norm, output)
   std::int64_t elements() const;
 };
 
@@ -45,7 +45,8 @@ struct LayerRange {
 LayerRange layers_of_stage(int layers, int stages, int stage);
 
 // Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0.
-Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims, const RankCoordinates& at);
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at);
 
 // The number that seeds a parameter's initial values: a hash of its name, the same in every layout.
 std::uint64_t parameter_stream(const std::string& name);

@@ -1,5 +1,5 @@
-// record.json: how a job ended, written once by its lead (created exclusively). Of all witnesses of a job's end this one is
-// trusted first; "no record" means running, or lost if the lead's process is gone.
+// record.json: how a job ended, written once by its lead (created exclusively). Of all witnesses of a job's end this
+// one is trusted first; "no record" means running, or lost if the lead's process is gone.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@ namespace longhaul {
 
 struct JobRecord {
   static constexpr int format = 1;
-  std::string key;       // of the submission
+  std::string key;  // of the submission
   int attempt = 1;
   std::string host;
   std::int64_t started_ms = 0;
   std::int64_t ended_ms = 0;
-  std::string outcome;   // "succeeded" | "failed" | "cancelled"
-  int exit_code = 0;     // of the rank that ended the launch
+  std::string outcome;  // "succeeded" | "failed" | "cancelled"
+  int exit_code = 0;    // of the rank that ended the launch
   int signal = 0;
-  std::string cause;     // one sentence: what, which rank, and the last line of its log
+  std::string cause;  // one sentence: what, which rank, and the last line of its log
   int launches = 0;
 };
 Status write_record(const std::string& path, const JobRecord& record);  // conflict: there is one already
 Result<JobRecord> read_record(const std::string& path);                 // not_found: not ended
 
-// claim.json: the lead of an attempt, created exclusively before it does anything. A second lead of the same attempt finds
-// it and ends: one job for every attempt.
+// claim.json: the lead of an attempt, created exclusively before it does anything. A second lead of the same attempt
+// finds it and ends: one job for every attempt.
 struct LeadClaim {
   std::string key;
   std::string host;

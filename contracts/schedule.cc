@@ -56,7 +56,8 @@ Result<int> schedule_slots(const std::vector<ScheduleOp>& ops) {
         break;
     }
   }
-  if (!alive.empty()) return make_error(ErrorCode::internal, format("schedule: {} micro-batches have no backward", alive.size()));
+  if (!alive.empty())
+    return make_error(ErrorCode::internal, format("schedule: {} micro-batches have no backward", alive.size()));
   return slots;
 }
 

@@ -17,12 +17,12 @@ struct ScheduleOp {
 };
 std::string to_string(const ScheduleOp& op);  // "F3", "B3", "W3"; "F3.1" for chunk 1
 
-// 1F1B (Narayanan et al. 2021, section 2.2): min(m, pp - pp_rank - 1) warm-up forwards, then one forward and one backward
-// in turn, then the remaining backwards. With pp = 1 this is plain gradient accumulation.
+// 1F1B (Narayanan et al. 2021, section 2.2): min(m, pp - pp_rank - 1) warm-up forwards, then one forward and one
+// backward in turn, then the remaining backwards. With pp = 1 this is plain gradient accumulation.
 std::vector<ScheduleOp> schedule_1f1b(int pp, int pp_rank, int micro_batches);
 
-// Slots (micro-batches whose activations are alive at once) that a list needs; each list is checked: every backward after
-// its forward, each exactly once.
+// Slots (micro-batches whose activations are alive at once) that a list needs; each list is checked: every backward
+// after its forward, each exactly once.
 Result<int> schedule_slots(const std::vector<ScheduleOp>& ops);
 
 }  // namespace longhaul

@@ -11,16 +11,16 @@ namespace longhaul {
 namespace {
 
 template <class S>
-StageKind kind_of(std::string name, int version, std::string help, std::vector<StageInput> inputs, const FieldTable<S>& table) {
+StageKind kind_of(std::string name, int version, std::string help, std::vector<StageInput> inputs,
+                  const FieldTable<S>& table) {
   StageKind kind;
   kind.name = std::move(name);
   kind.version = version;
   kind.help = std::move(help);
   kind.inputs = std::move(inputs);
   kind.fields = table.describe();
-  kind.resolve = [&table](const Value& value, const std::string& where, const std::vector<std::string>& ignored, Diagnostics& d) {
-    return table.to_value(table.parse(value, where, d, ignored));
-  };
+  kind.resolve = [&table](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                          Diagnostics& d) { return table.to_value(table.parse(value, where, d, ignored)); };
   return kind;
 }
 
@@ -30,7 +30,9 @@ StageKind refused(std::string name, std::string help, std::string why) {
   kind.help = std::move(help);
   kind.unavailable = std::move(why);
   kind.any_inputs = true;
-  kind.resolve = [](const Value&, const std::string&, const std::vector<std::string>&, Diagnostics&) { return Value::make_table(); };
+  kind.resolve = [](const Value&, const std::string&, const std::vector<std::string>&, Diagnostics&) {
+    return Value::make_table();
+  };
   return kind;
 }
 
@@ -39,21 +41,24 @@ std::vector<StageKind> make_kinds() {
   const std::vector<std::string> trained = {"pretrain", "sft", "align", "convert"};
   std::vector<StageKind> kinds;
   kinds.push_back(kind_of("curate", 1, "raw pages to clean, deduplicated documents with a held-out part",
-                          {{"documents", {"command"}, true, true, "files, folders or globs of HTML and text"}}, curate_fields()));
-  kinds.push_back(kind_of("tokenize", 1, "documents to a byte-level BPE vocabulary and token files",
-                          {{"corpus", {"curate", "command"}, true, true, "a folder with documents.jsonl"},
-                           {"tokenizer", {"tokenize", "convert"}, true, false, "use this tokenizer.json instead of training one"}},
-                          tokenize_fields()));
+                          {{"documents", {"command"}, true, true, "files, folders or globs of HTML and text"}},
+                          curate_fields()));
+  kinds.push_back(
+      kind_of("tokenize", 1, "documents to a byte-level BPE vocabulary and token files",
+              {{"corpus", {"curate", "command"}, true, true, "a folder with documents.jsonl"},
+               {"tokenizer", {"tokenize", "convert"}, true, false, "use this tokenizer.json instead of training one"}},
+              tokenize_fields()));
   kinds.push_back(kind_of("pretrain", 1, "trains a language model on tokens",
                           {{"tokens", {"tokenize"}, true, true, "a folder with tokenizer.json and train.bin/.idx"},
                            {"model", trained, true, false, "start from these weights instead of random ones"}},
                           pretrain_fields()));
   kinds.back().parallel = true;
-  kinds.push_back(kind_of("sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
-                          {{"model", trained, true, true, "the model to tune"},
-                           {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
-                           {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
-                          sft_fields()));
+  kinds.push_back(
+      kind_of("sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
+              {{"model", trained, true, true, "the model to tune"},
+               {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
+               {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
+              sft_fields()));
   kinds.back().parallel = true;
   kinds.push_back(kind_of("align", 1, "preference tuning (DPO)",
                           {{"model", trained, true, true, "the model to tune, and the reference"},
@@ -61,25 +66,31 @@ std::vector<StageKind> make_kinds() {
                            {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
                           align_fields()));
   kinds.back().parallel = true;
-  kinds.push_back(kind_of("evaluate", 1, "bits per byte, answer loss, preferences, multiple choice",
-                          {{"model", models, true, true, "the model to measure"},
-                           {"tokens", {"tokenize"}, true, false, "held-out text (heldout.txt)"},
-                           {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
-                           {"baseline", models, true, false, "measured beside it"}},
-                          evaluate_fields()));
+  kinds.push_back(
+      kind_of("evaluate", 1, "bits per byte, answer loss, preferences, multiple choice",
+              {{"model", models, true, true, "the model to measure"},
+               {"tokens", {"tokenize"}, true, false, "held-out text (heldout.txt)"},
+               {"data", {"command"}, true, false, "held-out questions: answers.jsonl, pairs.jsonl, choices.jsonl"},
+               {"baseline", models, true, false, "measured beside it"}},
+              evaluate_fields()));
   kinds.push_back(kind_of("quantize", 1, "smaller weights for serving",
                           {{"model", trained, true, true, "the model to quantize"},
                            {"tokens", {"tokenize"}, true, false, "held-out text for the perplexity before and after"}},
                           quantize_fields()));
-  kinds.push_back(kind_of("convert", 1, "to and from the Hugging Face layout",
-                          {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"}}, convert_fields()));
-  kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface", {{"model", models, true, true, "the model to serve"}},
-                          deploy_fields()));
+  kinds.push_back(
+      kind_of("convert", 1, "to and from the Hugging Face layout",
+              {{"model", models, true, true, "a model of ours, or a folder with config.json and model.safetensors"}},
+              convert_fields()));
+  kinds.push_back(kind_of("deploy", 1, "serves a model with an OpenAI-compatible interface",
+                          {{"model", models, true, true, "the model to serve"}}, deploy_fields()));
   kinds.push_back(kind_of("command", 1, "runs a program of yours under the same worker", {}, command_fields()));
   kinds.back().any_inputs = true;
   kinds.back().parallel = true;
-  kinds.push_back(refused("tune", "searches the best parallel layout", "the layout search is not part of this version; give `parallel = { ... }` instead of a tune stage"));
-  kinds.push_back(refused("reward", "trains a reward model", "reward models are not part of this version; use `align` with method = \"dpo\""));
+  kinds.push_back(
+      refused("tune", "searches the best parallel layout",
+              "the layout search is not part of this version; give `parallel = { ... }` instead of a tune stage"));
+  kinds.push_back(refused("reward", "trains a reward model",
+                          "reward models are not part of this version; use `align` with method = \"dpo\""));
   return kinds;
 }
 
@@ -102,11 +113,17 @@ const FieldTable<StageCommon>& stage_common_fields() {
       FieldTable<S>()
           .field("needs", &S::needs, {.help = "stages that must have ended well, beside those named by inputs"})
           .field("ranks", &S::ranks, {.unit = "processes", .help = "ranks of the job", .min = 1, .speed_only = true})
-          .field("threads", &S::threads, {.unit = "threads", .help = "per rank; 0 shares the cores", .min = 0, .speed_only = true})
+          .field("threads", &S::threads,
+                 {.unit = "threads", .help = "per rank; 0 shares the cores", .min = 0, .speed_only = true})
           .field("nodes", &S::nodes, {.help = "nodes of the job", .min = 1, .speed_only = true})
-          .field("time_limit", &S::time_limit, {.help = "the job is ended after this time; 0s is no limit", .min = 0, .speed_only = true})
-          .field("retries", &S::retries, {.help = "further attempts after one that failed", .min = 0, .max = 100, .speed_only = true})
-          .field("on_failure", &S::on_failure, {.help = "what a failed stage does to the run", .choices = {"stop", "continue", "skip-dependents"}, .speed_only = true});
+          .field("time_limit", &S::time_limit,
+                 {.help = "the job is ended after this time; 0s is no limit", .min = 0, .speed_only = true})
+          .field("retries", &S::retries,
+                 {.help = "further attempts after one that failed", .min = 0, .max = 100, .speed_only = true})
+          .field("on_failure", &S::on_failure,
+                 {.help = "what a failed stage does to the run",
+                  .choices = {"stop", "continue", "skip-dependents"},
+                  .speed_only = true});
   return table;
 }
 

@@ -1,5 +1,5 @@
-// The list of stage kinds: what each takes, makes and can be told. The workflow reader, the documentation generator, the
-// shell completion and the key of a stage all ask here.
+// The list of stage kinds: what each takes, makes and can be told. The workflow reader, the documentation generator,
+// the shell completion and the key of a stage all ask here.
 #pragma once
 
 #include <functional>
@@ -20,32 +20,34 @@ struct StageInput {
 
 struct StageKind {
   std::string name;
-  int version = 1;            // raised by hand when results change
+  int version = 1;  // raised by hand when results change
   std::string help;
   std::vector<StageInput> inputs;
-  bool any_inputs = false;    // `command`: whatever names the user likes
-  bool parallel = false;      // may run on more than one rank
+  bool any_inputs = false;  // `command`: whatever names the user likes
+  bool parallel = false;    // may run on more than one rank
   std::vector<FieldInfo> fields;
   // Checks and fills in defaults: the resolved settings table. Keys in `ignored` belong to the workflow.
-  std::function<Value(const Value& table, const std::string& where, const std::vector<std::string>& ignored, Diagnostics&)> resolve;
-  std::string unavailable;    // not empty: refuses, and says why
+  std::function<Value(const Value& table, const std::string& where, const std::vector<std::string>& ignored,
+                      Diagnostics&)>
+      resolve;
+  std::string unavailable;  // not empty: refuses, and says why
 };
 const std::vector<StageKind>& stage_kinds();
 const StageKind* find_stage_kind(const std::string& name);
 
 // Keys that every stage has, whatever its kind.
 struct StageCommon {
-  std::vector<std::string> needs;      // stages that must have ended well, beside those named by inputs
+  std::vector<std::string> needs;  // stages that must have ended well, beside those named by inputs
   int ranks = 1;
-  int threads = 0;                     // per rank; 0: cores / ranks
+  int threads = 0;  // per rank; 0: cores / ranks
   int nodes = 1;
-  Seconds time_limit{0};               // 0: none
+  Seconds time_limit{0};  // 0: none
   int retries = 1;
-  std::string on_failure = "stop";     // stop | continue | skip-dependents
+  std::string on_failure = "stop";  // stop | continue | skip-dependents
 };
 const FieldTable<StageCommon>& stage_common_fields();
-// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for, resiliency and
-// the common fields.
+// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for, resiliency
+// and the common fields.
 std::vector<std::string> workflow_stage_keys();
 
 }  // namespace longhaul

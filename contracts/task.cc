@@ -16,8 +16,10 @@ const TaskInput* Task::input(std::string_view name) const {
 
 Result<std::string> Task::input_path(std::string_view name) const {
   const TaskInput* found = input(name);
-  if (!found) return make_error(ErrorCode::invalid_input, "stage " + stage + " (" + kind + ") has no input '" + std::string(name) + "'",
-                                "add it to inputs = { ... }");
+  if (!found)
+    return make_error(ErrorCode::invalid_input,
+                      "stage " + stage + " (" + kind + ") has no input '" + std::string(name) + "'",
+                      "add it to inputs = { ... }");
   if (found->paths.size() != 1)
     return make_error(ErrorCode::invalid_input, "stage " + stage + ": input '" + std::string(name) + "' names " +
                                                     std::to_string(found->paths.size()) + " paths, expected one");
@@ -98,7 +100,9 @@ Result<Task> read_task(const std::string& path) {
   LH_TRY(const Value value, read_toml_file(path));
   return task_from_value(value).with_context(path);
 }
-Status write_task(const std::string& path, const Task& task) { return write_file_atomic(path, to_toml(task_to_value(task))); }
+Status write_task(const std::string& path, const Task& task) {
+  return write_file_atomic(path, to_toml(task_to_value(task)));
+}
 
 std::string task_key(const Task& task) {
   Value what = Value::make_table();

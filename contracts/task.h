@@ -1,5 +1,5 @@
-// task.toml: what one stage is to do, fully resolved and immutable. Written by the controller, read by the worker and the
-// engine; readable, and re-runnable by hand: `longhaul-engine run --task task.toml --launch launch.toml`.
+// task.toml: what one stage is to do, fully resolved and immutable. Written by the controller, read by the worker and
+// the engine; readable, and re-runnable by hand: `longhaul-engine run --task task.toml --launch launch.toml`.
 #pragma once
 
 #include <string>
@@ -18,23 +18,23 @@ struct TaskInput {
 };
 
 struct TaskResources {
-  int ranks = 1;     // processes
-  int threads = 1;   // per rank
+  int ranks = 1;    // processes
+  int threads = 1;  // per rank
   int nodes = 1;
 };
 
 struct Task {
   static constexpr int format = 1;
-  std::string run;      // name of the run
+  std::string run;  // name of the run
   std::string stage;
   std::string variant;  // "" or the matrix combination ("lr=1e-5,lora_rank=16")
   std::string kind;
   int kind_version = 1;
-  std::string key;      // digest that names the result: equal keys, equal artifacts
+  std::string key;  // digest that names the result: equal keys, equal artifacts
   TaskResources resources;
   ParallelDims dims;
   std::vector<TaskInput> inputs;
-  Value settings;       // every field of the kind, defaults filled in
+  Value settings;  // every field of the kind, defaults filled in
 
   const TaskInput* input(std::string_view name) const;
   // The single path of an input; an error that names the stage and the input otherwise.

@@ -6,8 +6,8 @@
 namespace longhaul {
 
 struct CommandSettings {
-  std::vector<std::string> argv;               // program and arguments; no shell
-  std::string script;                          // or a text for `bash -euo pipefail`
+  std::vector<std::string> argv;  // program and arguments; no shell
+  std::string script;             // or a text for `bash -euo pipefail`
   std::map<std::string, std::string> environment;
 };
 const FieldTable<CommandSettings>& command_fields();

@@ -7,14 +7,17 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
   static const auto table =
       FieldTable<O>()
           .field("lr", &O::lr, {.help = "highest learning rate", .min = 0})
-          .field("lr_min_ratio", &O::lr_min_ratio, {.help = "learning rate at the end, as a share of lr", .min = 0, .max = 1})
+          .field("lr_min_ratio", &O::lr_min_ratio,
+                 {.help = "learning rate at the end, as a share of lr", .min = 0, .max = 1})
           .field("warmup_steps", &O::warmup_steps, {.unit = "steps", .help = "linear warm-up", .min = 0})
-          .field("lr_schedule", &O::lr_schedule, {.help = "shape of the decay after the warm-up", .choices = {"cosine", "linear", "constant"}})
+          .field("lr_schedule", &O::lr_schedule,
+                 {.help = "shape of the decay after the warm-up", .choices = {"cosine", "linear", "constant"}})
           .field("beta1", &O::beta1, {.help = "AdamW: decay of the first moment", .min = 0, .max = 1})
           .field("beta2", &O::beta2, {.help = "AdamW: decay of the second moment", .min = 0, .max = 1})
           .field("eps", &O::eps, {.help = "AdamW: added to the root of the second moment", .min = 0})
           .field("weight_decay", &O::weight_decay, {.help = "AdamW: decoupled decay; 1-D tensors have none", .min = 0})
-          .field("clip_grad", &O::clip_grad, {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
+          .field("clip_grad", &O::clip_grad,
+                 {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
   return table;
 }
 
@@ -22,7 +25,11 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
   using C = CheckpointSettings;
   static const auto table =
       FieldTable<C>()
-          .field("every_steps", &C::every_steps, {.unit = "steps", .help = "save a checkpoint this often; 0 only at the end", .min = 0, .speed_only = true})
+          .field("every_steps", &C::every_steps,
+                 {.unit = "steps",
+                  .help = "save a checkpoint this often; 0 only at the end",
+                  .min = 0,
+                  .speed_only = true})
           .field("keep_last", &C::keep_last, {.help = "older checkpoints are removed", .min = 1, .speed_only = true});
   return table;
 }
@@ -39,13 +46,17 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("optimizer", &P::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &P::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &P::sequence_length, {.unit = "tokens", .help = "length of one sequence", .min = 8})
-          .field("micro_batch_size", &P::micro_batch_size, {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1})
-          .field("global_batch_size", &P::global_batch_size, {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1})
+          .field("micro_batch_size", &P::micro_batch_size,
+                 {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1})
+          .field("global_batch_size", &P::global_batch_size,
+                 {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1})
           .field("steps", &P::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
           .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0})
-          .field("precision", &P::precision, {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("precision", &P::precision,
+                 {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
-          .field("eval_every_steps", &P::eval_every_steps, {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
+          .field("eval_every_steps", &P::eval_every_steps,
+                 {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
           .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"});
   return table;
 }
@@ -56,13 +67,20 @@ const FieldTable<SftSettings>& sft_fields() {
       FieldTable<S>()
           .group("optimizer", &S::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
-          .field("sequence_length", &S::sequence_length, {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
-          .field("micro_batch_size", &S::micro_batch_size, {.unit = "examples", .help = "examples that one rank computes at once", .min = 1})
-          .field("global_batch_size", &S::global_batch_size, {.unit = "examples", .help = "examples per optimizer step over all ranks", .min = 1})
+          .field("sequence_length", &S::sequence_length,
+                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
+          .field("micro_batch_size", &S::micro_batch_size,
+                 {.unit = "examples", .help = "examples that one rank computes at once", .min = 1})
+          .field("global_batch_size", &S::global_batch_size,
+                 {.unit = "examples", .help = "examples per optimizer step over all ranks", .min = 1})
           .field("steps", &S::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
           .field("epochs", &S::epochs, {.help = "passes over the examples when steps = 0", .min = 0})
-          .field("heldout_fraction", &S::heldout_fraction, {.help = "share of the questions kept for the held-out loss when no heldout input is given", .min = 0, .max = 0.9})
-          .field("precision", &S::precision, {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("heldout_fraction", &S::heldout_fraction,
+                 {.help = "share of the questions kept for the held-out loss when no heldout input is given",
+                  .min = 0,
+                  .max = 0.9})
+          .field("precision", &S::precision,
+                 {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &S::seed, {.help = "of the data order", .min = 0});
   return table;
 }
@@ -73,17 +91,23 @@ const FieldTable<AlignSettings>& align_fields() {
       FieldTable<A>()
           .field("method", &A::method, {.help = "preference loss", .choices = {"dpo"}})
           .field("beta", &A::beta, {.help = "strength of the tie to the reference model", .min = 0})
-          .field("label_smoothing", &A::label_smoothing, {.help = "share of labels taken as wrong (conservative DPO)", .min = 0, .max = 0.5})
-          .field("sft_weight", &A::sft_weight, {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
+          .field("label_smoothing", &A::label_smoothing,
+                 {.help = "share of labels taken as wrong (conservative DPO)", .min = 0, .max = 0.5})
+          .field("sft_weight", &A::sft_weight,
+                 {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
           .field("length_normalized", &A::length_normalized, {.help = "log-probabilities per token instead of summed"})
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
-          .field("sequence_length", &A::sequence_length, {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
-          .field("micro_batch_size", &A::micro_batch_size, {.unit = "pairs", .help = "pairs that one rank computes at once", .min = 1})
-          .field("global_batch_size", &A::global_batch_size, {.unit = "pairs", .help = "pairs per optimizer step over all ranks", .min = 1})
+          .field("sequence_length", &A::sequence_length,
+                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
+          .field("micro_batch_size", &A::micro_batch_size,
+                 {.unit = "pairs", .help = "pairs that one rank computes at once", .min = 1})
+          .field("global_batch_size", &A::global_batch_size,
+                 {.unit = "pairs", .help = "pairs per optimizer step over all ranks", .min = 1})
           .field("steps", &A::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
           .field("epochs", &A::epochs, {.help = "passes over the pairs when steps = 0", .min = 0})
-          .field("precision", &A::precision, {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("precision", &A::precision,
+                 {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &A::seed, {.help = "of the data order", .min = 0});
   return table;
 }

@@ -9,14 +9,14 @@ namespace longhaul {
 // Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay, no decay on 1-D tensors.
 struct OptimizerSettings {
   double lr = 1e-3;
-  double lr_min_ratio = 0.1;   // lr at the end = lr * ratio
+  double lr_min_ratio = 0.1;  // lr at the end = lr * ratio
   std::int64_t warmup_steps = 20;
   std::string lr_schedule = "cosine";
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip_grad = 1.0;      // 0: no clipping
+  double clip_grad = 1.0;  // 0: no clipping
 };
 const FieldTable<OptimizerSettings>& optimizer_fields();
 
@@ -33,7 +33,7 @@ struct PretrainSettings {
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 32;
-  std::int64_t steps = 0;         // 0: from epochs
+  std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
   std::string precision = "bf16";
   std::int64_t seed = 1;
@@ -61,14 +61,14 @@ const FieldTable<SftSettings>& sft_fields();
 struct AlignSettings {
   std::string method = "dpo";
   double beta = 0.1;
-  double label_smoothing = 0;     // conservative DPO
-  double sft_weight = 0;          // adds that share of the chosen answer's cross-entropy
-  bool length_normalized = false; // log-probabilities per token instead of summed
+  double label_smoothing = 0;      // conservative DPO
+  double sft_weight = 0;           // adds that share of the chosen answer's cross-entropy
+  bool length_normalized = false;  // log-probabilities per token instead of summed
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
-  std::int64_t micro_batch_size = 4;   // pairs
-  std::int64_t global_batch_size = 16; // pairs
+  std::int64_t micro_batch_size = 4;    // pairs
+  std::int64_t global_batch_size = 16;  // pairs
   std::int64_t steps = 0;
   double epochs = 1;
   std::string precision = "bf16";

@@ -10,18 +10,20 @@
 namespace longhaul {
 
 struct RunOrigin {
-  std::string workflow_text;   // frozen as workflow.toml
-  std::string workflow_path;   // where it came from, for the record
-  std::string site_text;       // frozen as site.toml
-  std::string artifact_root;   // published artifacts of all runs of a project are found through it
-  std::string programs_dir;    // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
-  std::string software;        // "longhaul 0.1.0 (git 1a2b3c4)"
+  std::string workflow_text;  // frozen as workflow.toml
+  std::string workflow_path;  // where it came from, for the record
+  std::string site_text;      // frozen as site.toml
+  std::string artifact_root;  // published artifacts of all runs of a project are found through it
+  std::string programs_dir;   // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
+  std::string software;       // "longhaul 0.1.0 (git 1a2b3c4)"
 };
 
 // Creates runs_dir/<name>-<yyyymmdd-hhmmss>-<4 hex>/ whole (built beside, renamed) and returns its path.
-Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan, const RunOrigin& origin, const Clock& clock);
+Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan, const RunOrigin& origin,
+                               const Clock& clock);
 
-// A run by path, by full name or by a unique prefix below runs_dir; "" or "latest": the newest. Errors list what is there.
+// A run by path, by full name or by a unique prefix below runs_dir; "" or "latest": the newest. Errors list what is
+// there.
 Result<std::string> find_run(const std::string& runs_dir, const std::string& name);
 Result<std::vector<std::string>> list_runs(const std::string& runs_dir);  // paths, oldest first
 

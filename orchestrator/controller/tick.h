@@ -1,5 +1,5 @@
-// One round of the crash-only controller: read what is, decide (pure), write the intents, act, write the outcomes. It can be
-// killed between any two instructions; the next tick continues. See docs/architecture.md, section 5.
+// One round of the crash-only controller: read what is, decide (pure), write the intents, act, write the outcomes. It
+// can be killed between any two instructions; the next tick continues. See docs/architecture.md, section 5.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,18 @@ struct TickOptions {
 
 struct TickOutcome {
   RunState state = RunState::running;
-  bool changed = false;           // something was decided: tick again soon
+  bool changed = false;  // something was decided: tick again soon
 };
 
 // Claims the next epoch on its first call for a run; `epoch` is kept by the caller between ticks (0: none yet).
 // ErrorCode::conflict: another controller has claimed a later epoch; this one must stop.
-Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock, Logger& log);
+Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
+                         Logger& log);
 
-// Drives ticks until the run ends, `stop` is set (by a signal handler), or another controller takes over. `on_change` sees
-// the status after every tick (for progress). Returns the last status.
+// Drives ticks until the run ends, `stop` is set (by a signal handler), or another controller takes over. `on_change`
+// sees the status after every tick (for progress). Returns the last status.
 Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
-                        const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&), void* context);
+                        const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
+                        void* context);
 
 }  // namespace longhaul

@@ -1,5 +1,5 @@
-// What a run looks like from outside, folded from its epoch logs (never from memory of a controller): for status, reports
-// and the end of `run`.
+// What a run looks like from outside, folded from its epoch logs (never from memory of a controller): for status,
+// reports and the end of `run`.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ const char* to_string(StageState state);
 bool is_final(StageState state);
 
 struct StageStatus {
-  std::string id;              // "sft" or "sft/lr=1e-05"
+  std::string id;  // "sft" or "sft/lr=1e-05"
   std::string kind;
   StageState state = StageState::waiting;
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
-  std::string cause;           // why it failed, was skipped or cancelled
-  std::string folder;          // stages/<id> below the run
-  std::string artifact;        // folder of the artifact, also when it came from an earlier run
-  std::string job;             // the scheduler's id of the newest attempt
-  Value figures;               // table: name = value
+  std::string cause;                                            // why it failed, was skipped or cancelled
+  std::string folder;                                           // stages/<id> below the run
+  std::string artifact;  // folder of the artifact, also when it came from an earlier run
+  std::string job;       // the scheduler's id of the newest attempt
+  Value figures;         // table: name = value
   // Of the newest progress event; total 0: none.
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
@@ -35,13 +35,13 @@ enum class RunState { running, succeeded, failed, cancelled };
 const char* to_string(RunState state);
 
 struct RunStatus {
-  std::string run;             // folder
+  std::string run;  // folder
   std::string name;
   std::string workflow;
   RunState state = RunState::running;
   std::int64_t created_ms = 0, ended_ms = 0;
   std::int64_t epoch = 0;
-  bool driven = false;         // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
+  bool driven = false;              // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
   std::vector<StageStatus> stages;  // in plan order
 
   const StageStatus* find(const std::string& id) const;

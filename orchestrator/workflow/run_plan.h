@@ -13,25 +13,25 @@ namespace longhaul {
 
 struct PlannedInput {
   std::string name;
-  // "@stage": the ids of the planned stages that may stand behind it. More than one only when that stage is a matrix; then
-  // `best_metric` chooses among their artifacts' figures.
+  // "@stage": the ids of the planned stages that may stand behind it. More than one only when that stage is a matrix;
+  // then `best_metric` chooses among their artifacts' figures.
   std::vector<std::string> stages;
-  std::string best_metric;           // name of a figure, "" if there is one stage only
+  std::string best_metric;  // name of a figure, "" if there is one stage only
   bool best_is_max = false;
-  std::vector<std::string> paths;    // raw input: absolute files and folders, globs expanded
+  std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
 };
 
 struct PlannedStage {
   std::string stage;
-  std::string variant;               // "" or "lr=1e-05,lora_rank=16"
+  std::string variant;  // "" or "lr=1e-05,lora_rank=16"
   std::string kind;
   int kind_version = 1;
   StageCommon common;
-  ParallelDims dims;                 // resolved against common.ranks
-  Value settings;                    // complete
+  ParallelDims dims;  // resolved against common.ranks
+  Value settings;     // complete
   std::vector<PlannedInput> inputs;
-  std::vector<std::string> needs;    // ids that must have succeeded before (inputs included)
-  SourcePos where;                   // of [stage.x] in the workflow
+  std::vector<std::string> needs;  // ids that must have succeeded before (inputs included)
+  SourcePos where;                 // of [stage.x] in the workflow
 
   // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
   std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }

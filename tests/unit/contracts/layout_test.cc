@@ -1,0 +1,142 @@
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "contracts/checkpoint_format.h"
+#include "contracts/memory_plan.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/parameter_list.h"
+#include "contracts/schedule.h"
+
+using namespace longhaul;
+
+namespace {
+ModelShape tiny_shape() {
+  ModelShape s;
+  s.vocab_size = 96;
+  s.hidden_size = 32;
+  s.num_hidden_layers = 4;
+  s.num_attention_heads = 4;
+  s.num_key_value_heads = 2;
+  return resolve_shape(s).value();
+}
+ParallelDims random_dims(PhiloxSequence& random) {
+  ParallelDims d;
+  d.tp = 1 << random.next_below(3);
+  d.cp = 1 << random.next_below(2);
+  d.pp = 1 << random.next_below(3);
+  d.dp_shard = 1 + static_cast<int>(random.next_below(3));
+  d.dp_replicate = 1 + static_cast<int>(random.next_below(2));
+  return d;
+}
+}  // namespace
+
+TEST_CASE("coordinates name each rank once and lead back to it") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    PhiloxSequence random(seed);
+    const ParallelDims dims = random_dims(random);
+    for (int rank = 0; rank < dims.world_size(); ++rank)
+      CHECK(global_rank_of(dims, coordinates_of(dims, rank)) == rank);
+  }
+}
+
+TEST_CASE("an impossible layout names the product with every factor") {
+  ParallelDims d;
+  d.tp = 4, d.pp = 4, d.dp_replicate = 3;
+  const auto r = resolve_dims(d, 64);
+  REQUIRE(!r.ok());
+  CHECK(r.error().what == "tp(4) * cp(1) * pp(4) * dp(3) = 48, but the job has 64 ranks");
+  CHECK(r.error().hint == "use dp_replicate = 4");
+  d.dp_replicate = 0;
+  CHECK(resolve_dims(d, 64)->dp_replicate == 4);
+}
+
+TEST_CASE("the shards of every layout tile every parameter") {
+  const ModelShape shape = tiny_shape();
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    CAPTURE(seed);
+    PhiloxSequence random(seed);
+    const ParallelDims dims = random_dims(random);
+    CAPTURE(dims.to_string());
+    for (const ParameterSpec& p : parameter_list(shape)) {
+      CAPTURE(p.name);
+      std::int64_t held = 0;
+      std::set<std::vector<std::int64_t>> seen;
+      for (int rank = 0; rank < dims.world_size(); ++rank) {
+        const Box box = shard_of(p, shape, dims, coordinates_of(dims, rank));
+        if (box.elements() > 0 && seen.insert(box.offset).second) held += box.elements();
+      }
+      CHECK(held == p.elements());
+    }
+  }
+}
+
+TEST_CASE("the parameter list adds up to the shape's count, tied or not") {
+  for (const bool tied : {true, false}) {
+    ModelShape shape = tiny_shape();
+    shape.tie_word_embeddings = tied;
+    std::int64_t sum = 0;
+    for (const ParameterSpec& p : parameter_list(shape)) sum += p.elements();
+    CHECK(sum == shape.parameter_count());
+  }
+}
+
+TEST_CASE("1F1B is complete, in order, and holds at most pp - rank micro-batches") {
+  for (int pp = 1; pp <= 5; ++pp)
+    for (int rank = 0; rank < pp; ++rank)
+      for (int m : {1, 2, 4, 7}) {
+        CAPTURE(pp);
+        CAPTURE(rank);
+        CAPTURE(m);
+        const auto ops = schedule_1f1b(pp, rank, m);
+        CHECK(ops.size() == 2 * static_cast<std::size_t>(m));
+        CHECK(schedule_slots(ops).value() == std::min(m, pp - rank));
+      }
+  CHECK(!schedule_slots({{ScheduleOp::Kind::backward, 0, 0}}).ok());
+  CHECK(!schedule_slots({{ScheduleOp::Kind::forward, 0, 0}}).ok());
+}
+
+TEST_CASE("a shape that does not divide is refused with the pair that does not fit") {
+  ModelShape s;
+  s.hidden_size = 100, s.num_attention_heads = 3;
+  const auto r = resolve_shape(s);
+  REQUIRE(!r.ok());
+  CHECK(r.error().what == "num_attention_heads = 3 does not divide hidden_size = 100");
+  CHECK(r.error().hint.find("102") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint that leaves out or doubles elements is not covered") {
+  CheckpointManifest m;
+  m.shape = tiny_shape();
+  m.tensors = {{"a", {4, 6}}};
+  CheckpointEntry upper{"a", {{0, 0}, {2, 6}}, 0, 12, "f", "a", "F32", 1};
+  CheckpointEntry lower_1{"a", {{2, 0}, {2, 6}}, 0, 5, "f", "b", "F32", 2},
+      lower_2{"a", {{2, 0}, {2, 6}}, 5, 12, "f", "c", "F32", 3};
+  m.entries = {upper, lower_1, lower_2};
+  CHECK(check_coverage(m).ok());
+  const auto read_back = checkpoint_from_value(checkpoint_to_value(m));
+  REQUIRE(read_back.ok());
+  CHECK(check_coverage(*read_back).ok());
+  CHECK(read_back->entries[2].xxh3 == 3);
+  m.entries.pop_back();
+  CHECK(!check_coverage(m).ok());
+  lower_2.flat_begin = 4;
+  m.entries.push_back(lower_2);
+  CHECK(!check_coverage(m).ok());
+}
+
+TEST_CASE("planned memory grows with what it is made of") {
+  TrainingMemoryInput in;
+  in.shape = tiny_shape();
+  in.sequence_length = 64;
+  const MemoryPlan one = plan_training_memory(in);
+  CHECK(one.master == in.shape.parameter_count() * 4);
+  CHECK(one.weights == in.shape.parameter_count() * 2);
+  in.slots = 3;
+  CHECK(plan_training_memory(in).activations == 3 * one.activations);
+  in.dims.dp_shard = 2, in.dims.zero = 1;
+  CHECK(plan_training_memory(in).optimizer == one.optimizer / 2);
+}
