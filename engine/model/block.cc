@@ -10,7 +10,7 @@ namespace longhaul {
 
 View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t columns) {
   auto* bytes = static_cast<std::byte*>(rows.data()) + begin * dtype_bytes(rows.dtype());
-  return View(bytes, rows.dtype(), Shape{tokens, columns});
+  return View(bytes, rows.dtype(), Shape{(tokens - 1) * rows.shape()[-1] + columns});
 }
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, int layer)

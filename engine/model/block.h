@@ -46,7 +46,8 @@ class Block {
   std::int64_t input_norm_, qkv_, o_, post_norm_, gate_up_, down_;  // begins in the flat arrays
 };
 
-// Part of a fused row: `columns` from `begin` on of every row of `width`. The ops take the width as row stride.
+// Part of fused rows: `columns` from `begin` on, of the first `tokens` rows; flat from the first to the last of them. The ops
+// take the rows' width as stride.
 View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t columns);
 // The first `tokens` rows of an activation.
 inline View first_rows(View rows, std::int64_t tokens) { return rows.rows(0, tokens); }
