@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,10 @@ bool redirect(const std::string& path, int target) {
 
 [[noreturn]] void exec_child(const SpawnSpec& spec, const Prepared& prepared, int report_fd) {
   int problem = 0;
+  if (spec.dies_with_starter) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) ::_exit(127);  // the starter ended before the call
+  }
   const int null_fd = ::open("/dev/null", O_RDONLY);
   if (null_fd >= 0) {
     ::dup2(null_fd, 0);
