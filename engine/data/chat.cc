@@ -97,15 +97,15 @@ ChatTokens ChatEncoder::encode(std::span<const ChatMessage> messages, bool open)
   return tokens;
 }
 
-Value tokenizer_config(const Tokenizer& tokenizer, std::int64_t model_max_length) {
+Value tokenizer_config(const Tokenizer& tokenizer, const std::string& end_of_text, std::int64_t model_max_length) {
   Value config = Value::make_table();
   config.set("tokenizer_class", "PreTrainedTokenizerFast");
   config.set("clean_up_tokenization_spaces", false);
   config.set("add_prefix_space", false);
   if (model_max_length > 0) config.set("model_max_length", model_max_length);
-  if (tokenizer.added_id(end_of_text_token)) {
-    config.set("eos_token", end_of_text_token);
-    config.set("pad_token", end_of_text_token);
+  if (tokenizer.added_id(end_of_text)) {
+    config.set("eos_token", end_of_text);
+    config.set("pad_token", end_of_text);
   }
   Value decoder = Value::make_table();
   for (const AddedToken& token : tokenizer.added_tokens()) {

@@ -61,6 +61,7 @@ class ChatEncoder {
 };
 
 // tokenizer_config.json for an exported tokenizer: class, special tokens, chat_template.
-Value tokenizer_config(const Tokenizer& tokenizer, std::int64_t model_max_length);
+// `end_of_text` names its end-of-sequence token; model_max_length 0: left out.
+Value tokenizer_config(const Tokenizer& tokenizer, const std::string& end_of_text, std::int64_t model_max_length = 0);
 
 }  // namespace longhaul
