@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "engine/model/block.h"
+#include "engine/model/model_folder.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/rmsnorm.h"
@@ -17,6 +18,12 @@ struct InferenceModel::Rows {
   std::vector<std::int32_t> ids, positions;
   std::vector<std::int64_t> begins;  // of each step
 };
+
+Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype) {
+  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype).with_context(folder));
+  return InferenceModel(config.shape, std::move(weights));
+}
 
 InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
     : shape_(std::move(shape)), weights_(std::move(weights)), rope_(rope_table_of(shape_, shape_.max_position_embeddings)) {}
