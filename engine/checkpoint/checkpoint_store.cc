@@ -150,7 +150,7 @@ void CheckpointStore::retire(std::int64_t newest_step) const {
   }
 }
 
-Result<SavedCheckpoint> CheckpointStore::save(RankGroup& group, const TrainingState& state) {
+Result<SavedCheckpoint> CheckpointStore::save(CollectiveGroup& group, const TrainingState& state) {
   const std::int64_t started = clock_.monotonic_ns();
   SavedCheckpoint saved;
   saved.path = join_path(folder_, checkpoint_folder_name(state.progress.step));
@@ -233,7 +233,7 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
   return {};
 }
 
-Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(RankGroup& group, TrainingState& state) const {
+Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveGroup& group, TrainingState& state) const {
   // The first rank's list counts: a folder must not be there for one rank and not for another.
   LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(list(), "\n")));
   std::optional<LoadedCheckpoint> loaded(std::in_place);

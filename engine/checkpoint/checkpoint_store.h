@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "contracts/checkpoint_format.h"
 #include "engine/checkpoint/training_state.h"
-#include "engine/parallel/rank_group.h"
+#include "engine/parallel/collective_group.h"
 
 namespace longhaul {
 
@@ -33,11 +33,11 @@ class CheckpointStore {
       : clock_(clock), folder_(std::move(folder)), keep_last_(keep_last) {}
 
   // Collective. Everything is synced before checkpoint.json appears; on an error nothing that was there is lost.
-  Result<SavedCheckpoint> save(RankGroup& group, const TrainingState& state);
+  Result<SavedCheckpoint> save(CollectiveGroup& group, const TrainingState& state);
 
   // Collective. Fills the state's arrays, progress, seed and extra from the newest whole checkpoint of this model's shape;
   // nullopt if there is none at all. Damaged ones are passed over; if no good one is left the error names them all.
-  Result<std::optional<LoadedCheckpoint>> load_newest(RankGroup& group, TrainingState& state) const;
+  Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state) const;
   // One checkpoint, verified entry by entry. Not collective.
   static Status load(const std::string& path, TrainingState& state);
 

@@ -60,9 +60,4 @@ std::int64_t GradientTree::bytes() const {
   return bytes;
 }
 
-void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> parts) {
-  for (std::size_t step = 1; step < parts.size(); step *= 2)
-    for (std::size_t i = 0; i + step < parts.size(); i += 2 * step) axpy(context, 1.0F, parts[i + step], parts[i]);
-}
-
 }  // namespace longhaul

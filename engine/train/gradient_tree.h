@@ -35,7 +35,4 @@ class GradientTree {
   bool deterministic_;
 };
 
-// Adds equal-sized arrays along the same tree, into parts[0]. Padding to the next power of two is left out, not added.
-void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> parts);
-
 }  // namespace longhaul

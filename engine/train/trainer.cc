@@ -19,12 +19,12 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 }
 
 namespace {
-int local_micro_batches(const TrainerOptions& options, const RankGroup& group) {
+int local_micro_batches(const TrainerOptions& options, const CollectiveGroup& group) {
   return static_cast<int>(options.global_batch_size / options.micro_batch_size / group.size());
 }
 }  // namespace
 
-Trainer::Trainer(const ComputeContext& context, RankGroup& group, ParameterStore& store, Llama& model, Objective& objective,
+Trainer::Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model, Objective& objective,
                  BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
     : context_(context),
       group_(group),
@@ -91,7 +91,7 @@ Result<StepReport> Trainer::step() {
   auto gradient = accumulate(mine);
   LH_CHECK(group_.agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
   LH_TRY(const ObjectiveSums sums, sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * group_.size()).with_context(where));
-  LH_CHECK(group_.sum_along_tree(context_, *gradient).with_context(where));
+  LH_CHECK(group_.sum_along_tree(*gradient).with_context(where));
   if (!(sums.count > 0)) return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
   StepReport report;

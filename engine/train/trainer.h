@@ -8,7 +8,7 @@
 #include "contracts/schedule.h"
 #include "contracts/settings/training.h"
 #include "engine/checkpoint/training_state.h"
-#include "engine/parallel/rank_group.h"
+#include "engine/parallel/collective_group.h"
 #include "engine/train/gradient_tree.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
@@ -39,7 +39,7 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 class Trainer {
  public:
   // All borrowed; one thread. The model needs schedule_slots() slots: 1 without pipeline stages.
-  Trainer(const ComputeContext& context, RankGroup& group, ParameterStore& store, Llama& model, Objective& objective,
+  Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model, Objective& objective,
           BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
   // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch); weights
@@ -52,7 +52,7 @@ class Trainer {
   TrainingProgress& progress() { return progress_; }
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }
-  RankGroup& group() { return group_; }
+  CollectiveGroup& group() { return group_; }
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
@@ -62,7 +62,7 @@ class Trainer {
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
 
   const ComputeContext& context_;
-  RankGroup& group_;
+  CollectiveGroup& group_;
   ParameterStore& store_;
   Llama& model_;
   Objective& objective_;

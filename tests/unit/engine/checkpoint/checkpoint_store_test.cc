@@ -76,7 +76,7 @@ TEST_CASE("a resumed training is bit-identical to one that was never interrupted
     CheckpointFolder folder;
     const SystemClock clock;
     CheckpointStore checkpoints(clock, folder.path, 2);
-    test::TrainingSetup whole(8, 20, 2, RankGroup(), dtype, 100), first(8, 20, 2, RankGroup(), dtype, 100), second(8, 20, 2, RankGroup(), dtype, 100);
+    test::TrainingSetup whole(8, 20, 2, CollectiveGroup(), dtype, 100), first(8, 20, 2, CollectiveGroup(), dtype, 100), second(8, 20, 2, CollectiveGroup(), dtype, 100);
     const std::vector<double> expected = train(whole, 20);
     std::vector<double> got = train(first, 10);
     auto saved = checkpoints.save(first.group, state_of(first.trainer));

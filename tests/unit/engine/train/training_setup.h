@@ -42,7 +42,7 @@ inline ModelShape training_shape() {
 }
 
 struct TrainingSetup {
-  explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2, RankGroup ranks = RankGroup(),
+  explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2, CollectiveGroup ranks = CollectiveGroup(),
                          DType dtype = DType::f32, std::int64_t distinct = 8)
       : group(ranks),
         store(training_shape(), dtype),
@@ -65,7 +65,7 @@ struct TrainingSetup {
   }
 
   ComputeContext context{1};
-  RankGroup group;
+  CollectiveGroup group;
   ParameterStore store;
   Llama model;
   LanguageModelObjective objective;

@@ -7,16 +7,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/core/compute_context.h"
 
 namespace longhaul {
 
 class Communicator;
 
-class RankGroup {
+class CollectiveGroup {
  public:
-  RankGroup() = default;  // one rank
-  explicit RankGroup(Communicator& communicator, std::int64_t deadline_ms = 600'000);
+  CollectiveGroup() = default;  // one rank
+  explicit CollectiveGroup(Communicator& communicator, std::int64_t deadline_ms = 600'000);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -28,9 +27,9 @@ class RankGroup {
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
 
-  // x = sum over ranks of x along the binary tree over the rank number (add_along_tree), the same bits on every rank.
-  // Each rank sums one part (all-to-all), then all parts are gathered.
-  Status sum_along_tree(const ComputeContext& context, std::span<float> x);
+  // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on every
+  // rank, and the same as one rank with all the terms has when every rank holds a power of two of them.
+  Status sum_along_tree(std::span<float> x);
 
   // Every rank has the same outcome: the error of the lowest rank that has one. A rank without an error of its own reports
   // that one, with its rank.
@@ -40,7 +39,6 @@ class RankGroup {
   Communicator* communicator_ = nullptr;
   int rank_ = 0, size_ = 1;
   std::int64_t deadline_ms_ = 0;
-  std::vector<float> received_;
 };
 
 }  // namespace longhaul
