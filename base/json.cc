@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace longhaul {
 namespace {
@@ -39,7 +40,7 @@ class Builder {
     return false;
   }
 
-  std::size_t offset = 0;
+  std::optional<std::size_t> offset;  // of a syntax error
   std::string problem;
   Value root;
 
@@ -145,8 +146,8 @@ Result<Value> parse_json(std::string_view text, const std::string& name) {
     builder.problem = exception.what();
   }
   if (!parsed) {
-    Error error = make_error(ErrorCode::corrupt,
-                             "not valid JSON at byte " + std::to_string(builder.offset) + ": " + builder.problem);
+    const std::string place = builder.offset ? " at byte " + std::to_string(*builder.offset) : "";
+    Error error = make_error(ErrorCode::corrupt, "not valid JSON" + place + ": " + builder.problem);
     error.where = SourcePos{name, 0, 0};
     return error;
   }
