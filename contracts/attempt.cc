@@ -28,7 +28,8 @@ Status write_attempt(const std::string& path, const Attempt& a) {
 Result<Attempt> read_attempt(const std::string& path) {
   LH_TRY(const Value value, read_toml_file(path));
   if (value.get_string("file") != "longhaul attempt" || value.get_integer("format") != Attempt::format)
-    return make_error(ErrorCode::corrupt, path + " is not an attempt file of format " + std::to_string(Attempt::format));
+    return make_error(ErrorCode::corrupt,
+                      path + " is not an attempt file of format " + std::to_string(Attempt::format));
   Attempt a;
   a.key = value.get_string("key");
   a.attempt = static_cast<int>(value.get_integer("attempt", 1));

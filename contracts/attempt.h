@@ -1,5 +1,5 @@
-// attempt.toml: what the controller tells the lead of one job. Written before the job is submitted, never changed; the lead
-// finds everything else from here.
+// attempt.toml: what the controller tells the lead of one job. Written before the job is submitted, never changed; the
+// lead finds everything else from here.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace longhaul {
 
 struct Attempt {
   static constexpr int format = 1;
-  std::string key;          // of the submission: unique among all jobs of all runs
+  std::string key;  // of the submission: unique among all jobs of all runs
   int attempt = 1;
   std::string run;          // name of the run
   std::string stage;        // id: "sft" or "sft/lr=1e-05"

@@ -25,12 +25,15 @@ FaultClass classify_end(const JobRecord& record, bool own_program) {
   if (record.outcome == "succeeded") return FaultClass::none;
   if (record.outcome == "cancelled") return FaultClass::interrupted;
   if (record.cause.find("time limit") != std::string::npos) return FaultClass::time_limit;
-  if (record.cause.find("No space left on device") != std::string::npos || record.cause.find("quota exceeded") != std::string::npos)
+  if (record.cause.find("No space left on device") != std::string::npos ||
+      record.cause.find("quota exceeded") != std::string::npos)
     return FaultClass::disk_full;
   switch (record.signal) {
     case 0: break;
     case SIGKILL: return FaultClass::killed;
-    case SIGTERM: case SIGINT: case SIGHUP: return FaultClass::interrupted;
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP: return FaultClass::interrupted;
     default: return FaultClass::crash;
   }
   if (own_program && record.exit_code == engine_exit_invalid_input) return FaultClass::bad_input;

@@ -1,5 +1,5 @@
-// What kind of fault ended a job: a small taxonomy that restart decisions are made over. Read off the record of the job;
-// the fault injector's own log is never consulted.
+// What kind of fault ended a job: a small taxonomy that restart decisions are made over. Read off the record of the
+// job; the fault injector's own log is never consulted.
 #pragma once
 
 #include <string>

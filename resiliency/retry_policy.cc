@@ -15,7 +15,8 @@ RetryVerdict decide_retry(const std::vector<PastEnd>& ends, int retries) {
     default: break;
   }
   int same = 0;
-  for (auto end = ends.rbegin(); end != ends.rend() && end->fault == newest.fault && end->cause == newest.cause; ++end) {
+  for (auto end = ends.rbegin(); end != ends.rend() && end->fault == newest.fault && end->cause == newest.cause;
+       ++end) {
     ++same;
     if (end->made_progress) break;
   }

@@ -15,7 +15,8 @@
 namespace {
 
 constexpr const char* usage =
-    "usage: longhaul-worker lead --attempt DIR             leads one job: claims it, starts its ranks, writes its record\n"
+    "usage: longhaul-worker lead --attempt DIR             leads one job: claims it, starts its ranks, writes its "
+    "record\n"
     "       longhaul-worker rank --log-dir DIR -- PROGRAM  becomes one rank below mpirun, with a log file of its own\n";
 
 std::string launcher_rank() {

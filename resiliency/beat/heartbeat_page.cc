@@ -16,7 +16,9 @@
 namespace longhaul {
 namespace {
 
-std::string name_of(const char* text) { return std::string(text, ::strnlen(text, beat_name_bytes)); }
+std::string name_of(const char* text) {
+  return std::string(text, ::strnlen(text, beat_name_bytes));
+}
 
 void store_name(char* target, const std::string& name) {
   std::memset(target, 0, beat_name_bytes);
@@ -25,8 +27,9 @@ void store_name(char* target, const std::string& name) {
 
 Result<BeatPageLayout*> map_page(const std::string& path, int flags) {
   FileDescriptor fd(::open(path.c_str(), flags | O_RDWR | O_CLOEXEC, 0644));
-  if (!fd.valid()) return errno_error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot open " + path, errno);
-  struct stat info {};
+  if (!fd.valid())
+    return errno_error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot open " + path, errno);
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return errno_error(ErrorCode::io, "cannot read " + path, errno);
   if (static_cast<std::size_t>(info.st_size) < beat_page_bytes) {
     if (!(flags & O_CREAT)) return make_error(ErrorCode::not_found, path + " is not a whole heartbeat page yet");
@@ -83,7 +86,8 @@ HeartbeatPage& HeartbeatPage::operator=(HeartbeatPage&& other) noexcept {
 void HeartbeatPage::touch() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  page_->changed_ns.store(static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec, std::memory_order_relaxed);
+  page_->changed_ns.store(static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec,
+                          std::memory_order_relaxed);
 }
 
 int HeartbeatPage::section(const std::string& name) {
@@ -141,7 +145,8 @@ BeatSnapshot HeartbeatPage::snapshot() const {
   const int communicators = std::clamp(page_->communicators.load(std::memory_order_acquire), 0, beat_communicators_max);
   for (int i = 0; i < communicators; ++i) {
     const auto& c = page_->communicator[i];
-    seen.communicators.push_back({name_of(c.name), c.enqueued.load(std::memory_order_relaxed), c.completed.load(std::memory_order_relaxed)});
+    seen.communicators.push_back(
+        {name_of(c.name), c.enqueued.load(std::memory_order_relaxed), c.completed.load(std::memory_order_relaxed)});
   }
   return seen;
 }

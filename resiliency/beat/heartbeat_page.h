@@ -1,10 +1,11 @@
-// The heartbeat page: one 4 KiB mapped file per rank. One half is written by the rank (epoch, step, section, time of the
-// last change, collectives enqueued and completed per communicator), the other by the worker (orders back). Every word is
-// an atomic of its own; there is no lock and no sequence number, because each field makes sense alone and a reader that
-// sees a step before its section errs by one observation of 100 ms. Names are written once, before their count grows.
+// The heartbeat page: one 4 KiB mapped file per rank. One half is written by the rank (epoch, step, section, time of
+// the last change, collectives enqueued and completed per communicator), the other by the worker (orders back). Every
+// word is an atomic of its own; there is no lock and no sequence number, because each field makes sense alone and a
+// reader that sees a step before its section errs by one observation of 100 ms. Names are written once, before their
+// count grows.
 //
-// The alternative, a seqlock over the whole half, would give one consistent snapshot but let a rank that is stopped in the
-// middle of a write hide its state: exactly the rank one wants to see.
+// The alternative, a seqlock over the whole half, would give one consistent snapshot but let a rank that is stopped in
+// the middle of a write hide its state: exactly the rank one wants to see.
 #pragma once
 
 #include <atomic>
@@ -102,7 +103,9 @@ class HeartbeatPage {
   BeatSnapshot snapshot() const;
   void order_checkpoint() { page_->checkpoint_orders.fetch_add(1, std::memory_order_relaxed); }
   void order_stop_after(std::int64_t step) { page_->stop_after_step.store(step, std::memory_order_relaxed); }
-  void order_checkpoint_interval(std::int64_t steps) { page_->checkpoint_interval.store(steps, std::memory_order_relaxed); }
+  void order_checkpoint_interval(std::int64_t steps) {
+    page_->checkpoint_interval.store(steps, std::memory_order_relaxed);
+  }
 
  private:
   explicit HeartbeatPage(BeatPageLayout* page) : page_(page) {}

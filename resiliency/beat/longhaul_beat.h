@@ -1,5 +1,5 @@
-/* The heartbeat page as plain C, for any program that runs as a stage: one 4 KiB file, mapped, whose writer says what it is
- * doing and whose reader (the worker) watches it. Writing is a store or two: call it as often as you like.
+/* The heartbeat page as plain C, for any program that runs as a stage: one 4 KiB file, mapped, whose writer says what
+ * it is doing and whose reader (the worker) watches it. Writing is a store or two: call it as often as you like.
  *
  *   struct longhaul_beat* beat = longhaul_beat_open(getenv("LONGHAUL_BEAT"), rank);
  *   int forward = longhaul_beat_section(beat, "forward");
@@ -22,7 +22,8 @@ struct longhaul_beat;
 struct longhaul_beat* longhaul_beat_open(const char* path, int rank);
 void longhaul_beat_close(struct longhaul_beat* beat);
 
-/* Names a section (at most 31 names of at most 31 bytes); the id to enter it with, 0 ("start") when there is no room. */
+/* Names a section (at most 31 names of at most 31 bytes); the id to enter it with, 0 ("start") when there is no room.
+ */
 int longhaul_beat_section(struct longhaul_beat* beat, const char* name);
 void longhaul_beat_enter(struct longhaul_beat* beat, int section);
 void longhaul_beat_step(struct longhaul_beat* beat, int64_t step);

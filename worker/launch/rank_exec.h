@@ -1,5 +1,5 @@
-// `longhaul-worker rank --log-dir DIR -- PROGRAM ...`: stands between mpirun and one rank, sends its output to a file of
-// its own and becomes the program. Only returns on an error.
+// `longhaul-worker rank --log-dir DIR -- PROGRAM ...`: stands between mpirun and one rank, sends its output to a file
+// of its own and becomes the program. Only returns on an error.
 #pragma once
 
 #include <string>

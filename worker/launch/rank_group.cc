@@ -17,13 +17,13 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Every process of an attempt carries its key, so that a later attempt can end what a lost one left behind.
 Environment common_environment(const LaunchSpec& spec) {
-  return {{"LONGHAUL_ATTEMPT_KEY", spec.attempt.key},
-          {"OMP_NUM_THREADS", std::to_string(spec.task.resources.threads)}};
+  return {{"LONGHAUL_ATTEMPT_KEY", spec.attempt.key}, {"OMP_NUM_THREADS", std::to_string(spec.task.resources.threads)}};
 }
 
 std::string input_variable(const std::string& name) {
   std::string variable = "LONGHAUL_INPUT_";
-  for (const char c : name) variable += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(c)) : '_';
+  for (const char c : name)
+    variable += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(c)) : '_';
   return variable;
 }
 
@@ -39,11 +39,16 @@ SpawnSpec rank_spawn(const LaunchSpec& spec, int rank) {
 Result<SpawnSpec> command_spawn(const LaunchSpec& spec, int rank) {
   LH_TRY(const CommandSettings settings, command_fields().parse(spec.task.settings, "settings"));
   SpawnSpec s = rank_spawn(spec, rank);
-  if (!settings.argv.empty()) s.argv = settings.argv;
-  else if (!settings.script.empty()) s.argv = {"bash", "-euo", "pipefail", "-c", settings.script};
-  else return make_error(ErrorCode::invalid_input, "stage " + spec.attempt.stage + " has neither argv nor script", "give one of them");
+  if (!settings.argv.empty())
+    s.argv = settings.argv;
+  else if (!settings.script.empty())
+    s.argv = {"bash", "-euo", "pipefail", "-c", settings.script};
+  else
+    return make_error(ErrorCode::invalid_input, "stage " + spec.attempt.stage + " has neither argv nor script",
+                      "give one of them");
   for (const auto& [name, value] : settings.environment) s.environment.emplace_back(name, value);
-  for (const TaskInput& input : spec.task.inputs) s.environment.emplace_back(input_variable(input.name), join(input.paths, " "));
+  for (const TaskInput& input : spec.task.inputs)
+    s.environment.emplace_back(input_variable(input.name), join(input.paths, " "));
   s.environment.emplace_back("LONGHAUL_OUT", spec.launch.output_dir);
   s.environment.emplace_back("LONGHAUL_STATE", spec.launch.state_dir);
   s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
@@ -56,7 +61,8 @@ Result<SpawnSpec> command_spawn(const LaunchSpec& spec, int rank) {
 
 SpawnSpec engine_spawn(const LaunchSpec& spec) {
   SpawnSpec s = rank_spawn(spec, 0);
-  const std::vector<std::string> engine = {spec.attempt.engine, "run", "--task", spec.attempt.task_path, "--launch", spec.launch_path};
+  const std::vector<std::string> engine = {spec.attempt.engine,    "run",      "--task",
+                                           spec.attempt.task_path, "--launch", spec.launch_path};
   if (spec.launch.ranks == 1) {
     s.argv = engine;
     s.argv.insert(s.argv.end(), {"--rank", "0"});
@@ -64,8 +70,20 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
   }
   // mpirun's own output is apart; the wrapper sends every rank's to a file of its own.
   s.stdout_path = s.stderr_path = join_path(spec.launch.launch_dir, "mpirun.log");
-  s.argv = {spec.mpirun, "-np", std::to_string(spec.launch.ranks), "--oversubscribe", "--bind-to", "none",
-            "--mca", "mpi_yield_when_idle", "1", spec.worker_program, "rank", "--log-dir", spec.launch.launch_dir, "--"};
+  s.argv = {spec.mpirun,
+            "-np",
+            std::to_string(spec.launch.ranks),
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+            spec.worker_program,
+            "rank",
+            "--log-dir",
+            spec.launch.launch_dir,
+            "--"};
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());
   if (::geteuid() == 0) {
     s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
@@ -76,7 +94,9 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
 
 }  // namespace
 
-std::string rank_log_path(const std::string& launch_dir, int rank) { return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log"); }
+std::string rank_log_path(const std::string& launch_dir, int rank) {
+  return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log");
+}
 
 Status RankGroup::start(const LaunchSpec& spec) {
   std::vector<SpawnSpec> programs;
@@ -100,8 +120,8 @@ Status RankGroup::start(const LaunchSpec& spec) {
 }
 
 void RankGroup::signal_all(int signal_number) {
-  // A group outlives its leader, and its id is not used again while it has members: signalling it is safe as long as the
-  // leader was not reaped or the group was never seen empty.
+  // A group outlives its leader, and its id is not used again while it has members: signalling it is safe as long as
+  // the leader was not reaped or the group was never seen empty.
   for (Child& child : children_)
     if (child.group && ::kill(-child.pid, signal_number) != 0 && child.ended) child.group = false;
 }
@@ -117,8 +137,10 @@ void RankGroup::kill_all() {
   for (Child& child : children_) {
     while (!child.ended) {
       const auto exit = poll_exit(child.pid);
-      if (!exit.ok() || exit->has_value()) child.ended = true;
-      else ::usleep(1000);
+      if (!exit.ok() || exit->has_value())
+        child.ended = true;
+      else
+        ::usleep(1000);
     }
   }
 }
@@ -143,7 +165,8 @@ Result<std::optional<LaunchEnd>> RankGroup::poll(double grace_s) {
     }
     return std::optional<LaunchEnd>{};
   }
-  // What a rank left running in its own group ends with it; who wants to stay (a server left running) has a session of its own.
+  // What a rank left running in its own group ends with it; who wants to stay (a server left running) has a session of
+  // its own.
   signal_all(SIGKILL);
   return std::optional<LaunchEnd>(first_end_.value_or(LaunchEnd{0, ExitStatus{0, 0}}));
 }

@@ -17,9 +17,9 @@
 #include "contracts/task.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/retry_policy.h"
+#include "worker/launch/rank_group.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
-#include "worker/launch/rank_group.h"
 
 namespace longhaul {
 namespace {
@@ -59,7 +59,10 @@ std::string last_line(const std::string& path) {
 class Lead {
  public:
   Lead(Attempt attempt, std::string worker_program, Clock& clock, Logger& log)
-      : attempt_(std::move(attempt)), worker_program_(std::move(worker_program)), clock_(clock), log_(log),
+      : attempt_(std::move(attempt)),
+        worker_program_(std::move(worker_program)),
+        clock_(clock),
+        log_(log),
         events_(clock, attempt_.events_path(), 0) {}
 
   // Everything between claim and record; the record is complete but for `ended_ms`.
@@ -221,8 +224,9 @@ class Lead {
 
   std::string cause_of(const LaunchEnd& end) {
     look_at_beats(task_.resources.ranks);
-    std::string cause = task_.resources.ranks == 1 || task_.kind == "command" ? format("rank {} ended: {}", end.rank, end.status.text())
-                                                                              : "the ranks ended: " + end.status.text();
+    std::string cause = task_.resources.ranks == 1 || task_.kind == "command"
+                            ? format("rank {} ended: {}", end.rank, end.status.text())
+                            : "the ranks ended: " + end.status.text();
     if (const auto beat = beats_.find(end.rank); beat != beats_.end() && beat->second.step >= 0)
       cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
     std::string line = last_line(rank_log_path(launch_dir_, end.rank));
@@ -251,7 +255,8 @@ Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& c
     record.ended_ms = clock.wall_ms();
     const Status written = write_record(attempt.record_path(), record);
     if (written.ok()) return {};
-    log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause, written.error().message()));
+    log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
+                     written.error().message()));
     if (written.error().code == ErrorCode::conflict || tries == 10) return written;
     clock.sleep_ms(500);
   }

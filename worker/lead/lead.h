@@ -1,10 +1,11 @@
 // `longhaul-worker lead --attempt DIR`: one job from claim to record.
 //
-//   claim (exclusive) -> clear what lost attempts left -> launch.toml -> start ranks -> watch -> publish -> record (exclusive)
+//   claim (exclusive) -> clear what lost attempts left -> launch.toml -> start ranks -> watch -> publish -> record
+//   (exclusive)
 //
 // A second lead of the same attempt finds the claim and ends: exactly one job for every attempt, however often it was
-// submitted. SIGTERM cancels: the ranks get SIGTERM, after the grace SIGKILL. All other ways to end, good or bad, leave a
-// record; a lead without record and without process is lost, and the controller says so.
+// submitted. SIGTERM cancels: the ranks get SIGTERM, after the grace SIGKILL. All other ways to end, good or bad, leave
+// a record; a lead without record and without process is lost, and the controller says so.
 #pragma once
 
 #include <string>

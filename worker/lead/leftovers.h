@@ -1,5 +1,5 @@
-// What earlier attempts of a stage left behind when their lead was lost: processes and staging folders. Ended and removed
-// before the next attempt starts, so that no two attempts of a stage write at the same time.
+// What earlier attempts of a stage left behind when their lead was lost: processes and staging folders. Ended and
+// removed before the next attempt starts, so that no two attempts of a stage write at the same time.
 #pragma once
 
 #include <string>

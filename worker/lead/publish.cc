@@ -10,8 +10,10 @@ Result<Manifest> published_artifact(const Attempt& attempt, const Task& task) {
   if (!file_exists(attempt.out_dir())) return make_error(ErrorCode::not_found, attempt.out_dir() + " does not exist");
   LH_TRY(Manifest manifest, read_manifest(attempt.out_dir()));
   if (manifest.key != task.key)
-    return make_error(ErrorCode::conflict, attempt.out_dir() + " holds the result of another task (" + manifest.key + ", not " + task.key + ")",
-                      "move that folder away, then resume");
+    return make_error(
+        ErrorCode::conflict,
+        attempt.out_dir() + " holds the result of another task (" + manifest.key + ", not " + task.key + ")",
+        "move that folder away, then resume");
   LH_CHECK(verify_artifact(attempt.out_dir(), manifest, false));
   return manifest;
 }
