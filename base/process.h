@@ -32,6 +32,7 @@ struct SpawnSpec {
   std::string stdout_path, stderr_path;  // appended to; empty: inherited; stdin is /dev/null
   bool detached = false;                 // own session; not a child in any later wait (double fork)
   bool own_group = false;                // own process group, so that kill(-pid) ends all of it
+  bool dies_with_starter = false;        // SIGKILL when the starting thread ends (Linux); not inherited by its children
 };
 
 // Starts a program; the exec itself is checked (a missing program is an error here, not an exit code later).
@@ -47,8 +48,7 @@ struct ExitStatus {
 // Non-blocking: nullopt while it runs. The child is reaped.
 Result<std::optional<ExitStatus>> poll_exit(pid_t pid);
 
-// Runs a program to its end with a deadline and returns its output (stdout only). On timeout the group is killed. A
-// background process that the program leaves behind is not waited for.
+// Runs a program to its end with a deadline and returns its output (stdout only). On timeout the group is killed.
 struct RunOutput {
   ExitStatus status;
   std::string out;
