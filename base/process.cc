@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -99,6 +100,10 @@ void close_on_exec_above_stderr() {
     ::_exit(127);
   };
   close_on_exec_above_stderr();
+  if (spec.dies_with_starter) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) ::_exit(127);  // the starter ended before the call
+  }
   const int null_fd = ::open("/dev/null", O_RDONLY);
   if (null_fd >= 0) {
     ::dup2(null_fd, 0);

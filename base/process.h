@@ -32,6 +32,7 @@ struct SpawnSpec {
   std::string stdout_path, stderr_path;  // appended to; empty: inherited; stdin is /dev/null
   bool detached = false;                 // own session; not a child in any later wait (double fork)
   bool own_group = false;                // own process group, so that kill(-pid) ends all of it
+  bool dies_with_starter = false;        // SIGKILL when the starting thread ends (Linux); not inherited by its children
 };
 
 // Starts a program; the exec itself is checked (a missing program is an error here, not an exit code later).

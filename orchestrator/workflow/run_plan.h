@@ -18,6 +18,7 @@ struct PlannedInput {
   std::vector<std::string> stages;
   std::string best_metric;  // name of a figure, "" if there is one stage only
   bool best_is_max = false;
+  std::string within;              // "@stage/file": the part below the artifact ("file"), "" for all of it
   std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
 };
 

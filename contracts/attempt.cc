@@ -1,0 +1,50 @@
+#include "contracts/attempt.h"
+
+#include "base/files.h"
+#include "base/toml.h"
+
+namespace longhaul {
+
+Status write_attempt(const std::string& path, const Attempt& a) {
+  Value value = Value::make_table();
+  value.set("file", "longhaul attempt");
+  value.set("format", Attempt::format);
+  value.set("key", a.key);
+  value.set("attempt", a.attempt);
+  value.set("run", a.run);
+  value.set("stage", a.stage);
+  value.set("task", a.task_path);
+  value.set("attempt_dir", a.attempt_dir);
+  value.set("stage_dir", a.stage_dir);
+  value.set("engine", a.engine);
+  value.set("software", a.software);
+  value.set("time_limit_s", a.time_limit_s);
+  value.set("grace_s", a.grace_s);
+  value.set("launches_max", a.launches_max);
+  value.set("fault_plan", a.fault_plan);
+  return write_file_atomic(path, to_toml(value));
+}
+
+Result<Attempt> read_attempt(const std::string& path) {
+  LH_TRY(const Value value, read_toml_file(path));
+  if (value.get_string("file") != "longhaul attempt" || value.get_integer("format") != Attempt::format)
+    return make_error(ErrorCode::corrupt,
+                      path + " is not an attempt file of format " + std::to_string(Attempt::format));
+  Attempt a;
+  a.key = value.get_string("key");
+  a.attempt = static_cast<int>(value.get_integer("attempt", 1));
+  a.run = value.get_string("run");
+  a.stage = value.get_string("stage");
+  a.task_path = value.get_string("task");
+  a.attempt_dir = value.get_string("attempt_dir");
+  a.stage_dir = value.get_string("stage_dir");
+  a.engine = value.get_string("engine");
+  a.software = value.get_string("software");
+  a.time_limit_s = value.get_number("time_limit_s");
+  a.grace_s = value.get_number("grace_s", 10);
+  a.launches_max = static_cast<int>(value.get_integer("launches_max", 1));
+  a.fault_plan = value.get_string("fault_plan");
+  return a;
+}
+
+}  // namespace longhaul

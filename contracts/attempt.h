@@ -1,0 +1,38 @@
+// attempt.toml: what the controller tells the lead of one job. Written before the job is submitted, never changed; the
+// lead finds everything else from here.
+#pragma once
+
+#include <string>
+
+#include "base/value.h"
+
+namespace longhaul {
+
+struct Attempt {
+  static constexpr int format = 1;
+  std::string key;  // of the submission: unique among all jobs of all runs
+  int attempt = 1;
+  std::string run;          // name of the run
+  std::string stage;        // id: "sft" or "sft/lr=1e-05"
+  std::string task_path;    // task.toml
+  std::string attempt_dir;  // stages/<id>/attempts/<n>
+  std::string stage_dir;    // stages/<id>
+  std::string engine;       // path of longhaul-engine; unused by `command` stages
+  std::string software;     // for the manifest
+  double time_limit_s = 0;  // 0: none
+  double grace_s = 10;      // between SIGTERM and SIGKILL
+  int launches_max = 1;     // starts of the ranks within this job
+  std::string fault_plan;   // for the lead and its ranks; "" outside of tests
+
+  std::string out_dir() const { return stage_dir + "/out"; }            // the published artifact
+  std::string state_dir() const { return stage_dir + "/state"; }        // checkpoints; survive attempts
+  std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename
+  std::string claim_path() const { return attempt_dir + "/claim.json"; }
+  std::string record_path() const { return attempt_dir + "/record.json"; }
+  std::string events_path() const { return attempt_dir + "/events.jsonl"; }
+};
+
+Result<Attempt> read_attempt(const std::string& path);
+Status write_attempt(const std::string& path, const Attempt& attempt);
+
+}  // namespace longhaul

@@ -1,0 +1,111 @@
+#include "orchestrator/controller/prepare.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "orchestrator/controller/artifact_index.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::uint64_t whole_file_max = 16ULL << 20;
+constexpr std::uint64_t whole_input_max = 256ULL << 20;
+constexpr std::size_t edge_bytes = 64 << 10;
+
+Status digest_file(const std::string& path, const std::string& name, std::uint64_t& budget, Xxh3Stream& digest) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::not_found, "cannot read " + path, errno);
+  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  digest.update(format("{}\n{}\n", name, bytes));
+  LH_TRY(const MappedFile file, MappedFile::open(path));
+  const std::string_view text = file.view();
+  if (bytes <= whole_file_max && bytes <= budget) {
+    budget -= bytes;
+    digest.update(text);
+    return {};
+  }
+  digest.update(format("changed {}.{:09}\n", info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+  digest.update(text.substr(0, edge_bytes));
+  digest.update(text.substr(text.size() - std::min(text.size(), edge_bytes)));
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> digest_raw_input(const std::vector<std::string>& paths) {
+  Xxh3Stream digest;
+  std::uint64_t budget = whole_input_max;
+  for (const std::string& path : paths) {
+    if (!is_directory(path)) {
+      LH_CHECK(digest_file(path, file_name(path), budget, digest));
+      continue;
+    }
+    LH_TRY(const auto names, list_tree(path));
+    for (const std::string& name : names) LH_CHECK(digest_file(join_path(path, name), name, budget, digest));
+  }
+  return digest.hex128();
+}
+
+Task make_task(const PlannedStage& planned, const std::string& run_name, const LedgerStage& stage, int cores) {
+  Task task;
+  task.run = run_name;
+  task.stage = planned.stage;
+  task.variant = planned.variant;
+  task.kind = planned.kind;
+  task.kind_version = planned.kind_version;
+  task.key = stage.key;
+  task.resources.ranks = planned.common.ranks;
+  task.resources.threads =
+      planned.common.threads > 0 ? planned.common.threads : std::max(1, cores / std::max(1, planned.common.ranks));
+  task.resources.nodes = planned.common.nodes;
+  task.dims = planned.dims;
+  task.inputs = stage.inputs;
+  task.settings = planned.settings;
+  return task;
+}
+
+PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root) {
+  PreparedStage prepared;
+  LedgerStage stage;
+  for (const PlannedInput& input : planned.inputs) {
+    TaskInput taken;
+    taken.name = input.name;
+    if (!input.stages.empty()) {
+      const auto source = choose_source(input, ledger);
+      if (!source.ok()) {
+        prepared.problem = source.error().message();
+        return prepared;
+      }
+      const LedgerStage* from = ledger.find(*source);
+      taken.stage = *source;
+      taken.paths = {input.within.empty() ? from->artifact : join_path(from->artifact, input.within)};
+      taken.digest = input.within.empty() ? from->digest : from->digest + "/" + input.within;
+      if (!file_exists(taken.paths[0])) {
+        prepared.problem =
+            format("input {}: {} does not exist in the artifact of {}", input.name, taken.paths[0], *source);
+        return prepared;
+      }
+    } else {
+      taken.paths = input.paths;
+      auto digest = digest_raw_input(input.paths);
+      if (!digest.ok()) {
+        prepared.problem = digest.error().with_context("input " + input.name).message();
+        return prepared;
+      }
+      taken.digest = *digest;
+    }
+    stage.inputs.push_back(std::move(taken));
+  }
+  prepared.inputs = stage.inputs;
+  prepared.key = task_key(make_task(planned, {}, stage, 1));
+  if (planned.kind == "deploy") return prepared;
+  auto artifact = find_artifact(artifact_root, prepared.key);
+  if (artifact.ok()) prepared.cached = std::move(artifact).value();
+  return prepared;
+}
+
+}  // namespace longhaul

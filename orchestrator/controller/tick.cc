@@ -1,0 +1,48 @@
+#include "orchestrator/controller/tick.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "orchestrator/controller/controller.h"
+
+namespace longhaul {
+namespace {
+
+// Between two rounds: soon after a change, then slower and slower while nothing happens.
+constexpr std::int64_t pause_ms_min = 4;
+constexpr std::int64_t pause_ms_max = 250;
+
+}  // namespace
+
+Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
+                         Logger& log) {
+  LH_TRY(const auto controller, Controller::open(run_dir, epoch, options, clock, log));
+  epoch = controller->epoch();
+  return controller->round();
+}
+
+Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
+                        const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
+                        void* context) {
+  LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  std::int64_t pause_ms = pause_ms_min;
+  while (!stop.load(std::memory_order_relaxed)) {
+    const auto outcome = controller->round();
+    if (!outcome.ok() && outcome.error().code == ErrorCode::conflict) {
+      log.warn("event=taken_over " + outcome.error().message());
+      return outcome.error();
+    }
+    if (!outcome.ok()) return outcome.error();
+    if (on_change) on_change(context, controller->status());
+    if (outcome->changed) {
+      pause_ms = pause_ms_min;
+      continue;
+    }
+    if (outcome->state != RunState::running) break;
+    clock.sleep_ms(pause_ms);
+    pause_ms = std::min(pause_ms_max, pause_ms + pause_ms / 4 + 1);
+  }
+  return controller->status();
+}
+
+}  // namespace longhaul

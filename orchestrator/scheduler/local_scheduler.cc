@@ -1,0 +1,205 @@
+#include "orchestrator/scheduler/local_scheduler.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+const char* to_string(JobState state) {
+  switch (state) {
+    case JobState::queued: return "queued";
+    case JobState::running: return "running";
+    case JobState::ended: return "ended";
+    case JobState::lost: return "lost";
+  }
+  return "unknown";
+}
+
+namespace {
+
+constexpr int starts_max = 3;  // leads that end without claiming their attempt: the third says that it is no accident
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string claim_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "claim.json"); }
+std::string record_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "record.json"); }
+std::string lead_log_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "lead.log"); }
+
+std::string last_words(const JobSpec& spec) {
+  const auto text = read_file(lead_log_path(spec), 1 << 24);
+  if (!text.ok()) return {};
+  std::string found;
+  for (const std::string& line : split(*text, '\n'))
+    if (!trim(line).empty()) found = trim(line);
+  return found.empty() ? found : ": " + repair_utf8(found.substr(0, 400));
+}
+
+}  // namespace
+
+LocalScheduler::LocalScheduler(std::string run_dir, int slots, Clock& clock, Logger& log)
+    : folder_(join_path(run_dir, "local")), slots_(slots > 0 ? slots : usable_cores()), clock_(clock), log_(log) {}
+
+Result<std::string> LocalScheduler::submit(const JobSpec& spec) {
+  if (!file_exists(spec.worker))
+    return make_error(ErrorCode::not_found, "no worker program " + spec.worker, "the run's bin/ folder is incomplete; create the run again");
+  if (spec.slots > slots_ && !jobs_.contains(spec.key))
+    log_.warn(format("event=job_oversubscribed key={} slots_wanted={} slots={} next=runs_alone", spec.key, spec.slots, slots_));
+  LH_CHECK(make_directories(folder_));
+  Value value = Value::make_table();
+  value.set("file", "longhaul local job");
+  value.set("key", spec.key);
+  value.set("attempt_dir", spec.attempt_dir);
+  value.set("worker", spec.worker);
+  value.set("slots", spec.slots);
+  value.set("order", static_cast<long long>(clock_.wall_ms()));
+  const Status created = create_file_exclusive(join_path(folder_, spec.key + ".json"), to_json_pretty(value));
+  if (!created.ok() && created.error().code != ErrorCode::conflict) return created.error();
+  return spec.key;
+}
+
+Status LocalScheduler::read_queue() {
+  const auto names = list_directory(folder_);
+  if (!names.ok()) return names.error().code == ErrorCode::not_found ? Status{} : Status(names.error());
+  for (const std::string& name : *names) {
+    if (!ends_with(name, ".json")) continue;
+    const std::string key = name.substr(0, name.size() - 5);
+    if (jobs_.contains(key)) continue;
+    LH_TRY(const std::string text, read_file(join_path(folder_, name)));
+    LH_TRY(const Value value, parse_json(text, name));
+    Job job;
+    job.spec.key = key;
+    job.spec.attempt_dir = value.get_string("attempt_dir");
+    job.spec.worker = value.get_string("worker");
+    job.spec.slots = static_cast<int>(value.get_integer("slots", 1));
+    job.order = value.get_integer("order");
+    job.info.id = job.info.key = key;
+    jobs_.emplace(key, std::move(job));
+  }
+  return {};
+}
+
+void LocalScheduler::observe(Job& job) {
+  if (job.info.state == JobState::ended || job.info.state == JobState::lost) return;
+  const auto look_for_record = [&] {
+    auto record = read_record(record_path(job.spec));
+    if (!record.ok()) return false;
+    job.info.state = JobState::ended;
+    job.info.started_ms = record->started_ms;
+    job.info.record = std::move(record).value();
+    return true;
+  };
+  if (look_for_record()) return;
+  const auto claim = read_claim(claim_path(job.spec));
+  if (!claim.ok()) return;
+  job.info.state = JobState::running;
+  job.info.started_ms = claim->started_ms;
+  // A lead on another machine (a run moved or shared) cannot be judged from here: only its record ends it.
+  if (claim->host != host_name() || process_alive(claim->process)) return;
+  // The record may have been written between the first look and the end of the process: it wins over the process.
+  if (look_for_record()) return;
+  job.info.state = JobState::lost;
+  job.info.cause = format("its lead (pid {} on {}) is gone and left no record", claim->process.pid, claim->host) + last_words(job.spec);
+}
+
+Status LocalScheduler::start_lead(Job& job) {
+  SpawnSpec spec;
+  spec.argv = {job.spec.worker, "lead", "--attempt", job.spec.attempt_dir};
+  spec.detached = true;
+  spec.stdout_path = spec.stderr_path = lead_log_path(job.spec);
+  LH_TRY(const pid_t pid, spawn(spec));
+  ++job.starts;
+  job.started_ns = clock_.monotonic_ns();
+  const auto identity = identify_process(pid);
+  job.starting = identity.ok() ? *identity : ProcessId{};  // ended already: claimed and done, or failed
+  return {};
+}
+
+void LocalScheduler::start_what_fits() {
+  int used = 0;
+  std::vector<Job*> queue;
+  for (auto& [key, job] : jobs_) {
+    const int wanted = std::min(job.spec.slots, slots_);
+    if (job.info.state == JobState::running) used += wanted;
+    if (job.info.state != JobState::queued) continue;
+    if (process_alive(job.starting)) used += wanted;  // about to claim
+    else queue.push_back(&job);
+  }
+  std::sort(queue.begin(), queue.end(), [](const Job* a, const Job* b) {
+    return std::pair(a->order, a->spec.key) < std::pair(b->order, b->spec.key);
+  });
+  for (Job* job : queue) {
+    const int wanted = std::min(job->spec.slots, slots_);
+    if (used + wanted > slots_) break;  // first come, first served: nobody overtakes a large job
+    // A lead that we started ended without a claim that we saw: look once more before another.
+    observe(*job);
+    if (job->info.state != JobState::queued) continue;
+    if (job->starts >= starts_max) {
+      job->info.state = JobState::lost;
+      job->info.cause = format("its lead was started {} times and ended each time before it could begin", job->starts) + last_words(job->spec);
+      continue;
+    }
+    const Status started = start_lead(*job);
+    if (!started.ok()) {
+      ++job->starts;
+      log_.error(format("event=lead_not_started key={} error='{}'", job->spec.key, started.error().message()));
+      continue;
+    }
+    used += wanted;
+  }
+}
+
+Result<std::vector<JobInfo>> LocalScheduler::snapshot() {
+  LH_CHECK(read_queue());
+  for (auto& [key, job] : jobs_) observe(job);
+  start_what_fits();
+  std::vector<const Job*> ordered;
+  for (const auto& [key, job] : jobs_) ordered.push_back(&job);
+  std::sort(ordered.begin(), ordered.end(), [](const Job* a, const Job* b) {
+    return std::pair(a->order, a->spec.key) < std::pair(b->order, b->spec.key);
+  });
+  std::vector<JobInfo> infos;
+  for (const Job* job : ordered) infos.push_back(job->info);
+  return infos;
+}
+
+Status LocalScheduler::cancel(const std::string& id) {
+  LH_CHECK(read_queue());
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return make_error(ErrorCode::not_found, "no local job " + id);
+  Job& job = found->second;
+  // Whoever creates the claim owns the attempt: if it is us, no lead will ever begin.
+  LH_TRY(const ProcessId self, identify_process(::getpid()));
+  const std::int64_t now = clock_.wall_ms();
+  const Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now});
+  if (claimed.ok()) {
+    JobRecord record;
+    record.key = job.spec.key;
+    record.host = host_name();
+    record.started_ms = record.ended_ms = now;
+    record.outcome = "cancelled";
+    record.cause = "cancelled before it started";
+    return write_record(record_path(job.spec), record);
+  }
+  if (claimed.error().code != ErrorCode::conflict) return claimed;
+  if (file_exists(record_path(job.spec))) return {};
+  LH_TRY(const LeadClaim claim, read_claim(claim_path(job.spec)));
+  if (claim.host != host_name())
+    return make_error(ErrorCode::unavailable, "job " + id + " is led on " + claim.host, "cancel from that machine");
+  if (claim.process != self && process_alive(claim.process) && ::kill(claim.process.pid, SIGTERM) != 0 && errno != ESRCH)
+    return errno_error(ErrorCode::io, "cannot signal the lead of " + id, errno);
+  return {};
+}
+
+}  // namespace longhaul

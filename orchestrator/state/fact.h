@@ -1,0 +1,51 @@
+// One line of an epoch log: something that was seen, intended or done. Everything that a controller knows is folded from
+// these; nothing else is remembered between two ticks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/value.h"
+
+namespace longhaul {
+
+// Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions that
+// need no act.
+enum class FactKind {
+  epoch,        // first line of a log: who drives                     host, pid, start_ticks
+  adopted,      // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
+  request,      // a request was read and decided                      id, what, answer, accepted
+  ready,        // inputs are there                                    key, inputs = [{name, paths, stage, digest}]
+  cached,       // an artifact of the same key exists                  artifact, digest, figures
+  submit,       // intent: this attempt with this key                  key
+  submitted,    // outcome: the scheduler has it                       job
+  refused,      // outcome: the scheduler will not have it             cause
+  started,      // the lead claimed it                                 started_ms
+  succeeded,    // record and artifact agree                           artifact, digest, figures, started_ms, ended_ms
+  retry,        // ended badly, another attempt follows                fault, cause, reason
+  failed,       // ended badly for good                                fault, cause, reason
+  cancel_job,   // intent: end this attempt
+  cancel_sent,  // outcome
+  cancelled,    //                                                     cause
+  skipped,      // will not run                                        cause
+  reset,        // by a resume: as if it had never been tried
+  run_ended,    //                                                     state
+  count
+};
+const char* to_string(FactKind kind);
+
+struct Fact {
+  FactKind kind = FactKind::count;
+  std::string stage;     // id, "" for facts of the run
+  int attempt = 0;
+  Value fields;          // table or null
+  std::int64_t wall_ms = 0;
+
+  std::string text(std::string_view field) const { return fields.get_string(field); }
+};
+
+std::string fact_line(const Fact& fact);  // JSON with the newline
+Result<Fact> parse_fact(std::string_view line);
+
+}  // namespace longhaul

@@ -1,0 +1,59 @@
+#include "orchestrator/state/run_folder.h"
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/toml.h"
+
+namespace longhaul {
+namespace {
+constexpr int run_format = 1;
+}
+
+std::vector<std::string> FrozenRun::stage_ids() const {
+  std::vector<std::string> ids;
+  for (const PlannedStage& stage : plan.stages) ids.push_back(stage.id());
+  return ids;
+}
+
+Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
+  const std::string path = join_path(run_dir, "resolved.toml");
+  LH_TRY(const Value value, read_toml_file(path));
+  if (value.get_string("file") != "longhaul run" || value.get_integer("format") != run_format)
+    return make_error(ErrorCode::corrupt, path + " does not describe a run of format " + std::to_string(run_format));
+  FrozenRun run;
+  if (const Value* header = value.find("run")) {
+    run.name = header->get_string("name");
+    run.artifact_root = header->get_string("artifact_root");
+    run.software = header->get_string("software");
+    run.workflow_path = header->get_string("workflow_path");
+    run.created_ms = header->get_integer("created_ms");
+  }
+  const Value* plan = value.find("plan");
+  if (!plan) return make_error(ErrorCode::corrupt, path + " has no plan");
+  LH_TRY(run.plan, run_plan_from_value(*plan));
+  return run;
+}
+
+std::string frozen_run_text(const FrozenRun& run) {
+  Value value = Value::make_table();
+  value.set("file", "longhaul run");
+  value.set("format", run_format);
+  Value header = Value::make_table();
+  header.set("name", run.name);
+  header.set("artifact_root", run.artifact_root);
+  header.set("software", run.software);
+  header.set("workflow_path", run.workflow_path);
+  header.set("created_ms", static_cast<long long>(run.created_ms));
+  value.set("run", std::move(header));
+  value.set("plan", run_plan_to_value(run.plan));
+  return to_toml(value);
+}
+
+std::string stage_folder(const std::string& run_dir, const std::string& stage) {
+  return join_path(run_dir, "stages/" + stage);
+}
+std::string attempt_folder(const std::string& run_dir, const std::string& stage, int attempt) {
+  return join_path(stage_folder(run_dir, stage), format("attempts/{}", attempt));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,28 @@
+// What lies in a run's folder besides its logs: the frozen plan with where it came from.
+#pragma once
+
+#include <string>
+
+#include "orchestrator/state/run_ledger.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+struct FrozenRun {
+  RunPlan plan;
+  std::string name;  // of the run: its folder's name
+  std::string artifact_root;
+  std::string software;
+  std::string workflow_path;
+  std::int64_t created_ms = 0;
+
+  std::vector<std::string> stage_ids() const;
+};
+// resolved.toml of a run.
+Result<FrozenRun> read_frozen_run(const std::string& run_dir);
+std::string frozen_run_text(const FrozenRun& run);
+
+std::string stage_folder(const std::string& run_dir, const std::string& stage);
+std::string attempt_folder(const std::string& run_dir, const std::string& stage, int attempt);
+
+}  // namespace longhaul

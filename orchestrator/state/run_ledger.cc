@@ -1,0 +1,241 @@
+#include "orchestrator/state/run_ledger.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+using S = StageState;
+using F = FactKind;
+constexpr Transition transitions[] = {
+    {S::waiting, F::ready, S::ready},
+    {S::waiting, F::failed, S::failed},  // its inputs cannot be prepared
+    {S::waiting, F::skipped, S::skipped},
+    {S::waiting, F::cancelled, S::cancelled},
+    {S::ready, F::cached, S::cached},
+    {S::ready, F::submit, S::submitted},
+    {S::ready, F::skipped, S::skipped},
+    {S::ready, F::cancelled, S::cancelled},
+    {S::submitted, F::submitted, S::submitted},
+    {S::submitted, F::refused, S::submitted},
+    {S::submitted, F::started, S::running},
+    {S::submitted, F::succeeded, S::succeeded},
+    {S::submitted, F::retry, S::ready},
+    {S::submitted, F::failed, S::failed},
+    {S::submitted, F::cancel_job, S::submitted},
+    {S::submitted, F::cancel_sent, S::submitted},
+    {S::submitted, F::cancelled, S::cancelled},
+    {S::running, F::succeeded, S::succeeded},
+    {S::running, F::retry, S::ready},
+    {S::running, F::failed, S::failed},
+    {S::running, F::cancel_job, S::running},
+    {S::running, F::cancel_sent, S::running},
+    {S::running, F::cancelled, S::cancelled},
+    {S::failed, F::reset, S::waiting},
+    {S::cancelled, F::reset, S::waiting},
+    {S::skipped, F::reset, S::waiting},
+};
+
+const Transition* find_transition(StageState from, FactKind fact) {
+  for (const Transition& transition : transitions)
+    if (transition.from == from && transition.fact == fact) return &transition;
+  return nullptr;
+}
+
+RunState run_state_of(const std::string& text) {
+  for (const RunState state : {RunState::succeeded, RunState::failed, RunState::cancelled})
+    if (text == to_string(state)) return state;
+  return RunState::running;
+}
+
+void fold_artifact(LedgerStage& stage, const Fact& fact) {
+  stage.artifact = fact.text("artifact");
+  stage.digest = fact.text("digest");
+  if (const Value* figures = fact.fields.find("figures")) stage.figures = *figures;
+  stage.cause.clear();
+}
+
+void fold_end(LedgerStage& stage, const Fact& fact) {
+  stage.cause = fact.text("cause");
+  stage.ended_ms = fact.fields.get_integer("ended_ms", fact.wall_ms);
+  if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
+  if (fact.attempt > 0 && !stage.attempts.empty()) {
+    stage.attempts.back().fault = fact.text("fault");
+    stage.attempts.back().cause = stage.cause;
+  }
+}
+
+// What a legal fact changes beside the state.
+void fold_into(LedgerStage& stage, const Fact& fact) {
+  LedgerAttempt* attempt = stage.attempts.empty() ? nullptr : &stage.attempts.back();
+  switch (fact.kind) {
+    case F::ready:
+      stage.key = fact.text("key");
+      stage.inputs = inputs_from_value(fact.fields.find("inputs"));
+      break;
+    case F::cached:
+      fold_artifact(stage, fact);
+      stage.ended_ms = fact.wall_ms;
+      break;
+    case F::submit:
+      stage.attempts.push_back({fact.attempt, fact.text("key"), {}, {}, false, false, {}, {}});
+      stage.submitted_ms = fact.wall_ms;
+      stage.started_ms = stage.ended_ms = 0;
+      break;
+    case F::submitted:
+      if (attempt) attempt->job = fact.text("job");
+      break;
+    case F::refused:
+      if (attempt) attempt->refused = fact.text("cause");
+      break;
+    case F::started: stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms); break;
+    case F::succeeded:
+      fold_end(stage, fact);
+      fold_artifact(stage, fact);
+      break;
+    case F::retry:
+    case F::failed:
+    case F::cancelled: fold_end(stage, fact); break;
+    case F::skipped: stage.cause = fact.text("cause"); break;
+    case F::cancel_job:
+      if (attempt) attempt->cancel_wanted = true;
+      break;
+    case F::cancel_sent:
+      if (attempt) attempt->cancel_sent = true;
+      break;
+    case F::reset:
+      stage.attempts_before_reset = stage.attempts.size();
+      stage.cause.clear();
+      stage.key.clear();
+      stage.inputs.clear();
+      stage.submitted_ms = stage.started_ms = stage.ended_ms = 0;
+      break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+std::span<const Transition> stage_transitions() {
+  return transitions;
+}
+
+const char* to_string(StageState state) {
+  switch (state) {
+    case S::waiting: return "waiting";
+    case S::ready: return "ready";
+    case S::submitted: return "submitted";
+    case S::running: return "running";
+    case S::succeeded: return "succeeded";
+    case S::cached: return "cached";
+    case S::failed: return "failed";
+    case S::cancelled: return "cancelled";
+    case S::skipped: return "skipped";
+  }
+  return "unknown";
+}
+
+bool is_final(StageState state) {
+  return state == S::succeeded || state == S::cached || state == S::failed || state == S::cancelled ||
+         state == S::skipped;
+}
+
+const char* to_string(RunState state) {
+  switch (state) {
+    case RunState::running: return "running";
+    case RunState::succeeded: return "succeeded";
+    case RunState::failed: return "failed";
+    case RunState::cancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+RunLedger::RunLedger(const std::vector<std::string>& stage_ids) {
+  for (const std::string& id : stage_ids) {
+    stages.emplace_back();
+    stages.back().id = id;
+  }
+}
+
+const LedgerStage* RunLedger::find(const std::string& id) const {
+  for (const LedgerStage& stage : stages)
+    if (stage.id == id) return &stage;
+  return nullptr;
+}
+LedgerStage* RunLedger::find(const std::string& id) {
+  return const_cast<LedgerStage*>(std::as_const(*this).find(id));
+}
+
+bool RunLedger::all_final() const {
+  return std::all_of(stages.begin(), stages.end(), [](const LedgerStage& stage) { return is_final(stage.state); });
+}
+bool RunLedger::answered(const std::string& id) const {
+  return std::find(requests.begin(), requests.end(), id) != requests.end();
+}
+
+void RunLedger::apply(const Fact& fact) {
+  ++facts;
+  switch (fact.kind) {
+    case F::epoch:
+      epoch = fact.fields.get_integer("epoch");
+      driver_host = fact.text("host");
+      driver_pid = fact.fields.get_integer("pid");
+      driver_start_ticks = static_cast<std::uint64_t>(fact.fields.get_integer("start_ticks"));
+      return;
+    case F::adopted: return;
+    case F::request:
+      requests.push_back(fact.text("id"));
+      if (!fact.fields.get_bool("accepted")) return;
+      cancel_requested = fact.text("what") == "cancel";
+      if (!cancel_requested) ended = false, state = RunState::running, ended_ms = 0;
+      return;
+    case F::run_ended:
+      ended = true;
+      state = run_state_of(fact.text("state"));
+      ended_ms = fact.wall_ms;
+      return;
+    default: break;
+  }
+  LedgerStage* stage = find(fact.stage);
+  const Transition* transition = stage ? find_transition(stage->state, fact.kind) : nullptr;
+  if (!transition) {
+    refused.push_back(format("fact {} of stage '{}' in state {}", to_string(fact.kind), fact.stage,
+                             stage ? to_string(stage->state) : "unknown"));
+    return;
+  }
+  stage->state = transition->to;
+  fold_into(*stage, fact);
+}
+
+Value inputs_to_value(const std::vector<TaskInput>& inputs) {
+  Value list = Value::make_array();
+  for (const TaskInput& input : inputs) {
+    Value entry = Value::make_table();
+    entry.set("name", input.name);
+    entry.set("stage", input.stage);
+    entry.set("digest", input.digest);
+    entry.set("paths", ValueArray(input.paths.begin(), input.paths.end()));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::vector<TaskInput> inputs_from_value(const Value* value) {
+  std::vector<TaskInput> inputs;
+  if (!value || !value->is_array()) return inputs;
+  for (const Value& entry : value->as_array()) {
+    TaskInput input;
+    input.name = entry.get_string("name");
+    input.stage = entry.get_string("stage");
+    input.digest = entry.get_string("digest");
+    if (const Value* paths = entry.find("paths"); paths && paths->is_array())
+      for (const Value& path : paths->as_array())
+        if (path.is_string()) input.paths.push_back(path.as_string());
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,75 @@
+// What a controller knows of its run: the fold of all facts, and the table of transitions that decides which facts are
+// legal when. No I/O, no clock: the same facts give the same ledger anywhere.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "contracts/task.h"
+#include "orchestrator/state/fact.h"
+#include "orchestrator/state/run_status.h"
+
+namespace longhaul {
+
+struct Transition {
+  StageState from;
+  FactKind fact;
+  StageState to;
+};
+// Every legal one, also those that stay where they are. All others are refused. Printed in docs, iterated by tests.
+std::span<const Transition> stage_transitions();
+
+struct LedgerAttempt {
+  int number = 0;
+  std::string key;      // unique submission key
+  std::string job;      // the scheduler's id, "" until submitted
+  std::string refused;  // why the scheduler would not have it
+  bool cancel_wanted = false, cancel_sent = false;
+  std::string fault, cause;  // how it ended, if badly
+};
+
+struct LedgerStage {
+  std::string id;
+  StageState state = StageState::waiting;
+  std::string key;                // task key; known from `ready` on
+  std::vector<TaskInput> inputs;  // from `ready` on
+  std::vector<LedgerAttempt> attempts;
+  std::size_t attempts_before_reset = 0;
+  std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;
+  std::string cause;
+  std::string artifact, digest;  // folder and manifest digest, when succeeded or cached
+  Value figures;
+
+  const LedgerAttempt* newest() const { return attempts.empty() ? nullptr : &attempts.back(); }
+  bool has_artifact() const { return state == StageState::succeeded || state == StageState::cached; }
+  bool job_open() const { return state == StageState::submitted || state == StageState::running; }
+};
+
+struct RunLedger {
+  std::vector<LedgerStage> stages;    // in plan order
+  std::vector<std::string> requests;  // ids of answered ones
+  bool cancel_requested = false;
+  bool ended = false;  // run_ended was the last word
+  RunState state = RunState::running;
+  std::int64_t ended_ms = 0, epoch = 0;
+  std::string driver_host;
+  std::int64_t driver_pid = 0;
+  std::uint64_t driver_start_ticks = 0;
+  std::int64_t facts = 0;            // how many were folded
+  std::vector<std::string> refused;  // facts that no transition allows: a bug or a damaged log, to be logged
+
+  explicit RunLedger(const std::vector<std::string>& stage_ids = {});
+  LedgerStage* find(const std::string& id);
+  const LedgerStage* find(const std::string& id) const;
+  bool all_final() const;
+  bool answered(const std::string& request) const;
+
+  void apply(const Fact& fact);
+};
+
+// The inputs of a `ready` fact, to and from its fields.
+Value inputs_to_value(const std::vector<TaskInput>& inputs);
+std::vector<TaskInput> inputs_from_value(const Value* value);
+
+}  // namespace longhaul

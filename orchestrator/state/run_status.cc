@@ -1,0 +1,143 @@
+#include "orchestrator/state/run_status.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "contracts/event.h"
+#include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/run_folder.h"
+#include "orchestrator/state/status_from_ledger.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::uint64_t events_tail_bytes = 64 << 10;  // some 400 lines: enough for the newest progress and figures
+constexpr std::int64_t driver_silence_s = 30;
+
+void read_progress(const std::string& events_path, StageStatus& status) {
+  const auto size = file_size(events_path);
+  std::uint64_t offset = size.ok() && *size > events_tail_bytes ? *size - events_tail_bytes : 0;
+  const auto events = read_events(events_path, offset);  // a first line cut in half does not parse and is skipped
+  if (!events.ok()) return;
+  if (!status.figures.is_table()) status.figures = Value::make_table();
+  for (const Event& event : *events) {
+    if (event.kind == "figure") {
+      if (const Value* value = event.fields.find("value")) status.figures.set(event.fields.get_string("name"), *value);
+    } else if (event.kind == "progress") {
+      status.progress_done = event.fields.get_number("done");
+      status.progress_total = event.fields.get_number("total");
+      status.progress_rate = event.fields.get_number("rate");
+      status.eta_s = event.fields.get_number("eta_s");
+      status.progress_unit = event.fields.get_string("unit");
+    }
+  }
+}
+
+bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
+  if (ledger.ended || ledger.epoch == 0) return false;
+  if (ledger.driver_host == host_name() &&
+      process_alive({static_cast<pid_t>(ledger.driver_pid), ledger.driver_start_ticks}))
+    return true;
+  // On another host: its driver touches this file. Only a display; nothing is decided from it.
+  struct stat info{};
+  if (::stat(driver_pulse_path(run_dir).c_str(), &info) != 0) return false;
+  return std::time(nullptr) - info.st_mtime < driver_silence_s && ledger.driver_host != host_name();
+}
+
+}  // namespace
+
+std::string driver_pulse_path(const std::string& run_dir) {
+  return join_path(run_dir, "log/pulse");
+}
+
+const StageStatus* RunStatus::find(const std::string& id) const {
+  for (const StageStatus& stage : stages)
+    if (stage.id == id) return &stage;
+  return nullptr;
+}
+
+RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen, const RunLedger& ledger) {
+  RunStatus status;
+  status.run = run_dir;
+  status.name = frozen.name;
+  status.workflow = frozen.plan.workflow;
+  status.state = ledger.state;
+  status.created_ms = frozen.created_ms;
+  status.ended_ms = ledger.ended_ms;
+  status.epoch = ledger.epoch;
+  status.driven = is_driven(run_dir, ledger);
+  for (const LedgerStage& stage : ledger.stages) {
+    StageStatus s;
+    s.id = stage.id;
+    if (const PlannedStage* planned = frozen.plan.find(stage.id)) s.kind = planned->kind;
+    s.state = stage.state;
+    s.attempts = static_cast<int>(stage.attempts.size());
+    s.submitted_ms = stage.submitted_ms;
+    s.started_ms = stage.started_ms;
+    s.ended_ms = stage.ended_ms;
+    s.cause = stage.cause;
+    s.folder = "stages/" + stage.id;
+    s.artifact = stage.artifact;
+    if (const LedgerAttempt* attempt = stage.newest()) s.job = attempt->job;
+    s.figures = stage.figures;
+    if (stage.state == StageState::running)
+      read_progress(join_path(attempt_folder(run_dir, stage.id, s.attempts), "events.jsonl"), s);
+    if (!s.figures.is_table()) s.figures = Value::make_table();
+    status.stages.push_back(std::move(s));
+  }
+  return status;
+}
+
+Result<RunStatus> read_run_status(const std::string& run_dir) {
+  LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir));
+  LH_TRY(const EpochRead read, read_epochs(run_dir));
+  RunLedger ledger(frozen.stage_ids());
+  for (const Fact& fact : read.facts) ledger.apply(fact);
+  return status_from_ledger(run_dir, frozen, ledger);
+}
+
+Value run_status_to_value(const RunStatus& status) {
+  Value value = Value::make_table();
+  value.set("run", status.run);
+  value.set("name", status.name);
+  value.set("workflow", status.workflow);
+  value.set("state", to_string(status.state));
+  value.set("created_ms", static_cast<long long>(status.created_ms));
+  value.set("ended_ms", static_cast<long long>(status.ended_ms));
+  value.set("epoch", static_cast<long long>(status.epoch));
+  value.set("driven", status.driven);
+  Value stages = Value::make_array();
+  for (const StageStatus& stage : status.stages) {
+    Value s = Value::make_table();
+    s.set("id", stage.id);
+    s.set("kind", stage.kind);
+    s.set("state", to_string(stage.state));
+    s.set("attempts", stage.attempts);
+    s.set("submitted_ms", static_cast<long long>(stage.submitted_ms));
+    s.set("started_ms", static_cast<long long>(stage.started_ms));
+    s.set("ended_ms", static_cast<long long>(stage.ended_ms));
+    s.set("cause", stage.cause);
+    s.set("folder", stage.folder);
+    s.set("artifact", stage.artifact);
+    s.set("job", stage.job);
+    s.set("figures", stage.figures.is_table() ? stage.figures : Value::make_table());
+    if (stage.progress_total > 0) {
+      Value progress = Value::make_table();
+      progress.set("done", stage.progress_done);
+      progress.set("total", stage.progress_total);
+      progress.set("unit", stage.progress_unit);
+      progress.set("rate", stage.progress_rate);
+      progress.set("eta_s", stage.eta_s);
+      s.set("progress", std::move(progress));
+    }
+    stages.push_back(std::move(s));
+  }
+  value.set("stages", std::move(stages));
+  return value;
+}
+
+}  // namespace longhaul

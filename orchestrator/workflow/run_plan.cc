@@ -1,0 +1,129 @@
+#include "orchestrator/workflow/run_plan.h"
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+Value texts(const std::vector<std::string>& list) {
+  return ValueArray(list.begin(), list.end());
+}
+
+std::vector<std::string> texts_of(const Value* value) {
+  std::vector<std::string> list;
+  if (value && value->is_array())
+    for (const Value& element : value->as_array())
+      if (element.is_string()) list.push_back(element.as_string());
+  return list;
+}
+
+Value input_to_value(const PlannedInput& input) {
+  Value table = Value::make_table();
+  if (!input.stages.empty()) table.set("stages", texts(input.stages));
+  if (!input.within.empty()) table.set("within", input.within);
+  if (!input.paths.empty()) table.set("paths", texts(input.paths));
+  if (!input.best_metric.empty()) {
+    table.set("best_metric", input.best_metric);
+    table.set("best_is_max", input.best_is_max);
+  }
+  return table;
+}
+
+PlannedInput input_from_value(const std::string& name, const Value& table) {
+  PlannedInput input;
+  input.name = name;
+  input.stages = texts_of(table.find("stages"));
+  input.within = table.get_string("within");
+  input.paths = texts_of(table.find("paths"));
+  input.best_metric = table.get_string("best_metric");
+  input.best_is_max = table.get_bool("best_is_max");
+  return input;
+}
+
+Value stage_to_value(const PlannedStage& stage) {
+  Value table = Value::make_table();
+  table.set("stage", stage.stage);
+  table.set("variant", stage.variant);
+  table.set("kind", stage.kind);
+  table.set("kind_version", stage.kind_version);
+  table.set("needs", texts(stage.needs));
+  Value where = Value::make_table();
+  where.set("file", stage.where.file);
+  where.set("line", stage.where.line);
+  where.set("column", stage.where.column);
+  table.set("where", std::move(where));
+  table.set("common", stage_common_fields().to_value(stage.common));
+  table.set("parallel", parallel_dims_fields().to_value(stage.dims));
+  Value inputs = Value::make_table();
+  for (const PlannedInput& input : stage.inputs) inputs.set(input.name, input_to_value(input));
+  table.set("inputs", std::move(inputs));
+  table.set("settings", stage.settings);
+  return table;
+}
+
+Result<PlannedStage> stage_from_value(const std::string& id, const Value& table) {
+  const Value* common = table.find("common");
+  const Value* parallel = table.find("parallel");
+  const Value* inputs = table.find("inputs");
+  const Value* settings = table.find("settings");
+  for (const Value* part : {common, parallel, inputs, settings})
+    if (!part || !part->is_table())
+      return make_error(ErrorCode::corrupt, "plan: stage " + id + " has no common, parallel, inputs or settings table");
+  PlannedStage stage;
+  stage.stage = table.get_string("stage");
+  stage.variant = table.get_string("variant");
+  stage.kind = table.get_string("kind");
+  stage.kind_version = static_cast<int>(table.get_integer("kind_version", 1));
+  stage.needs = texts_of(table.find("needs"));
+  if (const Value* where = table.find("where"))
+    stage.where = {where->get_string("file"), static_cast<int>(where->get_integer("line")),
+                   static_cast<int>(where->get_integer("column"))};
+  LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
+  LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));
+  for (const ValueMember& member : inputs->as_table())
+    stage.inputs.push_back(input_from_value(member.key, member.value));
+  stage.settings = *settings;
+  if (stage.id() != id) return make_error(ErrorCode::corrupt, "plan: stage " + stage.id() + " is filed under " + id);
+  return stage;
+}
+
+}  // namespace
+
+const PlannedStage* RunPlan::find(const std::string& id) const {
+  for (const PlannedStage& stage : stages)
+    if (stage.id() == id) return &stage;
+  return nullptr;
+}
+
+Value run_plan_to_value(const RunPlan& plan) {
+  Value table = Value::make_table();
+  table.set("format", RunPlan::format);
+  table.set("workflow", plan.workflow);
+  Value stages = Value::make_table();
+  for (const PlannedStage& stage : plan.stages) {  // not set(): ids are unique, and it searches
+    ValueMember member;
+    member.key = stage.id();
+    member.value = stage_to_value(stage);
+    stages.as_table().push_back(std::move(member));
+  }
+  table.set("stage", std::move(stages));
+  return table;
+}
+
+Result<RunPlan> run_plan_from_value(const Value& value) {
+  if (value.get_integer("format") != RunPlan::format)
+    return make_error(ErrorCode::unsupported,
+                      format("plan format {} is not {}", value.get_integer("format"), RunPlan::format),
+                      "the run was made by another version of longhaul; use that one");
+  RunPlan plan;
+  plan.workflow = value.get_string("workflow");
+  const Value* stages = value.find("stage");
+  if (!stages || !stages->is_table()) return make_error(ErrorCode::corrupt, "plan: no [stage] table");
+  for (const ValueMember& member : stages->as_table()) {
+    LH_TRY(PlannedStage stage, stage_from_value(member.key, member.value));
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,32 @@
+#include "worker/launch/rank_exec.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/files.h"
+#include "worker/launch/rank_group.h"
+
+namespace longhaul {
+
+Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::vector<std::string>& program) {
+  if (rank_text.empty() || rank_text.find_first_not_of("0123456789") != std::string::npos)
+    return make_error(ErrorCode::invalid_input, "no rank in the environment of this process",
+                      "`rank` is started by mpirun or srun only");
+  if (program.empty()) return make_error(ErrorCode::invalid_input, "no program after --");
+  const std::string path = rank_log_path(log_dir, std::atoi(rank_text.c_str()));
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644));
+  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot write " + path, errno);
+  if (::dup2(fd.get(), 1) < 0 || ::dup2(fd.get(), 2) < 0)
+    return errno_error(ErrorCode::io, "cannot redirect to " + path, errno);
+  fd.reset();
+  std::vector<char*> argv;
+  for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  return errno_error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + program[0], errno);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,15 @@
+// `longhaul-worker rank --log-dir DIR -- PROGRAM ...`: stands between mpirun and one rank, sends its output to a file
+// of its own and becomes the program. Only returns on an error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+// `rank_text` is what the launcher's environment says (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK or SLURM_PROCID).
+Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::vector<std::string>& program);
+
+}  // namespace longhaul

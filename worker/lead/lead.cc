@@ -1,0 +1,286 @@
+#include "worker/lead/lead.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <map>
+
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/attempt.h"
+#include "contracts/event.h"
+#include "contracts/launch.h"
+#include "contracts/record.h"
+#include "contracts/task.h"
+#include "resiliency/beat/heartbeat_page.h"
+#include "resiliency/retry_policy.h"
+#include "worker/launch/rank_group.h"
+#include "worker/lead/leftovers.h"
+#include "worker/lead/publish.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t watch_interval_ms = 100;
+
+// Waits for a child's end or a request to stop, at most `ms`. Returns true when told to stop.
+bool wait_for_signal(std::int64_t ms) {
+  sigset_t waited;
+  ::sigemptyset(&waited);
+  for (const int s : {SIGTERM, SIGCHLD}) ::sigaddset(&waited, s);
+  const timespec timeout{ms / 1000, (ms % 1000) * 1'000'000};
+  return ::sigtimedwait(&waited, nullptr, &timeout) == SIGTERM;
+}
+
+void block_signals() {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  for (const int s : {SIGTERM, SIGCHLD, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&blocked, s);
+  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+}
+
+// The last line of a log that says something, shortened; "" if there is none.
+std::string last_line(const std::string& path) {
+  const auto size = file_size(path);
+  if (!size.ok() || *size == 0) return {};
+  const auto map = MappedFile::open(path);
+  if (!map.ok()) return {};
+  std::string_view text = map->view();
+  if (text.size() > 4096) text.remove_prefix(text.size() - 4096);
+  std::string found;
+  for (const std::string& line : split(text, '\n'))
+    if (!trim(line).empty()) found = trim(line);
+  return repair_utf8(found.size() > 400 ? found.substr(0, 400) : found);
+}
+
+class Lead {
+ public:
+  Lead(Attempt attempt, std::string worker_program, Clock& clock, Logger& log)
+      : attempt_(std::move(attempt)),
+        worker_program_(std::move(worker_program)),
+        clock_(clock),
+        log_(log),
+        events_(clock, attempt_.events_path(), 0) {}
+
+  // Everything between claim and record; the record is complete but for `ended_ms`.
+  JobRecord run(std::int64_t started_ms) {
+    record_.key = attempt_.key;
+    record_.attempt = attempt_.attempt;
+    record_.host = host_name();
+    record_.started_ms = started_ms;
+    const Status status = lead_to_artifact();
+    if (!status.ok()) fail(status.error().message());
+    return record_;
+  }
+
+ private:
+  void fail(const std::string& cause) {
+    if (record_.outcome.empty()) record_.outcome = cancelled_ ? "cancelled" : "failed";
+    if (record_.cause.empty()) record_.cause = cause;
+  }
+
+  Status lead_to_artifact() {
+    LH_TRY(task_, read_task(attempt_.task_path));
+    const auto earlier = published_artifact(attempt_, task_);
+    if (earlier.ok()) return succeed("published by an earlier attempt");
+    if (earlier.error().code != ErrorCode::not_found) return earlier.error();
+    LH_CHECK(clear_earlier_attempts(attempt_, clock_));
+    LH_CHECK(make_directories(attempt_.state_dir()));
+    LH_CHECK(launch_until_done());
+    if (!record_.outcome.empty()) return {};
+    const auto manifest = publish_artifact(attempt_, task_, clock_);
+    if (!manifest.ok()) {
+      (void)remove_tree(attempt_.staging_dir()).ok();  // makes room for the record on a full disk
+      return manifest.error().with_context("cannot publish the artifact");
+    }
+    Value fields = Value::make_table();
+    fields.set("digest", manifest->digest());
+    fields.set("files", manifest->files.size());
+    events_.write("published", std::move(fields));
+    return succeed({});
+  }
+
+  Status succeed(const std::string& note) {
+    record_.outcome = "succeeded";
+    record_.cause = note;
+    record_.exit_code = record_.signal = 0;
+    return {};
+  }
+
+  // Launches until one ends well, we are told to stop, or the policy says that another would not help.
+  Status launch_until_done() {
+    std::vector<PastEnd> ends;
+    for (;;) {
+      ++record_.launches;
+      LH_TRY(const LaunchEnd end, launch_once());
+      if (cancelled_ || time_limit_passed_ || end.ok()) {
+        if (cancelled_) fail("cancelled on request");
+        if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(attempt_.time_limit_s)));
+        return {};
+      }
+      record_.exit_code = end.status.code > 0 ? end.status.code : 0;
+      record_.signal = end.status.signal;
+      const std::string cause = cause_of(end);
+      JobRecord so_far = record_;
+      so_far.outcome = "failed";
+      so_far.cause = cause;
+      ends.push_back({classify_end(so_far, task_.kind != "command"), cause, false});
+      const RetryVerdict verdict = decide_retry(ends, attempt_.launches_max - 1);
+      log_.warn(format("event=launch_failed launch={} cause='{}' next={} reason='{}'", record_.launches, cause,
+                       verdict.again ? "launch" : "record", verdict.reason));
+      if (!verdict.again) {
+        fail(cause);
+        return {};
+      }
+    }
+  }
+
+  Result<LaunchEnd> launch_once() {
+    LH_CHECK(remove_tree(attempt_.staging_dir()));
+    LH_CHECK(make_directories(attempt_.staging_dir()));
+    LH_TRY(const LaunchSpec spec, prepare_launch());
+    RankGroup ranks(clock_);
+    LH_CHECK(ranks.start(spec));
+    Value fields = Value::make_table();
+    fields.set("launch", spec.launch.launch);
+    fields.set("ranks", spec.launch.ranks);
+    fields.set("host", host_name());
+    events_.write("launched", std::move(fields));
+    if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
+    LH_TRY(const LaunchEnd end, watch(ranks, spec));
+    Value ended = Value::make_table();
+    ended.set("launch", spec.launch.launch);
+    ended.set("status", end.status.text());
+    events_.write("ranks_ended", std::move(ended));
+    return end;
+  }
+
+  Result<LaunchSpec> prepare_launch() {
+    LaunchSpec spec;
+    spec.attempt = attempt_;
+    spec.task = task_;
+    spec.worker_program = worker_program_;
+    Launch& launch = spec.launch;
+    launch.attempt_key = attempt_.key;
+    launch.attempt = attempt_.attempt;
+    launch.launch = record_.launches;
+    launch.epoch = record_.launches;
+    launch.ranks = task_.resources.ranks;
+    launch.hosts = {host_name()};
+    launch.rank_host.assign(static_cast<std::size_t>(launch.ranks), 0);
+    launch.dims = task_.dims;
+    launch.launch_dir = join_path(attempt_.attempt_dir, format("launches/{}", launch.launch));
+    launch.events_path = attempt_.events_path();
+    launch.output_dir = attempt_.staging_dir();
+    launch.state_dir = attempt_.state_dir();
+    launch.fault_plan = attempt_.fault_plan;
+    LH_CHECK(make_directories(launch.launch_dir));
+    spec.launch_path = join_path(launch.launch_dir, "launch.toml");
+    LH_CHECK(write_launch(spec.launch_path, launch));
+    return spec;
+  }
+
+  Result<LaunchEnd> watch(RankGroup& ranks, const LaunchSpec& spec) {
+    launch_dir_ = spec.launch.launch_dir;
+    beats_.clear();
+    const std::int64_t limit_ms = static_cast<std::int64_t>(attempt_.time_limit_s * 1000);
+    const Deadline limit(clock_, limit_ms);
+    std::int64_t next_look_ns = 0;
+    for (;;) {
+      LH_TRY(const auto end, ranks.poll(attempt_.grace_s));
+      if (end) return *end;
+      if (clock_.monotonic_ns() >= next_look_ns) {
+        look_at_beats(spec.launch.ranks);
+        next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
+      }
+      if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
+        time_limit_passed_ = true;
+        log_.warn("event=time_limit next=stop_ranks");
+        ranks.stop();
+      }
+      if (wait_for_signal(watch_interval_ms / 2) && !cancelled_) {
+        cancelled_ = true;
+        log_.info("event=told_to_stop next=stop_ranks");
+        ranks.stop();
+      }
+    }
+  }
+
+  // What each rank did last: for the cause, when it ends. A page that is not there yet, or never will be, is no fault.
+  void look_at_beats(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto page = pages_.find({record_.launches, rank});
+      if (page == pages_.end()) {
+        auto opened = HeartbeatPage::open(beat_page_path(launch_dir_, rank));
+        if (!opened.ok()) continue;
+        page = pages_.emplace(std::pair{record_.launches, rank}, std::move(opened).value()).first;
+      }
+      beats_[rank] = page->second.snapshot();
+    }
+  }
+
+  std::string cause_of(const LaunchEnd& end) {
+    look_at_beats(task_.resources.ranks);
+    std::string cause = task_.resources.ranks == 1 || task_.kind == "command"
+                            ? format("rank {} ended: {}", end.rank, end.status.text())
+                            : "the ranks ended: " + end.status.text();
+    if (const auto beat = beats_.find(end.rank); beat != beats_.end() && beat->second.step >= 0)
+      cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
+    std::string line = last_line(rank_log_path(launch_dir_, end.rank));
+    if (line.empty()) line = last_line(join_path(launch_dir_, "mpirun.log"));
+    if (!line.empty()) cause += ": " + line;
+    return cause;
+  }
+
+  Attempt attempt_;
+  std::string worker_program_;
+  Clock& clock_;
+  Logger& log_;
+  EventWriter events_;
+  Task task_;
+  JobRecord record_;
+  std::string launch_dir_;
+  bool cancelled_ = false;
+  bool time_limit_passed_ = false;
+  std::map<std::pair<int, int>, HeartbeatPage> pages_;  // by launch and rank
+  std::map<int, BeatSnapshot> beats_;                   // of this launch
+};
+
+// On a full disk somebody may make room: tried for a while, and said on stderr (lead.log) in any case.
+Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
+  for (int tries = 0;; ++tries) {
+    record.ended_ms = clock.wall_ms();
+    const Status written = write_record(attempt.record_path(), record);
+    if (written.ok()) return {};
+    log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
+                     written.error().message()));
+    if (written.error().code == ErrorCode::conflict || tries == 10) return written;
+    clock.sleep_ms(500);
+  }
+}
+
+}  // namespace
+
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, Clock& clock, Logger& log) {
+  block_signals();
+  LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
+  if (!attempt.fault_plan.empty()) LH_CHECK(load_fault_plan(attempt.fault_plan));
+  LH_TRY(const ProcessId self, identify_process(::getpid()));
+  const std::int64_t started_ms = clock.wall_ms();
+  const Status claimed = write_claim(attempt.claim_path(), {attempt.key, host_name(), self, started_ms});
+  if (!claimed.ok()) {
+    if (claimed.error().code == ErrorCode::conflict) return LeadEnd::already_led;
+    return claimed.error();
+  }
+  if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
+  const JobRecord record = Lead(attempt, worker_program, clock, log).run(started_ms);
+  if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
+  LH_CHECK(write_record_patiently(attempt, record, clock, log));
+  log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
+  return LeadEnd::recorded;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,25 @@
+// `longhaul-worker lead --attempt DIR`: one job from claim to record.
+//
+//   claim (exclusive) -> clear what lost attempts left -> launch.toml -> start ranks -> watch -> publish -> record
+//   (exclusive)
+//
+// A second lead of the same attempt finds the claim and ends: exactly one job for every attempt, however often it was
+// submitted. SIGTERM cancels: the ranks get SIGTERM, after the grace SIGKILL. All other ways to end, good or bad, leave
+// a record; a lead without record and without process is lost, and the controller says so.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/result.h"
+
+namespace longhaul {
+
+enum class LeadEnd { recorded, already_led };
+
+// Runs in the main thread of its process: blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and waits for them by itself.
+// An error means that not even a record could be written.
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, Clock& clock, Logger& log);
+
+}  // namespace longhaul

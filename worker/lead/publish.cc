@@ -1,0 +1,48 @@
+#include "worker/lead/publish.h"
+
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/process.h"
+
+namespace longhaul {
+
+Result<Manifest> published_artifact(const Attempt& attempt, const Task& task) {
+  if (!file_exists(attempt.out_dir())) return make_error(ErrorCode::not_found, attempt.out_dir() + " does not exist");
+  LH_TRY(Manifest manifest, read_manifest(attempt.out_dir()));
+  if (manifest.key != task.key)
+    return make_error(
+        ErrorCode::conflict,
+        attempt.out_dir() + " holds the result of another task (" + manifest.key + ", not " + task.key + ")",
+        "move that folder away, then resume");
+  LH_CHECK(verify_artifact(attempt.out_dir(), manifest, false));
+  return manifest;
+}
+
+Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Clock& clock) {
+  LH_TRY(Manifest manifest, make_manifest(attempt.staging_dir()));
+  manifest.stage = attempt.stage;
+  manifest.kind = task.kind;
+  manifest.kind_version = task.kind_version;
+  manifest.key = task.key;
+  manifest.software = attempt.software;
+  manifest.created_ms = clock.wall_ms();
+  Value inputs = Value::make_table();
+  for (const TaskInput& input : task.inputs) inputs.set(input.name, input.digest);
+  manifest.provenance.set("run", attempt.run);
+  manifest.provenance.set("attempt", attempt.attempt);
+  manifest.provenance.set("host", host_name());
+  manifest.provenance.set("inputs", std::move(inputs));
+  manifest.provenance.set("settings", task.settings);
+  LH_CHECK(write_manifest(attempt.staging_dir(), manifest));
+  LH_CHECK(sync_tree(attempt.staging_dir()));
+  if (auto fault = fault_here(FaultPoint::lead_before_publish)) return *fault;
+  const Status published = publish_directory(attempt.staging_dir(), attempt.out_dir());
+  if (auto fault = fault_here(FaultPoint::lead_after_publish)) return *fault;
+  if (published.ok()) return manifest;
+  if (published.error().code != ErrorCode::conflict) return published.error();
+  LH_TRY(Manifest earlier, published_artifact(attempt, task));
+  LH_CHECK(remove_tree(attempt.staging_dir()));
+  return earlier;
+}
+
+}  // namespace longhaul

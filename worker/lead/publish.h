@@ -1,0 +1,21 @@
+// From a staging folder to a published artifact: digests, manifest, sync, one rename. Whole or absent.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "contracts/attempt.h"
+#include "contracts/manifest.h"
+#include "contracts/task.h"
+
+namespace longhaul {
+
+// The artifact of this task if an earlier attempt of the stage has published it already (same key): not_found if there
+// is none; conflict if the folder holds another task's artifact.
+Result<Manifest> published_artifact(const Attempt& attempt, const Task& task);
+
+// Publishes the attempt's staging folder as the stage's `out`. When an earlier attempt with the same key was faster,
+// its artifact is kept and returned.
+Result<Manifest> publish_artifact(const Attempt& attempt, const Task& task, const Clock& clock);
+
+}  // namespace longhaul
