@@ -241,3 +241,34 @@ TEST_CASE("a program that does not exist is a record, not a lost job") {
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().cause.find("/nowhere/at/all") != std::string::npos);
 }
+
+TEST_CASE("several engine ranks run below mpirun, each with its number and a log of its own; one of them is named when it fails") {
+  LeadRig rig("", 2);
+  rig.task.kind = "pretrain";
+  rig.task.settings = Value::make_table();
+  rig.task.resources.threads = 3;
+  rig.attempt.engine = rig.root() + "/engine";
+  REQUIRE(make_directories(rig.root()).ok());
+  const std::string engine =
+      "#!/bin/bash\necho \"$* threads=$OMP_NUM_THREADS rank=$OMPI_COMM_WORLD_RANK\"\n"
+      "if [ -e " + rig.root() + "/break ]; then echo 'loss is NaN'; exit 5; fi\n"
+      "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " + rig.attempt.staging_dir() + "/model; exit 0\n";
+  REQUIRE(write_file_atomic(rig.attempt.engine, engine, 0755).ok());
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().cause == "");
+  CHECK(rig.record().outcome == "succeeded");
+  const std::string logs = "work/attempts/1/launches/1/rank-";
+  const std::string arguments = format("run --task {} --launch {}/launches/1/launch.toml threads=3 rank=", rig.attempt.task_path, rig.attempt.attempt_dir);
+  CHECK(rig.text(logs + "0.log") == arguments + "0\n");
+  CHECK(rig.text(logs + "1.log") == arguments + "1\n");
+
+  REQUIRE(remove_tree(rig.attempt.out_dir()).ok());
+  REQUIRE(write_file_atomic(rig.root() + "/break", "").ok());
+  rig.use_attempt(2);
+  rig.attempt.launches_max = 2;
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "failed");
+  CHECK(rig.record().launches == 2);
+  CHECK(rig.record().exit_code == 5);
+  CHECK(rig.record().cause.find("loss is NaN") != std::string::npos);
+}
