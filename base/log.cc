@@ -7,6 +7,10 @@
 #include "base/clock.h"
 
 namespace longhaul {
+namespace {
+constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                spdlog::level::err};
+}  // namespace
 
 struct Logger::Sink {
   std::shared_ptr<spdlog::logger> logger;
@@ -24,7 +28,7 @@ Logger::Logger(std::string component, std::string coordinates, LogLevel level, c
   if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   sink_->logger = std::make_shared<spdlog::logger>(component, sink);
   sink_->logger->set_pattern("%v");
-  sink_->logger->set_level(level == LogLevel::debug ? spdlog::level::debug : spdlog::level::info);
+  sink_->logger->set_level(levels[static_cast<std::size_t>(level)]);
   sink_->logger->flush_on(spdlog::level::debug);
   sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
 }
@@ -35,8 +39,6 @@ Logger::~Logger() {
 
 void Logger::write(LogLevel level, std::string_view line) {
   static constexpr const char* names[] = {"debug", "info ", "warn ", "error"};
-  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-                                                         spdlog::level::err};
   const auto i = static_cast<std::size_t>(level);
   if (!sink_->logger->should_log(levels[i])) return;
   sink_->logger->log(levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix, line);
