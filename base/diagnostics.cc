@@ -42,7 +42,8 @@ Status Diagnostics::to_status(const std::string& consequence) const {
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  // Two edits turn any word of three letters into most others, so short words get one.
+  std::size_t best_distance = (word.size() < 4 ? 1 : std::max<std::size_t>(2, word.size() / 3)) + 1;
   for (const std::string& candidate : known) {
     std::vector<std::size_t> row(candidate.size() + 1);
     std::iota(row.begin(), row.end(), 0);

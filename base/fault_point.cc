@@ -54,6 +54,12 @@ Plan& plan() {
   return instance;
 }
 
+// 0 where the text is anything but digits.
+int positive_number(const std::string& text) {
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return 0;
+  return std::atoi(text.c_str());
+}
+
 Result<Action> parse_action(const std::string& line) {
   Action action{};
   const auto words = split(line, ' ');
@@ -69,11 +75,14 @@ Result<Action> parse_action(const std::string& line) {
   else if (words[1] == "error")
     action.kind = Action::Kind::error;
   else if (starts_with(words[1], "delay_ms="))
-    action.kind = Action::Kind::delay, action.delay_ms = std::atoi(words[1].c_str() + 9);
+    action.kind = Action::Kind::delay, action.delay_ms = positive_number(words[1].substr(9));
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
                       "kill, exit, error or delay_ms=N");
-  if (words.size() > 2 && starts_with(words[2], "nth=")) action.nth = std::atoi(words[2].c_str() + 4);
+  if (words.size() > 2) action.nth = starts_with(words[2], "nth=") ? positive_number(words[2].substr(4)) : 0;
+  if (words.size() > 3 || action.nth == 0 || (action.kind == Action::Kind::delay && action.delay_ms == 0))
+    return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
+                      "<point> <kill|exit|error|delay_ms=N> [nth=K], N and K from 1");
   return action;
 }
 

@@ -114,7 +114,12 @@ Status create_file_exclusive(const std::string& path, std::string_view text, uns
   const std::string beside = unique_neighbour(path);
   Status written = write_synced(beside, text, mode);
   int error_number = 0;
-  if (written.ok() && ::link(beside.c_str(), path.c_str()) != 0) error_number = errno;
+  if (written.ok() && ::link(beside.c_str(), path.c_str()) != 0) {
+    error_number = errno;
+    // On NFS the answer to a link that was made can be lost and asked for again: two names say that it was ours.
+    struct stat info{};
+    if (error_number == EEXIST && ::stat(beside.c_str(), &info) == 0 && info.st_nlink == 2) error_number = 0;
+  }
   ::unlink(beside.c_str());
   LH_CHECK(std::move(written));
   if (error_number == EEXIST) return make_error(ErrorCode::conflict, path + " exists already");
@@ -131,9 +136,23 @@ Status append_file_synced(const std::string& path, std::string_view text) {
 }
 
 Status publish_directory(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
-    if (errno == EEXIST || errno == ENOTEMPTY) return make_error(ErrorCode::conflict, to + " is published already");
-    return path_error("publish " + from + " as", to, errno);
+  const auto taken = [&to] { return make_error(ErrorCode::conflict, to + " is published already"); };
+  // Plain rename(2) replaces an empty folder without a word; where the file system cannot refuse that itself, look
+  // first.
+#ifdef RENAME_NOREPLACE
+  int done = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+#else
+  int done = -1;
+  errno = ENOSYS;
+#endif
+  if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    if (file_exists(to)) return taken();
+    done = ::rename(from.c_str(), to.c_str());
+  }
+  if (done != 0) {
+    const int error_number = errno;
+    if (error_number == EEXIST || error_number == ENOTEMPTY || error_number == ENOTDIR) return taken();
+    return path_error("publish " + from + " as", to, error_number);
   }
   return sync_path(parent_path(to), O_DIRECTORY);
 }
@@ -153,15 +172,16 @@ Status remove_tree(const std::string& path) {
 }
 
 Status sync_tree(const std::string& path) {
-  LH_TRY(const auto files, list_tree(path));
-  std::vector<std::string> folders{path};
-  for (const std::string& name : files) {
-    LH_CHECK(sync_path(join_path(path, name), 0));
-    const std::string folder = parent_path(join_path(path, name));
-    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+  std::error_code code;
+  fs::recursive_directory_iterator it(path, code);
+  for (const fs::recursive_directory_iterator end; !code && it != end; it.increment(code)) {
+    const fs::file_status status = it->symlink_status(code);
+    if (code) break;
+    if (fs::is_regular_file(status)) LH_CHECK(sync_path(it->path().string(), 0));
+    if (fs::is_directory(status)) LH_CHECK(sync_path(it->path().string(), O_DIRECTORY));
   }
-  for (const std::string& folder : folders) LH_CHECK(sync_path(folder, O_DIRECTORY));
-  return {};
+  if (code) return path_error("list", path, code.value());
+  return sync_path(path, O_DIRECTORY);
 }
 
 bool file_exists(const std::string& path) {
@@ -202,7 +222,7 @@ Result<std::vector<std::string>> list_tree(const std::string& path) {
   if (code) return path_error("list", path, code.value());
   for (const fs::recursive_directory_iterator end; it != end; it.increment(code)) {
     if (code) return path_error("list", path, code.value());
-    if (it->is_regular_file(code)) files.push_back(fs::relative(it->path(), path).string());
+    if (it->is_regular_file(code)) files.push_back(it->path().lexically_relative(path).string());
   }
   std::sort(files.begin(), files.end());
   return files;

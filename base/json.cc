@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace longhaul {
 namespace {
@@ -39,7 +40,7 @@ class Builder {
     return false;
   }
 
-  std::size_t offset = 0;
+  std::optional<std::size_t> offset;  // of a syntax error
   std::string problem;
   Value root;
 
@@ -95,7 +96,7 @@ void append(std::string& out, const Value& value, int indent, int depth) {
   const auto newline = [&](int level) {
     if (indent < 0) return;
     out += '\n';
-    out.append(static_cast<std::size_t>(indent * level), ' ');
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
   };
   switch (value.kind()) {
     case Value::Kind::null: out += "null"; return;
@@ -145,8 +146,8 @@ Result<Value> parse_json(std::string_view text, const std::string& name) {
     builder.problem = exception.what();
   }
   if (!parsed) {
-    Error error = make_error(ErrorCode::corrupt,
-                             "not valid JSON at byte " + std::to_string(builder.offset) + ": " + builder.problem);
+    const std::string place = builder.offset ? " at byte " + std::to_string(*builder.offset) : "";
+    Error error = make_error(ErrorCode::corrupt, "not valid JSON" + place + ": " + builder.problem);
     error.where = SourcePos{name, 0, 0};
     return error;
   }

@@ -8,8 +8,9 @@
 
 namespace longhaul {
 namespace {
-constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-                                                spdlog::level::err};
+// In the order of LogLevel.
+constexpr spdlog::level::level_enum spdlog_levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                       spdlog::level::err};
 }  // namespace
 
 struct Logger::Sink {
@@ -17,7 +18,7 @@ struct Logger::Sink {
   std::string prefix;
 };
 
-Logger::Logger(std::string component, std::string coordinates, LogLevel level, const std::string& path)
+Logger::Logger(const std::string& component, const std::string& coordinates, LogLevel level, const std::string& path)
     : sink_(new Sink) {
   spdlog::sink_ptr sink;
   try {
@@ -28,7 +29,7 @@ Logger::Logger(std::string component, std::string coordinates, LogLevel level, c
   if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   sink_->logger = std::make_shared<spdlog::logger>(component, sink);
   sink_->logger->set_pattern("%v");
-  sink_->logger->set_level(levels[static_cast<std::size_t>(level)]);
+  sink_->logger->set_level(spdlog_levels[static_cast<std::size_t>(level)]);
   sink_->logger->flush_on(spdlog::level::debug);
   sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
 }
@@ -40,8 +41,8 @@ Logger::~Logger() {
 void Logger::write(LogLevel level, std::string_view line) {
   static constexpr const char* names[] = {"debug", "info ", "warn ", "error"};
   const auto i = static_cast<std::size_t>(level);
-  if (!sink_->logger->should_log(levels[i])) return;
-  sink_->logger->log(levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix, line);
+  if (!sink_->logger->should_log(spdlog_levels[i])) return;
+  sink_->logger->log(spdlog_levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix, line);
 }
 
 }  // namespace longhaul

@@ -81,8 +81,15 @@ class [[nodiscard]] Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  const Error& error() const& { return std::get<1>(state_); }
-  Error&& error() && { return std::get<1>(std::move(state_)); }
+  // Only after !ok().
+  const Error& error() const& {
+    require_error();
+    return std::get<1>(state_);
+  }
+  Error&& error() && {
+    require_error();
+    return std::get<1>(std::move(state_));
+  }
   Result with_context(const std::string& fact) && {
     if (ok()) return std::move(*this);
     return error().with_context(fact);
@@ -91,6 +98,9 @@ class [[nodiscard]] Result {
  private:
   void require() const {
     if (!ok()) die("Result::value", "ok()", std::get<1>(state_).message());
+  }
+  void require_error() const {
+    if (ok()) die("Result::error", "!ok()", "there is a value");
   }
   std::variant<T, Error> state_;
 };
@@ -102,8 +112,15 @@ class [[nodiscard]] Result<void> {
   Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit on purpose
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  const Error& error() const& { return *error_; }
-  Error&& error() && { return std::move(*error_); }
+  // Only after !ok().
+  const Error& error() const& {
+    require_error();
+    return *error_;
+  }
+  Error&& error() && {
+    require_error();
+    return std::move(*error_);
+  }
   // Ends the program when there is an error; for callers that have no way to go on.
   void value() const {
     if (!ok()) die("Result::value", "ok()", error_->message());
@@ -114,6 +131,9 @@ class [[nodiscard]] Result<void> {
   }
 
  private:
+  void require_error() const {
+    if (ok()) die("Result::error", "!ok()", "it went well");
+  }
   std::optional<Error> error_;
 };
 using Status = Result<void>;

@@ -8,19 +8,20 @@ namespace longhaul {
 std::string human_bytes(double bytes) {
   static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
-  while (std::abs(bytes) >= 1024 && unit < 5) bytes /= 1024, ++unit;
+  // 1023.95 would be printed as 1024.0 of the smaller unit.
+  while (std::abs(bytes) >= (unit == 0 ? 1023.5 : 1023.95) && unit < 5) bytes /= 1024, ++unit;
   return unit == 0 ? format("{:.0f} {}", bytes, units[unit]) : format("{:.1f} {}", bytes, units[unit]);
 }
 
 std::string human_count(double count) {
   static constexpr const char* units[] = {"", " K", " M", " B", " T"};
   int unit = 0;
-  while (std::abs(count) >= 1000 && unit < 4) count /= 1000, ++unit;
+  while (std::abs(count) >= 999.5 && unit < 4) count /= 1000, ++unit;
   return unit == 0 ? format("{:.0f}", count) : format("{:.3g}{}", count, units[unit]);
 }
 
 std::string human_duration(double seconds) {
-  if (seconds < 60) return format("{:.1f}s", seconds);
+  if (seconds < 59.95) return format("{:.1f}s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return format("{}m {:02}s", whole / 60, whole % 60);
   if (whole < 86400) return format("{}h {:02}m", whole / 3600, whole / 60 % 60);

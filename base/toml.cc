@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace longhaul {
 namespace {
@@ -62,7 +63,7 @@ bool is_bare_key(const std::string& key) {
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (unsigned char c : text) {
+  for (unsigned char c : is_valid_utf8(text) ? text : repair_utf8(text)) {
     switch (c) {
       case '"': out += "\\\""; break;
       case '\\': out += "\\\\"; break;

@@ -14,7 +14,8 @@ Result<Value> parse_toml(std::string_view text, const std::string& file_name);
 Result<Value> read_toml_file(const std::string& path);
 
 // Writes a table as TOML: scalars and arrays first, then sub-tables as [a.b] sections; arrays of tables inline. Null
-// members are left out. Reading it back gives an equal Value (nulls aside).
+// members are left out; invalid UTF-8 becomes U+FFFD. Reading it back gives an equal Value where scalars stood before
+// sub-tables already (nulls aside).
 std::string to_toml(const Value& table);
 
 }  // namespace longhaul

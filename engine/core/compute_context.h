@@ -1,0 +1,43 @@
+// What an operation may use: how many threads, scratch memory, and compiled GEMM primitives. One per rank, passed to
+// every operation; used by one thread at a time. Ranks that are threads of one process each have their own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/core/tensor.h"
+
+namespace longhaul {
+
+struct GemmCache;  // engine/ops/cpu/gemm_onednn.cc
+
+// Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
+// for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
+enum class CpuLevel { portable, avx2, avx512, best };
+
+class ComputeContext {
+ public:
+  explicit ComputeContext(int threads = 1, CpuLevel level = CpuLevel::best);
+  ~ComputeContext();
+  ComputeContext(const ComputeContext&) = delete;
+  ComputeContext& operator=(const ComputeContext&) = delete;
+
+  int threads() const { return threads_; }
+  CpuLevel cpu_level() const { return level_; }
+
+  // Scratch of at least `bytes`, aligned to 64, valid until the next call of scratch() with the same slot. Grows, never
+  // shrinks. Operations of this room use slots 0-3; scratch memory is not zeroed.
+  std::byte* scratch(int slot, std::int64_t bytes) const;
+  std::int64_t scratch_bytes() const;
+
+  // Owned here, made and understood by the GEMM only.
+  std::shared_ptr<GemmCache>& gemm_cache() const { return gemm_cache_; }
+
+ private:
+  int threads_;
+  CpuLevel level_;
+  mutable Buffer scratch_[4];
+  mutable std::shared_ptr<GemmCache> gemm_cache_;
+};
+
+}  // namespace longhaul

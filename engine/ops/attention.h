@@ -1,0 +1,51 @@
+// Causal attention with grouped queries, exact, without ever holding [seq, seq]: keys are walked in tiles with a
+// running maximum and sum (Milakov & Gimelshein 2018; Dao et al. 2022, algorithms 1 and 4). Softmax in f32.
+//   S = q k^T / sqrt(d), P = softmax(S), out = P v;  lse = log sum exp S
+//   backward: delta = sum(dout out);  dv = P^T dout;  dS = P (dout v^T - delta);  dq = dS k / sqrt(d);  dk = dS^T q /
+//   sqrt(d)
+// Query head h reads key-value head h / (heads / kv_heads), as in Hugging Face files.
+#pragma once
+
+#include <span>
+
+#include "engine/core/compute_context.h"
+#include "engine/core/tensor.h"
+
+namespace longhaul {
+
+// Shapes: q, out [batch, seq, heads, head_dim]; k, v [batch, kv_seq, kv_heads, head_dim]; lse [batch, heads, seq] f32.
+struct AttentionShape {
+  std::int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  // Keys may start before the queries (prefill in pieces): query i sees keys 0 .. kv_seq - seq + i. 0 = seq.
+  std::int64_t kv_seq = 0;
+  // Elements from one token to the next, for slices of a fused QKV; 0 = heads * head_dim or kv_heads * head_dim.
+  std::int64_t q_stride = 0, kv_stride = 0, out_stride = 0;
+  float scale = 0.0F;  // 0 = 1 / sqrt(head_dim)
+};
+
+// q, k, v, out of one type (f32 or bf16). lse may be empty when no backward follows.
+// first_key [batch, seq]: the first key that a query may see, non-decreasing along seq (packed documents: the start of
+// its document); empty: 0.
+void attention_forward(const ComputeContext& context, const AttentionShape& shape, ConstView q, ConstView k,
+                       ConstView v, View out, std::span<float> lse, std::span<const std::int32_t> first_key = {});
+
+// dq, dk, dv are written (not accumulated), with the strides of q, k, v; dout has that of out. dq may be q's memory?
+// No: q is read again. Deterministic for every thread count.
+void attention_backward(const ComputeContext& context, const AttentionShape& shape, ConstView dout, ConstView q,
+                        ConstView k, ConstView v, ConstView out, std::span<const float> lse, View dq, View dk, View dv,
+                        std::span<const std::int32_t> first_key = {});
+
+// One new token of each of several sequences against its cache.
+struct KvCacheView {
+  ConstView k, v;           // [length or more, kv_heads, head_dim], f32 or bf16
+  std::int64_t length = 0;  // keys to look at, the new token's included
+};
+struct AttentionDecodeShape {
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  float scale = 0.0F;  // 0 = 1 / sqrt(head_dim)
+};
+// q, out [sequences, heads, head_dim], one type; caches may have another.
+void attention_decode(const ComputeContext& context, const AttentionDecodeShape& shape, ConstView q,
+                      std::span<const KvCacheView> caches, View out);
+
+}  // namespace longhaul

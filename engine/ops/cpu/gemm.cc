@@ -1,0 +1,176 @@
+#include "engine/ops/gemm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "engine/core/parallel_for.h"
+#include "engine/ops/cpu/gemm_case.h"
+#include "engine/ops/cpu/gemm_onednn.h"
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/gemv.h"
+
+namespace longhaul {
+namespace {
+
+using cpu::GemmCase;
+using cpu::Index;
+
+std::string text_of(const GemmCase& c) {
+  return format("gemm m={} n={} k={} ta={} tb={} strides=({}, {}, {}) ab={} c={}", c.m, c.n, c.k, c.transpose_a,
+                c.transpose_b, c.row_stride_a, c.row_stride_b, c.row_stride_c, dtype_name(c.ab), dtype_name(c.c));
+}
+
+// Elements that a stored matrix of `rows` x `columns` spans.
+Index extent(Index rows, Index columns, Index stride) {
+  return rows == 0 ? 0 : (rows - 1) * stride + columns;
+}
+
+void check(const GemmCase& c, ConstView a, ConstView b, View out) {
+  const Index a_rows = c.transpose_a ? c.k : c.m, a_columns = c.transpose_a ? c.m : c.k;
+  const Index b_rows = c.transpose_b ? c.n : c.k, b_columns = c.transpose_b ? c.k : c.n;
+  LH_ASSERT(a.dtype() == b.dtype() && (c.ab == DType::f32 || c.ab == DType::bf16), text_of(c));
+  LH_ASSERT(c.c == DType::f32 || (c.c == DType::bf16 && c.ab == DType::bf16), text_of(c));
+  LH_ASSERT(c.row_stride_a >= a_columns && c.row_stride_b >= b_columns && c.row_stride_c >= c.n, text_of(c));
+  LH_ASSERT(a.size() >= extent(a_rows, a_columns, c.row_stride_a), text_of(c) + ": A " + a.shape().text());
+  LH_ASSERT(b.size() >= extent(b_rows, b_columns, c.row_stride_b), text_of(c) + ": B " + b.shape().text());
+  LH_ASSERT(out.size() >= extent(c.m, c.n, c.row_stride_c), text_of(c) + ": C " + out.shape().text());
+}
+
+constexpr Index kBlockM = 64, kBlockN = 64, kBlockK = 256;
+
+// Element (row, column) of op(X), whatever the storage.
+template <class T>
+struct Matrix {
+  const T* data;
+  Index row_step, column_step;
+  float at(Index row, Index column) const { return static_cast<float>(data[row * row_step + column * column_step]); }
+};
+
+// One 64 x 64 block of C: pack 64 x 256 of A and 256 x 64 of B as f32, multiply in the register tile, repeat along k.
+template <class T, class C>
+void block(const cpu::Kernels& kernels, const GemmCase& c, Matrix<T> a, Matrix<T> b, C* out, Index row, Index column) {
+  const Index rows = std::min(kBlockM, c.m - row), columns = std::min(kBlockN, c.n - column);
+  alignas(64) float pa[kBlockM * kBlockK];
+  alignas(64) float pb[kBlockK * kBlockN];
+  alignas(64) float sum[kBlockM * kBlockN];
+  std::fill(sum, sum + kBlockM * kBlockN, 0.0F);
+  for (Index k = 0; k < c.k; k += kBlockK) {
+    const Index depth = std::min(kBlockK, c.k - k);
+    for (Index i = 0; i < rows; ++i) {
+      for (Index p = 0; p < depth; ++p) pa[i * kBlockK + p] = a.at(row + i, k + p);
+    }
+    for (Index p = 0; p < depth; ++p) {
+      for (Index j = 0; j < kBlockN; ++j) pb[p * kBlockN + j] = j < columns ? b.at(k + p, column + j) : 0.0F;
+    }
+    kernels.gemm_tile(rows, kBlockN, depth, pa, kBlockK, 1, pb, kBlockN, sum, kBlockN, true);
+  }
+  for (Index i = 0; i < rows; ++i) {
+    C* target = out + (row + i) * c.row_stride_c + column;
+    for (Index j = 0; j < columns; ++j) {
+      const float old = c.beta == 0.0F ? 0.0F : c.beta * static_cast<float>(target[j]);
+      target[j] = C(c.alpha * sum[i * kBlockN + j] + old);
+    }
+  }
+}
+
+template <class T, class C>
+void portable(const ComputeContext& context, const GemmCase& c, const T* a, const T* b, C* out) {
+  const Matrix<T> ma{a, c.transpose_a ? 1 : c.row_stride_a, c.transpose_a ? c.row_stride_a : 1};
+  const Matrix<T> mb{b, c.transpose_b ? 1 : c.row_stride_b, c.transpose_b ? c.row_stride_b : 1};
+  const Index blocks_n = (c.n + kBlockN - 1) / kBlockN, blocks_m = (c.m + kBlockM - 1) / kBlockM;
+  const cpu::Kernels& kernels = cpu::kernels(context);
+  parallel_chunks(context, blocks_m * blocks_n, 1, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      block(kernels, c, ma, mb, out, i / blocks_n * kBlockM, i % blocks_n * kBlockN);
+    }
+  });
+}
+
+}  // namespace
+
+void gemm_portable(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
+  check(key, a, b, c);
+  if (key.m == 0 || key.n == 0) return;
+  if (key.ab == DType::f32) return portable(context, key, a.as<float>(), b.as<float>(), c.as<float>());
+  if (key.c == DType::f32) return portable(context, key, a.as<bf16>(), b.as<bf16>(), c.as<float>());
+  portable(context, key, a.as<bf16>(), b.as<bf16>(), c.as<bf16>());
+}
+
+void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
+  check(key, a, b, c);
+  if (key.m == 0 || key.n == 0) return;
+  if (key.k > 0 && context.cpu_level() == CpuLevel::best && cpu::onednn_gemm(context, shape, a, b, c)) return;
+  gemm_portable(context, shape, a, b, c);
+}
+
+bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DType ab, DType c) {
+  return shape.m > 0 && shape.n > 0 && shape.k > 0 && context.cpu_level() == CpuLevel::best &&
+         cpu::onednn_has(context, shape, ab, c);
+}
+
+namespace {
+
+template <class T>
+void add_bias(const ComputeContext& context, LinearShape shape, const T* bias, T* y) {
+  const auto& kernels = cpu::kernels(context).of<T>();
+  parallel_for(context, shape.tokens, 64, [&](Index begin, Index end) {
+    for (Index t = begin; t < end; ++t) kernels.add(y + t * shape.out, bias, y + t * shape.out, shape.out);
+  });
+}
+
+// Column sums in token order, over fixed chunks of tokens.
+template <class T>
+void bias_gradient(const ComputeContext& context, LinearShape shape, const T* dy, float* dbias, bool accumulate) {
+  constexpr Index chunk = 128;
+  const Index chunks = (shape.tokens + chunk - 1) / chunk;
+  std::vector<float> parts(static_cast<std::size_t>(chunks * shape.out), 0.0F);
+  const cpu::Kernels& kernels = cpu::kernels(context);
+  parallel_chunks(context, shape.tokens, chunk, [&](Index begin, Index end) {
+    float* part = parts.data() + begin / chunk * shape.out;
+    for (Index t = begin; t < end; ++t) kernels.of<T>().accumulate_f32(dy + t * shape.out, part, shape.out);
+  });
+  if (!accumulate) std::fill(dbias, dbias + shape.out, 0.0F);
+  for (Index i = 0; i < chunks; ++i) kernels.axpy(1.0F, parts.data() + i * shape.out, dbias, shape.out);
+}
+
+}  // namespace
+
+void linear_forward(const ComputeContext& context, LinearShape shape, ConstView x, ConstView weight, View y,
+                    ConstView bias) {
+  if (shape.tokens <= kGemvTokensMax) {
+    gemv(context, shape, x, weight, y);
+  } else {
+    GemmShape g{.m = shape.tokens, .n = shape.out, .k = shape.in};
+    g.transpose_b = true;
+    gemm(context, g, x, weight, y);
+  }
+  if (bias.empty()) return;
+  LH_ASSERT(bias.dtype() == y.dtype() && bias.size() == shape.out, bias.shape().text());
+  if (y.dtype() == DType::f32) return add_bias(context, shape, bias.as<float>(), y.as<float>());
+  add_bias(context, shape, bias.as<bf16>(), y.as<bf16>());
+}
+
+void linear_backward_input(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView weight, View dx,
+                           bool accumulate) {
+  GemmShape g{.m = shape.tokens, .n = shape.in, .k = shape.out};
+  g.beta = accumulate ? 1.0F : 0.0F;
+  gemm(context, g, dy, weight, dx);
+}
+
+void linear_backward_weight(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView x, View dweight,
+                            View dbias, bool accumulate) {
+  LH_ASSERT(dweight.dtype() == DType::f32, "gradients of weights are f32");
+  GemmShape g{.m = shape.out, .n = shape.in, .k = shape.tokens};
+  g.transpose_a = true;
+  g.beta = accumulate ? 1.0F : 0.0F;
+  gemm(context, g, dy, x, dweight);
+  if (dbias.empty()) return;
+  LH_ASSERT(dbias.size() == shape.out, dbias.shape().text());
+  if (dy.dtype() == DType::f32) return bias_gradient(context, shape, dy.as<float>(), dbias.as<float>(), accumulate);
+  bias_gradient(context, shape, dy.as<bf16>(), dbias.as<float>(), accumulate);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,100 @@
+#include "engine/ops/cpu/gemm_onednn.h"
+
+#include <dnnl.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "engine/core/parallel_for.h"
+#include "engine/ops/cpu/gemm_case.h"
+
+namespace longhaul {
+
+// One compiled primitive per case; nullopt where oneDNN refused or would only emulate.
+struct GemmCache {
+  struct Entry {
+    dnnl::matmul primitive;
+    dnnl::memory a, b, c;  // descriptors with a handle that is set per call
+    dnnl::memory scratchpad;
+  };
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<cpu::GemmCase, std::optional<Entry>> entries;
+};
+
+namespace cpu {
+namespace {
+
+using dnnl::memory;
+
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+// Logical [rows, columns] of a matrix stored row by row, or transposed.
+memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, std::int64_t stride, DType dtype) {
+  const memory::dims strides = transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
+  return {{rows, columns}, type_of(dtype), strides};
+}
+
+std::optional<GemmCache::Entry> compile(GemmCache& cache, const GemmCase& c) {
+  try {
+    const memory::desc a = matrix(c.m, c.k, c.transpose_a, c.row_stride_a, c.ab);
+    const memory::desc b = matrix(c.k, c.n, c.transpose_b, c.row_stride_b, c.ab);
+    const memory::desc out = matrix(c.m, c.n, false, c.row_stride_c, c.c);
+    dnnl::primitive_attr attributes;
+    if (c.alpha != 1.0F) attributes.set_output_scales(0, {c.alpha});
+    if (c.beta != 0.0F) {
+      dnnl::post_ops sum;
+      sum.append_sum(c.beta);
+      attributes.set_post_ops(sum);
+    }
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, out), attributes, cache.engine);
+    const std::string implementation = description.impl_info_str();
+    if (implementation.find("ref") != std::string::npos) return std::nullopt;
+    return GemmCache::Entry{dnnl::matmul(description), memory(a, cache.engine, nullptr),
+                            memory(b, cache.engine, nullptr), memory(out, cache.engine, nullptr),
+                            memory(description.scratchpad_desc(), cache.engine)};
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<GemmCache::Entry>& entry_of(const ComputeContext& context, const GemmCase& c) {
+  std::shared_ptr<GemmCache>& cache = context.gemm_cache();
+  if (!cache) cache = std::make_shared<GemmCache>();
+  use_threads_of(context);  // a primitive is compiled for a number of threads
+  const auto [place, fresh] = cache->entries.try_emplace(c);
+  if (fresh) place->second = compile(*cache, c);
+  return place->second;
+}
+
+}  // namespace
+
+bool onednn_has(const ComputeContext& context, const GemmShape& shape, DType ab, DType c) {
+  return entry_of(context, gemm_case(shape, ab, c)).has_value();
+}
+
+bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  std::optional<GemmCache::Entry>& entry = entry_of(context, gemm_case(shape, a.dtype(), c.dtype()));
+  if (!entry) return false;
+  try {
+    entry->a.set_data_handle(const_cast<void*>(a.data()));
+    entry->b.set_data_handle(const_cast<void*>(b.data()));
+    entry->c.set_data_handle(c.data());
+    dnnl::stream& stream = context.gemm_cache()->stream;
+    entry->primitive.execute(stream, {{DNNL_ARG_SRC, entry->a},
+                                      {DNNL_ARG_WEIGHTS, entry->b},
+                                      {DNNL_ARG_DST, entry->c},
+                                      {DNNL_ARG_SCRATCHPAD, entry->scratchpad}});
+    stream.wait();
+  } catch (const dnnl::error& error) {
+    LH_ASSERT(false, std::string("oneDNN matmul failed: ") + error.what());
+  }
+  return true;
+}
+
+}  // namespace cpu
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+#include "engine/ops/cpu/kernels.h"
+
+#include "engine/ops/cpu/kernels_table.h"
+
+namespace longhaul::cpu {
+namespace {
+
+bool processor_has(CpuLevel level) {
+#if defined(__x86_64__)
+  if (level == CpuLevel::avx512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("bmi2");
+  }
+  if (level == CpuLevel::avx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  }
+#endif
+  return level == CpuLevel::portable;
+}
+
+const Kernels* best_up_to(CpuLevel level) {
+  if (level >= CpuLevel::avx512 && kernels_avx512() != nullptr && processor_has(CpuLevel::avx512))
+    return kernels_avx512();
+  if (level >= CpuLevel::avx2 && kernels_avx2() != nullptr && processor_has(CpuLevel::avx2)) return kernels_avx2();
+  return kernels_portable();
+}
+
+}  // namespace
+
+const Kernels& kernels(const ComputeContext& context) {
+  static const Kernels* const best[] = {best_up_to(CpuLevel::portable), best_up_to(CpuLevel::avx2),
+                                        best_up_to(CpuLevel::avx512)};
+  const CpuLevel level = context.cpu_level() == CpuLevel::best ? CpuLevel::avx512 : context.cpu_level();
+  return *best[static_cast<int>(level)];
+}
+
+Index attention_forward_scratch(const AttentionArgs& a) {
+  return 2 * kQueryTile * a.head_dim_padded + kQueryTile * kKeyTile + 2 * kQueryTile;
+}
+
+Index attention_backward_scratch(const AttentionArgs& a) {
+  const Index kv_padded = (a.kv_seq + kKeyTile - 1) / kKeyTile * kKeyTile;
+  return kv_padded * (2 * a.head_dim + 3 * a.head_dim_padded) + 3 * a.seq * a.head_dim_padded + (a.seq + 15) / 16 * 16 +
+         2 * kQueryTile * kKeyTile;
+}
+
+}  // namespace longhaul::cpu

@@ -1,0 +1,102 @@
+// The inner loops of the CPU operations, one table per instruction set. Rows are handed in ranges by the operations,
+// which own threads and checks; a kernel knows neither. The text is kernels.inc, compiled once per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/core/compute_context.h"
+#include "engine/core/dtype.h"
+
+namespace longhaul::cpu {
+
+using Index = std::int64_t;
+
+// One pass of AdamW over n elements; factors already folded (adamw.cc).
+struct AdamWFactors {
+  float decay, beta1, beta2, step_size, inv_sqrt_correction2, eps, grad_scale;
+};
+
+// Everything an attention task needs; strides in elements. See attention.cc for the packed layouts.
+struct AttentionArgs {
+  Index seq, kv_seq, heads, kv_heads, head_dim, head_dim_padded;
+  Index q_stride, kv_stride, out_stride;
+  float scale;
+  const std::int32_t* first_key;  // of this batch entry [seq], or nullptr
+};
+inline constexpr Index kQueryTile = 64;
+inline constexpr Index kKeyTile = 64;
+
+template <class T>
+struct TypedKernels {
+  void (*rmsnorm_forward)(const T* x, const T* weight, T* y, float* inv_rms, Index rows, Index hidden, float eps);
+  void (*add_rmsnorm_forward)(const T* a, const T* b, const T* weight, T* sum, T* y, float* inv_rms, Index rows,
+                              Index hidden, float eps);
+  // dweight (f32, may be null) accumulates; dx written or accumulated.
+  void (*rmsnorm_backward)(const T* dy, const T* x, const T* weight, const float* inv_rms, T* dx, float* dweight,
+                           Index rows, Index hidden, bool accumulate_dx);
+  void (*swiglu_forward)(const T* gate, const T* up, T* out, Index n);
+  void (*swiglu_backward)(const T* dout, const T* gate, const T* up, T* dgate, T* dup, Index n);
+  void (*add)(const T* a, const T* b, T* out, Index n);
+  void (*accumulate_f32)(const T* x, float* y, Index n);  // y += x
+  void (*rope)(T* head, const float* cosines, const float* sines, Index half_dim, float sign);
+  // Loss of one row; dz (may be null, may be z) = weight * (softmax - onehot).
+  float (*cross_entropy)(const T* z, Index vocab, Index target, float weight, T* dz);
+  void (*to_f32)(const T* x, float* y, Index n);
+  void (*from_f32)(const float* x, T* y, Index n);
+  void (*softmax)(const T* z, Index n, float inv_temperature, float* p);
+  // y[tokens][row] for weight rows [begin, end): x f32 [tokens][k_padded], y_out f32 [tokens][n].
+  void (*gemv)(const float* x, Index k_padded, Index tokens, const T* weight, Index k, Index begin, Index end, float* y,
+               Index n);
+  // Packs keys and values of one (batch, kv head): kt[block][d][64], vr[key][d_padded].
+  void (*attention_pack)(const AttentionArgs& a, const T* k, const T* v, Index key_begin, Index key_end, float* kt,
+                         float* vr);
+  // One head, query rows [begin, end) (at most kQueryTile). q, out: at token 0 of this head. lse at row 0, or null.
+  void (*attention_forward)(const AttentionArgs& a, const T* q, const float* kt, const float* vr, T* out, float* lse,
+                            Index begin, Index end, float* scratch);
+  // One (batch, kv head) with its group of query heads; pointers at token 0 of the first head of the group.
+  void (*attention_backward)(const AttentionArgs& a, const T* dout, const T* q, const T* k, const T* v, const T* out,
+                             const float* lse, T* dq, T* dk, T* dv, float* scratch);
+  // One (sequence, kv head): q f32 [group][head_dim_padded] scaled; out f32 [group][head_dim_padded].
+  void (*attention_decode)(const float* q, Index group, const T* k, const T* v, Index length, Index stride,
+                           Index head_dim, Index head_dim_padded, float* out, float* scores);
+};
+
+struct Kernels {
+  CpuLevel level;
+  // c[m][n] (ldc) = or += sum over k of a[m * a_row + k * a_col] * b[k][n] (ldb); n a multiple of 16, all f32.
+  void (*gemm_tile)(Index m, Index n, Index k, const float* a, Index a_row, Index a_col, const float* b, Index ldb,
+                    float* c, Index ldc, bool accumulate);
+  void (*adamw)(const AdamWFactors& f, float* p, float* m, float* v, const float* g, bf16* copy, float* copy_f32,
+                Index n);
+  void (*axpy)(float alpha, const float* x, float* y, Index n);
+  void (*scale)(float alpha, float* x, Index n);
+  double (*sum_of_squares)(const float* x, Index n);
+  double (*sum)(const float* x, Index n);
+  // The f32 row becomes a bf16 row at the same address (of half the bytes).
+  float (*cross_entropy_to_bf16)(const float* z, Index vocab, Index target, float weight, bf16* dz);
+  void (*gemv_int8)(const float* x, Index k_padded, Index tokens, const std::int8_t* weight, const float* scales,
+                    Index k, Index begin, Index end, float* y, Index n);
+  void (*exp_array)(const float* x, float* y, Index n);  // for tests of the polynomial
+  TypedKernels<float> f32;
+  TypedKernels<bf16> b16;
+
+  template <class T>
+  const TypedKernels<T>& of() const;
+};
+template <>
+inline const TypedKernels<float>& Kernels::of<float>() const {
+  return f32;
+}
+template <>
+inline const TypedKernels<bf16>& Kernels::of<bf16>() const {
+  return b16;
+}
+
+// The table for a context's level, or the best below it that this processor can run.
+const Kernels& kernels(const ComputeContext& context);
+
+// Floats of scratch that the attention kernels need.
+Index attention_forward_scratch(const AttentionArgs& a);
+Index attention_backward_scratch(const AttentionArgs& a);
+
+}  // namespace longhaul::cpu

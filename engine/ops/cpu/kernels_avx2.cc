@@ -1,0 +1,32 @@
+// The kernels for AVX2 and FMA.
+#include <cstdint>
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/kernels_table.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi2")
+#define LH_TILE_LANES 8
+#define LH_TILE_VECTORS 2
+#define LH_TILE_ROWS 6
+
+namespace longhaul::cpu {
+namespace level_avx2 {
+#include "engine/ops/cpu/kernels.inc"
+#include "engine/ops/cpu/kernels_attention.inc"
+}  // namespace level_avx2
+
+const Kernels* kernels_avx2() {
+  static constexpr Kernels table = level_avx2::make_kernels(CpuLevel::avx2);
+  return &table;
+}
+}  // namespace longhaul::cpu
+#pragma GCC pop_options
+#else
+namespace longhaul::cpu {
+const Kernels* kernels_avx2() {
+  return nullptr;
+}
+}  // namespace longhaul::cpu
+#endif

@@ -1,0 +1,21 @@
+// The kernels for any processor: 4 lanes, as SSE2 and NEON have.
+#include <cstdint>
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/kernels_table.h"
+
+#define LH_TILE_LANES 4
+#define LH_TILE_VECTORS 2
+#define LH_TILE_ROWS 4
+
+namespace longhaul::cpu {
+namespace level_portable {
+#include "engine/ops/cpu/kernels.inc"
+#include "engine/ops/cpu/kernels_attention.inc"
+}  // namespace level_portable
+
+const Kernels* kernels_portable() {
+  static constexpr Kernels table = level_portable::make_kernels(CpuLevel::portable);
+  return &table;
+}
+}  // namespace longhaul::cpu

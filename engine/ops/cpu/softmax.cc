@@ -1,0 +1,25 @@
+#include "engine/ops/softmax.h"
+
+#include "engine/core/parallel_for.h"
+#include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/cpu/kernels.h"
+
+namespace longhaul {
+
+void softmax_rows(const ComputeContext& context, std::int64_t rows, std::int64_t columns, ConstView logits,
+                  float temperature, std::span<float> probabilities) {
+  LH_ASSERT(temperature > 0.0F, std::to_string(temperature));
+  cpu::check_size(probabilities.size(), rows * columns, "probabilities");
+  cpu::with_float_type(logits.dtype(), "softmax", [&](auto type) {
+    using T = decltype(type);
+    const T* z = cpu::elements<T>(logits, rows * columns, "logits");
+    parallel_for(context, rows, 8, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        cpu::kernels(context).of<T>().softmax(z + r * columns, columns, 1.0F / temperature,
+                                              probabilities.data() + r * columns);
+      }
+    });
+  });
+}
+
+}  // namespace longhaul

@@ -1,0 +1,23 @@
+// y = x W^T for a few rows of x, as in token-by-token generation: reads every weight once, so the speed is that of
+// memory.
+#pragma once
+
+#include <span>
+
+#include "engine/ops/gemm.h"
+
+namespace longhaul {
+
+inline constexpr std::int64_t kGemvTokensMax = 8;
+
+// x[tokens, in] f32 or bf16; weight[out, in] f32 or bf16; y[tokens, out] f32 or bf16. tokens <= kGemvTokensMax.
+// Every y is the same sum in the same order whatever `tokens` and the thread count are.
+void gemv(const ComputeContext& context, LinearShape shape, ConstView x, ConstView weight, View y);
+
+// int8 weights, symmetric per output channel: W[o, i] = scales[o] * q[o, i]; q[out, in] i8, scales[out] f32.
+// Any number of tokens: few take the memory-bound path, more a GEMM over weights dequantized block by block to x's
+// type.
+void linear_forward_int8(const ComputeContext& context, LinearShape shape, ConstView x, ConstView q,
+                         std::span<const float> scales, View y);
+
+}  // namespace longhaul

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Holds the sources to the rules of docs/architecture.md, section 2. Prints `file:line: rule: what; how to fix it`.
+
+Exit code 0: nothing found. 1: something found. 2: a tool is missing, so a rule could not be checked.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Walls: room -> rooms it may include. A room may always include itself. The longest matching room wins.
+ENGINE_FLOOR = ["base", "contracts", "resiliency/beat"]
+ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parallel", "engine/model", "engine/data",
+                      "engine/checkpoint", "engine/interop"]
+ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
+CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
+CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "render", "notify")]
+WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
+
+WALLS = {
+    "base": [],
+    "contracts": ["base"],
+    "resiliency/beat": ["base"],
+    "resiliency": ["base", "contracts", "resiliency/beat"],
+    "autotune": ["base", "contracts"],
+    # engine: tasks -> align infer quantize curate -> train -> model -> parallel -> ops comm -> core
+    "engine/core": ENGINE_FLOOR,
+    "engine/ops": ENGINE_FLOOR + ["engine/core"],
+    "engine/comm": ENGINE_FLOOR + ["engine/core"],
+    "engine/parallel": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm"],
+    "engine/model": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel"],
+    # beside model
+    "engine/data": ENGINE_FLOOR + ["engine/core"],
+    "engine/interop": ENGINE_FLOOR + ["engine/core"],
+    "engine/checkpoint": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel"],
+    "engine/train": ENGINE_FLOOR + ENGINE_BELOW_TRAIN,
+    "engine/align": ENGINE_FLOOR + ENGINE_BELOW_TASKS,
+    "engine/infer": ENGINE_FLOOR + ENGINE_BELOW_TASKS,
+    "engine/quantize": ENGINE_FLOOR + ENGINE_BELOW_TASKS,
+    "engine/curate": ENGINE_FLOOR + ["engine/core"],
+    "engine/tasks": ENGINE_FLOOR + ["engine"],
+    "engine": ENGINE_FLOOR + ["engine"],  # main.cc
+    # orchestrator: cli web -> controller -> workflow site scheduler state render notify
+    **{room: CONTROL_FLOOR for room in CONTROL_BELOW},
+    "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
+    "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
+    "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
+    "orchestrator/slurm_helper": ["base", "contracts"],
+    "orchestrator": CONTROL_FLOOR + ["orchestrator"],
+    # worker: lead agent -> launch protocol
+    "worker/launch": WORKER_FLOOR,
+    "worker/protocol": WORKER_FLOOR,
+    "worker/lead": WORKER_FLOOR + ["worker/launch", "worker/protocol"],
+    "worker/agent": WORKER_FLOOR + ["worker/launch", "worker/protocol"],
+    "worker": WORKER_FLOOR + ["worker"],
+}
+OUR_ROOTS = sorted({room.split("/")[0] for room in WALLS} | {"tests"})
+
+# Heavy or delicate headers -> the only files that may include them (shell patterns). Tests may include all but doctest's
+# rule is the other way round: only tests may.
+HEADERS = [
+    (r"nlohmann/", ["base/json.cc"]),
+    (r"toml\+\+/|toml\.hpp$", ["base/toml.cc"]),
+    (r"spdlog/", ["base/log.cc"]),
+    (r"xxhash\.h$", ["base/hash.cc"]),
+    (r"CLI/", ["orchestrator/cli/*", "engine/main.cc", "worker/main.cc"]),
+    (r"httplib\.h$", ["engine/infer/http_*.cc", "orchestrator/web/*"]),
+    (r"(oneapi/)?dnnl", ["engine/ops/cpu/*", "engine/core/*"]),
+    (r"unicode/|gumbo\.h$|cld2/", ["engine/curate/*", "engine/data/*"]),
+    (r"pcre2\.h$", ["engine/data/*"]),
+    (r"simdjson\.h$", ["engine/curate/*", "engine/data/*"]),
+    (r"sqlite3\.h$", ["orchestrator/state/*"]),
+    (r"curl/", ["orchestrator/notify/*"]),
+    (r"doctest/", []),
+    (r"slurm/", ["orchestrator/slurm_helper/*"]),
+    (r"(mpi|nccl)\.h$|cuda|cublas|cudnn|curand|nvrtc|cub/|cooperative_groups|nvml\.h$",
+     ["engine/ops/*", "engine/comm/*", "engine/core/*"]),
+    (r"(immintrin|x86intrin|arm_neon|arm_sve)\.h$", ["engine/ops/cpu/*"]),
+]
+
+LINES_MAX = 600
+LONG_FILES = []  # exceptions to LINES_MAX; meant to stay empty
+
+# Written in pieces so that this file passes its own rule.
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]) + r")\b")
+MACHINE_PATH = re.compile(r"(?<![\w.}\-/])/(" + "|".join(["wo" + "rk", "ro" + "ot", "home/[a-z]\\w*"]) + r")/")
+
+SOURCE_SUFFIXES = (".cc", ".h", ".cu")
+TIDY_FILES_MAX = 24
+TIDY_SECONDS_MAX = 240
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+class Findings:
+    def __init__(self):
+        self.found = 0
+        self.unchecked = 0
+
+    def add(self, place, rule, text):
+        self.found += 1
+        print(f"{place}: {rule}: {text}")
+
+    def not_checked(self, rule, why):
+        self.unchecked += 1
+        print(f"check: {rule}: NOT CHECKED: {why}")
+
+
+def git(root, *arguments):
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
+
+
+def all_files(root):
+    if (root / ".git").exists():
+        names = git(root, "ls-files", "--cached", "--others", "--exclude-standard")
+        if names is not None:
+            return [name for name in sorted(names) if (root / name).is_file()]
+    names = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f not in (".git", "build")]
+        names += [os.path.relpath(os.path.join(folder, f), root) for f in files]
+    return sorted(names)
+
+
+def changed_files(root, base):
+    """Files that differ from where this branch left `base`; on `base` itself, what the last commit changed."""
+    start = git(root, "merge-base", "HEAD", base)
+    head = git(root, "rev-parse", "HEAD")
+    if not start or start == head:
+        start = git(root, "rev-parse", "HEAD~1") or None
+    committed = git(root, "diff", "--name-only", start[0] if start else "HEAD") or []
+    untracked = git(root, "ls-files", "--others", "--exclude-standard") or []
+    return sorted(name for name in set(committed + untracked) if (root / name).is_file())
+
+
+def is_source(name):
+    return name.endswith(SOURCE_SUFFIXES)
+
+
+def lines_of(root, name):
+    return (root / name).read_text(encoding="utf-8", errors="replace").split("\n")
+
+
+def room_of(path):
+    """The longest row of WALLS that holds `path`, or None."""
+    parts = path.split("/")[:-1]
+    for length in range(len(parts), 0, -1):
+        room = "/".join(parts[:length])
+        if room in WALLS:
+            return room
+    return None
+
+
+def may_include(room, target_room):
+    """A row that names a whole program (`engine`) allows all its rooms; one that names a room allows that room."""
+    if target_room == room:
+        return True
+    for allowed in WALLS[room]:
+        if target_room == allowed or (allowed in ("engine", "orchestrator", "worker") and
+                                      target_room.startswith(allowed + "/")):
+            return True
+    return False
+
+
+def check_walls(root, names, findings):
+    for name in filter(is_source, names):
+        if name.startswith("tests/"):
+            continue
+        room = room_of(name)
+        top = name.split("/")[0]
+        if room is None:
+            if "/" in name:
+                findings.add(f"{name}:1", "walls", f"folder '{top}' is no room; see WALLS in scripts/check.py")
+            continue
+        if room == top and name.count("/") > 1 and top in ("engine", "orchestrator", "worker"):
+            inner = "/".join(name.split("/")[:2])
+            findings.add(f"{name}:1", "walls", f"'{inner}' is no room of {top}; see WALLS in scripts/check.py")
+        for number, line in enumerate(lines_of(root, name), 1):
+            match = INCLUDE.match(line)
+            if not match or match.group(1) == "<":
+                continue
+            included = match.group(2)
+            if included.split("/")[0] not in OUR_ROOTS or "/" not in included:
+                findings.add(f"{name}:{number}", "walls",
+                             f'"{included}" is not written from the project\'s root; use <...> for what is not ours')
+                continue
+            target = room_of(included)
+            if target is None or not may_include(room, target):
+                allowed = ", ".join(WALLS[room]) or "only itself"
+                findings.add(f"{name}:{number}", "walls", f"{room} may not include {included}; it may: {allowed}")
+
+
+def check_headers(root, names, findings):
+    for name in filter(is_source, names):
+        for number, line in enumerate(lines_of(root, name), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            for pattern, homes in HEADERS:
+                if not re.match(pattern, match.group(2)) or name.startswith("tests/"):
+                    continue
+                if not any(fnmatch.fnmatch(name, home) for home in homes):
+                    where = " or ".join(homes) if homes else "files under tests/"
+                    findings.add(f"{name}:{number}", "headers",
+                                 f"<{match.group(2)}> belongs into {where}; include our wrapper instead")
+
+
+def check_length(root, names, findings):
+    for name in filter(is_source, names):
+        count = len(lines_of(root, name)) - 1
+        if count > LINES_MAX and name not in LONG_FILES:
+            findings.add(f"{name}:{LINES_MAX + 1}", "length", f"{count} lines; split it, the limit is {LINES_MAX}")
+
+
+def check_words(root, names, findings):
+    for name in names:
+        data = (root / name).read_bytes()
+        if b"\0" in data[:4096] or len(data) > 4_000_000 or name.startswith(("tests/data/", "tests/golden/")):
+            continue
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+            if match := UNFINISHED.search(line):
+                findings.add(f"{name}:{number}", "words", f"'{match.group(0)}' marks unfinished work; finish it")
+            if match := MACHINE_PATH.search(line):
+                findings.add(f"{name}:{number}", "words",
+                             f"'{match.group(0)}' is a path of one machine; use a relative path or a setting")
+
+
+def is_shell(root, name):
+    if name.endswith((".sh", ".bash")):
+        return True
+    if not name.startswith(("scripts/", ".ci/", "tests/")) or "." in pathlib.Path(name).name:
+        return False
+    with open(root / name, "rb") as file:
+        first = file.readline(100)
+    return first.startswith(b"#!") and (b"bash" in first or b"/sh" in first)
+
+
+def check_shell(root, names, findings):
+    scripts = [name for name in names if is_shell(root, name)]
+    for name in scripts:
+        done = subprocess.run(["bash", "-n", name], cwd=root, capture_output=True, text=True)
+        for line in done.stderr.splitlines():
+            findings.add(name, "shell", line)
+    if scripts and shutil.which("shellcheck"):
+        done = subprocess.run(["shellcheck", "-f", "gcc", "-S", "warning", *scripts], cwd=root, capture_output=True,
+                              text=True)
+        for line in done.stdout.splitlines():
+            place, _, text = line.partition(": ")
+            findings.add(place, "shell", text)
+
+
+def check_format(root, names, findings):
+    tool = shutil.which("clang-format-19") or shutil.which("clang-format")
+    if not tool:
+        return findings.not_checked("format", "no clang-format-19; scripts/install-packages test")
+    sources = list(filter(is_source, names))
+    for start in range(0, len(sources), 200):
+        done = subprocess.run([tool, "--dry-run", "-Werror", *sources[start:start + 200]], cwd=root,
+                              capture_output=True, text=True)
+        places = {}
+        for line in done.stderr.splitlines():
+            if match := re.match(r"(.+?):(\d+):\d+: error: .*clang-format", line):
+                places.setdefault(match.group(1), match.group(2))
+        for name, number in places.items():
+            findings.add(f"{name}:{number}", "format", f"clang-format-19 -i {name}")
+        if done.returncode != 0 and not places:
+            findings.add("clang-format", "format", done.stderr.strip())
+
+
+def check_tidy(root, names, findings, database):
+    tool = shutil.which("clang-tidy-19") or shutil.which("clang-tidy")
+    sources = [name for name in names if name.endswith(".cc")]
+    if not sources:
+        return None
+    if not tool:
+        return findings.not_checked("tidy", "no clang-tidy-19; scripts/install-packages test")
+    if not (database / "compile_commands.json").is_file():
+        return findings.not_checked("tidy", f"no {database}/compile_commands.json; cmake --preset release")
+    commands = json.loads((database / "compile_commands.json").read_text())
+    known = {os.path.relpath(os.path.join(c["directory"], c["file"]), root) for c in commands}
+    # Test sources are compiled in unity batches, so the database does not know them one by one.
+    todo = [name for name in sources if name in known]
+    queue, left = todo[:TIDY_FILES_MAX], todo[TIDY_FILES_MAX:]
+    started = time.monotonic()
+    running, seen = {}, set()
+    while queue or running:
+        while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < TIDY_SECONDS_MAX:
+            name = queue.pop(0)
+            running[name] = subprocess.Popen([tool, "--quiet", "-p", str(database), name], cwd=root, text=True,
+                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if not running:
+            break
+        name = next(iter(running))
+        output, _ = running[name].communicate()
+        failed = running.pop(name).returncode != 0
+        explained = False
+        for line in output.splitlines():
+            if match := re.match(r"(.+?):(\d+):\d+: (error|warning): (.*)", line):
+                path = os.path.relpath(match.group(1), root)
+                if path.startswith("..") and match.group(3) == "warning":
+                    continue  # not ours
+                explained = True
+                finding = (f"{path}:{match.group(2)}", "tidy", match.group(4))
+                if finding not in seen:
+                    findings.add(*finding)
+                seen.add(finding)
+        if failed and not explained:
+            findings.add(name, "tidy", "clang-tidy could not read it; run: " + f"{tool} -p {database} {name}")
+    left += queue
+    if left:
+        print(f"check: tidy: {len(left)} of {len(todo)} changed files were beyond the limit of {TIDY_FILES_MAX} files or "
+              f"{TIDY_SECONDS_MAX} s and are not checked: {' '.join(left)}")
+    return None
+
+
+def main():
+    rules = {"walls": check_walls, "headers": check_headers, "length": check_length, "words": check_words,
+             "shell": check_shell, "format": check_format}
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--changed", action="store_true", help="only files that differ from the base")
+    parser.add_argument("--base", default="origin/main", help="what --changed and clang-tidy compare with")
+    parser.add_argument("--build", type=pathlib.Path, help="folder of compile_commands.json (build/release)")
+    parser.add_argument("--only", help="comma-separated rules: " + ",".join([*rules, "tidy"]))
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    chosen = arguments.only.split(",") if arguments.only else [*rules, "tidy"]
+    if unknown := set(chosen) - {*rules, "tidy"}:
+        parser.error(f"unknown rules: {', '.join(sorted(unknown))}")
+
+    findings = Findings()
+    names = changed_files(root, arguments.base) if arguments.changed else all_files(root)
+    for rule in chosen:
+        if rule != "tidy":
+            rules[rule](root, names, findings)
+    if "tidy" in chosen:
+        database = (arguments.build or root / "build/release").resolve()
+        check_tidy(root, changed_files(root, arguments.base), findings, database)
+    print(f"check: {len(names)} files, {findings.found} findings" +
+          (f", {findings.unchecked} rules not checked" if findings.unchecked else ""))
+    return 1 if findings.found else 2 if findings.unchecked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Adds up what ctest left in build/test-logs: test cases run, skipped and failed per label, beside their floors. The last
+line is "N passed, N failed". A doctest program counts with its cases, any other test as one."""
+import argparse
+import json
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree
+
+# doctest's own last lines, also printed by script tests that hold several cases.
+CASES = re.compile(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed(?: \|\s*(\d+) skipped)?")
+
+
+def labels_by_test(listing):
+    labels = {}
+    for test in json.loads(listing.read_text())["tests"]:
+        for field in test.get("properties", []):
+            if field["name"] == "LABELS":
+                labels[test["name"]] = field["value"]
+    return labels
+
+
+def cases_of(test):
+    """(passed, failed, skipped) of one ctest entry."""
+    if test.get("status") == "notrun" or test.find("skipped") is not None:
+        return 0, 0, 1
+    failed_test = test.get("status") == "fail" or test.find("failure") is not None
+    found = CASES.findall(test.findtext("system-out") or "")
+    passed = sum(int(f[1]) for f in found)
+    failed = sum(int(f[2]) for f in found)
+    skipped = sum(int(f[3] or 0) for f in found)
+    if not found:
+        passed = 0 if failed_test else 1
+    if failed_test:
+        failed = max(failed, 1)  # a crash, a deadline or a sanitizer's report leaves no failed case behind
+    return passed, failed, skipped
+
+
+def read_floors(path):
+    floors = {}
+    for line in path.read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            floors[words[0]] = int(words[1])
+    return floors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--logs", type=pathlib.Path, required=True)
+    parser.add_argument("--floors", type=pathlib.Path)
+    parser.add_argument("--no-skips", action="store_true")
+    parser.add_argument("--over-time", action="store_true")
+    parser.add_argument("--failed-phases", type=int, default=0)
+    arguments = parser.parse_args()
+
+    rows = {}  # (build, label) -> [passed, failed, skipped]
+    total = [0, 0, 0]
+    failed_names, skipped_names = [], []
+    for results in sorted(arguments.logs.glob("*.xml")):
+        labels = labels_by_test(results.with_suffix(".json"))
+        for test in xml.etree.ElementTree.parse(results).getroot().iter("testcase"):
+            counts = cases_of(test)
+            name = f"{results.stem}: {test.get('name')}"
+            if counts[1]:
+                failed_names.append(name)
+            if counts[2]:
+                skipped_names.append(name)
+            for i in range(3):
+                total[i] += counts[i]
+            for label in labels.get(test.get("name"), ["(none)"]):
+                row = rows.setdefault((results.stem, label), [0, 0, 0])
+                for i in range(3):
+                    row[i] += counts[i]
+
+    floors = read_floors(arguments.floors) if arguments.floors else {}
+    for label in floors:
+        rows.setdefault(("release", label), [0, 0, 0])
+    problems = []
+    print(f"{'build':10}{'label':10}{'run':>7}{'skipped':>9}{'failed':>8}{'floor':>7}")
+    for (build, label), (passed, failed, skipped) in sorted(rows.items()):
+        floor = floors.get(label) if build == "release" else None
+        print(f"{build:10}{label:10}{passed + failed:7}{skipped:9}{failed:8}{'' if floor is None else floor:>7}")
+        if floor is not None and passed + failed < floor:
+            problems.append(f"label {label}: {passed + failed} test cases ran, the floor in tests/floors.txt is {floor}")
+    problems += [f"failed: {name}" for name in failed_names]
+    if arguments.no_skips:
+        problems += [f"skipped, which is a failure in CI: {name}" for name in skipped_names]
+    else:
+        for name in skipped_names:
+            print(f"skipped: {name}")
+    if arguments.over_time:
+        problems.append("over the time limit")
+    if arguments.failed_phases:
+        problems.append(f"{arguments.failed_phases} phases failed")
+    print()
+    for problem in problems:
+        print(problem)
+    passed, failed = total[0], total[1]
+    if arguments.no_skips:
+        failed += total[2]
+    if problems and failed == 0:
+        failed = 1  # a build that broke, a floor, the clock: never "0 failed"
+    print(f"{passed} passed, {failed} failed")
+    return 1 if problems or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

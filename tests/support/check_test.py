@@ -1,0 +1,109 @@
+"""scripts/check must turn red for every rule that it claims to hold. Each case plants one violation in a small tree of
+its own and expects one finding of that rule, at that line; the same tree without it must be green."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check.py"
+UNFINISHED = "TO" + "DO"
+MACHINE_PATH = "/wo" + "rk/data"
+
+CLEAN = {
+    ".clang-format": (CHECK.parents[1] / ".clang-format").read_text(),
+    "base/text.h": '#pragma once\n#include <string>\n',
+    "contracts/task.h": '#pragma once\n#include "base/text.h"\n',
+    "engine/ops/gemm.cc": '#include <mpi.h>\n\n#include "engine/core/tensor.h"\n',
+    "engine/tasks/pretrain.cc": '#include "engine/infer/server.h"\n#include "engine/train/trainer.h"\n',
+    "engine/main.cc": '#include "engine/tasks/pretrain.h"\n',
+    "orchestrator/cli/run.cc": '#include <CLI/CLI.hpp>\n\n#include "orchestrator/controller/tick.h"\n',
+    "worker/lead/lead.cc": '#include "resiliency/policy.h"\n#include "worker/launch/ranks.h"\n',
+    "tests/unit/base/text_test.cc": '#include <doctest/doctest.h>\n\n#include "engine/ops/gemm.h"\n',
+    "scripts/run": "#!/usr/bin/env bash\necho ready\n",
+}
+
+# name, file, its text, the rule that must find it, the line
+CASES = [
+    ("base knows nobody", "base/a.cc", '\n#include "contracts/task.h"\n', "walls", 2),
+    ("contracts know no program", "contracts/a.cc", '#include "engine/core/tensor.h"\n', "walls", 1),
+    ("the engine does not know the orchestrator", "engine/tasks/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
+    ("the engine does not know the worker", "engine/core/a.cc", '#include "worker/protocol/wire.h"\n', "walls", 1),
+    ("the orchestrator does not know the engine", "orchestrator/cli/a.cc", '#include "engine/core/tensor.h"\n', "walls", 1),
+    ("the engine knows only the heartbeat of resiliency", "engine/train/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
+    ("autotune does not know resiliency", "autotune/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
+    ("the heartbeat does not know resiliency", "resiliency/beat/a.cc", '#include "resiliency/policy.h"\n', "walls", 1),
+    ("arrows inside the engine go down", "engine/ops/a.cc", '#include "engine/model/llama.h"\n', "walls", 1),
+    ("train does not know align", "engine/train/a.cc", '#include "engine/align/dpo.h"\n', "walls", 1),
+    ("ops and comm stand beside each other", "engine/ops/a.cc", '#include "engine/comm/comm.h"\n', "walls", 1),
+    ("curate needs no model", "engine/curate/a.cc", '#include "engine/model/llama.h"\n', "walls", 1),
+    ("arrows inside the orchestrator go down", "orchestrator/state/a.cc", '#include "orchestrator/controller/tick.h"\n', "walls", 1),
+    ("the slurm helper stands alone", "orchestrator/slurm_helper/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
+    ("arrows inside the worker go down", "worker/launch/a.cc", '#include "worker/lead/lead.h"\n', "walls", 1),
+    ("a new folder needs a row", "engine/misc/a.cc", "int a;\n", "walls", 1),
+    ("includes start at the root", "base/a.cc", '#include "text.h"\n', "walls", 1),
+    ("nlohmann only in its wrapper", "base/a.cc", "#include <nlohmann/json.hpp>\n", "headers", 1),
+    ("toml++ only in its wrapper", "base/a.cc", "#include <toml++/toml.h>\n", "headers", 1),
+    ("spdlog only in its wrapper", "worker/main.cc", "#include <spdlog/spdlog.h>\n", "headers", 1),
+    ("CLI11 only in the command line", "orchestrator/state/a.cc", "#include <CLI/CLI.hpp>\n", "headers", 1),
+    ("httplib only in the servers", "engine/infer/a.cc", "#include <httplib.h>\n", "headers", 1),
+    ("oneDNN only in ops", "engine/model/a.cc", "#include <dnnl.hpp>\n", "headers", 1),
+    ("ICU only where text is cleaned", "engine/model/a.cc", "#include <unicode/uchar.h>\n", "headers", 1),
+    ("PCRE2 only in data", "engine/curate/a.cc", "#include <pcre2.h>\n", "headers", 1),
+    ("SQLite only in state", "orchestrator/cli/a.cc", "#include <sqlite3.h>\n", "headers", 1),
+    ("curl only in notify", "orchestrator/web/a.cc", "#include <curl/curl.h>\n", "headers", 1),
+    ("doctest only in tests", "base/a.cc", "#include <doctest/doctest.h>\n", "headers", 1),
+    ("MPI only in three rooms", "engine/train/a.cc", "#include <mpi.h>\n", "headers", 1),
+    ("CUDA only in three rooms", "engine/train/a.cc", "#include <cuda_runtime.h>\n", "headers", 1),
+    ("NCCL only in three rooms", "worker/agent/a.cc", "#include <nccl.h>\n", "headers", 1),
+    ("libslurm only in the helper", "orchestrator/scheduler/a.cc", "#include <slurm/slurm.h>\n", "headers", 1),
+    ("intrinsics only in guarded files", "engine/model/a.cc", "#include <immintrin.h>\n", "headers", 1),
+    ("files fit a sitting", "base/a.cc", "int a;\n" * 601, "length", 601),
+    ("nothing unfinished", "docs/a.md", f"# A\n\n{UNFINISHED}: later\n", "words", 3),
+    ("no path of one machine", "workflows/a.toml", f'data = "{MACHINE_PATH}"\n', "words", 1),
+    ("scripts parse", "scripts/broken", "#!/usr/bin/env bash\nif true; then\n", "shell", None),
+    ("sources are formatted", "base/a.cc", "int   a ;\n", "format", 1),
+]
+
+
+def run_check(root, rules="walls,headers,length,words,shell,format"):
+    return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
+                          text=True, timeout=60)
+
+
+def plant(root, files):
+    for name, text in files.items():
+        path = pathlib.Path(root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def case_fails(name, file, text, rule, line):
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN | {file: text})
+        done = run_check(root, rule)
+        place = f"{file}:{line}: {rule}: " if line else f"{file}: {rule}: "
+        findings = [found for found in done.stdout.splitlines() if f": {rule}: " in found]
+        if done.returncode == 1 and findings and all(found.startswith(place.split(": ")[0]) for found in findings):
+            return None
+        return f"{name}: wanted '{place}...' and exit code 1, got {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def main():
+    failures = []
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN)
+        done = run_check(root)
+        if done.returncode != 0:
+            failures.append(f"a clean tree must be green\n{done.stdout}{done.stderr}")
+    for case in CASES:
+        if problem := case_fails(*case):
+            failures.append(problem)
+    for failure in failures:
+        print("FAILED:", failure)
+    total = len(CASES) + 1
+    print(f"test cases: {total} | {total - len(failures)} passed | {len(failures)} failed | 0 skipped")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+#include "base/fault_point.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "tests/support/scratch.h"
+
+namespace longhaul {
+namespace {
+
+// A plan belongs to a process, so every case runs in a child of its own. Returns waitpid's status.
+template <class F>
+int status_of_child(const std::string& plan_path, const std::string& plan, const F& body) {
+  REQUIRE(write_file_atomic(plan_path, plan).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!load_fault_plan(plan_path).ok()) ::_exit(99);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("every point has a name of its own") {
+  const auto names = fault_point_names("");
+  CHECK(names.size() == static_cast<std::size_t>(FaultPoint::count));
+  CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
+  CHECK(fault_point_name(FaultPoint::checkpoint_before_manifest) == std::string("checkpoint_before_manifest"));
+  CHECK(fault_point_name(FaultPoint::engine_before_artifact) == std::string("engine_before_artifact"));
+  for (const std::string& name : fault_point_names("lead_")) CHECK(starts_with(name, "lead_"));
+  CHECK(fault_point_names("lead_").size() == 5);
+}
+
+TEST_CASE("without a plan no point fires") {
+  for (int i = 0; i < static_cast<int>(FaultPoint::count); ++i) CHECK_FALSE(fault_here(static_cast<FaultPoint>(i)));
+}
+
+TEST_CASE("an error fires at the passage that the plan names, once, and is counted outside") {
+  const testing::Scratch scratch;
+  const int status = status_of_child(scratch.file("plan"), "engine_step_begin error nth=3\n\n", [] {
+    for (int passage = 1; passage <= 5; ++passage) {
+      const auto fault = fault_here(FaultPoint::engine_step_begin);
+      if (fault.has_value() != (passage == 3)) return 1;
+      if (fault_here(FaultPoint::lead_claimed)) return 2;
+    }
+    return 0;
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  const auto words = split(trim(read_file(scratch.file("plan.hits")).value()), ' ');
+  REQUIRE(words.size() == 2);
+  CHECK(words[0] == "engine_step_begin");
+}
+
+TEST_CASE("kill, exit and delay happen inside the point") {
+  const testing::Scratch scratch;
+  const auto pass_once = [] {
+    (void)fault_here(FaultPoint::controller_after_intent);
+    return 0;
+  };
+  const int killed = status_of_child(scratch.file("a"), "controller_after_intent kill", pass_once);
+  CHECK(WIFSIGNALED(killed));
+  CHECK(WTERMSIG(killed) == SIGKILL);
+  const int ended = status_of_child(scratch.file("b"), "controller_after_intent exit", pass_once);
+  CHECK(WEXITSTATUS(ended) == 70);
+  SystemClock clock;
+  const std::int64_t before = clock.monotonic_ns();
+  const int delayed = status_of_child(scratch.file("c"), "controller_after_intent delay_ms=100", pass_once);
+  CHECK(WEXITSTATUS(delayed) == 0);
+  CHECK(clock.monotonic_ns() - before >= 100'000'000);
+  for (const std::string plan : {"a", "b", "c"}) CHECK(file_exists(scratch.file(plan + ".hits")));
+}
+
+TEST_CASE("a plan that cannot be meant is refused, not ignored") {
+  const testing::Scratch scratch;
+  for (const std::string line :
+       {"no_such_point kill", "lead_claimed", "lead_claimed explode", "lead_claimed kill nth=0",
+        "lead_claimed kill nth=x", "lead_claimed kill 3", "lead_claimed delay_ms=soon"}) {
+    CAPTURE(line);
+    REQUIRE(write_file_atomic(scratch.file("plan"), line).ok());
+    CHECK(load_fault_plan(scratch.file("plan")).error().code == ErrorCode::invalid_input);
+  }
+  CHECK(load_fault_plan(scratch.file("absent")).error().code == ErrorCode::not_found);
+  CHECK_FALSE(fault_here(FaultPoint::lead_claimed));
+}
+
+}  // namespace longhaul

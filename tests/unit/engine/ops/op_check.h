@@ -1,0 +1,122 @@
+// Helpers of the operation tests: seeded values, gradients by finite differences, normalised errors.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "engine/core/compute_context.h"
+#include "engine/core/tensor.h"
+#include "engine/ops/reference/reference.h"
+
+namespace longhaul::op_check {
+
+using reference::Index;
+using reference::Vector;
+
+// A tensor in storage type together with exactly the same values in f64: the reference sees what the fast code sees.
+struct Values {
+  Tensor tensor;
+  Vector exact;
+  operator ConstView() const { return tensor; }  // NOLINT: implicit on purpose
+  operator View() { return tensor; }             // NOLINT: implicit on purpose
+};
+
+inline Vector exact_of(ConstView view) {
+  Vector out;
+  for (Index i = 0; i < view.size(); ++i) {
+    out.push_back(view.dtype() == DType::f32 ? static_cast<double>(view.as<float>()[i])
+                                             : static_cast<double>(static_cast<float>(view.as<bf16>()[i])));
+  }
+  return out;
+}
+
+inline Values random_values(DType dtype, Index n, std::uint64_t seed, double deviation = 1.0) {
+  Values v{Tensor(dtype, {n}), {}};
+  const Philox philox{seed, 7};
+  for (Index i = 0; i < n; ++i) {
+    const auto x = static_cast<float>(deviation * philox.normal(static_cast<std::uint64_t>(i)));
+    if (dtype == DType::f32) {
+      v.tensor.span<float>()[static_cast<std::size_t>(i)] = x;
+    } else {
+      v.tensor.span<bf16>()[static_cast<std::size_t>(i)] = bf16(x);
+    }
+  }
+  v.exact = exact_of(v.tensor);
+  return v;
+}
+
+inline reference::Ids random_ids(Index n, Index below, std::uint64_t seed) {
+  PhiloxSequence draw(seed, 11);
+  reference::Ids ids;
+  for (Index i = 0; i < n; ++i)
+    ids.push_back(static_cast<std::int32_t>(draw.next_below(static_cast<std::uint64_t>(below))));
+  return ids;
+}
+
+// |got - want| / |want|, Euclidean.
+inline double normalised_error(const Vector& got, const Vector& want) {
+  if (got.size() != want.size()) return HUGE_VAL;
+  double difference = 0.0, size = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!std::isfinite(got[i])) return HUGE_VAL;
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return size == 0.0 ? std::sqrt(difference) : std::sqrt(difference / size);
+}
+
+// f32 sums of a few hundred terms lose about five bits of 24; a stored bf16 has 8 bits, so one rounding costs up to
+// 2^-9.
+inline double tolerance(DType dtype) {
+  return dtype == DType::f32 ? 2e-6 : 4e-3;
+}
+
+inline void check_close(const std::string& what, ConstView got, const Vector& want, double limit) {
+  const double error = normalised_error(exact_of(got), want);
+  INFO(what, ": error ", error, " limit ", limit);
+  CHECK(error <= limit);
+}
+
+// d(sum of c f(x)) / dx by central differences against `gradient`; at most 64 elements are tried.
+inline void check_gradient(const std::string& what, const std::function<Vector(const Vector&)>& f, const Vector& x,
+                           const Vector& c, const Vector& gradient, std::uint64_t seed) {
+  REQUIRE(gradient.size() == x.size());
+  PhiloxSequence draw(seed, 3);
+  const auto objective = [&](const Vector& at) {
+    const Vector y = f(at);
+    REQUIRE(y.size() == c.size());
+    double sum = 0.0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += c[i] * y[i];
+    return sum;
+  };
+  double size = 0.0;
+  for (double g : gradient) size = std::max(size, std::abs(g));
+  for (int n = 0; n < 64; ++n) {
+    const auto i = static_cast<std::size_t>(draw.next_below(x.size()));
+    Vector moved = x;
+    constexpr double h = 1e-5;
+    moved[i] = x[i] + h;
+    const double up = objective(moved);
+    moved[i] = x[i] - h;
+    const double down = objective(moved);
+    const double numeric = (up - down) / (2.0 * h);
+    INFO(what, " element ", i, ": numeric ", numeric, " analytic ", gradient[i], " seed ", seed);
+    CHECK(std::abs(numeric - gradient[i]) <= 1e-7 * std::max(1.0, size));
+  }
+}
+
+inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::best};
+inline const DType kTypes[] = {DType::f32, DType::bf16};
+
+inline std::string case_text(const std::string& shape, DType dtype, CpuLevel level, std::uint64_t seed) {
+  return format("{} dtype={} level={} seed={}", shape, dtype_name(dtype), static_cast<int>(level), seed);
+}
+
+}  // namespace longhaul::op_check
