@@ -30,7 +30,8 @@ constexpr StageEntry kStages[] = {
 #ifdef LONGHAUL_HAVE_CURATE
 
 #endif
-    {"tokenize", run_tokenize}, {"pretrain", run_pretrain},
+    {"tokenize", run_tokenize}, {"pretrain", run_pretrain}, {"sft", run_sft},
+    {"align", run_align},       {"evaluate", run_evaluate}, {"convert", run_convert},
 
 };
 

@@ -9,6 +9,7 @@
 #include "contracts/event.h"
 #include "contracts/launch.h"
 #include "contracts/task.h"
+#include "engine/core/compute_context.h"
 #include "engine/parallel/collective_group.h"
 #include "resiliency/beat/heartbeat_page.h"
 
