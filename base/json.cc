@@ -96,7 +96,7 @@ void append(std::string& out, const Value& value, int indent, int depth) {
   const auto newline = [&](int level) {
     if (indent < 0) return;
     out += '\n';
-    out.append(static_cast<std::size_t>(indent * level), ' ');
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
   };
   switch (value.kind()) {
     case Value::Kind::null: out += "null"; return;

@@ -18,7 +18,7 @@ struct Logger::Sink {
   std::string prefix;
 };
 
-Logger::Logger(std::string component, std::string coordinates, LogLevel level, const std::string& path)
+Logger::Logger(const std::string& component, const std::string& coordinates, LogLevel level, const std::string& path)
     : sink_(new Sink) {
   spdlog::sink_ptr sink;
   try {

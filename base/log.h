@@ -15,7 +15,8 @@ class Logger {
  public:
   // `component` is the program or room ("lead", "controller"); `coordinates` is repeated on every line ("run=x
   // rank=3").
-  Logger(std::string component, std::string coordinates, LogLevel level = LogLevel::info, const std::string& path = {});
+  Logger(const std::string& component, const std::string& coordinates, LogLevel level = LogLevel::info,
+         const std::string& path = {});
   ~Logger();
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;

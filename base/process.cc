@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 
 extern char** environ;
 
@@ -42,7 +45,7 @@ Prepared prepare(const SpawnSpec& spec) {
   }
   for (const std::string& name : spec.environment_removed) environment.erase(name);
   for (const auto& [name, value] : spec.environment) environment[name] = value;
-  for (const auto& [name, value] : environment) p.environment_text.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) p.environment_text.push_back(fmt::format("{}={}", name, value));
   for (const std::string& entry : p.environment_text) p.envp.push_back(const_cast<char*>(entry.c_str()));
   p.envp.push_back(nullptr);
   return p;
@@ -57,8 +60,46 @@ bool redirect(const std::string& path, int target) {
   return true;
 }
 
+// What a child tells its starter on a pipe that a successful exec closes.
+struct Report {
+  enum class What : int { pid, group, stdout_path, stderr_path, working_directory, program } what;
+  int number;  // the program's pid, else errno
+};
+void send_report(int fd, Report::What what, int number) {
+  const Report report{what, number};
+  [[maybe_unused]] const ssize_t n = ::write(fd, &report, sizeof report);
+}
+Error report_error(const Report& report, const SpawnSpec& spec) {
+  std::string what = "cannot start " + spec.argv[0];
+  switch (report.what) {
+    case Report::What::stdout_path: what += ": its output file " + spec.stdout_path; break;
+    case Report::What::stderr_path: what += ": its output file " + spec.stderr_path; break;
+    case Report::What::working_directory: what += ": its folder " + spec.working_directory; break;
+    case Report::What::group: what += ": its process group"; break;
+    case Report::What::pid:
+    case Report::What::program: break;
+  }
+  return errno_error(report.number == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::move(what), report.number);
+}
+
+// Libraries open files without O_CLOEXEC; none of them is the child's business.
+void close_on_exec_above_stderr() {
+#ifdef SYS_close_range
+  constexpr unsigned close_range_cloexec = 4;  // Linux 5.11; older kernels refuse and take the loop
+  if (::syscall(SYS_close_range, 3U, ~0U, close_range_cloexec) == 0) return;
+#endif
+  rlimit limit{};
+  const rlim_t end = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min<rlim_t>(limit.rlim_cur, 65536) : 1024;
+  for (int fd = 3; fd < static_cast<int>(end); ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 [[noreturn]] void exec_child(const SpawnSpec& spec, const Prepared& prepared, int report_fd) {
-  int problem = 0;
+  const auto require = [report_fd](bool done, Report::What what) {
+    if (done) return;
+    send_report(report_fd, what, errno);
+    ::_exit(127);
+  };
+  close_on_exec_above_stderr();
   if (spec.dies_with_starter) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) ::_exit(127);  // the starter ended before the call
@@ -72,15 +113,13 @@ bool redirect(const std::string& path, int target) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) ::signal(s, SIG_DFL);
-  if (spec.own_group && !spec.detached && ::setpgid(0, 0) != 0) problem = errno;
-  if (!problem && !redirect(spec.stdout_path, 1)) problem = errno;
-  if (!problem && !redirect(spec.stderr_path, 2)) problem = errno;
-  if (!problem && !spec.working_directory.empty() && ::chdir(spec.working_directory.c_str()) != 0) problem = errno;
-  if (!problem) {
-    ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
-    problem = errno;
-  }
-  [[maybe_unused]] const ssize_t n = ::write(report_fd, &problem, sizeof problem);
+  if (spec.own_group && !spec.detached) require(::setpgid(0, 0) == 0, Report::What::group);
+  require(redirect(spec.stdout_path, 1), Report::What::stdout_path);
+  require(redirect(spec.stderr_path, 2), Report::What::stderr_path);
+  if (!spec.working_directory.empty())
+    require(::chdir(spec.working_directory.c_str()) == 0, Report::What::working_directory);
+  ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
+  require(false, Report::What::program);
   ::_exit(127);
 }
 
@@ -123,9 +162,7 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
       const pid_t second = ::fork();
       if (second != 0) {
         // The middle process reports the program's pid (negative: none) and ends, so nobody has to reap the program.
-        const int pid_report = second > 0 ? static_cast<int>(second) : -1;
-        const int tagged[2] = {-1, pid_report};
-        [[maybe_unused]] const ssize_t n = ::write(report[1], tagged, sizeof tagged);
+        send_report(report[1], Report::What::pid, static_cast<int>(second));
         ::_exit(0);
       }
     }
@@ -133,27 +170,24 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
   }
   report_write.reset();
   pid_t pid = first;
-  int problem = 0;
-  int word = 0;
+  std::optional<Report> problem;
   for (;;) {
-    const ssize_t n = ::read(report_read.get(), &word, sizeof word);
+    Report received{};
+    const ssize_t n = ::read(report_read.get(), &received, sizeof received);
     if (n < 0 && errno == EINTR) continue;
-    if (n != sizeof word) break;  // closed by a successful exec
-    if (word == -1) {
-      int reported = 0;
-      if (::read(report_read.get(), &reported, sizeof reported) == sizeof reported) pid = reported;
-      continue;
+    if (n != sizeof received) break;  // closed by a successful exec
+    if (received.what == Report::What::pid) {
+      pid = received.number;
+    } else {
+      problem = received;
     }
-    problem = word;
   }
-  if (spec.detached || problem != 0) {
+  if (spec.detached || problem) {
     int ignored = 0;
     while (::waitpid(first, &ignored, 0) < 0 && errno == EINTR) {
     }
   }
-  if (problem != 0)
-    return errno_error(problem == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot start " + spec.argv[0],
-                       problem);
+  if (problem) return report_error(*problem, spec);
   if (pid <= 0) return make_error(ErrorCode::unavailable, "cannot start " + spec.argv[0] + ": fork failed");
   return pid;
 }
@@ -186,12 +220,32 @@ Result<std::optional<ExitStatus>> poll_exit(pid_t pid) {
   return std::optional<ExitStatus>(decode(status));
 }
 
+namespace {
+// Appends what a non-blocking pipe holds now, at most 1 MiB: more than a pipe holds, and a program that never stops
+// writing cannot keep the caller here. True at the pipe's end.
+bool read_available(int fd, std::string& text) {
+  char buffer[1 << 14];
+  for (int reads = 0; reads < 64; ++reads) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n > 0) {
+      text.append(buffer, static_cast<std::size_t>(n));
+    } else if (n == 0) {
+      return true;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return false;
+}
+}  // namespace
+
 Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
   SystemClock clock;
   const Deadline deadline(clock, deadline_ms);
   int out[2];
   if (::pipe2(out, O_CLOEXEC) != 0) return errno_error(ErrorCode::io, "cannot create a pipe", errno);
   FileDescriptor out_read(out[0]), out_write(out[1]);
+  ::fcntl(out_read.get(), F_SETFL, O_NONBLOCK);  // of this end only: the program's writes still wait
   SpawnSpec spec;
   spec.argv = argv;
   spec.own_group = true;
@@ -199,22 +253,12 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
   LH_TRY(const pid_t pid, spawn(spec));
   out_write.reset();
   RunOutput result;
-  char buffer[4096];
+  bool at_end = false;
   for (;;) {
-    pollfd waiting{out_read.get(), POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 1000)));
-    if (ready > 0) {
-      const ssize_t n = ::read(out_read.get(), buffer, sizeof buffer);
-      if (n > 0) {
-        result.out.append(buffer, static_cast<std::size_t>(n));
-        continue;
-      }
-      if (n == 0) break;
-    }
-    if (deadline.passed()) break;
-  }
-  for (;;) {
+    // The exit is looked at before the pipe: what the program wrote is then in the pipe already. Its end of file may
+    // come much later, when a background child of the program holds the other end.
     LH_TRY(const auto exited, poll_exit(pid));
+    at_end = at_end || read_available(out_read.get(), result.out);
     if (exited) {
       result.status = *exited;
       return result;
@@ -226,7 +270,13 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
       }
       return make_error(ErrorCode::timeout, argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
     }
-    clock.sleep_ms(2);
+    pollfd waiting{out_read.get(), POLLIN, 0};
+    const int pause_ms = static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 10));
+    if (at_end) {
+      clock.sleep_ms(1);
+    } else {
+      ::poll(&waiting, 1, pause_ms);
+    }
   }
 }
 

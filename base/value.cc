@@ -4,8 +4,22 @@
 
 namespace longhaul {
 
+Value::Value(bool b) : data_(b) {}
+Value::Value(int i) : data_(std::int64_t{i}) {}
+Value::Value(unsigned i) : data_(std::int64_t{i}) {}
+Value::Value(long i) : data_(std::int64_t{i}) {}
+Value::Value(long long i) : data_(std::int64_t{i}) {}
+Value::Value(unsigned long i) : data_(static_cast<std::int64_t>(i)) {}
+Value::Value(unsigned long long i) : data_(static_cast<std::int64_t>(i)) {}
+Value::Value(double d) : data_(d) {}
+Value::Value(const char* s) : data_(std::string(s)) {}
+Value::Value(std::string s) : data_(std::move(s)) {}
+Value::Value(std::string_view s) : data_(std::string(s)) {}
 Value::Value(ValueArray a) : data_(std::move(a)) {}
 Value::Value(ValueTable t) : data_(std::move(t)) {}
+Value Value::make_array() {
+  return Value(ValueArray{});
+}
 Value Value::make_table() {
   return Value(ValueTable{});
 }

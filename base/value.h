@@ -23,21 +23,28 @@ class Value {
  public:
   enum class Kind { null, boolean, integer, number, string, array, table };
 
-  Value() = default;
-  Value(bool b) : data_(b) {}                                           // NOLINT: implicit on purpose, as the next ones
-  Value(int i) : data_(std::int64_t{i}) {}                              // NOLINT
-  Value(unsigned i) : data_(std::int64_t{i}) {}                         // NOLINT
-  Value(long i) : data_(std::int64_t{i}) {}                             // NOLINT
-  Value(long long i) : data_(std::int64_t{i}) {}                        // NOLINT
-  Value(unsigned long i) : data_(static_cast<std::int64_t>(i)) {}       // NOLINT
-  Value(unsigned long long i) : data_(static_cast<std::int64_t>(i)) {}  // NOLINT
-  Value(double d) : data_(d) {}                                         // NOLINT
-  Value(const char* s) : data_(std::string(s)) {}                       // NOLINT
-  Value(std::string s) : data_(std::move(s)) {}                         // NOLINT
-  Value(std::string_view s) : data_(std::string(s)) {}                  // NOLINT
-  Value(ValueArray a);                                                  // NOLINT
-  Value(ValueTable t);                                                  // NOLINT
-  static Value make_array() { return Value(ValueArray{}); }
+  // Implicit on purpose, so that a table can be written down as it reads. NOLINTBEGIN(google-explicit-constructor)
+  Value();
+  Value(bool b);
+  Value(int i);
+  Value(unsigned i);
+  Value(long i);
+  Value(long long i);
+  Value(unsigned long i);
+  Value(unsigned long long i);
+  Value(double d);
+  Value(const char* s);
+  Value(std::string s);
+  Value(std::string_view s);
+  Value(ValueArray a);
+  Value(ValueTable t);
+  // NOLINTEND(google-explicit-constructor)
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
+  static Value make_array();
   static Value make_table();
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
@@ -81,7 +88,7 @@ class Value {
   SourcePos pos;
 
   // Equality of content; positions do not count, member order does.
-  bool operator==(const Value& other) const { return data_ == other.data_; }
+  bool operator==(const Value& other) const;
 
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, ValueArray, ValueTable> data_;
@@ -93,5 +100,16 @@ struct ValueMember {
   SourcePos key_pos;
   bool operator==(const ValueMember& other) const { return key == other.key && value == other.value; }
 };
+
+// Only here is ValueMember complete, which the tree's own container needs to be.
+inline Value::Value() = default;
+inline Value::Value(const Value& other) = default;
+inline Value::Value(Value&& other) noexcept = default;
+inline Value& Value::operator=(const Value& other) = default;
+inline Value& Value::operator=(Value&& other) noexcept = default;
+inline Value::~Value() = default;
+inline bool Value::operator==(const Value& other) const {
+  return data_ == other.data_;
+}
 
 }  // namespace longhaul

@@ -17,19 +17,25 @@ target_include_directories(longhaul_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(longhaul_dnnl INTERFACE ${DNNL_LIBRARY})
 find_package(OpenMP REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+# Only the C interface: the old C++ bindings that mpi.h would pull in are not linked, and gone from newer releases.
+set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # Curation family: absent where a site lacks one of its packages.
 pkg_check_modules(ICU IMPORTED_TARGET icu-uc icu-i18n)
 pkg_check_modules(GUMBO IMPORTED_TARGET gumbo)
-find_library(CLD2_LIBRARY cld2_full)
+# cld2_full holds only the large tables (160 languages), cld2 the code with small ones (80): linked in this order, and both
+# kept, the large tables win.
+find_library(CLD2_TABLES_LIBRARY cld2_full)
+find_library(CLD2_CODE_LIBRARY cld2)
 find_path(CLD2_INCLUDE_DIR cld2/public/compact_lang_det.h)
-if(ICU_FOUND AND GUMBO_FOUND AND CLD2_LIBRARY AND CLD2_INCLUDE_DIR)
+if(ICU_FOUND AND GUMBO_FOUND AND CLD2_CODE_LIBRARY AND CLD2_TABLES_LIBRARY AND CLD2_INCLUDE_DIR)
   set(LONGHAUL_HAVE_CURATE ON)
   add_library(longhaul_cld2 INTERFACE)
   target_include_directories(longhaul_cld2 SYSTEM INTERFACE ${CLD2_INCLUDE_DIR})
-  target_link_libraries(longhaul_cld2 INTERFACE ${CLD2_LIBRARY})
+  target_link_libraries(longhaul_cld2 INTERFACE
+    "-Wl,--push-state,--no-as-needed,${CLD2_TABLES_LIBRARY},${CLD2_CODE_LIBRARY},--pop-state")
 else()
   set(LONGHAUL_HAVE_CURATE OFF)
   message(STATUS "curate: ICU, gumbo or CLD2 not found; the stage kind will say so when it is asked for")

@@ -289,25 +289,29 @@ def check_tidy(root, names, findings, database):
     todo = [name for name in sources if name in known]
     queue, left = todo[:TIDY_FILES_MAX], todo[TIDY_FILES_MAX:]
     started = time.monotonic()
-    running = {}
+    running, seen = {}, set()
     while queue or running:
         while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < TIDY_SECONDS_MAX:
             name = queue.pop(0)
-            running[name] = subprocess.Popen([tool, "--quiet", "-p", str(database), name], cwd=root, text=True,
+            running[name] = subprocess.Popen([tool, "--quiet", "--extra-arg=-Wno-deprecated-declarations", "-p", str(database), name], cwd=root, text=True,
                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if not running:
             break
         name = next(iter(running))
         output, _ = running[name].communicate()
         failed = running.pop(name).returncode != 0
-        seen = set()
+        explained = False
         for line in output.splitlines():
-            if match := re.match(r"(.+?):(\d+):\d+: (?:error|warning): (.*)", line):
-                place = f"{os.path.relpath(match.group(1), root)}:{match.group(2)}"
-                if (place, match.group(3)) not in seen:
-                    findings.add(place, "tidy", match.group(3))
-                seen.add((place, match.group(3)))
-        if failed and not seen:
+            if match := re.match(r"(.+?):(\d+):\d+: (error|warning): (.*)", line):
+                path = os.path.relpath(match.group(1), root)
+                if path.startswith("..") and match.group(3) == "warning":
+                    continue  # not ours
+                explained = True
+                finding = (f"{path}:{match.group(2)}", "tidy", match.group(4))
+                if finding not in seen:
+                    findings.add(*finding)
+                seen.add(finding)
+        if failed and not explained:
             findings.add(name, "tidy", "clang-tidy could not read it; run: " + f"{tool} -p {database} {name}")
     left += queue
     if left:

@@ -1,0 +1,386 @@
+#include "engine/curate/curate_task.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <unordered_set>
+
+#include "base/diagnostics.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/curate/dedup.h"
+#include "engine/curate/examine.h"
+#include "engine/curate/inputs.h"
+#include "engine/curate/page_identity.h"
+#include "engine/curate/parallel_for.h"
+#include "engine/curate/unicode.h"
+#include "engine/curate/waterfall.h"
+
+namespace longhaul {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string base_language(const std::string& code) {
+  const std::string base = code.substr(0, code.find('-'));
+  return base == "nb" || base == "nn" ? "no" : base;
+}
+
+Status check_settings(const CurateSettings& s) {
+  Diagnostics problems;
+  const auto require = [&](bool good, std::string what, std::string hint) {
+    if (!good) problems.add(make_error(ErrorCode::invalid_input, std::move(what), std::move(hint)));
+  };
+  require(s.heldout_fraction >= 0 && s.heldout_fraction < 1, format("heldout_fraction = {}", s.heldout_fraction),
+          "use 0 to below 1");
+  require(s.heldout_bytes >= 0, format("heldout_bytes = {}", s.heldout_bytes), "use 0 or more bytes");
+  require(s.dedup.bands > 0 && s.dedup.rows > 0 && s.dedup.bands * s.dedup.rows <= 4096,
+          format("dedup bands = {}, rows = {}", s.dedup.bands, s.dedup.rows),
+          "use positive numbers with a product of at most 4096");
+  require(s.dedup.shingle_words > 0, format("dedup shingle_words = {}", s.dedup.shingle_words), "use 1 or more");
+  require(s.dedup.paragraph_columns_min > 0, format("dedup paragraph_columns_min = {}", s.dedup.paragraph_columns_min),
+          "use 1 or more");
+  require(s.page_bytes_max.value > 0, format("page_bytes_max = {}", s.page_bytes_max.value), "use 1 or more bytes");
+  return problems.to_status("nothing was read");
+}
+
+class Curation {
+ public:
+  Curation(const CurateSettings& settings, std::string out_dir,
+           const std::function<void(const CurateProgress&)>& progress)
+      : settings_(settings), out_dir_(std::move(out_dir)), progress_(progress) {}
+
+  Result<CurateReport> run(const CurateInputs& inputs) {
+    const auto start = Clock::now();
+    LH_CHECK(check_settings(settings_));
+    LH_CHECK(read(inputs));
+    account_for_examination();
+    order_for_deduplication();
+    if (settings_.dedup.exact) remove_exact_duplicates();
+    if (settings_.dedup.near_duplicates) remove_near_duplicates();
+    if (settings_.dedup.paragraphs) remove_paragraphs();
+    split_heldout();
+    return finish(start);
+  }
+
+ private:
+  // --- reading and what each document decides for itself ---
+
+  Status read(const CurateInputs& inputs) {
+    Diagnostics problems;
+    const FoundInputs found = find_inputs(inputs.documents, problems);
+    LH_TRY(const PageNamer namer, PageNamer::create(settings_.page_key));
+    std::vector<std::vector<ExaminedDocument>> examined(found.files.size());
+    std::vector<std::optional<Error>> errors(found.files.size());
+    std::mutex mutex;
+    std::int64_t done = 0;
+    parallel_for(found.files.size(), settings_.threads, [&](std::size_t i) {
+      auto result = examine_file(found.files[i], settings_, namer);
+      if (result.ok()) {
+        examined[i] = std::move(result).value();
+      } else {
+        errors[i] = result.error();
+      }
+      const std::lock_guard lock(mutex);
+      if (progress_) progress_({"read", ++done, static_cast<std::int64_t>(found.files.size())});
+    });
+    for (auto& error : errors) {
+      if (error) problems.add(*error);
+    }
+    LH_CHECK(problems.to_status("no corpus was made"));
+    report_.files = static_cast<std::int64_t>(found.files.size());
+    for (auto& documents : examined) std::move(documents.begin(), documents.end(), std::back_inserter(examined_));
+    return {};
+  }
+
+  // One waterfall step out of the examination: `bytes_in` and `bytes_out` of a document, and its seconds.
+  template <class In, class Out, class Seconds>
+  void examination_step(const char* step, const In& bytes_in, const Out& bytes_out, const Seconds& seconds) {
+    std::int64_t in = 0, out = 0, documents_in = 0, documents_out = 0;
+    double work_s = 0;
+    for (const ExaminedDocument& e : examined_) {
+      if (gone_.contains(e.document.id)) continue;
+      ++documents_in;
+      in += bytes_in(e);
+      work_s += seconds(e);
+    }
+    waterfall_.begin(step, documents_in, in);
+    for (const ExaminedDocument& e : examined_) {
+      if (gone_.contains(e.document.id)) continue;
+      if (e.removed_in == step) {
+        waterfall_.removed(e.reason, 1, bytes_in(e));
+        note_removed(e.document, step, e.reason, e.detail);
+        continue;
+      }
+      ++documents_out;
+      out += bytes_out(e);
+      if (std::string_view(step) != "line_rules") continue;
+      for (const RemovedLines& lines : e.removed_lines) waterfall_.removed(lines.rule, 0, lines.bytes);
+    }
+    waterfall_.end(documents_out, out, work_s);
+  }
+
+  void account_for_examination() {
+    const auto raw = [](const ExaminedDocument& e) { return e.raw_bytes; };
+    const auto extracted = [](const ExaminedDocument& e) { return e.extracted_bytes; };
+    const auto clean = [](const ExaminedDocument& e) { return e.clean_bytes; };
+    const auto text = [](const ExaminedDocument& e) { return static_cast<std::int64_t>(e.document.text.size()); };
+    examination_step("extract", raw, extracted, [](const ExaminedDocument& e) { return e.extract_s; });
+    examination_step("clean", extracted, clean, [](const ExaminedDocument& e) { return e.clean_s; });
+    examination_step("language", clean, clean, [](const ExaminedDocument& e) { return e.language_s; });
+    examination_step("line_rules", clean, text, [](const ExaminedDocument& e) { return e.line_rules_s; });
+    examination_step("document_rules", text, text, [](const ExaminedDocument& e) { return e.document_rules_s; });
+    report_.input_bytes = waterfall_.steps().front().bytes_in;
+    for (ExaminedDocument& e : examined_) {
+      if (!gone_.contains(e.document.id)) documents_.push_back(std::move(e.document));
+    }
+    examined_.clear();
+  }
+
+  // --- deduplication: of several copies the one first in this order stays ---
+
+  // Pages whose text is in the language that their path promises come first: an English passage belongs to the English
+  // manual, not to the translation that has not got round to it.
+  void order_for_deduplication() {
+    const auto broken_promise = [](const CurateDocument& d) {
+      return !d.path_language.empty() && base_language(d.path_language) != base_language(d.language);
+    };
+    std::stable_sort(documents_.begin(), documents_.end(), [&](const CurateDocument& a, const CurateDocument& b) {
+      return std::tuple(broken_promise(a), std::string_view(a.source)) <
+             std::tuple(broken_promise(b), std::string_view(b.source));
+    });
+  }
+
+  void remove_exact_duplicates() {
+    remove_copies("exact_duplicates", "same_text",
+                  [&](const auto& t) { return find_exact_duplicates(t, settings_.threads); });
+  }
+  void remove_near_duplicates() {
+    remove_copies("near_duplicates", "similar_text",
+                  [&](const auto& t) { return find_near_duplicates(t, settings_.dedup, settings_.threads); });
+  }
+
+  template <class Find>
+  void remove_copies(const char* step, const char* reason, const Find& find) {
+    const auto start = begin(step);
+    const std::vector<std::size_t> kept = find(texts());
+    std::vector<CurateDocument> rest;
+    for (std::size_t i = 0; i < documents_.size(); ++i) {
+      if (kept[i] == i) continue;
+      remove(documents_[i], step, reason, format("as {}", documents_[kept[i]].source));
+    }
+    for (std::size_t i = 0; i < documents_.size(); ++i) {
+      if (kept[i] == i) rest.push_back(std::move(documents_[i]));
+    }
+    documents_ = std::move(rest);
+    end(start);
+  }
+
+  void remove_paragraphs() {
+    const auto start = begin("repeated_paragraphs");
+    std::vector<std::string> languages;
+    for (const CurateDocument& document : documents_) languages.push_back(document.language);
+    ParagraphDedupResult result = remove_repeated_paragraphs(texts(), languages, settings_.dedup, settings_.threads);
+    waterfall_.removed("repeated_paragraph", 0, result.bytes_removed);
+    std::vector<CurateDocument> rest;
+    for (std::size_t i = 0; i < documents_.size(); ++i) {
+      CurateDocument& document = documents_[i];
+      const double share = static_cast<double>(result.texts[i].size()) / static_cast<double>(document.text.size());
+      document.text = std::move(result.texts[i]);
+      const std::int64_t columns = display_columns(document.text);
+      if (columns < settings_.document_columns_min) {
+        remove(document, "repeated_paragraphs", "document_columns_min",
+               format("{} columns left; at least {} wanted", columns, settings_.document_columns_min));
+      } else if (share < settings_.document_share_min) {
+        remove(document, "repeated_paragraphs", "document_share_min",
+               format("{:.0f} % left; at least {:.0f} % wanted", 100 * share, 100 * settings_.document_share_min));
+      } else {
+        rest.push_back(std::move(document));
+      }
+    }
+    documents_ = std::move(rest);
+    end(start);
+  }
+
+  // --- what is held out ---
+
+  std::unordered_set<std::string> choose_heldout_pages() const {
+    std::map<std::string, std::int64_t> page_bytes;
+    for (const CurateDocument& document : documents_)
+      page_bytes[document.page] += static_cast<std::int64_t>(document.text.size());
+    std::vector<std::pair<std::uint64_t, std::string>> order;
+    for (const auto& [page, bytes] : page_bytes)
+      order.emplace_back(xxh3_64(page, static_cast<std::uint64_t>(settings_.seed)), page);
+    std::sort(order.begin(), order.end());
+    const auto fraction_bytes =
+        static_cast<std::int64_t>(settings_.heldout_fraction * static_cast<double>(bytes_of(documents_)));
+    const std::int64_t wanted = std::max(fraction_bytes, settings_.heldout_bytes);
+    std::unordered_set<std::string> pages;
+    std::int64_t taken = 0;
+    for (const auto& [hash, page] : order) {
+      if (taken >= wanted) break;
+      taken += page_bytes[page];
+      pages.insert(page);
+    }
+    return pages;
+  }
+
+  void split_heldout() {
+    const auto start = begin("split");
+    const auto pages = choose_heldout_pages();
+    std::vector<CurateDocument> training;
+    for (CurateDocument& document : documents_) {
+      const bool held = pages.contains(document.page);
+      if (held) waterfall_.removed("held_out", 1, static_cast<std::int64_t>(document.text.size()));
+      (held ? heldout_ : training).push_back(std::move(document));
+    }
+    documents_ = std::move(training);
+    while (!heldout_.empty() && remove_heldout_paragraphs()) {
+    }  // what is left may join into a paragraph anew: look again
+    const auto by_source = [](const CurateDocument& a, const CurateDocument& b) { return a.source < b.source; };
+    std::sort(documents_.begin(), documents_.end(), by_source);
+    std::sort(heldout_.begin(), heldout_.end(), by_source);
+    end(start);
+  }
+
+  // Removes from training what stands in held-out text; false when there was nothing.
+  bool remove_heldout_paragraphs() {
+    std::vector<std::string_view> forbidden;
+    for (const CurateDocument& document : heldout_) forbidden.push_back(document.text);
+    const int columns_min = std::min(40, settings_.dedup.paragraph_columns_min);
+    ParagraphDedupResult result = remove_paragraphs_of(texts(), forbidden, columns_min, settings_.threads);
+    if (result.paragraphs_removed == 0) return false;
+    waterfall_.removed("paragraph_in_heldout", 0, result.bytes_removed);
+    std::vector<CurateDocument> rest;
+    for (std::size_t i = 0; i < documents_.size(); ++i) {
+      documents_[i].text = std::move(result.texts[i]);
+      if (documents_[i].text.empty()) {
+        remove(documents_[i], "split", "paragraph_in_heldout", "nothing left");
+      } else {
+        rest.push_back(std::move(documents_[i]));
+      }
+    }
+    documents_ = std::move(rest);
+    return true;
+  }
+
+  // --- files ---
+
+  static void append_document(std::string& lines, const CurateDocument& document) {
+    Value value = Value::make_table();
+    value.set("id", document.id);
+    value.set("source", document.source);
+    value.set("page", document.page);
+    value.set("language", document.language);
+    value.set("title", document.title);
+    value.set("text", document.text);
+    lines += to_json(value) + "\n";
+  }
+
+  Result<CurateReport> finish(Clock::time_point start) {
+    std::string training, heldout;
+    std::map<std::string, LanguageShare> languages;
+    for (const CurateDocument& document : documents_) {
+      append_document(training, document);
+      LanguageShare& share = languages[document.language];
+      ++share.documents;
+      share.bytes += static_cast<std::int64_t>(document.text.size());
+    }
+    for (const CurateDocument& document : heldout_) {
+      append_document(heldout, document);
+      LanguageShare& share = languages[document.language];
+      ++share.documents;
+      ++share.heldout_documents;
+      share.bytes += static_cast<std::int64_t>(document.text.size());
+      share.heldout_bytes += static_cast<std::int64_t>(document.text.size());
+    }
+    for (auto& [code, share] : languages) {
+      share.language = code;
+      report_.languages.push_back(share);
+    }
+    std::stable_sort(report_.languages.begin(), report_.languages.end(),
+                     [](const LanguageShare& a, const LanguageShare& b) { return a.bytes > b.bytes; });
+    report_.steps = waterfall_.steps();
+    report_.documents = static_cast<std::int64_t>(documents_.size());
+    report_.bytes = bytes_of(documents_);
+    report_.heldout_documents = static_cast<std::int64_t>(heldout_.size());
+    report_.heldout_bytes = bytes_of(heldout_);
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "removed.jsonl"), removed_lines_));
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "waterfall.json"), to_json_pretty(to_value(report_.steps))));
+    if (documents_.empty()) return empty_corpus_error(report_.steps);
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "languages.json"), to_json_pretty(to_value(report_.languages))));
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "heldout.jsonl"), heldout));
+    LH_CHECK(write_file_atomic(join_path(out_dir_, "documents.jsonl"), training));
+    report_.seconds = seconds_since(start);
+    return report_;
+  }
+
+  // --- small change ---
+
+  static std::int64_t bytes_of(const std::vector<CurateDocument>& documents) {
+    return std::accumulate(
+        documents.begin(), documents.end(), std::int64_t{0},
+        [](std::int64_t sum, const CurateDocument& d) { return sum + static_cast<std::int64_t>(d.text.size()); });
+  }
+
+  std::vector<std::string_view> texts() const {
+    std::vector<std::string_view> views;
+    for (const CurateDocument& document : documents_) views.push_back(document.text);
+    return views;
+  }
+
+  Clock::time_point begin(const char* step) {
+    const auto count = static_cast<std::int64_t>(documents_.size());
+    if (progress_) progress_({step, 0, count});
+    waterfall_.begin(step, count, bytes_of(documents_));
+    return Clock::now();
+  }
+  void end(Clock::time_point start) {
+    waterfall_.end(static_cast<std::int64_t>(documents_.size()), bytes_of(documents_), seconds_since(start));
+  }
+
+  void remove(const CurateDocument& document, const char* step, const char* reason, const std::string& detail) {
+    waterfall_.removed(reason, 1, static_cast<std::int64_t>(document.text.size()));
+    note_removed(document, step, reason, detail);
+  }
+
+  void note_removed(const CurateDocument& document, const char* step, const std::string& reason,
+                    const std::string& detail) {
+    gone_.insert(document.id);
+    Value value = Value::make_table();
+    value.set("id", document.id);
+    value.set("source", document.source);
+    value.set("step", step);
+    value.set("reason", reason);
+    value.set("detail", detail);
+    removed_lines_ += to_json(value) + "\n";
+  }
+
+  const CurateSettings& settings_;
+  const std::string out_dir_;
+  const std::function<void(const CurateProgress&)>& progress_;
+  std::vector<ExaminedDocument> examined_;
+  std::vector<CurateDocument> documents_, heldout_;
+  std::unordered_set<std::string> gone_;  // ids of removed documents
+  std::string removed_lines_;
+  Waterfall waterfall_;
+  CurateReport report_;
+};
+
+}  // namespace
+
+Result<CurateReport> curate(const CurateInputs& inputs, const CurateSettings& settings, const std::string& out_dir,
+                            const std::function<void(const CurateProgress&)>& progress) {
+  return Curation(settings, out_dir, progress).run(inputs);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,73 @@
+// The whole curation room as one task: raw pages in, a clean corpus out, and a waterfall of what each step removed and
+// why.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "contracts/settings/curate.h"
+
+namespace longhaul {
+
+struct CurateInputs {
+  std::vector<std::string> documents;  // files, folders and patterns; see inputs.h
+};
+
+struct WaterfallReason {
+  std::string reason;
+  std::int64_t documents = 0;  // removed for it
+  std::int64_t bytes = 0;      // of text removed for it, from documents that went and from those that stayed
+};
+
+struct WaterfallStep {
+  std::string step;  // "extract", "clean", "language", "line_rules", "document_rules", "exact_duplicates", ...
+  std::int64_t documents_in = 0, documents_out = 0;
+  std::int64_t bytes_in = 0, bytes_out = 0;
+  double seconds = 0;
+  std::vector<WaterfallReason> reasons;  // largest first
+};
+
+struct LanguageShare {
+  std::string language;
+  std::int64_t documents = 0, bytes = 0;  // of text, in training and held-out documents together
+  std::int64_t heldout_documents = 0, heldout_bytes = 0;
+};
+
+struct CurateReport {
+  std::int64_t files = 0, input_bytes = 0;
+  std::int64_t documents = 0, bytes = 0;  // for training: documents and bytes of their text
+  std::int64_t heldout_documents = 0, heldout_bytes = 0;
+  double seconds = 0;
+  std::vector<WaterfallStep> steps;
+  std::vector<LanguageShare> languages;  // most bytes first
+};
+
+struct CurateProgress {
+  std::string step;
+  std::int64_t done = 0, total = 0;  // files or documents
+};
+
+// Writes to the folder `out_dir`, which exists and is the caller's to publish:
+//   documents.jsonl  one object per line: id, source, page, language, title, text; for training
+//   heldout.jsonl    the same, for evaluation; empty when nothing is held out
+//   removed.jsonl    id, source, step, reason, detail of every document that went
+//   waterfall.json   the steps of the report;  languages.json  its languages
+// The same inputs and settings give the same files, whatever `threads` says; only seconds differ.
+//
+// Held out are whole pages, in all their languages, so that a translation of a held-out page is never trained on. No
+// paragraph or line of `paragraph_columns_min` (at least 40) columns stands in both files: what paragraph
+// deduplication left is removed from the training side, since held-out text should stay whole.
+//
+// Errors: every input that cannot be found or read, all together; a setting out of its range; no document left, with
+// the step that removed most (waterfall.json and removed.jsonl are written then too). `progress` may be called from any
+// thread, one at a time.
+Result<CurateReport> curate(const CurateInputs& inputs, const CurateSettings& settings, const std::string& out_dir,
+                            const std::function<void(const CurateProgress&)>& progress = {});
+
+// A table for people: one line per step with what it removed and the reasons.
+std::string waterfall_table(const CurateReport& report);
+
+}  // namespace longhaul

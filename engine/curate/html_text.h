@@ -1,0 +1,34 @@
+// Main-content extraction: the bytes of a web page in, its title and what a reader came for out; navigation, sidebars,
+// comments and other boilerplate stay behind.
+//
+// The idea. A page is a row of blocks (paragraphs, headings, list items, code, ...). Each block gets a weight: positive
+// when it reads like content (long, few links), negative when it reads like boilerplate (mostly links, or inside an
+// element that its author calls "sidebar", "related", ...). The main content is the element whose blocks sum to the
+// largest weight, the deepest one if several do; inside it, blocks that read like boilerplate are left out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace longhaul {
+
+struct HtmlTextSettings {
+  int depth_max = 256;                    // nesting beyond it is flattened before parsing
+  std::uint64_t bytes_max = 16ULL << 20;  // of a page; what follows is not looked at
+};
+
+struct PageText {
+  std::string title;  // of the page, "" if it has none
+  std::string text;  // UTF-8. Blocks are separated by an empty line, items of one list by a newline with "- " in front;
+                     // preformatted text keeps its lines
+  std::string charset;  // what the bytes were taken for
+};
+
+// Never fails and never hangs: random bytes give some text or none. Thread-safe.
+PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& settings = {});
+
+// All visible text of the page, boilerplate included: the plain peer that extraction is measured against.
+PageText extract_all_text(std::string_view bytes, const HtmlTextSettings& settings = {});
+
+}  // namespace longhaul

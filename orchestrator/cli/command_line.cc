@@ -1,0 +1,160 @@
+#include "orchestrator/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "base/diagnostics.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+std::string wrapped(const std::string& text, std::size_t width = 96) {
+  std::string out, line;
+  for (const std::string& word : split(text, ' ')) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return out + line;
+}
+
+// Usage line and paragraph first, then options, examples and exit codes.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    for (const CommandSpec& spec : command_specs())
+      if (app->get_parent() && spec.name == app->get_name())
+        return "Usage: " + spec.usage + "\n\n" + wrapped(spec.paragraph) + "\n";
+    return CLI::Formatter::make_usage(app, name);
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return app->get_parent() ? "" : CLI::Formatter::make_description(app);
+  }
+};
+
+void add_planning_options(CLI::App& app, CommandLine& line) {
+  app.add_option("WORKFLOW", line.workflow, "workflow file (TOML)")->required();
+  app.add_option("--set", line.sets,
+                 "KEY=VALUE: params.NAME=VALUE or stage.NAME.KEY=VALUE; VALUE is TOML. May be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--site", line.site, "site's name or file")->capture_default_str();
+}
+
+void add_runs_dir(CLI::App& app, CommandLine& line) {
+  app.add_option("--runs-dir", line.runs_dir, "folder of runs [the site's, or ./runs]")->type_name("FOLDER");
+}
+
+void add_run(CLI::App& app, CommandLine& line, bool required) {
+  auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is the newest");
+  if (required) option->required();
+  add_runs_dir(app, line);
+}
+
+void add_driving_options(CLI::App& app, CommandLine& line) {
+  app.add_option("--fault-plan", line.fault_plan)->group("");  // for tests: hidden
+  app.add_option("--worker-fault-plan", line.worker_fault_plan)->group("");
+}
+
+void add_options(Command command, CLI::App& app, CommandLine& line) {
+  const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
+  switch (command) {
+    case Command::run:
+      add_planning_options(app, line);
+      add_runs_dir(app, line);
+      add_driving_options(app, line);
+      break;
+    case Command::validate:
+      add_planning_options(app, line);
+      json();
+      break;
+    case Command::plan:
+      add_planning_options(app, line);
+      app.add_flag("--settings", line.settings, "every setting of every stage");
+      json();
+      break;
+    case Command::status:
+    case Command::report:
+      add_run(app, line, false);
+      json();
+      break;
+    case Command::logs:
+      add_run(app, line, true);
+      app.add_option("STAGE", line.stage, "stage, or stage/variant")->required();
+      app.add_flag("-f,--follow", line.follow, "go on printing what comes");
+      app.add_option("--attempt", line.attempt, "an earlier attempt [the newest]")->check(CLI::PositiveNumber);
+      app.add_option("--quiet-limit", line.quiet_limit_s, "seconds without a new line after which --follow gives up")
+          ->capture_default_str();
+      break;
+    case Command::cancel:
+    case Command::resume:
+      add_run(app, line, false);
+      add_driving_options(app, line);
+      break;
+    case Command::tick:
+      add_run(app, line, true);
+      add_driving_options(app, line);
+      break;
+    case Command::docs:
+      app.add_option("--output", line.output, "folder for one file per subject")->type_name("FOLDER");
+      break;
+    case Command::doctor: json(); break;
+    case Command::none: break;
+  }
+}
+
+std::string no_command_text(int argc, const char* const* argv) {
+  std::vector<std::string> names;
+  for (const CommandSpec& spec : command_specs()) names.push_back(spec.name);
+  if (argc < 2 || argv[1][0] == '-') return "no command; there are: " + join(names, ", ");
+  const std::string nearest = nearest_word(argv[1], names);
+  return std::string("unknown command '") + argv[1] + "'; " +
+         (nearest.empty() ? "there are: " + join(names, ", ") : "did you mean '" + nearest + "'?");
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv, const std::string& version) {
+  CommandLine line;
+  CLI::App app("Longhaul takes raw text to a deployed language model, driven by one workflow file.", "longhaul");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.set_version_flag("--version", version, "print the version and end");
+  app.footer("Help for one command: longhaul COMMAND --help");
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(34);
+  app.formatter(formatter);
+  std::map<const CLI::App*, Command> commands;
+  for (const CommandSpec& spec : command_specs()) {
+    CLI::App* sub = app.add_subcommand(spec.name, spec.summary);
+    sub->footer(command_footer(spec));
+    add_options(spec.command, *sub, line);
+    commands[sub] = spec.command;
+  }
+  try {
+    app.parse(argc, argv);
+    line.command = commands.at(app.get_subcommands().front());
+  } catch (const CLI::Success& help) {
+    line.finished = true;
+    app.exit(help);
+  } catch (const CLI::ParseError& problem) {
+    line.finished = true;
+    line.exit = ExitCode::usage;
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    std::fprintf(stderr, "longhaul%s: %s\nsee: longhaul%s --help\n", command.c_str(),
+                 chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command.c_str());
+  } catch (const std::exception& problem) {
+    line.finished = true;
+    line.exit = ExitCode::internal;
+    std::fprintf(stderr, "longhaul: %s\n", problem.what());
+  }
+  return line;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,35 @@
+// The command line as a struct. The only file that knows the parsing library is command_line.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/cli/command_specs.h"
+
+namespace longhaul {
+
+struct CommandLine {
+  Command command = Command::none;
+  // Set when there is nothing left to do: help or version was printed, or a usage error.
+  bool finished = false;
+  ExitCode exit = ExitCode::ok;
+
+  std::string workflow;  // run validate plan
+  std::string run;       // "" is the newest
+  std::string stage;     // logs
+  std::vector<std::string> sets;
+  std::string site = "local";
+  std::string runs_dir;  // "": the site's, or ./runs
+  bool json = false;
+  bool settings = false;          // plan
+  bool follow = false;            // logs
+  int attempt = 0;                // logs; 0 is the newest
+  double quiet_limit_s = 600;     // logs --follow
+  std::string output;             // docs
+  std::string fault_plan;         // tests
+  std::string worker_fault_plan;  // tests
+};
+// Prints help and usage errors itself.
+CommandLine parse_command_line(int argc, const char* const* argv, const std::string& version);
+
+}  // namespace longhaul

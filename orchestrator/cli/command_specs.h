@@ -1,0 +1,28 @@
+// The commands in words: what `--help` prints and docs/reference/commands.md holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/cli/exit_code.h"
+
+namespace longhaul {
+
+enum class Command { none, run, validate, plan, status, logs, cancel, resume, tick, report, docs, doctor };
+
+struct CommandSpec {
+  Command command;
+  std::string name;
+  std::string usage;      // "longhaul run WORKFLOW [options]"
+  std::string summary;    // one line
+  std::string paragraph;  // what it does, and what it leaves behind
+  std::vector<std::string> examples;
+  std::vector<ExitCode> exit_codes;  // beside ok, internal and usage, which every command has
+};
+const std::vector<CommandSpec>& command_specs();
+const CommandSpec& command_spec(Command command);
+
+// Examples and exit codes, as they stand below the options.
+std::string command_footer(const CommandSpec& spec);
+
+}  // namespace longhaul

@@ -1,0 +1,23 @@
+#include "orchestrator/cli/commands.h"
+
+namespace longhaul {
+
+ExitCode run_command(const CommandLine& line, const Installation& installation) {
+  switch (line.command) {
+    case Command::run: return run_workflow(line, installation);
+    case Command::validate: return validate_workflow(line, installation);
+    case Command::plan: return show_plan(line, installation);
+    case Command::status: return show_status(line, installation);
+    case Command::logs: return show_logs(line, installation);
+    case Command::cancel: return cancel_run(line, installation);
+    case Command::resume: return resume_run(line, installation);
+    case Command::tick: return tick_run(line, installation);
+    case Command::report: return write_run_report(line, installation);
+    case Command::docs: return show_docs(line, installation);
+    case Command::doctor: return show_doctor(line, installation);
+    case Command::none: break;
+  }
+  return ExitCode::usage;
+}
+
+}  // namespace longhaul

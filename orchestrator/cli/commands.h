@@ -1,0 +1,24 @@
+// One function per command: what it does when it is asked for. Results go to standard output, problems to standard
+// error.
+#pragma once
+
+#include "orchestrator/cli/command_line.h"
+#include "orchestrator/cli/installation.h"
+
+namespace longhaul {
+
+ExitCode run_workflow(const CommandLine& line, const Installation& installation);
+ExitCode validate_workflow(const CommandLine& line, const Installation& installation);
+ExitCode show_plan(const CommandLine& line, const Installation& installation);
+ExitCode show_status(const CommandLine& line, const Installation& installation);
+ExitCode show_logs(const CommandLine& line, const Installation& installation);
+ExitCode cancel_run(const CommandLine& line, const Installation& installation);
+ExitCode resume_run(const CommandLine& line, const Installation& installation);
+ExitCode tick_run(const CommandLine& line, const Installation& installation);
+ExitCode write_run_report(const CommandLine& line, const Installation& installation);
+ExitCode show_docs(const CommandLine& line, const Installation& installation);
+ExitCode show_doctor(const CommandLine& line, const Installation& installation);
+
+ExitCode run_command(const CommandLine& line, const Installation& installation);
+
+}  // namespace longhaul

@@ -1,0 +1,29 @@
+// From the command line to a checked plan, for run, validate and plan alike.
+#pragma once
+
+#include <string>
+
+#include "orchestrator/cli/command_line.h"
+#include "orchestrator/cli/installation.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/planner.h"
+
+namespace longhaul {
+
+struct LoadedWorkflow {
+  std::string text;
+  std::string path;  // absolute
+  Site site;
+  RunPlan plan;
+  Diagnostics diagnostics;  // the plan may be used only without any
+};
+// An error only where there is nothing to check: no such workflow or site.
+Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);
+
+// The folder of runs that the command line and the site mean, absolute.
+std::string runs_folder(const CommandLine& line, const SiteConfig& site);
+
+// Prints "longhaul COMMAND: message" and returns the exit code.
+ExitCode fail(const CommandLine& line, const Error& error);
+
+}  // namespace longhaul

@@ -1,0 +1,74 @@
+// validate and plan: look at everything, start nothing.
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/render/plan_text.h"
+
+namespace longhaul {
+namespace {
+
+Value error_value(const Error& error) {
+  Value table = Value::make_table();
+  table.set("code", to_string(error.code));
+  if (error.where) {
+    table.set("file", error.where->file);
+    table.set("line", error.where->line);
+    table.set("column", error.where->column);
+  }
+  table.set("what", error.what);
+  table.set("hint", error.hint);
+  return table;
+}
+
+void print_json(const Value& value) {
+  std::fputs(to_json_pretty(value).c_str(), stdout);
+}
+
+ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics) {
+  if (!line.json) {
+    std::fprintf(stderr, "%s\n", diagnostics.render("nothing was started").c_str());
+    return ExitCode::invalid_input;
+  }
+  Value document = Value::make_table();
+  document.set("ok", false);
+  Value& errors = document.set("errors", Value::make_array());
+  for (const Error& error : diagnostics.errors()) errors.push_back(error_value(error));
+  print_json(document);
+  return ExitCode::invalid_input;
+}
+
+}  // namespace
+
+ExitCode validate_workflow(const CommandLine& line, const Installation& installation) {
+  auto loaded = load_workflow(line, installation);
+  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  if (line.json) {
+    Value document = Value::make_table();
+    document.set("ok", true);
+    document.set("workflow", loaded->plan.workflow);
+    document.set("stages", loaded->plan.stages.size());
+    document.set("errors", Value::make_array());
+    print_json(document);
+  } else {
+    const std::size_t count = loaded->plan.stages.size();
+    std::printf("%s: valid, %zu stage%s\n", line.workflow.c_str(), count, count == 1 ? "" : "s");
+  }
+  return ExitCode::ok;
+}
+
+ExitCode show_plan(const CommandLine& line, const Installation& installation) {
+  auto loaded = load_workflow(line, installation);
+  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  if (line.json)
+    print_json(run_plan_to_value(loaded->plan));
+  else
+    std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,154 @@
+#include "orchestrator/cli/reference_docs.h"
+
+#include "base/text.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/stage_kinds.h"
+#include "orchestrator/cli/command_specs.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/matrix.h"
+#include "orchestrator/workflow/planner.h"
+
+namespace longhaul {
+namespace {
+
+const std::string generated =
+    "<!-- Written by `longhaul docs --output docs/reference`; change the tables in the code, not this file. -->\n\n";
+
+// Text inside a table cell.
+std::string cell(const std::string& text) {
+  return replace_all(text, "|", "\\|");
+}
+
+std::string allowed(const FieldInfo& field) {
+  const FieldOptions& options = field.options;
+  if (!options.choices.empty()) return join(options.choices, ", ");
+  std::string text;
+  if (options.min && options.max)
+    text = format("{:g} to {:g}", *options.min, *options.max);
+  else if (options.min)
+    text = format(">= {:g}", *options.min);
+  else if (options.max)
+    text = format("<= {:g}", *options.max);
+  if (!options.unit.empty()) text += (text.empty() ? "" : " ") + options.unit;
+  return text;
+}
+
+void add_rows(std::string& out, const std::vector<FieldInfo>& fields, const std::string& prefix) {
+  for (const FieldInfo& field : fields) {
+    const std::string name = prefix.empty() ? field.name : prefix + "." + field.name;
+    if (!field.members.empty()) {
+      add_rows(out, field.members, name);
+      continue;
+    }
+    std::string help = field.options.help;
+    if (field.options.required) help += " (required)";
+    if (field.options.speed_only) help += " (does not change results)";
+    out += "| `" + name + "` | " + cell(field.type) + " | " +
+           (field.default_text.empty() ? "" : "`" + cell(field.default_text) + "`") + " | " + cell(allowed(field)) +
+           " | " + cell(help) + " |\n";
+  }
+}
+
+std::string field_table(const std::vector<FieldInfo>& fields) {
+  if (fields.empty()) return "No settings.\n";
+  std::string out = "| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
+  add_rows(out, fields, "");
+  return out;
+}
+
+std::string input_kinds(const StageInput& input) {
+  std::string text;
+  for (const std::string& kind : input.kinds) text += (text.empty() ? "" : ", ") + kind;
+  if (input.raw) text += text.empty() ? "a path" : ", or a path";
+  return text;
+}
+
+ReferencePage stage_kinds_page() {
+  std::string text = "# Stage kinds\n\n" + generated;
+  text +=
+      "Every stage has a `kind`. Its inputs stand in `inputs = { NAME = \"@stage\" }`; its settings beside them. Keys "
+      "that every stage has are "
+      "in [workflow.md](workflow.md). A dotted key such as `optimizer.lr` is a member of a table: `optimizer = { lr = "
+      "1e-3 }`.\n";
+  for (const StageKind& kind : stage_kinds()) {
+    text += "\n## " + kind.name + "\n\n" + kind.help + ".";
+    if (!kind.unavailable.empty()) {
+      text += " Not available: " + kind.unavailable + ".\n";
+      continue;
+    }
+    text += format(" Version {} of its results.{}\n\n", kind.version,
+                   kind.parallel ? " May run on several ranks." : " Runs on one rank.");
+    if (kind.any_inputs) text += "Inputs: any names; each becomes `$LONGHAUL_INPUT_<NAME>`.\n\n";
+    if (!kind.inputs.empty()) {
+      text += "| input | takes | needed | meaning |\n|---|---|---|---|\n";
+      for (const StageInput& input : kind.inputs)
+        text += "| `" + input.name + "` | " + input_kinds(input) + " | " + (input.required ? "yes" : "no") + " | " +
+                cell(input.help) + " |\n";
+      text += "\n";
+    }
+    text += field_table(kind.fields);
+  }
+  return {"stage-kinds.md", text};
+}
+
+ReferencePage workflow_page() {
+  std::string text = "# Workflow files\n\n" + generated;
+  text +=
+      "The guide is [workflows.md](../workflows.md). A workflow is a TOML file with these sections; any other key is "
+      "an error.\n\n";
+  text += "## [workflow]\n\n" + field_table(workflow_header_fields().describe());
+  text +=
+      "\n## [params]\n\nNames of your own with values of any type, for `${params.NAME}`; `--set params.NAME=VALUE` "
+      "replaces one.\n";
+  text +=
+      "\n## [stage.NAME]\n\n| key | meaning |\n|---|---|\n"
+      "| `kind` | one of the [stage kinds](stage-kinds.md) |\n"
+      "| `inputs` | table: `\"@stage\"`, `\"@stage/file\"`, a path, a glob, or a list of paths |\n"
+      "| `recipe` | name of a file below `recipes/`, whose keys stand below this stage's own |\n"
+      "| `matrix` | table of lists: one variant of the stage per combination |\n"
+      "| `best` | which variant the stages behind a matrix get (below) |\n"
+      "| `parallel` | the layout (below) |\n\n";
+  text += "And, for every kind:\n\n" + field_table(stage_common_fields().describe());
+  text += "\n### best\n\n" + field_table(best_rule_fields().describe());
+  text += "\n### parallel\n\nWhat is not said is 1, and `dp_replicate` is what is left of `ranks`.\n\n" +
+          field_table(parallel_dims_fields().describe());
+  return {"workflow.md", text};
+}
+
+ReferencePage site_page() {
+  return {
+      "site.md",
+      "# Site files\n\n" + generated +
+          "One TOML file per site, below `site-configs/` or given by its path with `--site`. `inherits = \"NAME\"` "
+          "takes what is not said from "
+          "another one. Relative paths start at the file's folder. A workflow names these keys as `${site.NAME}`.\n\n" +
+          field_table(site_fields().describe())};
+}
+
+ReferencePage exit_codes_page() {
+  std::string text = "# Exit codes\n\n" + generated + "| code | name | meaning | what to do |\n|---|---|---|---|\n";
+  for (const ExitCodeText& code : exit_code_texts())
+    text += format("| {} | {} | {} | {} |\n", static_cast<int>(code.code), code.name, cell(code.meaning),
+                   cell(code.remedy));
+  return {"exit-codes.md", text};
+}
+
+ReferencePage commands_page() {
+  std::string text = "# Commands\n\n" + generated + "`longhaul COMMAND --help` lists the options.\n";
+  for (const CommandSpec& spec : command_specs()) {
+    text += "\n## " + spec.name + "\n\n    " + spec.usage + "\n\n" + spec.paragraph + "\n\n";
+    for (const std::string& example : spec.examples) text += "    " + example + "\n";
+    text += "\nExit codes: 0, 1, 2";
+    for (ExitCode code : spec.exit_codes) text += format(", {}", static_cast<int>(code));
+    text += "; see [exit-codes.md](exit-codes.md).\n";
+  }
+  return {"commands.md", text};
+}
+
+}  // namespace
+
+std::vector<ReferencePage> reference_pages() {
+  return {commands_page(), workflow_page(), stage_kinds_page(), site_page(), exit_codes_page()};
+}
+
+}  // namespace longhaul

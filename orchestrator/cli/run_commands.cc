@@ -1,0 +1,259 @@
+// run, resume, cancel and tick: the commands that act on a run.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "orchestrator/cli/asked_run.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/cli/signals.h"
+#include "orchestrator/controller/run.h"
+#include "orchestrator/controller/tick.h"
+#include "orchestrator/render/progress_view.h"
+#include "orchestrator/render/report.h"
+#include "orchestrator/render/status_text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t second_signal_ms = 5'000;
+constexpr std::int64_t cancel_deadline_ms = 120'000;
+
+std::size_t terminal_columns() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col - 1;
+  return 99;
+}
+
+// One run as this process drives it.
+class DriveSession {
+ public:
+  DriveSession(std::string run_dir, const CommandLine& line)
+      : run_dir_(std::move(run_dir)),
+        log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
+        view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
+    options_.worker_fault_plan = line.worker_fault_plan;
+    if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
+      options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
+  }
+
+  // Until the run ends, a signal, or the deadline (0: none).
+  Result<RunStatus> drive_until(std::int64_t deadline_ms) {
+    deadline_ns_ = deadline_ms > 0 ? clock_.monotonic_ns() + deadline_ms * 1'000'000 : 0;
+    timed_out_ = false;
+    auto status = drive(run_dir_, options_, clock_, log_, watch_.stop(), &DriveSession::on_change, this);
+    write(view_.clear());
+    return status;
+  }
+
+  // True if another signal comes within 5 s.
+  bool second_signal() {
+    const int before = watch_.count();
+    const Deadline deadline(clock_, second_signal_ms);
+    while (!deadline.passed() && watch_.count() == before) clock_.sleep_ms(50);
+    return watch_.count() != before;
+  }
+
+  Result<RunStatus> cancel() {
+    LH_CHECK(request(run_dir_, "cancel", Value::make_table(), clock_));
+    watch_.go_on();
+    return drive_until(cancel_deadline_ms);
+  }
+
+  const std::string& run_dir() const { return run_dir_; }
+  SystemClock& clock() { return clock_; }
+  const SignalWatch& watch() const { return watch_; }
+  bool timed_out() const { return timed_out_; }
+  TickOptions& options() { return options_; }
+  Logger& log() { return log_; }
+
+ private:
+  static void write(const std::string& text) {
+    if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+  static void on_change(void* context, const RunStatus& status) {
+    auto* self = static_cast<DriveSession*>(context);
+    write(self->view_.update(status, self->clock_.wall_ms()));
+    if (self->deadline_ns_ > 0 && self->clock_.monotonic_ns() >= self->deadline_ns_) {
+      self->timed_out_ = true;
+      self->watch_.request_stop();
+    }
+  }
+
+  std::string run_dir_;
+  SystemClock clock_;
+  Logger log_;
+  ProgressView view_;
+  TickOptions options_;
+  SignalWatch watch_;
+  std::int64_t deadline_ns_ = 0;
+  bool timed_out_ = false;
+};
+
+bool is_running(const RunStatus& status) {
+  return status.state == RunState::running;
+}
+
+ExitCode exit_of(RunState state) {
+  switch (state) {
+    case RunState::succeeded: return ExitCode::ok;
+    case RunState::failed: return ExitCode::run_failed;
+    case RunState::cancelled: return ExitCode::interrupted;
+    case RunState::running: return ExitCode::interrupted;
+  }
+  return ExitCode::internal;
+}
+
+ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
+  auto story = read_run_story(run_dir);
+  if (!story.ok()) return fail(line, story.error());
+  std::fputs(("\n" + run_end_text(*story, clock.wall_ms())).c_str(), stdout);
+  const auto report = write_report(*story, run_dir, clock.wall_ms());
+  if (report.ok())
+    std::printf("\nreport: %s\n", report->c_str());
+  else
+    std::fprintf(stderr, "longhaul: no report: %s\n", report.error().message().c_str());
+  std::printf("run:    %s\n", run_dir.c_str());
+  return exit_of(story->status.state);
+}
+
+ExitCode left_running(const std::string& run_dir) {
+  std::fprintf(stderr,
+               "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume %s\n  "
+               "longhaul cancel %s\n",
+               run_dir.c_str(), run_dir.c_str());
+  return ExitCode::interrupted;
+}
+
+ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir) {
+  DriveSession session(run_dir, line);
+  auto status = session.drive_until(0);
+  if (!status.ok()) return fail(line, status.error());
+  if (is_running(*status)) {
+    if (session.watch().last() != SIGINT) return left_running(run_dir);
+    std::fprintf(stderr, "stopped driving %s; ctrl-C again within 5 s cancels the run\n", file_name(run_dir).c_str());
+    if (!session.second_signal()) return left_running(run_dir);
+    std::fprintf(stderr, "cancelling: ending the jobs\n");
+    status = session.cancel();
+    if (!status.ok()) return fail(line, status.error());
+    if (session.timed_out())
+      return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
+                                   "longhaul status " + run_dir));
+    if (is_running(*status)) return left_running(run_dir);
+  }
+  return finish(line, run_dir, session.clock());
+}
+
+Status load_own_fault_plan(const CommandLine& line) {
+  if (line.fault_plan.empty()) return {};
+  return load_fault_plan(line.fault_plan);
+}
+
+Result<std::string> find_asked_run(const CommandLine& line, const Installation& installation) {
+  LH_CHECK(load_own_fault_plan(line));
+  return asked_run(line, installation);
+}
+
+// The other programs are needed before anything is created.
+Status check_programs(const RunPlan& plan, const Installation& installation) {
+  std::vector<std::string> programs = {"longhaul-worker"};
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.kind != "command" && programs.size() == 1) programs.emplace_back("longhaul-engine");
+  for (const std::string& program : programs)
+    if (::access(join_path(installation.programs_dir, program).c_str(), X_OK) != 0)
+      return make_error(ErrorCode::unavailable, program + " is not beside longhaul in " + installation.programs_dir,
+                        "build or install all programs");
+  return {};
+}
+
+}  // namespace
+
+ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
+  auto loaded = load_workflow(line, installation);
+  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded->diagnostics.empty()) {
+    std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
+    return ExitCode::invalid_input;
+  }
+  if (const auto status = load_own_fault_plan(line); !status.ok()) return fail(line, status.error());
+  if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return fail(line, status.error());
+  const std::string runs = runs_folder(line, loaded->site.config);
+  if (const auto made = make_directories(runs); !made.ok()) return fail(line, made.error());
+  RunOrigin origin;
+  origin.workflow_text = loaded->text;
+  origin.workflow_path = loaded->path;
+  origin.site_text = to_toml(loaded->site.values);
+  origin.artifact_root =
+      loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
+  origin.programs_dir = installation.programs_dir;
+  origin.software = installation.version;
+  SystemClock clock;
+  auto run = create_run(runs, loaded->plan, origin, clock);
+  if (!run.ok()) return fail(line, run.error());
+  std::fprintf(stderr, "run %s: %zu stages\n", file_name(*run).c_str(), loaded->plan.stages.size());
+  return drive_to_end(line, *run);
+}
+
+ExitCode resume_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  SystemClock clock;
+  const auto status = read_run_status(*run);
+  if (!status.ok()) return fail(line, status.error());
+  if (status->state == RunState::succeeded) return finish(line, *run, clock);  // nothing is left to do
+  if (const auto asked = request(*run, "resume", Value::make_table(), clock); !asked.ok())
+    return fail(line, asked.error());
+  return drive_to_end(line, *run);
+}
+
+ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  auto status = read_run_status(*run);
+  if (!status.ok()) return fail(line, status.error());
+  if (!is_running(*status)) {
+    std::printf("run %s has ended already: %s\n", status->name.c_str(), to_string(status->state));
+    return ExitCode::ok;
+  }
+  DriveSession session(*run, line);
+  if (status->driven) {  // its controller does it; wait for the end
+    if (const auto asked = request(*run, "cancel", Value::make_table(), session.clock()); !asked.ok())
+      return fail(line, asked.error());
+    const Deadline deadline(session.clock(), cancel_deadline_ms);
+    while (is_running(*status) && status->driven && !deadline.passed() && session.watch().count() == 0) {
+      session.clock().sleep_ms(500);
+      status = read_run_status(*run);
+      if (!status.ok()) return fail(line, status.error());
+    }
+  } else {
+    status = session.cancel();
+    if (!status.ok()) return fail(line, status.error());
+  }
+  if (session.watch().count() > 0) return ExitCode::interrupted;
+  if (is_running(*status))
+    return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
+                                 "the request stays; see longhaul status " + *run));
+  std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+ExitCode tick_run(const CommandLine& line, const Installation& installation) {
+  auto run = find_asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  DriveSession session(*run, line);
+  std::int64_t epoch = 0;
+  const auto outcome = tick(*run, epoch, session.options(), session.clock(), session.log());
+  if (!outcome.ok()) return fail(line, outcome.error());
+  std::printf("%s: %s%s\n", file_name(*run).c_str(), to_string(outcome->state), outcome->changed ? ", changed" : "");
+  return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,64 @@
+#include "orchestrator/render/plan_text.h"
+
+#include "base/text.h"
+#include "base/toml.h"
+#include "contracts/settings/training.h"
+#include "orchestrator/render/text_table.h"
+
+namespace longhaul {
+namespace {
+
+std::string needs_text(const PlannedStage& stage) {
+  if (stage.needs.empty()) return "-";
+  if (stage.needs.size() <= 4) return join(stage.needs, ", ");
+  return stage.needs[0] + ", " + stage.needs[1] + format(" and {} more", stage.needs.size() - 2);
+}
+
+std::string ranks_text(const PlannedStage& stage) {
+  std::string text = std::to_string(stage.common.ranks);
+  if (stage.common.threads > 0) text += format(" x {} threads", stage.common.threads);
+  if (stage.common.nodes > 1) text += format(" on {} nodes", stage.common.nodes);
+  return text;
+}
+
+}  // namespace
+
+std::string planned_size_text(const PlannedStage& stage) {
+  const std::int64_t batch = stage.settings.get_integer("global_batch_size");
+  if (batch < 1) return {};
+  std::string text;
+  if (stage.kind == "pretrain") {
+    const auto settings = pretrain_fields().parse(stage.settings, "");
+    if (settings.ok())
+      if (const auto shape = resolve_shape(settings->model); shape.ok())
+        text = human_count(static_cast<double>(shape->parameter_count())) + " parameters" +
+               (shape->vocab_size == 0 ? " beside the embedding, " : ", ");
+  }
+  text += format("{} x {} tokens a step", batch, stage.settings.get_integer("sequence_length"));
+  if (const std::int64_t steps = stage.settings.get_integer("steps"); steps > 0)
+    text += format(", {} steps", steps);
+  else
+    text += format(", {:g} epochs", stage.settings.get_number("epochs"));
+  return text;
+}
+
+std::string plan_text(const RunPlan& plan, bool with_settings) {
+  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "needs", "size"}};
+  for (const PlannedStage& stage : plan.stages)
+    rows.push_back({stage.id(), stage.kind, ranks_text(stage), stage.dims.to_string(), needs_text(stage),
+                    planned_size_text(stage)});
+  std::string out = "workflow " + plan.workflow +
+                    format(": {} stage{}\n\n", plan.stages.size(), plan.stages.size() == 1 ? "" : "s") +
+                    text_table(rows);
+  if (!with_settings) return out;
+  for (const PlannedStage& stage : plan.stages) {
+    Value holder = Value::make_table();
+    holder.set(stage.id(), stage.settings);
+    out += "\n" + to_toml(holder);
+    for (const PlannedInput& input : stage.inputs)
+      for (const std::string& path : input.paths) out += "# input " + input.name + ": " + path + "\n";
+  }
+  return out;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,124 @@
+#include "orchestrator/render/status_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "orchestrator/render/text_table.h"
+
+namespace longhaul {
+namespace {
+
+// Figures that say most about a stage, in that order; others follow as written.
+const std::vector<std::string>& telling_figures() {
+  static const std::vector<std::string> names = {"bits_per_byte",
+                                                 "validation_loss",
+                                                 "heldout_loss",
+                                                 "preference_accuracy",
+                                                 "accuracy",
+                                                 "perplexity",
+                                                 "answer_loss",
+                                                 "loss",
+                                                 "perplexity_change_pct",
+                                                 "tokens_per_s",
+                                                 "documents",
+                                                 "tokens",
+                                                 "vocabulary",
+                                                 "parameters"};
+  return names;
+}
+
+std::string state_text(const StageStatus& stage) {
+  std::string text = to_string(stage.state);
+  if (stage.attempts > 1) text += format(" (attempt {})", stage.attempts);
+  return text;
+}
+
+}  // namespace
+
+std::string figure_text(double value) {
+  if (!std::isfinite(value)) return format("{}", value);
+  if (value == std::floor(value) && std::fabs(value) < 1e6) return format("{:.0f}", value);
+  if (std::fabs(value) >= 1e5) return human_count(value);
+  return format("{:.4g}", value);
+}
+
+std::string figures_text(const StageStatus& stage, std::size_t count) {
+  if (!stage.figures.is_table()) return {};
+  std::vector<const ValueMember*> members;
+  for (const ValueMember& member : stage.figures.as_table())
+    if (member.value.is_number()) members.push_back(&member);
+  const auto weight = [](const ValueMember* member) {
+    const auto& names = telling_figures();
+    return std::find(names.begin(), names.end(), member->key) - names.begin();
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const ValueMember* a, const ValueMember* b) { return weight(a) < weight(b); });
+  std::vector<std::string> parts;
+  for (const ValueMember* member : members)
+    if (parts.size() < count) parts.push_back(member->key + " " + figure_text(member->value.as_number()));
+  return join(parts, ", ");
+}
+
+std::string progress_text(const StageStatus& stage) {
+  if (stage.progress_total <= 0) return {};
+  std::string text =
+      format("{:3.0f} %  {}/{}", std::floor(100 * std::min(1.0, stage.progress_done / stage.progress_total)),
+             figure_text(stage.progress_done), figure_text(stage.progress_total));
+  if (!stage.progress_unit.empty()) text += " " + stage.progress_unit;
+  if (stage.progress_rate > 0) text += "  " + figure_text(stage.progress_rate) + "/s";
+  if (stage.eta_s > 0) text += "  eta " + human_duration(stage.eta_s);
+  return text;
+}
+
+std::string stage_time_text(const StageStatus& stage, std::int64_t now_ms) {
+  if (stage.started_ms == 0) return {};
+  const std::int64_t end = stage.ended_ms > 0 ? stage.ended_ms : now_ms;
+  return human_duration(static_cast<double>(std::max<std::int64_t>(0, end - stage.started_ms)) / 1e3);
+}
+
+std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
+  std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "figures"}};
+  for (const StageStatus& stage : status.stages) {
+    std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
+    if (note.empty()) note = clipped(stage.cause, 100);
+    rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms), note});
+  }
+  return text_table(rows);
+}
+
+std::string status_text(const RunStatus& status, std::int64_t now_ms) {
+  const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
+  std::string text =
+      format("run {}: {}, {}\n\n", status.name, to_string(status.state),
+             human_duration(static_cast<double>(std::max<std::int64_t>(0, end - status.created_ms)) / 1e3));
+  text += stage_table(status, now_ms);
+  for (const StageStatus& stage : status.stages)
+    if (stage.state == StageState::failed && !stage.cause.empty())
+      text += "\n" + stage.id + " failed: " + stage.cause + "\n";
+  if (status.state == RunState::running && !status.driven)
+    text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " + status.name + "\n";
+  if (status.state == RunState::failed || status.state == RunState::cancelled)
+    text += "\ngo on from here:\n  longhaul resume " + status.name + "\n";
+  return text;
+}
+
+std::string run_end_text(const RunStory& story, std::int64_t now_ms) {
+  std::string text = status_text(story.status, now_ms);
+  for (const StageStory& stage : story.stages) {
+    const StageStatus* status = story.status.find(stage.id);
+    if (!status || status->kind != "deploy") continue;
+    for (const Sample& sample : stage.samples)
+      text +=
+          "\nasked:    " + repair_utf8(trim(sample.prompt)) + "\nanswered: " + repair_utf8(trim(sample.text)) + "\n";
+    if (!stage.endpoint.url.empty()) {
+      text += "\nserver: " + stage.endpoint.url;
+      if (!stage.endpoint.token_file.empty()) text += "  token in " + stage.endpoint.token_file;
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace longhaul

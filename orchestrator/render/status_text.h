@@ -1,0 +1,28 @@
+// A run's status for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "orchestrator/render/run_story.h"
+#include "orchestrator/state/run_status.h"
+
+namespace longhaul {
+
+// "12.3 k", "3.214", "0.00031": short, for tables.
+std::string figure_text(double value);
+// The stage's figures as "name value, name value", most telling first, at most `count`.
+std::string figures_text(const StageStatus& stage, std::size_t count);
+// "62 %  310/500 steps  1.2k/s  eta 2m 10s", "" without progress.
+std::string progress_text(const StageStatus& stage);
+// How long the stage has run, or ran; "" if it has not.
+std::string stage_time_text(const StageStatus& stage, std::int64_t now_ms);
+
+// A table of all stages.
+std::string stage_table(const RunStatus& status, std::int64_t now_ms);
+// Heading, table, and what to do next.
+std::string status_text(const RunStatus& status, std::int64_t now_ms);
+// The end of `run`: table, answers of the served model, server. Stages that failed with their cause.
+std::string run_end_text(const RunStory& story, std::int64_t now_ms);
+
+}  // namespace longhaul

@@ -1,0 +1,175 @@
+#include "orchestrator/render/svg.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "orchestrator/render/status_text.h"
+#include "orchestrator/render/text_table.h"
+
+namespace longhaul {
+namespace {
+
+struct Range {
+  double low = 0, high = 1;
+  double share(double value) const { return (value - low) / (high - low); }
+};
+
+struct Bounds {
+  Range x, y;
+  bool any = false;
+};
+
+Bounds bounds_of(const std::vector<Curve>& curves) {
+  Bounds bounds;
+  for (const Curve& curve : curves)
+    for (const CurvePoint& point : curve.points) {
+      if (!std::isfinite(point.step) || !std::isfinite(point.value)) continue;
+      if (!bounds.any) bounds.x = {point.step, point.step}, bounds.y = {point.value, point.value};
+      bounds.any = true;
+      bounds.x = {std::min(bounds.x.low, point.step), std::max(bounds.x.high, point.step)};
+      bounds.y = {std::min(bounds.y.low, point.value), std::max(bounds.y.high, point.value)};
+    }
+  if (bounds.x.high == bounds.x.low) bounds.x.high += 1;
+  const double margin = bounds.y.high == bounds.y.low ? std::max(1e-9, std::fabs(bounds.y.high) * 0.1)
+                                                      : (bounds.y.high - bounds.y.low) * 0.05;
+  bounds.y = {bounds.y.low - margin, bounds.y.high + margin};
+  return bounds;
+}
+
+// At most two points (smallest and largest) per column of the drawing, in the order of steps.
+std::vector<CurvePoint> thinned(const Curve& curve, const Range& x, int columns) {
+  std::vector<CurvePoint> finite, kept;
+  for (const CurvePoint& point : curve.points)
+    if (std::isfinite(point.step) && std::isfinite(point.value)) finite.push_back(point);
+  if (finite.size() <= static_cast<std::size_t>(2 * columns)) return finite;
+  for (std::size_t i = 0; i < finite.size();) {
+    const int column = static_cast<int>(x.share(finite[i].step) * columns);
+    std::size_t low = i, high = i;
+    for (; i < finite.size() && static_cast<int>(x.share(finite[i].step) * columns) == column; ++i) {
+      if (finite[i].value < finite[low].value) low = i;
+      if (finite[i].value > finite[high].value) high = i;
+    }
+    kept.push_back(finite[std::min(low, high)]);
+    if (low != high) kept.push_back(finite[std::max(low, high)]);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::vector<double> axis_ticks(double low, double high, int count) {
+  std::vector<double> ticks;
+  if (!(high > low) || count < 1) return ticks;
+  const double raw = (high - low) / count;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  double step = power;
+  for (double factor : {1.0, 2.0, 5.0, 10.0}) {
+    step = power * factor;
+    if (step >= raw) break;
+  }
+  for (double k = std::ceil(low / step); k * step <= high * (1 + 1e-12) && ticks.size() < 50; k += 1)
+    ticks.push_back(k * step);
+  return ticks;
+}
+
+std::string chart_svg(const std::string& title, const std::vector<Curve>& curves) {
+  const Bounds bounds = bounds_of(curves);
+  if (!bounds.any) return {};
+  constexpr double width = 640, height = 260, left = 64, right = 16, top = 30, bottom = 34;
+  const auto at_x = [&](double x) { return left + bounds.x.share(x) * (width - left - right); };
+  const auto at_y = [&](double y) { return height - bottom - bounds.y.share(y) * (height - top - bottom); };
+  std::string svg = format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width, height,
+                           html_escape(title));
+  svg += format("<text class=\"title\" x=\"{}\" y=\"18\">{}</text>", left, html_escape(title));
+  for (double y : axis_ticks(bounds.y.low, bounds.y.high, 5))
+    svg += format(
+        "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text class=\"tick end\" x=\"{}\" "
+        "y=\"{:.1f}\">{}</text>",
+        left, width - right, at_y(y), at_y(y), left - 6, at_y(y) + 4, figure_text(y));
+  for (double x : axis_ticks(bounds.x.low, bounds.x.high, 6))
+    svg += format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{}\">{}</text>", at_x(x), height - bottom + 18,
+                  figure_text(x));
+  double legend_x = width - right;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    std::string points;
+    const auto kept = thinned(curves[i], bounds.x, 600);
+    for (const CurvePoint& point : kept) points += format("{:.1f},{:.1f} ", at_x(point.step), at_y(point.value));
+    if (kept.size() == 1)
+      svg += format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>", i % 6, at_x(kept[0].step),
+                    at_y(kept[0].value));
+    else
+      svg += format("<polyline class=\"line c{}\" points=\"{}\"/>", i % 6, trim(points));
+    if (curves.size() < 2) continue;
+    svg += format("<text class=\"legend end c{}\" x=\"{:.1f}\" y=\"18\">{}</text>", i % 6, legend_x,
+                  html_escape(curves[i].name));
+    legend_x -= 12 + 7.0 * static_cast<double>(curves[i].name.size());
+  }
+  return svg + "</svg>";
+}
+
+std::string graph_svg(const std::vector<GraphNode>& nodes) {
+  if (nodes.empty()) return {};
+  constexpr int box_width = 132, box_height = 42, gap_x = 44, gap_y = 16, margin = 8;
+  std::vector<int> level(nodes.size(), 0), row(nodes.size(), 0), rows_of_level;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (int need : nodes[i].needs) level[i] = std::max(level[i], level[need] + 1);
+    if (static_cast<std::size_t>(level[i]) >= rows_of_level.size()) rows_of_level.resize(level[i] + 1, 0);
+    row[i] = rows_of_level[level[i]]++;
+  }
+  const int rows = *std::max_element(rows_of_level.begin(), rows_of_level.end());
+  const auto left = [&](std::size_t i) { return margin + level[i] * (box_width + gap_x); };
+  const auto top = [&](std::size_t i) {  // levels are centred
+    return margin + (rows - rows_of_level[level[i]]) * (box_height + gap_y) / 2 + row[i] * (box_height + gap_y);
+  };
+  const int width = 2 * margin + static_cast<int>(rows_of_level.size()) * (box_width + gap_x) - gap_x;
+  const int height = 2 * margin + rows * (box_height + gap_y) - gap_y;
+  std::string svg = format(
+      "<svg class=\"graph\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"graph of "
+      "stages\">",
+      width, height, width, height);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (int need : nodes[i].needs) {
+      const int x1 = left(need) + box_width, y1 = top(need) + box_height / 2, x2 = left(i),
+                y2 = top(i) + box_height / 2;
+      svg += format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, x1 + gap_x / 2, y1,
+                    x2 - gap_x / 2, y2, x2, y2);
+    }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    svg += format(
+        "<g class=\"node {}\"><title>{}: {}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\"/>"
+        "<text x=\"{}\" y=\"{}\">{}</text><text class=\"kind\" x=\"{}\" y=\"{}\">{}</text></g>",
+        html_escape(nodes[i].state), html_escape(nodes[i].name), html_escape(nodes[i].state), left(i), top(i),
+        box_width, box_height, left(i) + 10, top(i) + 18, html_escape(clipped(nodes[i].name, 16)), left(i) + 10,
+        top(i) + 34, html_escape(clipped(nodes[i].kind + " · " + nodes[i].state, 20)));
+  return svg + "</svg>";
+}
+
+std::string waterfall_svg(const Value& steps) {
+  if (!steps.is_array() || steps.size() == 0) return {};
+  constexpr int width = 640, bar_height = 22, gap = 8, left = 170, right = 150;
+  double largest = 0;
+  for (const Value& step : steps.as_array())
+    largest = std::max({largest, step.get_number("bytes_in"), step.get_number("bytes_out")});
+  if (largest <= 0) return {};
+  const int height = static_cast<int>(steps.size()) * (bar_height + gap) + gap;
+  std::string svg = format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"curation waterfall\">",
+                           width, height);
+  int y = gap;
+  for (const Value& step : steps.as_array()) {
+    const double in = step.get_number("bytes_in") / largest * (width - left - right),
+                 out = step.get_number("bytes_out") / largest * (width - left - right);
+    svg += format("<text class=\"tick end\" x=\"{}\" y=\"{}\">{}</text>", left - 8, y + 15,
+                  html_escape(clipped(step.get_string("step"), 24)));
+    svg += format(
+        "<rect class=\"removed\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/><rect class=\"kept\" x=\"{}\" "
+        "y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>",
+        left, y, std::max(in, out), bar_height, left, y, out, bar_height);
+    svg += format("<text class=\"tick\" x=\"{:.1f}\" y=\"{}\">{}, {} docs</text>", left + std::max(in, out) + 8, y + 15,
+                  human_bytes(step.get_number("bytes_out")), step.get_integer("documents_out"));
+    y += bar_height + gap;
+  }
+  return svg + "</svg>";
+}
+
+}  // namespace longhaul

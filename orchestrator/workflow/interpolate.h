@@ -1,0 +1,38 @@
+// ${params.NAME} and ${site.NAME} inside the strings of a workflow. A string that is one reference and nothing else
+// takes the value with its type ("${params.languages}" can be a list); inside a longer text only text, numbers and
+// yes/no fit.
+// "$${" stands for a literal "${". There is no reference to the environment: a run must be repeatable from its files.
+// In the `script` of a command, where ${NAME} belongs to the shell, only params, site and env references are looked at.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/diagnostics.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+class Interpolator {
+ public:
+  // Resolves the params first; they may refer to the site and to each other, but not in a circle.
+  Interpolator(const Value& params, const Value& site, Diagnostics& diagnostics);
+
+  // Replaces all references in `value`, at any depth. Problems go to the diagnostics; the text then stays as it is.
+  void resolve(Value& value, bool is_script = false);
+  const Value& params() const { return params_; }
+
+ private:
+  enum class State { untouched, under_way, done };
+
+  void resolve_text(Value& value, bool is_script);
+  const Value* look_up(const std::string& reference, const SourcePos& where);
+  bool resolve_param(const std::string& name, const SourcePos& where);
+
+  Value params_;
+  const Value& site_;
+  Diagnostics& diagnostics_;
+  std::map<std::string, State> states_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,80 @@
+#include "orchestrator/workflow/layout_check.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "contracts/settings/training.h"
+
+namespace longhaul {
+namespace {
+
+struct LayoutContext {
+  std::string stage;
+  const SourcePos& where;
+  Diagnostics& diagnostics;
+
+  void add(const std::string& what, const std::string& hint) const {
+    diagnostics.add(where, "stage." + stage + ": " + what, hint);
+  }
+};
+
+void check_divides(const LayoutContext& context, const char* name, std::int64_t divisor, const char* of,
+                   std::int64_t whole) {
+  if (divisor < 1 || whole < 1 || whole % divisor == 0) return;
+  std::vector<std::string> fitting;
+  for (std::int64_t i = 1; i <= whole && fitting.size() < 12; ++i)
+    if (whole % i == 0) fitting.push_back(std::to_string(i));
+  context.add(format("{} = {} does not divide {} = {}", name, divisor, of, whole), "use " + join(fitting, ", "));
+}
+
+void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
+  const std::int64_t global = settings.get_integer("global_batch_size"),
+                     micro = settings.get_integer("micro_batch_size");
+  if (global < 1 || micro < 1) return;
+  const std::int64_t at_once = micro * dims.dp();
+  if (global % at_once != 0)
+    context.add(
+        format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
+               dims.dp(), at_once),
+        format("use {} or {}", std::max(at_once, global / at_once * at_once), (global / at_once + 1) * at_once));
+}
+
+void check_model(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
+  Diagnostics reported;  // by the stage's own check already
+  const PretrainSettings pretrain = pretrain_fields().parse(settings, "", reported);
+  if (!reported.empty()) return;
+  const auto shape = resolve_shape(pretrain.model);
+  if (!shape.ok()) return context.add(shape.error().what, shape.error().hint);
+  if (pretrain.sequence_length > shape->max_position_embeddings)
+    context.add(format("sequence_length = {} is longer than model.max_position_embeddings = {}",
+                       pretrain.sequence_length, shape->max_position_embeddings),
+                "raise model.max_position_embeddings");
+  check_divides(context, "parallel.tp", dims.tp, "model.num_attention_heads", shape->num_attention_heads);
+  check_divides(context, "parallel.tp", dims.tp, "model.num_key_value_heads", shape->num_key_value_heads);
+  check_divides(context, "parallel.pp * parallel.vp", std::int64_t{dims.pp} * dims.vp, "model.num_hidden_layers",
+                shape->num_hidden_layers);
+  check_divides(context, "parallel.cp", dims.cp, "sequence_length", pretrain.sequence_length);
+}
+
+// What the engine of this version trains with: replicas of the whole model.
+void check_available(const LayoutContext& context, const ParallelDims& dims) {
+  ParallelDims replicas;
+  replicas.dp_replicate = dims.dp_replicate;
+  if (!(dims == replicas))
+    context.add("the layout " + dims.to_string() + " needs more than data parallelism, and this version has only that",
+                "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
+}
+
+}  // namespace
+
+void check_layout(const std::string& stage, const StageKind& kind, const Value& settings, const ParallelDims& dims,
+                  const SourcePos& where, Diagnostics& diagnostics) {
+  if (kind.name == "command") return;  // the program divides its work itself
+  const LayoutContext context{stage, where, diagnostics};
+  const std::size_t before = diagnostics.size();
+  if (kind.name == "pretrain") check_model(context, settings, dims);
+  if (settings.find("global_batch_size")) check_batches(context, settings, dims);
+  if (diagnostics.size() == before) check_available(context, dims);
+}
+
+}  // namespace longhaul

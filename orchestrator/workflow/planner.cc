@@ -1,0 +1,469 @@
+// Two passes over the stages. The first makes a draft of each alone (recipe, references to params, matrix, settings,
+// inputs as written); the second looks at how they hang together (references, best, loops, order) and writes the plan.
+#include "orchestrator/workflow/planner.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <unordered_map>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "orchestrator/workflow/graph.h"
+#include "orchestrator/workflow/interpolate.h"
+#include "orchestrator/workflow/layout_check.h"
+#include "orchestrator/workflow/matrix.h"
+#include "orchestrator/workflow/overrides.h"
+#include "orchestrator/workflow/stage_inputs.h"
+
+namespace longhaul {
+namespace {
+
+struct VariantDraft {
+  std::string name;
+  StageCommon common;
+  ParallelDims dims;
+  Value settings;
+  std::vector<StageInputText> inputs;
+  Value needs;  // as written, with positions
+};
+
+struct StageDraft {
+  std::string name;
+  const StageKind* kind = nullptr;  // null: unknown, reported
+  SourcePos where;
+  bool is_matrix = false;
+  bool has_best = false;
+  BestRule best;
+  std::vector<VariantDraft> variants;
+};
+
+bool is_name(const std::string& name) {
+  if (name.empty() || name.size() > 64 || !std::isalnum(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+}
+
+// `below` fills in what `table` does not say; tables are merged member by member.
+void merge_below(Value& table, const Value& below) {
+  for (const ValueMember& member : below.as_table()) {
+    Value* own = table.find(member.key);
+    if (!own)
+      table.as_table().push_back(member);
+    else if (own->is_table() && member.value.is_table())
+      merge_below(*own, member.value);
+  }
+}
+
+class Planner {
+ public:
+  Planner(const WorkflowRequest& request, const FileView& files) : request_(request), files_(files) {}
+  WorkflowOutcome run();
+
+ private:
+  void check_sections(const Value& root);
+  StageDraft draft_stage(const ValueMember& member, Interpolator& interpolator);
+  void merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator);
+  VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
+  ParallelDims read_dims(const StageDraft& draft, const Value& table, const StageCommon& common, const Value& settings);
+  void read_best(const Value& table, StageDraft& draft);
+
+  void link();
+  std::vector<int> link_variant(int index, VariantDraft& variant);
+  int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
+  void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
+  void write_plan(const std::vector<int>& order);
+  PlannedInput plan_input(const StageInputText& input);
+  const std::vector<std::string>& expand(const std::string& path, const SourcePos& where, const std::string& what);
+
+  const WorkflowRequest& request_;
+  const FileView& files_;
+  Diagnostics diagnostics_;
+  RunPlan plan_;
+  std::vector<StageDraft> drafts_;
+  std::unordered_map<std::string, int> index_;
+  std::unordered_map<std::string, std::vector<std::string>> expanded_;  // raw path as written -> files
+  std::unordered_map<std::string, Value> recipes_;
+};
+
+WorkflowOutcome Planner::run() {
+  auto parsed = parse_toml(request_.text, request_.path);
+  if (!parsed.ok()) {
+    diagnostics_.add(parsed.error());
+    return {std::move(plan_), std::move(diagnostics_)};
+  }
+  Value root = std::move(*parsed);
+  check_sections(root);
+  apply_overrides(request_.sets, root, diagnostics_);
+  const Value* params = root.find("params");
+  const Value no_params = Value::make_table();
+  Interpolator interpolator(params && params->is_table() ? *params : no_params, request_.site, diagnostics_);
+  const Value* stages = root.find("stage");
+  if (stages && stages->is_table()) {
+    drafts_.reserve(stages->size());
+    for (const ValueMember& member : stages->as_table()) {
+      index_.emplace(member.key, static_cast<int>(drafts_.size()));
+      drafts_.push_back(draft_stage(member, interpolator));
+    }
+  }
+  link();
+  // Variants of one stage repeat what is wrong with all of them.
+  Diagnostics once;
+  std::set<std::string> seen;
+  for (const Error& error : diagnostics_.errors())
+    if (seen.insert(error.message()).second) once.add(error);
+  return {std::move(plan_), std::move(once)};
+}
+
+void Planner::check_sections(const Value& root) {
+  const std::vector<std::string> sections = {"workflow", "params", "stage"};
+  for (const ValueMember& member : root.as_table()) {
+    if (std::find(sections.begin(), sections.end(), member.key) == sections.end()) {
+      const std::string nearest = nearest_word(member.key, sections);
+      diagnostics_.add(
+          member.key_pos, "unknown section '" + member.key + "'",
+          nearest.empty() ? "a workflow has [workflow], [params] and [stage.NAME]" : "did you mean '" + nearest + "'?");
+    } else if (!member.value.is_table()) {
+      diagnostics_.add(member.value.pos, member.key + " is " + member.value.kind_name() + ", expected a table");
+    }
+  }
+  const Value* stages = root.find("stage");
+  if (!stages || (stages->is_table() && stages->size() == 0))
+    diagnostics_.add(SourcePos{request_.path, 0, 0}, "the workflow has no stages", "add at least one [stage.NAME]");
+  const Value* header = root.find("workflow");
+  if (!header) {
+    diagnostics_.add(SourcePos{request_.path, 0, 0}, "the workflow has no name", "add [workflow] with name = \"...\"");
+  } else if (header->is_table()) {
+    const std::size_t before = diagnostics_.size();
+    plan_.workflow = workflow_header_fields().parse(*header, "workflow", diagnostics_).name;
+    if (diagnostics_.size() == before && !is_name(plan_.workflow))
+      diagnostics_.add(header->find("name")->pos, "'" + plan_.workflow + "' cannot name a workflow",
+                       "use up to 64 letters, digits, '-' and '_': runs are folders of that name");
+  }
+}
+
+StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpolator) {
+  StageDraft draft;
+  draft.name = member.key;
+  draft.where = member.value.pos;
+  const std::string where = "stage." + draft.name;
+  if (!is_name(draft.name))
+    diagnostics_.add(member.key_pos, "'" + draft.name + "' cannot name a stage",
+                     "use up to 64 letters, digits, '-' and '_'");
+  if (!member.value.is_table()) {
+    diagnostics_.add(member.value.pos, where + " is " + member.value.kind_name() + ", expected a table",
+                     "write [" + where + "]");
+    return draft;
+  }
+  Value table = member.value;
+  for (ValueMember& key : table.as_table()) interpolator.resolve(key.value, key.key == "script");
+  merge_recipe(table, draft.name, interpolator);
+
+  std::vector<std::string> kind_names;
+  for (const StageKind& kind : stage_kinds()) kind_names.push_back(kind.name);
+  const Value* kind = table.find("kind");
+  if (!kind || !kind->is_string()) {
+    diagnostics_.add(kind ? kind->pos : draft.where, where + ".kind is " + (kind ? "not a text" : "missing"),
+                     "one of: " + join(kind_names, ", "));
+    return draft;
+  }
+  draft.kind = find_stage_kind(kind->as_string());
+  if (!draft.kind) {
+    const std::string nearest = nearest_word(kind->as_string(), kind_names);
+    diagnostics_.add(kind->pos, "unknown stage kind '" + kind->as_string() + "'",
+                     nearest.empty() ? "one of: " + join(kind_names, ", ") : "did you mean '" + nearest + "'?");
+    return draft;
+  }
+  if (!draft.kind->unavailable.empty()) {
+    Error refused = make_error(ErrorCode::unsupported,
+                               "stage kind '" + draft.kind->name + "' cannot run: " + draft.kind->unavailable);
+    refused.where = kind->pos;
+    diagnostics_.add(refused);
+    return draft;
+  }
+  for (const char* later : {"for", "resiliency"})
+    if (const Value* value = table.find(later))
+      diagnostics_.add(value->pos, where + "." + later + " is not part of this version", "remove it");
+  draft.is_matrix = table.find("matrix") != nullptr;
+  read_best(table, draft);
+  for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
+    draft.variants.push_back(draft_variant(draft, variant));
+  return draft;
+}
+
+void Planner::merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator) {
+  const Value* named = table.find("recipe");
+  if (!named) return;
+  const std::string where = "stage." + stage + ".recipe";
+  if (!named->is_string() || !is_name(named->as_string())) {
+    diagnostics_.add(named->pos, where + " is not the name of a recipe",
+                     "write the file's name without folder and .toml");
+    return;
+  }
+  const std::string name = named->as_string();
+  auto known = recipes_.find(name);
+  if (known == recipes_.end()) {
+    for (const std::string& folder : request_.recipe_folders) {
+      const std::string path = join_path(folder, name + ".toml");
+      auto text = files_.read(path);
+      if (!text.ok()) continue;
+      auto recipe = parse_toml(*text, path);
+      if (!recipe.ok()) {
+        diagnostics_.add(recipe.error());
+        recipe = Value::make_table();
+      }
+      for (ValueMember& key : recipe->as_table()) interpolator.resolve(key.value, key.key == "script");
+      known = recipes_.emplace(name, std::move(*recipe)).first;
+      break;
+    }
+  }
+  if (known == recipes_.end()) {
+    diagnostics_.add(named->pos, "recipe '" + name + "' is not found",
+                     "looked for " + name + ".toml in " + join(request_.recipe_folders, ", "));
+    return;
+  }
+  merge_below(table, known->second);
+}
+
+void Planner::read_best(const Value& table, StageDraft& draft) {
+  const Value* best = table.find("best");
+  if (!best) return;
+  const std::string where = "stage." + draft.name + ".best";
+  if (!best->is_table()) {
+    diagnostics_.add(best->pos, where + " is " + best->kind_name() + ", expected a table",
+                     "for example { metric = \"validation_loss\", mode = \"min\" }");
+    return;
+  }
+  if (!draft.is_matrix)
+    diagnostics_.add(best->pos, where + " stands in a stage without matrix", "remove it, or add a matrix");
+  draft.best = best_rule_fields().parse(*best, where, diagnostics_);
+  draft.has_best = true;
+}
+
+VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant& variant) {
+  static const std::vector<std::string> stage_keys = workflow_stage_keys();
+  const Value& table = variant.table;
+  const std::string where = "stage." + draft.name;
+  VariantDraft result;
+  result.name = variant.name;
+  Value common = Value::make_table();
+  common.pos = table.pos;
+  for (const ValueMember& member : table.as_table())
+    if (std::any_of(stage_common_fields().slots().begin(), stage_common_fields().slots().end(),
+                    [&](const FieldSlot& slot) { return slot.info.name == member.key; }))
+      common.as_table().push_back(member);
+  const std::size_t before = diagnostics_.size();
+  result.common = stage_common_fields().parse(common, where, diagnostics_);
+  result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
+  result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
+  if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
+  if (draft.kind->name == "command") {
+    const bool argv = result.settings.find("argv")->size() > 0, script = !result.settings.get_string("script").empty();
+    if (argv == script && diagnostics_.size() == before)
+      diagnostics_.add(table.pos, where + (argv ? " has both argv and script" : " says no argv and no script"),
+                       "give one of them");
+  }
+  if (diagnostics_.size() != before) return result;  // a layout of wrong numbers would only repeat the news
+  result.dims = read_dims(draft, table, result.common, result.settings);
+  return result;
+}
+
+ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, const StageCommon& common,
+                                const Value& settings) {
+  const std::string where = "stage." + draft.name;
+  const Value* parallel = table.find("parallel");
+  const auto place_of = [&](const char* key) { return table.find(key) ? table.find(key)->pos : table.pos; };
+  if (!draft.kind->parallel && common.ranks > 1)
+    diagnostics_.add(
+        place_of("ranks"),
+        format("{}.ranks = {}, but the stage kind '{}' runs on one rank", where, common.ranks, draft.kind->name),
+        "use threads for more cores");
+  if (common.ranks % common.nodes != 0)
+    diagnostics_.add(place_of("nodes"),
+                     format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
+                     "use ranks that are a multiple of nodes");
+  ParallelDims dims;
+  dims.dp_replicate = 0;  // what is left, unless the user says it
+  if (parallel && parallel->is_string()) {
+    diagnostics_.add(parallel->pos,
+                     where + ".parallel = \"" + parallel->as_string() +
+                         "\": a layout found by another stage is not part of this version",
+                     "write the layout, for example { dp_replicate = 2 }");
+    return dims;
+  }
+  if (parallel && !parallel->is_table()) {
+    diagnostics_.add(parallel->pos, where + ".parallel is " + parallel->kind_name() + ", expected a table",
+                     "for example { tp = 2 }");
+    return dims;
+  }
+  if (parallel) {
+    const std::size_t before = diagnostics_.size();
+    dims = parallel_dims_fields().parse(*parallel, where + ".parallel", diagnostics_);
+    if (!parallel->find("dp_replicate")) dims.dp_replicate = 0;
+    if (diagnostics_.size() != before) return dims;
+  }
+  const SourcePos at = parallel ? parallel->pos : place_of("ranks");
+  auto resolved = resolve_dims(dims, common.ranks);
+  if (!resolved.ok()) {
+    diagnostics_.add(at, where + ": " + resolved.error().what, resolved.error().hint);
+    return dims;
+  }
+  check_layout(draft.name, *draft.kind, settings, *resolved, at, diagnostics_);
+  return *resolved;
+}
+
+int Planner::stage_index(const std::string& name, const SourcePos& where, const std::string& what) {
+  const auto found = index_.find(name);
+  if (found != index_.end()) return found->second;
+  std::vector<std::string> names;
+  for (const StageDraft& draft : drafts_) names.push_back(draft.name);
+  const std::string nearest = nearest_word(name, names);
+  diagnostics_.add(where, what + " names the stage '" + name + "', which does not exist",
+                   nearest.empty()
+                       ? "stages: " + join(std::vector<std::string>(
+                                               names.begin(), names.begin() + std::min<std::size_t>(names.size(), 20)),
+                                           ", ")
+                       : "did you mean '" + nearest + "'?");
+  return -1;
+}
+
+void Planner::check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from) {
+  const std::string what = "stage." + draft.name + ".inputs." + input.name;
+  if (from.kind && !input.any_kind &&
+      std::find(input.kinds.begin(), input.kinds.end(), from.kind->name) == input.kinds.end())
+    diagnostics_.add(input.where,
+                     what + " does not take the artifact of '" + from.name + "', a " + from.kind->name + " stage",
+                     input.kinds.empty() ? "it takes paths only" : "it takes: " + join(input.kinds, ", "));
+  if (from.is_matrix && !from.has_best)
+    diagnostics_.add(input.where, what + " names '" + from.name + "', a matrix of several results",
+                     "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
+}
+
+std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
+  const StageDraft& draft = drafts_[index];
+  std::vector<int> needs;
+  for (const StageInputText& input : variant.inputs) {
+    if (input.stage.empty()) continue;
+    const int from = stage_index(input.stage, input.where, "stage." + draft.name + ".inputs." + input.name);
+    if (from < 0) continue;
+    needs.push_back(from);
+    check_consumption(draft, input, drafts_[from]);
+  }
+  if (variant.needs.is_array())
+    for (const Value& need : variant.needs.as_array()) {
+      if (!need.is_string()) continue;  // reported by the field table
+      const std::string name = starts_with(need.as_string(), "@") ? need.as_string().substr(1) : need.as_string();
+      const int from = stage_index(name, need.pos, "stage." + draft.name + ".needs");
+      if (from >= 0) needs.push_back(from);
+    }
+  return needs;
+}
+
+void Planner::link() {
+  std::vector<std::vector<int>> needs(drafts_.size());
+  for (std::size_t i = 0; i < drafts_.size(); ++i) {
+    for (VariantDraft& variant : drafts_[i].variants) {
+      const auto more = link_variant(static_cast<int>(i), variant);
+      needs[i].insert(needs[i].end(), more.begin(), more.end());
+    }
+    std::sort(needs[i].begin(), needs[i].end());
+    needs[i].erase(std::unique(needs[i].begin(), needs[i].end()), needs[i].end());
+  }
+  const StageOrder order = order_stages(needs);
+  for (const std::vector<int>& loop : order.loops) {
+    std::vector<std::string> names;
+    for (int node : loop) names.push_back(drafts_[node].name);
+    names.push_back(drafts_[loop[0]].name);
+    diagnostics_.add(drafts_[loop[0]].where, "stages wait for each other: " + join(names, " -> "),
+                     "an arrow means 'needs'; remove one of these inputs or needs");
+  }
+  write_plan(order.order);
+}
+
+const std::vector<std::string>& Planner::expand(const std::string& path, const SourcePos& where,
+                                                const std::string& what) {
+  const auto known = expanded_.find(path);
+  if (known != expanded_.end() && !known->second.empty()) return known->second;
+  auto found = files_.expand(starts_with(path, "/") ? path : absolute_path(join_path(request_.folder, path)));
+  if (!found.ok())
+    diagnostics_.add(where, what + ": " + found.error().what,
+                     "relative paths start at the workflow's folder, " + request_.folder);
+  return expanded_[path] = found.ok() ? std::move(*found) : std::vector<std::string>{};
+}
+
+PlannedInput Planner::plan_input(const StageInputText& input) {
+  PlannedInput planned;
+  planned.name = input.name;
+  planned.within = input.within;
+  if (input.stage.empty()) return planned;
+  const auto found = index_.find(input.stage);
+  if (found == index_.end()) return planned;
+  const StageDraft& from = drafts_[found->second];
+  for (const VariantDraft& variant : from.variants)
+    planned.stages.push_back(variant.name.empty() ? from.name : from.name + "/" + variant.name);
+  if (from.has_best && planned.stages.size() > 1) {
+    planned.best_metric = from.best.metric;
+    planned.best_is_max = from.best.mode == "max";
+  }
+  return planned;
+}
+
+void Planner::write_plan(const std::vector<int>& order) {
+  for (const StageDraft& draft : drafts_)  // also of stages in loops: all problems together
+    for (const VariantDraft& variant : draft.variants)
+      for (const StageInputText& input : variant.inputs)
+        for (const std::string& path : input.paths)
+          expand(path, input.where, "stage." + draft.name + ".inputs." + input.name);
+  if (!diagnostics_.empty()) return;
+  for (int index : order) {
+    StageDraft& draft = drafts_[index];
+    for (VariantDraft& variant : draft.variants) {
+      PlannedStage stage;
+      stage.stage = draft.name;
+      stage.variant = variant.name;
+      stage.kind = draft.kind->name;
+      stage.kind_version = draft.kind->version;
+      stage.common = std::move(variant.common);
+      stage.dims = variant.dims;
+      stage.settings = std::move(variant.settings);
+      stage.where = draft.where;
+      const auto need = [&](const std::string& id) {
+        if (std::find(stage.needs.begin(), stage.needs.end(), id) == stage.needs.end()) stage.needs.push_back(id);
+      };
+      for (const StageInputText& input : variant.inputs) {
+        PlannedInput planned = plan_input(input);
+        for (const std::string& path : input.paths) {
+          const auto& found = expanded_[path];
+          planned.paths.insert(planned.paths.end(), found.begin(), found.end());
+        }
+        for (const std::string& id : planned.stages) need(id);
+        stage.inputs.push_back(std::move(planned));
+      }
+      for (std::string& name : stage.common.needs) {
+        if (starts_with(name, "@")) name.erase(0, 1);
+        const StageDraft& from = drafts_[index_.at(name)];
+        for (const VariantDraft& other : from.variants)
+          need(other.name.empty() ? from.name : from.name + "/" + other.name);
+      }
+      plan_.stages.push_back(std::move(stage));
+    }
+  }
+}
+
+}  // namespace
+
+const FieldTable<WorkflowHeader>& workflow_header_fields() {
+  using W = WorkflowHeader;
+  static const auto table =
+      FieldTable<W>()
+          .field("name", &W::name,
+                 {.help = "runs are folders of this name; letters, digits, '-' and '_'", .required = true})
+          .field("description", &W::description, {.help = "one line for people"});
+  return table;
+}
+
+WorkflowOutcome plan_workflow(const WorkflowRequest& request, const FileView& files) {
+  return Planner(request, files).run();
+}
+
+}  // namespace longhaul

@@ -1,0 +1,37 @@
+// Workflow text to a checked plan: parse, --set, ${...}, recipes, matrices, settings, inputs, layouts, graph. Pure but
+// for what it asks of the FileView. All problems are collected and reported together; the plan may be used only without
+// any. The same request gives the same plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "base/value.h"
+#include "orchestrator/workflow/file_view.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+struct WorkflowRequest {
+  std::string text;                         // TOML
+  std::string path;                         // as the user named it: stands in messages
+  std::string folder;                       // absolute; relative inputs start here
+  std::vector<std::string> sets;            // "params.steps=10"
+  Value site = Value::make_table();         // what ${site.NAME} may name
+  std::vector<std::string> recipe_folders;  // searched in order for <recipe>.toml
+};
+
+struct WorkflowOutcome {
+  RunPlan plan;
+  Diagnostics diagnostics;
+};
+WorkflowOutcome plan_workflow(const WorkflowRequest& request, const FileView& files);
+
+struct WorkflowHeader {
+  std::string name;
+  std::string description;
+};
+const FieldTable<WorkflowHeader>& workflow_header_fields();
+
+}  // namespace longhaul

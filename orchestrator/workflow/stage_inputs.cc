@@ -1,0 +1,116 @@
+#include "orchestrator/workflow/stage_inputs.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+bool is_variable_name(const std::string& name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+std::vector<std::string> input_names(const StageKind& kind) {
+  std::vector<std::string> names;
+  for (const StageInput& input : kind.inputs) names.push_back(input.name);
+  return names;
+}
+
+// "@stage/file" into its parts; a path within an artifact may not leave it.
+bool read_reference(const std::string& path, const std::string& text, StageInputText& input, Diagnostics& diagnostics) {
+  const std::size_t slash = text.find('/');
+  input.stage = text.substr(1, slash == std::string::npos ? std::string::npos : slash - 1);
+  if (slash != std::string::npos) input.within = text.substr(slash + 1);
+  const auto parts = split(input.within, '/');
+  if (input.stage.empty() || (slash != std::string::npos && input.within.empty()) ||
+      std::find(parts.begin(), parts.end(), "..") != parts.end() || starts_with(input.within, "/")) {
+    diagnostics.add(input.where, path + " = \"" + text + "\" is not a reference",
+                    "write \"@stage\" or \"@stage/file\"");
+    return false;
+  }
+  return true;
+}
+
+bool read_value(const std::string& path, const Value& value, StageInputText& input, Diagnostics& diagnostics) {
+  if (value.is_string() && starts_with(value.as_string(), "@"))
+    return read_reference(path, value.as_string(), input, diagnostics);
+  ValueArray list;
+  if (value.is_array())
+    list = value.as_array();
+  else
+    list.push_back(value);
+  if (list.empty()) {
+    diagnostics.add(value.pos, path + " is an empty list", "name at least one file, folder or glob");
+    return false;
+  }
+  for (const Value& element : list) {
+    if (!element.is_string() || element.as_string().empty()) {
+      diagnostics.add(
+          element.pos,
+          path + " holds " + (element.is_string() ? "an empty text" : element.kind_name()) + ", expected a path",
+          "write \"@stage\", a path, or a list of paths");
+      return false;
+    }
+    if (starts_with(element.as_string(), "@")) {
+      diagnostics.add(element.pos, path + " mixes '" + element.as_string() + "' into a list of paths",
+                      "an input is one \"@stage\" or a list of paths");
+      return false;
+    }
+    input.paths.push_back(element.as_string());
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<StageInputText> read_stage_inputs(const std::string& stage, const StageKind& kind, const Value& table,
+                                              Diagnostics& diagnostics) {
+  std::vector<StageInputText> inputs;
+  const Value* given = table.find("inputs");
+  if (given && !given->is_table()) {
+    diagnostics.add(given->pos, "stage." + stage + ".inputs is " + given->kind_name() + ", expected a table",
+                    "for example { corpus = \"@corpus\" }");
+    return inputs;
+  }
+  for (const StageInput& known : kind.inputs)
+    if (known.required && !(given && given->find(known.name)))
+      diagnostics.add(table.pos, "stage." + stage + ".inputs." + known.name + " is missing", known.help);
+  if (!given) return inputs;
+  for (const ValueMember& member : given->as_table()) {
+    const std::string path = "stage." + stage + ".inputs." + member.key;
+    StageInputText input;
+    input.name = member.key;
+    input.where = member.value.pos;
+    const auto known =
+        std::find_if(kind.inputs.begin(), kind.inputs.end(), [&](const StageInput& i) { return i.name == member.key; });
+    if (known == kind.inputs.end() && !kind.any_inputs) {
+      const auto names = input_names(kind);
+      const std::string nearest = nearest_word(member.key, names);
+      diagnostics.add(member.key_pos, "stage kind '" + kind.name + "' has no input '" + member.key + "'",
+                      nearest.empty() ? "its inputs: " + join(names, ", ") : "did you mean '" + nearest + "'?");
+      continue;
+    }
+    if (kind.any_inputs && !is_variable_name(member.key)) {
+      diagnostics.add(member.key_pos, "'" + member.key + "' cannot name an input of a command",
+                      "use letters, digits and '_': it becomes $LONGHAUL_INPUT_<NAME>");
+      continue;
+    }
+    if (!read_value(path, member.value, input, diagnostics)) continue;
+    if (known == kind.inputs.end()) {
+      input.any_kind = true;
+    } else {
+      input.kinds = known->kinds;
+      if (input.stage.empty() && !known->raw) {
+        diagnostics.add(input.where, path + " takes a stage's artifact, not a path", "write \"@stage\"");
+        continue;
+      }
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""The real program from outside: exit codes, messages and JSON of the commands that start nothing.
+
+usage: cli_test.py LONGHAUL SOURCE_DIR
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+longhaul, source = sys.argv[1], pathlib.Path(sys.argv[2])
+failures = 0
+
+
+def call(*arguments, cwd):
+    done = subprocess.run([longhaul, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(what, condition, shown=""):
+    global failures
+    if not condition:
+        failures += 1
+        print(f"FAILED: {what}\n{shown}")
+
+
+def expect_call(what, arguments, code, out="", err="", cwd="."):
+    rc, stdout, stderr = call(*arguments, cwd=cwd)
+    shown = f"  longhaul {' '.join(arguments)}\n  exit code {rc}, expected {code}\n  stdout: {stdout}\n  stderr: {stderr}"
+    expect(what, rc == code and out in stdout and err in stderr, shown)
+    return stdout, stderr
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        here = pathlib.Path(name)
+        (here / "good.toml").write_text('[workflow]\nname = "good"\n[params]\nn = 1\n[stage.a]\nkind = "command"\nargv = ["true"]\n'
+                                        '[stage.b]\nkind = "command"\ninputs = { a = "@a" }\nscript = "echo ${params.n}"\n')
+        (here / "bad.toml").write_text('[workflow]\nname = "bad"\n[stage.a]\nkind = "comand"\n[stage.t]\nkind = "tokenize"\n'
+                                       'inputs = { corpus = "nothing-here" }\nvocabulary = "many"\n')
+        (here / "syntax.toml").write_text("[workflow\n")
+        (here / "slurm.toml").write_text('name = "big"\nscheduler = "slurm"\n')
+
+        expect_call("no command is a usage error", [], 2, err="longhaul --help", cwd=here)
+        expect_call("a misspelt command is named", ["pln", "good.toml"], 2, err="did you mean 'plan'?", cwd=here)
+        expect_call("an unknown option is a usage error", ["plan", "good.toml", "--nope"], 2, err="see: longhaul plan --help", cwd=here)
+        expect_call("a missing argument is a usage error", ["plan"], 2, err="WORKFLOW", cwd=here)
+        expect_call("--help lists the commands", ["--help"], 0, out="validate", cwd=here)
+        expect_call("--version", ["--version"], 0, out="longhaul 0.", cwd=here)
+        for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor"):
+            out, _ = expect_call(f"help of {command}", [command, "--help"], 0, out=f"Usage: longhaul {command}", cwd=here)
+            expect(f"help of {command} has examples and exit codes", "Examples:" in out and "Exit codes:" in out, out)
+            expect("hidden options stay hidden", "fault-plan" not in out, out)
+
+        expect_call("a good workflow", ["validate", "good.toml"], 0, out="good.toml: valid, 2 stages", cwd=here)
+        expect_call("plan shows the graph", ["plan", "good.toml"], 0, out="workflow good: 2 stages", cwd=here)
+        expect_call("plan with settings", ["plan", "good.toml", "--settings", "--set", "params.n=77"], 0, out="echo 77", cwd=here)
+        expect_call("--set that names nothing", ["validate", "good.toml", "--set", "params.m=1"], 3, err="has no params.m", cwd=here)
+        expect_call("no such workflow", ["validate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
+        expect_call("no such site", ["validate", "good.toml", "--site", "mars"], 4, err="there is no site 'mars'", cwd=here)
+        expect_call("a Slurm site is refused", ["validate", "good.toml", "--site", "./slurm.toml"], 3, err="slurm.toml:2:", cwd=here)
+        expect_call("a syntax error has its place", ["validate", "syntax.toml"], 3, err="syntax.toml:1:10: error: TOML syntax", cwd=here)
+        for command in ("validate", "plan", "run"):
+            _, err = expect_call(f"{command} tells all problems", [command, "bad.toml"], 3, err="3 errors; nothing was started", cwd=here)
+            for part in ("bad.toml:4:8: error: unknown stage kind 'comand'; did you mean 'command'?", "bad.toml:7:21: error: ",
+                         "bad.toml:8:14: error: stage.t.vocabulary is string, expected integer"):
+                expect(f"{command} says: {part}", part in err, err)
+        expect("a refused run leaves nothing", not (here / "runs").exists())
+
+        out, _ = expect_call("errors as JSON", ["validate", "bad.toml", "--json"], 3, cwd=here)
+        document = json.loads(out)
+        expect("three errors in JSON", document["ok"] is False and sorted(e["line"] for e in document["errors"]) == [4, 7, 8], out)
+        out, _ = expect_call("the plan as JSON", ["plan", "good.toml", "--json"], 0, cwd=here)
+        expect("stages in JSON", list(json.loads(out)["stage"]) == ["a", "b"], out)
+        expect("planning is deterministic", call("plan", "good.toml", "--json", cwd=here)[1] == out)
+
+        for command in (["status"], ["status", "x"], ["logs", "x", "a"], ["report", "x"], ["resume", "x"], ["cancel", "x"], ["tick", "x"]):
+            expect_call(f"{command[0]} of no run", command, 4, cwd=here)
+
+        expect_call("docs", ["docs", "--output", "reference"], 0, out="exit-codes.md", cwd=here)
+        for page in (here / "reference").iterdir():
+            expect(f"docs/reference/{page.name} is not stale", page.read_text() == (source / "docs/reference" / page.name).read_text())
+        (here / "file").write_text("")
+        expect_call("a folder that cannot be made", ["docs", "--output", "file/below"], 6, cwd=here)
+        out, _ = expect_call("doctor", ["doctor", "--json"], 0, cwd=here)
+        expect("doctor in JSON", "cores" in json.loads(out), out)
+        for example in sorted((source / "workflows/examples").glob("*.toml")):
+            expect_call(f"example {example.name}", ["validate", str(example)], 0, cwd=here)
+    print("all as expected" if failures == 0 else f"{failures} failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())

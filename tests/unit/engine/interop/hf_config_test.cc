@@ -1,0 +1,99 @@
+// Llama config.json in old and new spelling, and refusal of what the model does not compute.
+#include "engine/interop/hf_config.h"
+
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "base/json.h"
+
+using namespace longhaul;
+
+namespace {
+
+Value llama_config(std::size_t index) {
+  const std::string path = std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/llama_configs.json";
+  return parse_json(read_file(path).value()).value().find("configs")->as_array()[index];
+}
+
+}  // namespace
+
+TEST_CASE("configurations of the reference are read") {
+  const HfConfig plain = read_hf_config(llama_config(0), "config.json").value();
+  CHECK(plain.shape.vocab_size == 512);
+  CHECK(plain.shape.hidden_size == 64);
+  CHECK(plain.shape.intermediate_size == 192);
+  CHECK(plain.shape.num_key_value_heads == 2);
+  CHECK(plain.shape.head_dim == 16);
+  CHECK(plain.shape.max_position_embeddings == 256);
+  CHECK(plain.shape.rms_norm_eps == 1e-6);
+  CHECK(plain.shape.rope_theta == 10000);
+  CHECK_FALSE(plain.shape.tie_word_embeddings);
+  CHECK(plain.eos_token_ids == std::vector<std::int64_t>{2});
+  const HfConfig tied = read_hf_config(llama_config(1), "config.json").value();
+  CHECK(tied.shape.rope_theta == 500000);
+  CHECK(tied.shape.tie_word_embeddings);
+  const HfConfig scaled = read_hf_config(llama_config(2), "config.json").value();
+  CHECK(scaled.shape.rope_type == "llama3");
+  CHECK(scaled.shape.rope_factor == 8);
+  CHECK(scaled.shape.rope_high_freq_factor == 4);
+  CHECK(scaled.shape.rope_original_max_position_embeddings == 8192);
+  CHECK(scaled.shape.head_dim == 32);
+  CHECK(read_hf_config(llama_config(3), "config.json")->shape.rope_type == "linear");
+}
+
+TEST_CASE("the older spelling of rope means the same") {
+  Value config = llama_config(2);
+  const HfConfig expected = read_hf_config(config, "config.json").value();
+  Value scaling = *config.find("rope_parameters");
+  scaling.erase("rope_theta");
+  config.erase("rope_parameters");
+  config.set("rope_theta", 500000.0);
+  config.set("rope_scaling", scaling);
+  CHECK(read_hf_config(config, "config.json")->shape == expected.shape);
+  scaling.erase("rope_type");
+  scaling.set("type", "llama3");
+  config.set("rope_scaling", scaling);
+  CHECK(read_hf_config(config, "config.json")->shape == expected.shape);
+}
+
+TEST_CASE("what is written is read back the same, in either spelling") {
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    HfConfig config = read_hf_config(llama_config(i), "config.json").value();
+    config.dtype = "bfloat16";
+    config.eos_token_ids = i == 1 ? std::vector<std::int64_t>{2, 7} : std::vector<std::int64_t>{0};
+    for (const char* dropped : {"nothing", "rope_parameters", "rope_scaling"}) {
+      Value written = write_hf_config(config);
+      written.erase(dropped);
+      const HfConfig again = read_hf_config(written, "config.json").value();
+      CHECK(again.shape == config.shape);
+      CHECK(again.eos_token_ids == config.eos_token_ids);
+      CHECK(again.dtype == "bfloat16");
+    }
+  }
+}
+
+TEST_CASE("what the model does not compute is refused, all of it at once") {
+  Value config = llama_config(0);
+  config.set("attention_bias", true);
+  config.set("hidden_act", "gelu");
+  config.erase("hidden_size");
+  config.set("vocab_size", -3);
+  Value rope = Value::make_table();
+  rope.set("rope_type", "yarn");
+  config.set("rope_parameters", rope);
+  const auto refused = read_hf_config(config, "m/config.json");
+  REQUIRE_FALSE(refused.ok());
+  const std::string message = refused.error().message();
+  CAPTURE(message);
+  for (const char* part : {"m/config.json", "attention_bias", "gelu", "hidden_size is missing", "vocab_size", "yarn"})
+    CHECK(message.find(part) != std::string::npos);
+  config = llama_config(0);
+  config.set("model_type", "mixtral");
+  CHECK(read_hf_config(config, "c").error().message().find("mixtral") != std::string::npos);
+  CHECK_FALSE(read_hf_config(Value(3), "c").ok());
+  config = llama_config(2);
+  config.find("rope_parameters")->erase("factor");
+  CHECK(read_hf_config(config, "c").error().message().find("factor") != std::string::npos);
+  CHECK(load_hf_config("/nonexistent/config.json").error().code == ErrorCode::not_found);
+}

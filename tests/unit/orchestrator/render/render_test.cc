@@ -1,0 +1,193 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "contracts/event.h"
+#include "orchestrator/render/plan_text.h"
+#include "orchestrator/render/progress_view.h"
+#include "orchestrator/render/report.h"
+#include "orchestrator/render/status_text.h"
+#include "orchestrator/render/svg.h"
+#include "orchestrator/render/text_table.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t created = 1'700'000'000'000;
+
+StageStatus stage_in(const std::string& id, StageState state) {
+  StageStatus stage;
+  stage.id = id;
+  stage.kind = "command";
+  stage.state = state;
+  stage.attempts = 1;
+  stage.started_ms = created + 1000;
+  if (is_final(state)) stage.ended_ms = created + 66'000;
+  return stage;
+}
+
+StageStatus training(double done) {
+  StageStatus stage = stage_in("pretrain", StageState::running);
+  stage.progress_done = done;
+  stage.progress_total = 400;
+  stage.progress_unit = "steps";
+  stage.progress_rate = 2.5;
+  stage.eta_s = 130;
+  return stage;
+}
+
+RunStatus status_of(std::vector<StageStatus> stages) {
+  RunStatus status;
+  status.name = "demo-1";
+  status.workflow = "demo";
+  status.created_ms = created;
+  status.driven = true;
+  status.stages = std::move(stages);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("tables align by characters, not bytes") {
+  CHECK(text_table({{"a", "b"}, {"é€", "c"}, {"xyz", ""}}) == "a    b\né€   c\nxyz\n");
+  CHECK(clipped("héllo", 4) == "hél…");
+  CHECK(clipped("short", 5) == "short");
+}
+
+TEST_CASE("a stage's line tells progress, rate and time left") {
+  CHECK(progress_text(training(100)) == " 25 %  100/400 steps  2.5/s  eta " + human_duration(130));
+  CHECK(progress_text(stage_in("x", StageState::running)).empty());
+}
+
+TEST_CASE("figures: the telling ones first") {
+  StageStatus stage = stage_in("x", StageState::succeeded);
+  stage.figures = Value::make_table();
+  stage.figures.set("files", 12);
+  stage.figures.set("bits_per_byte", 2.3456789);
+  stage.figures.set("name", "text is no figure");
+  CHECK(figures_text(stage, 2) == "bits_per_byte 2.346, files 12");
+  CHECK(figure_text(1e7) == human_count(1e7));
+  CHECK(figure_text(0.00012345) == "0.0001234");
+}
+
+TEST_CASE("status says when nobody drives, and what failed") {
+  RunStatus status = status_of({stage_in("a", StageState::failed)});
+  status.stages[0].cause = "exit code 3";
+  status.driven = false;
+  CHECK(status_text(status, created + 70'000).find("nobody drives this run") != std::string::npos);
+  CHECK(status_text(status, created + 70'000).find("a failed: exit code 3") != std::string::npos);
+  status.driven = true;
+  CHECK(status_text(status, created + 70'000).find("nobody") == std::string::npos);
+}
+
+TEST_CASE("plain progress: every change of state, and a stage at most once in ten seconds") {
+  ProgressView view(false, 80);
+  CHECK(view.update(status_of({training(10)}), created + 2000) == "22:13:22  pretrain  running\n");
+  CHECK(view.update(status_of({training(20)}), created + 5000).empty());
+  CHECK(view.update(status_of({training(30)}), created + 11'900).empty());
+  CHECK(
+      starts_with(view.update(status_of({training(40)}), created + 12'000), "22:13:32  pretrain   10 %  40/400 steps"));
+  CHECK(view.update(status_of({training(40)}), created + 30'000).empty());  // nothing new to say
+  CHECK(view.update(status_of({stage_in("pretrain", StageState::succeeded)}), created + 31'000) ==
+        "22:13:51  pretrain  succeeded after " + human_duration(65) + "\n");
+  CHECK(view.clear().empty());
+}
+
+TEST_CASE("on a terminal the block is redrawn in place and never wider than the terminal") {
+  ProgressView view(true, 40);
+  const std::string first = view.update(status_of({training(10), stage_in("b", StageState::waiting)}), created + 2000);
+  CHECK(first.find("\x1b[2A") == std::string::npos);
+  CHECK(
+      view.update(status_of({training(11), stage_in("b", StageState::waiting)}), created + 2050).empty());  // too soon
+  CHECK(starts_with(view.update(status_of({training(12), stage_in("b", StageState::waiting)}), created + 2500),
+                    "\r\x1b[2A\x1b[J"));
+  CHECK(view.clear() == "\r\x1b[2A\x1b[J");
+  for (const std::string& line : progress_block(status_of({training(10)}), created, 40))
+    CHECK(text_table({{line}}).size() <= 44);
+  std::vector<StageStatus> many(50, training(1));
+  CHECK(progress_block(status_of(many), created, 100).size() == 9);
+}
+
+TEST_CASE("axis ticks are round and inside") {
+  CHECK(axis_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  for (double tick : axis_ticks(2.31, 9.97, 5)) CHECK((tick >= 2.31 && tick <= 9.97));
+  CHECK(axis_ticks(1, 1, 5).empty());
+}
+
+TEST_CASE("charts leave out what is not finite, and thin long curves without losing extremes") {
+  CHECK(chart_svg("x", {{"loss", {{1, NAN}, {2, INFINITY}}}}).empty());
+  Curve curve{"loss", {}};
+  for (int i = 0; i < 100'000; ++i) curve.points.push_back({double(i), i == 50'000 ? 1000.0 : 1.0});
+  const std::string svg = chart_svg("x", {curve});
+  CHECK(svg.size() < 40'000);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find(",41.0 ") != std::string::npos);  // the one peak: 5 % below the upper edge at 30
+}
+
+TEST_CASE("a report escapes what strangers wrote and fetches nothing") {
+  RunStory story;
+  story.status = status_of({stage_in("deploy", StageState::succeeded)});
+  story.status.name = "<script>alert(1)</script>";
+  story.status.stages[0].cause = "a & b <b>";
+  StageStory stage;
+  stage.id = "deploy";
+  stage.samples = {{"<img src=x>", "bad \xff byte </p><script>"}};
+  stage.curves = {{"loss", {{1, 3}, {2, 2}}}};
+  stage.warnings = {"warn: <i>"};
+  story.stages = {stage};
+  PlannedStage planned;
+  planned.stage = "deploy";
+  planned.kind = "command";
+  planned.settings = Value::make_table();
+  planned.settings.set("script", "</pre><script>");
+  story.plan.stages = {planned};
+  const std::string html = report_html(story, created);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(html.find("<img") == std::string::npos);
+  CHECK(html.find("http") == std::string::npos);
+  CHECK(html.find("src=x&gt;") != std::string::npos);
+  CHECK(html.find("<polyline") != std::string::npos);
+  CHECK(is_valid_utf8(html));
+}
+
+TEST_CASE("a stage's story is folded over its attempts") {
+  const std::string folder = "/tmp/longhaul-render-test-" + random_hex(6).value();
+  const auto attempt = [&](int number, const std::string& lines) {
+    const std::string path = join_path(folder, format("attempts/{}", number));
+    make_directories(path).value();
+    write_file_atomic(join_path(path, "events.jsonl"), lines).value();
+  };
+  const auto metric = [](int step, double loss) {
+    Event event;
+    event.kind = "metric";
+    event.fields = Value::make_table();
+    event.fields.set("step", step);
+    event.fields.set("loss", loss);
+    return event_line(event);
+  };
+  const auto sample = [](const std::string& text) {
+    Event event;
+    event.kind = "sample";
+    event.fields = Value::make_table();
+    event.fields.set("prompt", "q");
+    event.fields.set("text", text);
+    return event_line(event);
+  };
+  attempt(2, metric(2, 2.5) + metric(3, 2.0) + sample("new") + "{\"torn");
+  attempt(1, metric(1, 4.0) + metric(2, 3.0) + sample("old"));
+  attempt(10, metric(4, 1.0) + sample("newest"));
+  const StageStory story = read_stage_story(folder, "");
+  CHECK(attempt_numbers(folder) == std::vector<int>{1, 2, 10});
+  REQUIRE(story.curves.size() == 1);
+  REQUIRE(story.curves[0].points.size() == 4);
+  CHECK(story.curves[0].points[1].value == 2.5);  // computed again after a restart
+  REQUIRE(story.samples.size() == 1);
+  CHECK(story.samples[0].text == "newest");
+  CHECK(!story.waterfall.is_array());
+  remove_tree(folder).value();
+}
+
+}  // namespace longhaul

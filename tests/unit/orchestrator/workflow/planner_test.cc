@@ -1,0 +1,333 @@
+// Every problem of a workflow at its place, in words; and what a right one becomes. The disk is made up.
+#include "orchestrator/workflow/planner.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+
+#include "base/text.h"
+#include "base/toml.h"
+
+namespace longhaul {
+namespace {
+
+class MadeUpFiles final : public FileView {
+ public:
+  std::map<std::string, std::string> texts;
+  Result<std::string> read(const std::string& path) const override {
+    const auto found = texts.find(path);
+    if (found == texts.end()) return make_error(ErrorCode::not_found, path + " does not exist");
+    return found->second;
+  }
+  Result<std::vector<std::string>> expand(const std::string& pattern) const override {
+    if (ends_with(pattern, "missing")) return make_error(ErrorCode::not_found, pattern + " does not exist");
+    if (ends_with(pattern, "/*.html"))
+      return std::vector<std::string>{pattern.substr(0, pattern.size() - 6) + "a.html",
+                                      pattern.substr(0, pattern.size() - 6) + "b.html"};
+    return std::vector<std::string>{pattern};
+  }
+};
+
+WorkflowOutcome plan_text(const std::string& text, const std::vector<std::string>& sets = {},
+                          const MadeUpFiles& files = {}) {
+  WorkflowRequest request;
+  request.text = text;
+  request.path = "w.toml";
+  request.folder = "/home/w";
+  request.sets = sets;
+  request.site.set("name", "here");
+  request.site.set("data", "/data");
+  request.site.set("artifacts", "");
+  request.recipe_folders = {"/recipes"};
+  return plan_workflow(request, files);
+}
+
+std::string problems(const std::string& text, const std::vector<std::string>& sets = {}) {
+  return plan_text(text, sets).diagnostics.render("");
+}
+
+RunPlan good_plan(const std::string& text, const std::vector<std::string>& sets = {}, const MadeUpFiles& files = {}) {
+  auto outcome = plan_text(text, sets, files);
+  REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
+  return outcome.plan;
+}
+
+const std::string header = "[workflow]\nname = \"w\"\n";  // two lines; stages start at line 3
+
+const std::string pipeline = R"([workflow]
+name = "small"
+[params]
+languages = ["en", "de"]
+folder = "${site.data}/pages"
+steps = 7
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "@tokens" }
+steps = "${params.steps}"
+ranks = 2
+threads = 1
+[stage.tokens]
+kind = "tokenize"
+inputs = { corpus = "@corpus" }
+[stage.corpus]
+kind = "curate"
+inputs = { documents = ["${params.folder}/*.html", "extra"] }
+languages = "${params.languages}"
+)";
+
+}  // namespace
+
+TEST_CASE("a workflow becomes a plan in the order of its graph") {
+  const RunPlan plan = good_plan(pipeline);
+  CHECK(plan.workflow == "small");
+  REQUIRE(plan.stages.size() == 3);
+  CHECK(plan.stages[0].id() == "corpus");
+  CHECK(plan.stages[1].id() == "tokens");
+  CHECK(plan.stages[2].id() == "pretrain");
+  CHECK(plan.stages[0].inputs[0].paths ==
+        std::vector<std::string>{"/data/pages/a.html", "/data/pages/b.html", "/home/w/extra"});
+  CHECK(plan.stages[0].settings.find("languages")->size() == 2);
+  CHECK(plan.stages[2].settings.get_integer("steps") == 7);
+  CHECK(plan.stages[2].settings.get_integer("global_batch_size") == 32);  // defaults are filled in
+  CHECK(plan.stages[2].dims.dp_replicate == 2);
+  CHECK(plan.stages[2].needs == std::vector<std::string>{"tokens"});
+  CHECK(plan.stages[2].where.line == 7);
+}
+
+TEST_CASE("--set replaces params and settings, with their types") {
+  const RunPlan plan =
+      good_plan(pipeline, {"params.steps=9", "stage.pretrain.optimizer.lr=0.5", "params.languages=[\"ca\"]"});
+  CHECK(plan.stages[2].settings.get_integer("steps") == 9);
+  CHECK(plan.stages[2].settings.find("optimizer")->get_number("lr") == 0.5);
+  CHECK(plan.stages[0].settings.find("languages")->as_array()[0] == Value("ca"));
+}
+
+TEST_CASE("--set that cannot be") {
+  const std::string command = "[params]\nsteps = 1\n[stage.a]\nkind = \"command\"\nargv = [\"true\"]\n";
+  CHECK(problems(header + command, {"params.step=1"}) ==
+        "--set params.step=1: error: the workflow has no params.step; did you mean 'params.steps'?\n1 error");
+  CHECK(problems(header + command, {"params.steps"}) ==
+        "--set params.steps: error: no '=' between key and value; for example --set params.steps=10\n1 error");
+  CHECK(problems(header + command, {"params.steps=a/b"}) ==
+        "--set params.steps=a/b: error: 'a/b' is not a TOML value; text needs quotes: --set params.steps='\"a/b\"'\n1 "
+        "error");
+  CHECK(problems(header + command, {"steps=1"}) ==
+        "--set steps=1: error: 'steps' cannot be set; use params.NAME or stage.NAME.KEY\n1 error");
+  CHECK(problems(header + command, {"stage.a.argw=[\"x\"]"}) ==
+        "--set stage.a.argw=[\"x\"]: error: unknown key 'argw' in [stage.a]; did you mean 'argv'?\n1 error");
+}
+
+TEST_CASE("the plan survives being written as TOML and read again") {
+  const RunPlan plan = good_plan(
+      pipeline +
+      "[stage.many]\nkind = \"command\"\nargv = [\"x\"]\nmatrix = { retries = [1, 2] }\nbest = { metric = \"m\", mode "
+      "= \"max\" }\n"
+      "[stage.after]\nkind = \"command\"\nargv = [\"y\"]\ninputs = { a = \"@many/x.jsonl\" }\nneeds = [\"corpus\"]\n");
+  auto parsed = parse_toml(to_toml(run_plan_to_value(plan)), "resolved.toml");
+  REQUIRE(parsed.ok());
+  auto again = run_plan_from_value(*parsed);
+  REQUIRE_MESSAGE(again.ok(), again.error().message());
+  CHECK(to_toml(run_plan_to_value(*again)) == to_toml(run_plan_to_value(plan)));
+  const PlannedStage* after = again->find("after");
+  REQUIRE(after);
+  CHECK(after->inputs[0].stages == std::vector<std::string>{"many/retries=1", "many/retries=2"});
+  CHECK(after->inputs[0].best_metric == "m");
+  CHECK(after->inputs[0].best_is_max);
+  CHECK(after->inputs[0].within == "x.jsonl");
+  CHECK(after->needs == std::vector<std::string>{"many/retries=1", "many/retries=2", "corpus"});
+}
+
+TEST_CASE("all problems of a file come out together, in its order") {
+  CHECK(problems(R"([workflow]
+nam = "x"
+[stage.tokens]
+kind = "tokenize"
+inputs = { corpus = "@corpsu" }
+vocabulry = 100
+[stage.corpus]
+kind = "curate"
+inputs = { documents = "missing" }
+heldout_bytes = "many"
+)") == R"(w.toml:1:1: error: workflow.name is missing; runs are folders of this name; letters, digits, '-' and '_'
+w.toml:2:1: error: unknown key 'nam' in [workflow]; did you mean 'name'?
+w.toml:5:21: error: stage.tokens.inputs.corpus names the stage 'corpsu', which does not exist; did you mean 'corpus'?
+w.toml:6:1: error: unknown key 'vocabulry' in [stage.tokens]; did you mean 'vocabulary'?
+w.toml:9:24: error: stage.corpus.inputs.documents: /home/w/missing does not exist; relative paths start at the workflow's folder, /home/w
+w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: 600000
+6 errors)");
+}
+
+TEST_CASE("sections, names and kinds") {
+  CHECK(problems("x = [") != "");
+  CHECK(starts_with(problems("[workflow\n"), "w.toml:1:10: error: TOML syntax: "));
+  CHECK(problems("[workflow]\nname = \"a b\"\n[stages.x]\nkind = \"command\"\n") ==
+        "w.toml: error: the workflow has no stages; add at least one [stage.NAME]\n"
+        "w.toml:2:8: error: 'a b' cannot name a workflow; use up to 64 letters, digits, '-' and '_': runs are folders "
+        "of that name\n"
+        "w.toml:3:2: error: unknown section 'stages'; did you mean 'stage'?\n3 errors");
+  CHECK(problems(header + "[stage.x]\nkind = \"pretrian\"\n") ==
+        "w.toml:4:8: error: unknown stage kind 'pretrian'; did you mean 'pretrain'?\n1 error");
+  CHECK(starts_with(problems(header + "[stage.x]\nargv = [\"a\"]\n"),
+                    "w.toml:3:1: error: stage.x.kind is missing; one of: curate, "));
+  CHECK(starts_with(problems(header + "[stage.x]\nkind = \"tune\"\nfor = \"y\"\n"),
+                    "w.toml:4:8: error: stage kind 'tune' cannot run: "));
+  CHECK(starts_with(problems(header + "[stage.x]\nkind = \"reward\"\n"),
+                    "w.toml:4:8: error: stage kind 'reward' cannot run: "));
+  CHECK(problems(header + "[stage.\"a/b\"]\nkind = \"command\"\nargv = [\"a\"]\n") ==
+        "w.toml:3:8: error: 'a/b' cannot name a stage; use up to 64 letters, digits, '-' and '_'\n1 error");
+  CHECK(problems(header + "[stage.x]\nkind = \"command\"\n") ==
+        "w.toml:3:1: error: stage.x says no argv and no script; give one of them\n1 error");
+}
+
+TEST_CASE("loops are named, each once") {
+  const auto stage = [](const std::string& name, const std::string& needs) {
+    return "[stage." + name + "]\nkind = \"command\"\nargv = [\"x\"]\nneeds = [" + needs + "]\n";
+  };
+  CHECK(problems(header + stage("a", "\"c\"") + stage("b", "\"a\"") + stage("c", "\"b\"") + stage("d", "\"c\"") +
+                 stage("e", "\"e\"")) ==
+        "w.toml:3:1: error: stages wait for each other: a -> c -> b -> a; an arrow means 'needs'; remove one of these "
+        "inputs or needs\n"
+        "w.toml:19:1: error: stages wait for each other: e -> e; an arrow means 'needs'; remove one of these inputs or "
+        "needs\n2 errors");
+}
+
+TEST_CASE("inputs that do not fit") {
+  CHECK(problems(header + "[stage.t]\nkind = \"tokenize\"\n") ==
+        "w.toml:3:1: error: stage.t.inputs.corpus is missing; a folder with documents.jsonl\n1 error");
+  CHECK(problems(header + "[stage.t]\nkind = \"tokenize\"\ninputs = { corpus = \"x\", tokeniser = \"y\" }\n") ==
+        "w.toml:5:26: error: stage kind 'tokenize' has no input 'tokeniser'; did you mean 'tokenizer'?\n1 error");
+  CHECK(problems(header + "[stage.c]\nkind = \"curate\"\ninputs = { documents = \"x\" }\n[stage.p]\nkind = "
+                          "\"pretrain\"\ninputs = { tokens = \"@c\" }\n") ==
+        "w.toml:8:21: error: stage.p.inputs.tokens does not take the artifact of 'c', a curate stage; it takes: "
+        "tokenize\n1 error");
+  CHECK(problems(header + "[stage.t]\nkind = \"tokenize\"\ninputs = { corpus = [\"x\", \"@t\"] }\n") ==
+        "w.toml:5:27: error: stage.t.inputs.corpus mixes '@t' into a list of paths; an input is one \"@stage\" or a "
+        "list of paths\n1 error");
+  CHECK(problems(header + "[stage.t]\nkind = \"tokenize\"\ninputs = { corpus = 3 }\n") ==
+        "w.toml:5:21: error: stage.t.inputs.corpus holds integer, expected a path; write \"@stage\", a path, or a list "
+        "of paths\n1 error");
+  CHECK(problems(header + "[stage.a]\nkind = \"command\"\nargv = [\"x\"]\n[stage.b]\nkind = \"command\"\nargv = "
+                          "[\"x\"]\ninputs = { x = \"@a/../..\" }\n") ==
+        "w.toml:9:16: error: stage.b.inputs.x = \"@a/../..\" is not a reference; write \"@stage\" or "
+        "\"@stage/file\"\n1 error");
+  CHECK(problems(header + "[stage.a]\nkind = \"command\"\nargv = [\"x\"]\nneeds = [\"z\"]\n") ==
+        "w.toml:6:10: error: stage.a.needs names the stage 'z', which does not exist; did you mean 'a'?\n1 error");
+}
+
+TEST_CASE("layouts that cannot be") {
+  const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\n";
+  CHECK(problems(pretrain + "ranks = 4\nparallel = { tp = 3 }\n") ==
+        "w.toml:7:12: error: stage.p: tp(3) * cp(1) * pp(1) * dp_shard(1) = 3 does not divide the job's 4 ranks; use a "
+        "number of ranks that is a multiple of 3\n1 error");
+  CHECK(problems(pretrain + "ranks = 3\nparallel = { tp = 3 }\n") ==
+        "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_attention_heads = 4; use 1, 2, 4\n"
+        "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_key_value_heads = 4; use 1, 2, 4\n2 "
+        "errors");
+  CHECK(problems(pretrain + "ranks = 3\n") ==
+        "w.toml:6:9: error: stage.p: global_batch_size = 32 is not a multiple of micro_batch_size(4) * dp(3) = 12; use "
+        "24 or 36\n1 error");
+  CHECK(problems(pretrain + "parallel = \"@layout\"\n") ==
+        "w.toml:6:12: error: stage.p.parallel = \"@layout\": a layout found by another stage is not part of this "
+        "version; write the layout, for example { dp_replicate = 2 }\n1 error");
+  CHECK(problems(pretrain + "ranks = 3\nnodes = 2\nglobal_batch_size = 12\n") ==
+        "w.toml:7:9: error: stage.p: 3 ranks cannot be shared evenly by 2 nodes; use ranks that are a multiple of "
+        "nodes\n1 error");
+  CHECK(problems(header + "[stage.c]\nkind = \"curate\"\ninputs = { documents = \"x\" }\nranks = 2\n") ==
+        "w.toml:6:9: error: stage.c.ranks = 2, but the stage kind 'curate' runs on one rank; use threads for more "
+        "cores\n1 error");
+  CHECK(good_plan(pretrain + "ranks = 4\nparallel = { dp_replicate = 4 }\n").stages[0].dims.dp() == 4);
+}
+
+TEST_CASE("references to params and the site") {
+  const auto command = [](const std::string& params, const std::string& argument) {
+    return header + "[params]\n" + params + "\n[stage.a]\nkind = \"command\"\nargv = [" + argument + "]\n";
+  };
+  CHECK(problems(command("steps = 1", "\"${params.stesp}\"")) ==
+        "w.toml:7:9: error: ${params.stesp}: params has no 'stesp'; did you mean 'steps'?\n1 error");
+  CHECK(starts_with(problems(command("", "\"${env.HOME}\"")),
+                    "w.toml:7:9: error: ${env.HOME}: the environment is not read"));
+  CHECK(problems(command("", "\"${HOME}\"")) ==
+        "w.toml:7:9: error: ${HOME} is not known; references are ${params.NAME} and ${site.NAME}; write $${ for a "
+        "literal ${\n1 error");
+  CHECK(problems(command("x = [1]", "\"a ${params.x}\"")) ==
+        "w.toml:7:9: error: ${params.x} is array and cannot stand inside a text; let the string be \"${params.x}\" "
+        "alone\n1 error");
+  CHECK(problems(command("", "\"${site.artifacts}\"")) ==
+        "w.toml:7:9: error: ${site.artifacts} is empty on this site; set 'artifacts' in the site file\n1 error");
+  CHECK(starts_with(problems(command("a = \"${params.b}\"\nb = \"${params.a}\"", "\"x\"")),
+                    "w.toml:5:5: error: params.a refers to itself"));
+  const RunPlan plan =
+      good_plan(command("n = 3\ny = true\nt = \"${params.n}-${site.name}\"", "\"${params.t}/${params.y}/$${x}\""));
+  CHECK(plan.stages[0].settings.find("argv")->as_array()[0] == Value("3-here/true/${x}"));
+  const RunPlan script =
+      good_plan(header + "[params]\nn = 3\n[stage.a]\nkind = \"command\"\nscript = 'echo ${HOME} ${params.n} $${x}'\n");
+  CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} 3 $${x}");
+}
+
+TEST_CASE("a matrix is one variant per combination, with short names for members of groups") {
+  const std::string text = header + R"([stage.s]
+kind = "sft"
+inputs = { model = "m", data = "d" }
+matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
+)";
+  const RunPlan plan = good_plan(text);
+  REQUIRE(plan.stages.size() == 4);
+  CHECK(plan.stages[0].id() == "s/lr=1e-05,checkpoint.keep_last=1");
+  CHECK(plan.stages[1].id() == "s/lr=1e-05,checkpoint.keep_last=3");
+  CHECK(plan.stages[2].settings.find("optimizer")->get_number("lr") == 2e-5);
+  CHECK(plan.stages[3].settings.find("checkpoint")->get_integer("keep_last") == 3);
+  const std::string after = "[stage.e]\nkind = \"evaluate\"\ninputs = { model = \"@s\" }\n";
+  CHECK(problems(text + after) ==
+        "w.toml:9:20: error: stage.e.inputs.model names 's', a matrix of several results; add best = { metric = "
+        "\"...\", mode = \"min\" } to [stage.s]\n1 error");
+  const std::string sft = header + "[stage.s]\nkind = \"sft\"\ninputs = { model = \"m\", data = \"d\" }\n";
+  CHECK(problems(sft + "matrix = { lr = [1, 1] }\n") ==
+        "w.toml:6:10: error: stage.s.matrix makes the variant 'lr=1' twice; every combination needs a name of its own; "
+        "remove the repeated value\n1 error");
+  CHECK(problems(sft + "matrix = { rl = [1, 2] }\n") ==
+        "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, sequence_length, "
+        "micro_batch_size, global_batch_size, steps, epochs, heldout_fraction, precision, seed, kind, inputs, matrix, "
+        "best, parallel, recipe, for, resiliency, needs, ranks, threads, nodes, time_limit, retries, on_failure\n1 "
+        "error");
+  CHECK(problems(sft + "matrix = { lr = 1 }\n") ==
+        "w.toml:6:17: error: stage.s.matrix.lr is not a list of values; for example lr = [1, 2]\n1 error");
+  CHECK(problems(sft + "best = { metric = \"x\" }\n") ==
+        "w.toml:6:8: error: stage.s.best stands in a stage without matrix; remove it, or add a matrix\n1 error");
+  CHECK(good_plan(sft + "matrix = { precision = [\"bf16\", \"f32\"] }\n").stages[1].id() == "s/precision=f32");
+}
+
+TEST_CASE("a recipe fills in what the stage does not say") {
+  MadeUpFiles files;
+  files.texts["/recipes/tiny.toml"] =
+      "kind = \"pretrain\"\nsteps = 5\n[model]\nhidden_size = 64\nnum_hidden_layers = 2\n[optimizer]\nlr = 0.1\n";
+  const std::string text =
+      header + "[stage.p]\nrecipe = \"tiny\"\ninputs = { tokens = \"x\" }\noptimizer = { lr = 0.2 }\n";
+  const RunPlan plan = good_plan(text, {}, files);
+  CHECK(plan.stages[0].settings.get_integer("steps") == 5);
+  CHECK(plan.stages[0].settings.find("model")->get_integer("hidden_size") == 64);
+  CHECK(plan.stages[0].settings.find("optimizer")->get_number("lr") == 0.2);
+  CHECK(starts_with(problems(text), "w.toml:3:1: error: stage.p.kind is missing"));
+  CHECK(problems(text).find("w.toml:4:10: error: recipe 'tiny' is not found; looked for tiny.toml in /recipes") !=
+        std::string::npos);
+  files.texts["/recipes/tiny.toml"] += "lrr = 1\n";
+  CHECK(plan_text(text, {}, files).diagnostics.render("") ==
+        "/recipes/tiny.toml:8:1: error: unknown key 'lrr' in [stage.p.optimizer]; did you mean 'lr'?\n1 error");
+}
+
+TEST_CASE("ten thousand stages are planned within a second") {
+  std::string text = header;
+  for (int i = 0; i < 10000; ++i) {
+    text += format("[stage.s{}]\nkind = \"command\"\nargv = [\"true\"]\n", i);
+    if (i > 0) text += format("inputs = {{ before = \"@s{}\" }}\n", i - 1);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const RunPlan plan = good_plan(text);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  MESSAGE("planned 10000 stages in " << seconds << " s");
+  CHECK(plan.stages.size() == 10000);
+  CHECK(plan.stages.back().id() == "s9999");
+  CHECK(seconds < 3.0);  // a second on a quiet machine; this one is shared
+}
+
+}  // namespace longhaul
