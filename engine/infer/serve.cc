@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/infer/http_client.h"
+#include "engine/infer/inference_text_model.h"
 #include "engine/infer/supervisor.h"
 
 namespace longhaul {
@@ -221,6 +222,7 @@ Result<ServeOptions> parse_serve_arguments(const std::vector<std::string>& argum
     LH_CHECK(known->second(flag, arguments[i]));
   }
   if (options.help) return options;
+  if (options.model.empty()) return make_error(ErrorCode::invalid_input, "--model is missing", "see serve --help");
   if (options.precision != "bf16" && options.precision != "f32") {
     return make_error(ErrorCode::invalid_input, "--precision must be bf16 or f32");
   }
@@ -296,6 +298,13 @@ int serve_main(const std::vector<std::string>& arguments, const TextModelFactory
   const SupervisedServer server{serve, [&] { return probe(options, *port); },
                                 [&] { ::shutdown(listen_fd.get(), SHUT_RDWR); }};
   return supervise(clock, log, settings, server);
+}
+
+int serve_main(const std::vector<std::string>& arguments) {
+  return serve_main(arguments, [](const ServeOptions& options) {
+    return load_inference_text_model(options.model,
+                                     {options.precision, options.threads, options.slots, options.context_length});
+  });
 }
 
 int stop_server_main(const std::vector<std::string>& arguments) {

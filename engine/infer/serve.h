@@ -39,6 +39,8 @@ using TextModelFactory = std::function<Result<std::unique_ptr<TextModel>>(const 
 // Until SIGTERM or SIGINT; exit code 0 after a clean end, 1 failed, 2 wrong arguments or a model that cannot be read.
 // Call before the process has threads.
 int serve_main(const std::vector<std::string>& arguments, const TextModelFactory& load_model);
+// As serve_main, with the engine's own model.
+int serve_main(const std::vector<std::string>& arguments);
 // Stops what an endpoint.json names (written by the deploy stage).
 int stop_server_main(const std::vector<std::string>& arguments);
 
