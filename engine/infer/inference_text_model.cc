@@ -1,0 +1,125 @@
+#include "engine/infer/inference_text_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/interop/hf_config.h"
+#include "engine/model/inference_model.h"
+
+namespace longhaul {
+namespace {
+
+class InferenceTextModel final : public TextModel {
+ public:
+  InferenceTextModel(InferenceModel model, Tokenizer tokenizer, TextModelInfo info, int threads)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)), info_(std::move(info)), context_(threads) {
+    for (int slot = 0; slot < info_.slots; ++slot) caches_.push_back(model_.make_cache(info_.context_length));
+    if (auto chat = ChatEncoder::create(tokenizer_)) {
+      chat_ = *chat;
+      info_.end_tokens.push_back(chat_->end_of_turn());
+      info_.end_tokens.push_back(chat_->end_of_text());
+    } else {
+      no_chat_ = chat.error().message();
+    }
+  }
+  InferenceTextModel(const InferenceTextModel&) = delete;
+  InferenceTextModel& operator=(const InferenceTextModel&) = delete;
+
+  const TextModelInfo& info() const override { return info_; }
+  Result<std::vector<std::int32_t>> encode(std::string_view text) const override { return tokenizer_.encode(text); }
+  Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
+    if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
+    LH_CHECK(check_conversation(messages));
+    return chat_->encode(messages, true).ids;
+  }
+  std::string token_bytes(std::int32_t token) const override {
+    return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
+  }
+
+  void reset(int slot) override { caches_[static_cast<std::size_t>(slot)].truncate(0); }
+  Status forward(std::span<const TextStep> steps, std::vector<float>& logits) override;
+
+ private:
+  // The steps that want `wanted`, as one pass; `rows` are filled in their order.
+  Status pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows);
+
+  InferenceModel model_;
+  const Tokenizer tokenizer_;
+  TextModelInfo info_;
+  const ComputeContext context_;
+  std::vector<KvCache> caches_;
+  std::optional<ChatEncoder> chat_;
+  std::string no_chat_;
+  std::vector<float> some_rows_;
+};
+
+Status InferenceTextModel::pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows) {
+  std::vector<SequenceStep> sequence_steps;
+  std::size_t row_count = 0;
+  for (const TextStep& step : steps) {
+    if (step.wanted != wanted) continue;
+    sequence_steps.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
+    row_count += wanted == TextStep::Logits::all ? step.tokens.size() : 1;
+  }
+  rows.clear();
+  if (sequence_steps.empty()) return {};
+  const bool none = wanted == TextStep::Logits::none;
+  if (!none) rows.resize(row_count * static_cast<std::size_t>(info_.vocabulary));
+  const LogitsWanted how =
+      none ? LogitsWanted::none : (wanted == TextStep::Logits::all ? LogitsWanted::all : LogitsWanted::last);
+  return model_.forward(context_, sequence_steps, how, rows);
+}
+
+Status InferenceTextModel::forward(std::span<const TextStep> steps, std::vector<float>& logits) {
+  using Logits = TextStep::Logits;
+  const bool any_all =
+      std::any_of(steps.begin(), steps.end(), [](const TextStep& s) { return s.wanted == Logits::all; });
+  LH_CHECK(pass(steps, Logits::none, some_rows_));
+  LH_CHECK(pass(steps, Logits::last, logits));
+  if (!any_all) return {};
+  // Both kinds of rows, put together in the order of the steps.
+  std::vector<float> last = std::move(logits);
+  LH_CHECK(pass(steps, Logits::all, some_rows_));
+  logits.clear();
+  logits.reserve(last.size() + some_rows_.size());
+  std::size_t at_last = 0, at_all = 0;
+  for (const TextStep& step : steps) {
+    if (step.wanted == Logits::none) continue;
+    const bool all = step.wanted == Logits::all;
+    std::vector<float>& from = all ? some_rows_ : last;
+    std::size_t& at = all ? at_all : at_last;
+    const std::size_t count = (all ? step.tokens.size() : 1) * static_cast<std::size_t>(info_.vocabulary);
+    logits.insert(logits.end(), from.begin() + static_cast<std::ptrdiff_t>(at),
+                  from.begin() + static_cast<std::ptrdiff_t>(at + count));
+    at += count;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
+                                                             const InferenceTextModelOptions& options) {
+  LH_TRY(const HfConfig config, load_hf_config(join_path(folder, "config.json")));
+  LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  if (tokenizer.vocab_size() > config.shape.vocab_size) {
+    return make_error(ErrorCode::invalid_input, format("{}: the tokenizer has {} tokens, the model {}", folder,
+                                                       tokenizer.vocab_size(), config.shape.vocab_size));
+  }
+  LH_TRY(InferenceModel model, InferenceModel::load(folder, options.precision == "f32" ? DType::f32 : DType::bf16));
+  TextModelInfo info;
+  info.vocabulary = config.shape.vocab_size;
+  info.context_length = config.shape.max_position_embeddings;
+  if (options.context_length > 0) info.context_length = std::min(info.context_length, options.context_length);
+  info.slots = options.slots;
+  for (const std::int64_t id : config.eos_token_ids) info.end_tokens.push_back(static_cast<std::int32_t>(id));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
+  return std::unique_ptr<TextModel>(
+      std::make_unique<InferenceTextModel>(std::move(model), std::move(tokenizer), std::move(info), threads));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,24 @@
+// The engine's model and tokenizer as the server needs them: a KV cache per slot, one ComputeContext.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/infer/text_model.h"
+
+namespace longhaul {
+
+struct InferenceTextModelOptions {
+  std::string precision = "bf16";  // "bf16" | "f32"
+  int threads = 0;                 // 0: all cores
+  int slots = 4;
+  std::int64_t context_length = 0;  // per slot; 0: the model's max_position_embeddings
+};
+
+// A model artifact or a Hugging Face folder with config.json, model.safetensors (int8 too) and tokenizer.json. Takes
+// the memory of all caches at once. An answer ends at any of the config's eos tokens and at the end-of-turn and
+// end-of-text tokens of the chat form; a tokenizer without these tokens serves completions but no chat.
+Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
+                                                             const InferenceTextModelOptions& options);
+
+}  // namespace longhaul

@@ -1,0 +1,43 @@
+// Weight-only int8, symmetric, one scale per output channel: W[o, i] ~ scale[o] * q[o, i], scale[o] = max_i |W[o, i]| /
+// 127, q = round to nearest even, in -127..127 (-128 is never used, so that -W has -q). The error of a weight is at
+// most scale / 2.
+//
+// Stored in safetensors as "<name>.weight" I8 [out, in] and "<name>.weight_scale" F32 [out, 1], and told in config.json
+// as `quantization_config` in the form of compressed-tensors ("int-quantized", strategy "channel"), so that other tools
+// know it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+struct Int8Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<std::int8_t> q;  // [rows, columns]
+  std::vector<float> scales;   // [rows]; 1 for a row of zeros
+};
+
+// weight[rows, columns]. ErrorCode::corrupt for a weight that is not finite.
+Result<Int8Matrix> quantize_int8(std::span<const float> weight, std::int64_t rows, std::int64_t columns);
+void dequantize_int8(const Int8Matrix& matrix, std::span<float> out);
+
+// Which tensors of a Llama model become int8: the seven projections of a block; with `embedding`, the embedding and the
+// output too.
+bool is_quantized_tensor(const std::string& name, bool embedding);
+// The `quantization_config` of config.json.
+Value int8_quantization_config(bool embedding);
+
+struct QuantizedBytes {
+  std::int64_t before = 0, after = 0;  // of all tensors
+};
+// Reads `model` (config.json, model.safetensors), writes `out` (the same with int8 weights; tokenizer files are
+// copied). Refuses a model that is int8 already.
+Result<QuantizedBytes> quantize_folder_int8(const std::string& model, const std::string& out, bool embedding);
+
+}  // namespace longhaul
