@@ -49,6 +49,9 @@ WALLS = {
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
     # orchestrator: cli web -> controller -> workflow site scheduler state render notify
     **{room: CONTROL_FLOOR for room in CONTROL_BELOW},
+    # A run's files hold its plan, and what is shown is a plan or a status.
+    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/workflow"],
+    "orchestrator/render": CONTROL_FLOOR + ["orchestrator/workflow", "orchestrator/state"],
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
     "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
