@@ -35,7 +35,7 @@ WALLS = {
     "engine/ops": ENGINE_FLOOR + ["engine/core"],
     "engine/comm": ENGINE_FLOOR + ["engine/core"],
     "engine/parallel": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm"],
-    "engine/model": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel"],
+    "engine/model": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel", "engine/interop"],
     # beside model
     "engine/data": ENGINE_FLOOR + ["engine/core"],
     "engine/interop": ENGINE_FLOOR + ["engine/core"],

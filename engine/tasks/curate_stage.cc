@@ -13,7 +13,8 @@ Status run_curate(TaskRun& run) {
   if (!documents) return make_error(ErrorCode::invalid_input, "no input 'documents'", "add it to inputs = { ... }");
   inputs.documents = documents->paths;
   run.section("curate");
-  LH_TRY(const CurateReport report, curate(inputs, settings, run.launch.output_dir, [&](const CurateProgress& progress) {
+  LH_TRY(const CurateReport report,
+         curate(inputs, settings, run.launch.output_dir, [&](const CurateProgress& progress) {
            run.events.progress(static_cast<double>(progress.done), static_cast<double>(progress.total), progress.step);
          }));
   constexpr double mega = 1e-6;
