@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/comm/mpi_communicator.h"
+#include "engine/infer/serve.h"
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/stages.h"
 
@@ -22,7 +23,9 @@ constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16]\n"
-    "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n";
+    "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
+    "       longhaul-engine serve --model FOLDER --token-file FILE [options]   (serve --help)\n"
+    "       longhaul-engine stop-server --endpoint endpoint.json\n";
 
 class Options {
  public:
@@ -137,6 +140,10 @@ int engine_main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
+  // The server's program has a way of its own with options, signals and exit codes.
+  const std::vector<std::string> rest(argv + std::min(argc, 2), argv + argc);
+  if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest);
+  if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   int rank = -1;
   const Status status = dispatch(argc, argv, rank);
   if (status.ok()) return 0;

@@ -32,7 +32,7 @@ constexpr StageEntry kStages[] = {
 #endif
     {"tokenize", run_tokenize}, {"pretrain", run_pretrain}, {"sft", run_sft},
     {"align", run_align},       {"evaluate", run_evaluate}, {"convert", run_convert},
-
+    {"quantize", run_quantize}, {"deploy", run_deploy},
 };
 
 // What of a layout this version computes: data parallelism, everything replicated.
