@@ -3,6 +3,8 @@
 //   tokenize-ids --tokenizer FILE --documents FILE  token ids of each document's text, one JSON array a line
 //   logits --model FOLDER --tokens FILE             f32 logits of {"tokens": [...]} or [...], as JSON
 //   generate --model FOLDER --prompt TEXT           the greedy continuation
+//   serve --model FOLDER --token-file FILE          the model behind the OpenAI HTTP API (engine/infer/serve.h)
+//   stop-server --endpoint FILE                     ends a server that a deploy stage left running
 // Results go to stdout, an error to stderr as one line; exit codes tell error codes apart.
 #pragma once
 

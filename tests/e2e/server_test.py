@@ -166,8 +166,8 @@ class Answers(unittest.TestCase):
         self.assertEqual(logprobs["text_offset"], [0, 1, 2, 3])
         self.assertIsNone(logprobs["token_logprobs"][0])
         self.assertIsNone(logprobs["top_logprobs"][0])
-        self.assertLess(logprobs["token_logprobs"][1], -20)  # the fake expects 'x' inside a prompt
-        self.assertEqual(list(logprobs["top_logprobs"][1]), ["x"])
+        self.assertLess(logprobs["token_logprobs"][1], -20)  # after 'a' the fake expects 'a'
+        self.assertEqual(list(logprobs["top_logprobs"][1]), ["a"])
         self.assertAlmostEqual(logprobs["token_logprobs"][3], 0, places=5)
 
     def test_chat(self):
@@ -515,7 +515,7 @@ class Life(unittest.TestCase):
         for arguments, what in ((["--no-token", "--host", "0.0.0.0"], b"needs a token"), (["--portt", "1"], b"--portt"),
                                 (["--no-token", "--port", "99999"], b"--port"), ([], b"--token-file"),
                                 (["--no-token", "--body-max", "many"], b"--body-max")):
-            run = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "echo", *arguments], capture_output=True, timeout=20)
             self.assertEqual(run.returncode, 2, arguments)
             self.assertIn(what, run.stderr)
 
@@ -524,7 +524,7 @@ class Life(unittest.TestCase):
             file.write(b"0123456789abcdef0123456789abcdef")
             file.flush()
             os.chmod(file.name, 0o644)
-            run = subprocess.run([PROGRAM, "--token-file", file.name], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "echo", "--token-file", file.name], capture_output=True, timeout=20)
             self.assertEqual(run.returncode, 2)
             self.assertIn(b"chmod 600", run.stderr)
 

@@ -59,7 +59,8 @@ class FakeTextModel final : public TextModel {
         slot.tokens.push_back(step.tokens[t]);
         const bool last = t + 1 == step.tokens.size();
         if (step.wanted == TextStep::Logits::none || (!last && step.wanted == TextStep::Logits::last)) continue;
-        const std::int32_t next = last ? next_token(slot) : 'x';
+        if (step.wanted == TextStep::Logits::all) slot.prompt_open = true;  // where the prompt ends is not known yet
+        const std::int32_t next = next_token(slot);
         const std::size_t row = logits.size();
         logits.resize(row + static_cast<std::size_t>(vocabulary), -5.0F);
         logits[row + static_cast<std::size_t>(next)] = 20.0F;

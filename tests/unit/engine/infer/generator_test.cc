@@ -250,6 +250,7 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
     GeneratorLimits limits;
     limits.prefill_tokens = pieces;
     GeneratorBench bench(1, limits);
+    bench.model.script = [](const std::string& prompt) { return prompt == "axb" ? "a" : "x"; };
     auto r = bench.request("axb", 1);
     r.echo = true;
     r.logprobs = 1;
@@ -258,7 +259,7 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
     CHECK(a->text == "axba");
     REQUIRE(a->tokens.size() == 4);
     CHECK_FALSE(a->tokens[0].logprob.has_value());
-    CHECK(*a->tokens[1].logprob == doctest::Approx(0).epsilon(1e-6));  // the fake expects 'x' in a prompt
+    CHECK(*a->tokens[1].logprob == doctest::Approx(0).epsilon(1e-6));  // 'x' was expected
     CHECK(*a->tokens[2].logprob < -20);
     CHECK(a->tokens[2].top[0].token == 'x');
     CHECK(a->tokens[3].text_offset == 3);

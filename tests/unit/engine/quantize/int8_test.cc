@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/philox.h"
+#include "contracts/parameter_list.h"
 #include "engine/interop/hf_config.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/inference_model.h"
