@@ -1,0 +1,121 @@
+// The heartbeat page: what a rank writes, another process sees; orders come back; foreign files are refused; a write costs
+// nanoseconds.
+#include "resiliency/beat/heartbeat_page.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "resiliency/beat/longhaul_beat.h"
+
+using namespace longhaul;
+
+namespace {
+struct BeatFolder {
+  std::string path = (std::filesystem::temp_directory_path() / ("longhaul-beat-" + std::to_string(::getpid()))).string();
+  BeatFolder() { std::filesystem::create_directories(path); }
+  ~BeatFolder() { std::filesystem::remove_all(path); }
+};
+}  // namespace
+
+TEST_CASE("what a rank writes through the C interface, a watcher in another process sees") {
+  const BeatFolder folder;
+  const std::string path = beat_page_path(folder.path, 3);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    longhaul_beat* beat = longhaul_beat_open(path.c_str(), 3);
+    longhaul_beat_enter(beat, longhaul_beat_section(beat, "forward"));
+    longhaul_beat_step(beat, 41);
+    longhaul_beat_epoch(beat, 2);
+    const int dp = longhaul_beat_communicator(beat, "dp");
+    for (int i = 0; i < 5; ++i) longhaul_beat_enqueued(beat, dp);
+    for (int i = 0; i < 4; ++i) longhaul_beat_completed(beat, dp);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  const auto page = HeartbeatPage::open(path);
+  REQUIRE(page.ok());
+  const BeatSnapshot seen = page->snapshot();
+  CHECK(seen.rank == 3);
+  CHECK(seen.pid == child);
+  CHECK(seen.section == "forward");
+  CHECK(seen.step == 41);
+  CHECK(seen.epoch == 2);
+  CHECK(seen.changed_ns > 0);
+  REQUIRE(seen.communicators.size() == 1);
+  CHECK(seen.communicators[0].name == "dp");
+  CHECK(seen.communicators[0].enqueued == 5);
+  CHECK(seen.communicators[0].completed == 4);
+  CHECK(std::filesystem::file_size(path) == 4096);
+}
+
+TEST_CASE("orders of the worker reach the rank") {
+  const BeatFolder folder;
+  auto rank = HeartbeatPage::create(beat_page_path(folder.path, 0), 0);
+  auto worker = HeartbeatPage::open(beat_page_path(folder.path, 0));
+  REQUIRE(rank.ok());
+  REQUIRE(worker.ok());
+  CHECK(rank->checkpoint_orders() == 0);
+  CHECK(rank->stop_after_step() == -1);
+  worker->order_checkpoint();
+  worker->order_stop_after(120);
+  worker->order_checkpoint_interval(50);
+  CHECK(rank->checkpoint_orders() == 1);
+  CHECK(rank->stop_after_step() == 120);
+  CHECK(rank->checkpoint_interval() == 50);
+}
+
+TEST_CASE("names are bounded: too many or too long are cut, nothing is written beyond the page") {
+  const BeatFolder folder;
+  auto page = HeartbeatPage::create(beat_page_path(folder.path, 0), 0);
+  REQUIRE(page.ok());
+  for (int i = 1; i < beat_sections_max; ++i) CHECK(page->section("section " + std::to_string(i)) == i);
+  CHECK(page->section("one too many") == 0);
+  CHECK(page->section("section 7") == 7);
+  for (int i = 0; i < beat_communicators_max; ++i) CHECK(page->communicator(std::string(100, static_cast<char>('a' + i))) == i);
+  CHECK(page->communicator("one too many") == -1);
+  page->enqueued(-1);
+  CHECK(page->snapshot().communicators[15].name == std::string(31, 'p'));
+}
+
+TEST_CASE("missing, short and foreign files are refused; nobody watching is no error") {
+  const BeatFolder folder;
+  CHECK(HeartbeatPage::open(folder.path + "/none").error().code == ErrorCode::not_found);
+  std::ofstream(folder.path + "/short") << "x";
+  CHECK(HeartbeatPage::open(folder.path + "/short").error().code == ErrorCode::not_found);
+  std::ofstream(folder.path + "/foreign") << std::string(4096, 'x');
+  CHECK(HeartbeatPage::open(folder.path + "/foreign").error().code == ErrorCode::corrupt);
+  longhaul_beat* none = longhaul_beat_open(nullptr, 0);
+  CHECK(none == nullptr);
+  longhaul_beat_step(none, 1);
+  longhaul_beat_enqueued(none, longhaul_beat_communicator(none, "dp"));
+  CHECK(longhaul_beat_stop_after(none) == -1);
+  longhaul_beat_close(none);
+}
+
+TEST_CASE("a write costs nanoseconds") {
+  const BeatFolder folder;
+  auto page = HeartbeatPage::create(beat_page_path(folder.path, 0), 0);
+  REQUIRE(page.ok());
+  const int dp = page->communicator("dp");
+  const auto measure = [](auto&& write) {
+    constexpr int times = 200'000;
+    double best = 1e9;
+    for (int attempt = 0; attempt < 5; ++attempt) {  // the fastest of five: others share these cores
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < times; ++i) write(i);
+      best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / times);
+    }
+    return best;
+  };
+  const double step_ns = measure([&](int i) { page->step(i); });
+  const double counter_ns = measure([&](int) { page->enqueued(dp); });
+  MESSAGE("step with time stamp ", step_ns, " ns, collective counter ", counter_ns, " ns");
+  CHECK(step_ns < 2000);
+  CHECK(counter_ns < 500);
+}

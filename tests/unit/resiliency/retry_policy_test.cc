@@ -1,0 +1,66 @@
+// Which ends deserve another try, as tables.
+#include "resiliency/retry_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace longhaul;
+
+TEST_CASE("a record's end has one class") {
+  struct Case {
+    const char* outcome;
+    int exit_code, signal;
+    const char* cause;
+    bool own;
+    FaultClass expected;
+  };
+  const Case cases[] = {
+      {"succeeded", 0, 0, "", true, FaultClass::none},
+      {"failed", 2, 0, "bad file", true, FaultClass::bad_input},
+      {"failed", 2, 0, "bad file", false, FaultClass::program},  // a command's exit codes mean nothing to us
+      {"failed", 1, 0, "oops", true, FaultClass::program},
+      {"failed", 0, SIGSEGV, "", true, FaultClass::crash},
+      {"failed", 0, SIGKILL, "", true, FaultClass::killed},
+      {"failed", 0, SIGTERM, "", true, FaultClass::interrupted},
+      {"cancelled", 0, 0, "told to stop", true, FaultClass::interrupted},
+      {"failed", 0, SIGTERM, "the time limit of 5s has passed", true, FaultClass::time_limit},
+      {"failed", 0, 0, "cannot write x: No space left on device", true, FaultClass::disk_full},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.outcome);
+    CAPTURE(c.cause);
+    JobRecord record;
+    record.outcome = c.outcome;
+    record.exit_code = c.exit_code;
+    record.signal = c.signal;
+    record.cause = c.cause;
+    CHECK(classify_end(record, c.own) == c.expected);
+  }
+}
+
+TEST_CASE("the budget is the user's, but some causes stop at once and the same cause three times stops it, too") {
+  using F = FaultClass;
+  struct Case {
+    const char* what;
+    std::vector<PastEnd> ends;
+    int retries;
+    bool again;
+  };
+  const Case cases[] = {
+      {"first failure, one retry", {{F::program, "a", false}}, 1, true},
+      {"second failure, one retry", {{F::program, "a", false}, {F::program, "b", false}}, 1, false},
+      {"no retries", {{F::lost, "a", false}}, 0, false},
+      {"bad input", {{F::bad_input, "a", false}}, 5, false},
+      {"time limit", {{F::time_limit, "a", false}}, 5, false},
+      {"same cause three times", {{F::crash, "a", false}, {F::crash, "a", false}, {F::crash, "a", false}}, 9, false},
+      {"same text, other class", {{F::crash, "a", false}, {F::killed, "a", false}, {F::crash, "a", false}}, 9, true},
+      {"three times with progress", {{F::crash, "a", true}, {F::crash, "a", true}, {F::crash, "a", true}}, 9, true},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    const RetryVerdict verdict = decide_retry(c.ends, c.retries);
+    CHECK(verdict.again == c.again);
+    CHECK(!verdict.reason.empty());
+  }
+}

@@ -1,0 +1,274 @@
+// A lead as a real process: one per attempt, whatever happens there is a record with a cause, an artifact is whole or absent.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "contracts/attempt.h"
+#include "contracts/event.h"
+#include "contracts/manifest.h"
+#include "contracts/record.h"
+#include "contracts/settings/command.h"
+#include "contracts/task.h"
+
+using namespace longhaul;
+
+namespace {
+
+class LeadRig {
+ public:
+  explicit LeadRig(const std::string& script, int ranks = 1, std::string root = {}) : root_(std::move(root)) {
+    static std::atomic<int> counter{0};
+    if (root_.empty()) root_ = format("/tmp/longhaul-lead-{}-{}", ::getpid(), counter.fetch_add(1));
+    task.run = "run";
+    task.stage = "work";
+    task.kind = "command";
+    task.key = "0123456789abcdef";
+    task.resources.ranks = ranks;
+    CommandSettings settings;
+    settings.script = script;
+    task.settings = command_fields().to_value(settings);
+    attempt.stage = "work";
+    attempt.stage_dir = root_ + "/work";
+    attempt.task_path = attempt.stage_dir + "/task.toml";
+    attempt.grace_s = 1;
+    use_attempt(1);
+  }
+  ~LeadRig() { (void)remove_tree(root_).ok(); }
+
+  void use_attempt(int number) {
+    attempt.attempt = number;
+    attempt.key = format("work.{}.{}", number, root_.substr(root_.rfind('/') + 1));
+    attempt.attempt_dir = format("{}/attempts/{}", attempt.stage_dir, number);
+  }
+  void write() {
+    REQUIRE(make_directories(attempt.attempt_dir).ok());
+    REQUIRE(write_task(attempt.task_path, task).ok());
+    REQUIRE(write_attempt(attempt.attempt_dir + "/attempt.toml", attempt).ok());
+  }
+  pid_t start() {
+    write();
+    SpawnSpec spec;
+    spec.argv = {parent_path(own_program_path()) + "/longhaul-worker", "lead", "--attempt", attempt.attempt_dir};
+    spec.stdout_path = spec.stderr_path = attempt.attempt_dir + "/lead.log";
+    const auto pid = spawn(spec);
+    REQUIRE(pid.ok());
+    return *pid;
+  }
+  ExitStatus wait(pid_t pid) {
+    const Deadline deadline(clock, 20'000);
+    for (;;) {
+      const auto exit = poll_exit(pid);
+      REQUIRE(exit.ok());
+      if (*exit) return **exit;
+      REQUIRE_MESSAGE(!deadline.passed(), "the lead did not end");
+      clock.sleep_ms(2);
+    }
+  }
+  template <class Condition>
+  void until(Condition&& condition) {
+    const Deadline deadline(clock, 20'000);
+    while (!condition()) {
+      REQUIRE(!deadline.passed());
+      clock.sleep_ms(2);
+    }
+  }
+  JobRecord record() {
+    const auto found = read_record(attempt.record_path());
+    REQUIRE_MESSAGE(found.ok(), (found.ok() ? "" : found.error().message()));
+    return *found;
+  }
+  std::string text(const std::string& name) { return read_file(root_ + "/" + name).ok() ? *read_file(root_ + "/" + name) : ""; }
+  const std::string& root() const { return root_; }
+
+  Task task;
+  Attempt attempt;
+  SystemClock clock;
+
+ private:
+  std::string root_;
+};
+
+}  // namespace
+
+TEST_CASE("a command's output becomes an artifact with manifest, record and events") {
+  LeadRig rig("echo hello > \"$LONGHAUL_OUT/text\"; echo '{\"figures\": {\"loss\": 2.5}}' > \"$LONGHAUL_OUT/artifact.json\"");
+  CHECK(rig.wait(rig.start()).success());
+  const JobRecord record = rig.record();
+  CHECK(record.outcome == "succeeded");
+  CHECK(record.key == rig.attempt.key);
+  CHECK(record.launches == 1);
+  const auto manifest = read_manifest(rig.attempt.out_dir());
+  REQUIRE(manifest.ok());
+  CHECK(manifest->key == rig.task.key);
+  CHECK(manifest->figures.get_number("loss") == 2.5);
+  CHECK(verify_artifact(rig.attempt.out_dir(), *manifest, true).ok());
+  CHECK(!file_exists(rig.attempt.staging_dir()));
+  std::uint64_t offset = 0;
+  const auto events = read_events(rig.attempt.events_path(), offset);
+  std::string kinds;
+  for (const Event& event : *events) kinds += event.kind + " ";
+  CHECK(kinds == "launched ranks_ended published ");
+}
+
+TEST_CASE("a failure names the rank, the exit and the last line of its log, and publishes nothing") {
+  LeadRig rig("echo first; echo 'no such corpus' >&2; exit 7");
+  CHECK(rig.wait(rig.start()).success());
+  const JobRecord record = rig.record();
+  CHECK(record.outcome == "failed");
+  CHECK(record.exit_code == 7);
+  CHECK(record.cause == "rank 0 ended: exit code 7: no such corpus");
+  CHECK(!file_exists(rig.attempt.out_dir()));
+}
+
+TEST_CASE("one failing rank of three ends the others, and is the one that is named") {
+  LeadRig rig("if [ $LONGHAUL_RANK = 1 ]; then echo 'I am broken'; exit 3; fi; sleep 60", 3);
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().cause == "rank 1 ended: exit code 3: I am broken");
+}
+
+TEST_CASE("of two leads of one attempt exactly one works") {
+  LeadRig rig("echo x >> " + std::string("\"$LONGHAUL_STATE/../count\"; sleep 0.2"));
+  std::vector<pid_t> leads;
+  for (int i = 0; i < 5; ++i) leads.push_back(rig.start());
+  for (const pid_t lead : leads) CHECK(rig.wait(lead).success());
+  CHECK(rig.text("work/count") == "x\n");
+  CHECK(rig.record().outcome == "succeeded");
+}
+
+TEST_CASE("SIGTERM to the lead stops the ranks, also those that do not listen, and is recorded as cancelled") {
+  LeadRig rig("trap '' TERM; echo $$ > \"$LONGHAUL_STATE/pid\"; sleep 60 & wait; sleep 60");
+  const pid_t lead = rig.start();
+  rig.until([&] { return !rig.text("work/state/pid").empty(); });
+  const pid_t rank = std::atoi(rig.text("work/state/pid").c_str());
+  ::kill(lead, SIGTERM);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().outcome == "cancelled");
+  CHECK(!identify_process(rank).ok());
+}
+
+TEST_CASE("a time limit ends the stage and says so") {
+  LeadRig rig("sleep 60");
+  rig.attempt.time_limit_s = 0.3;
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "failed");
+  CHECK(rig.record().cause.find("time limit") != std::string::npos);
+}
+
+TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what is left and goes on") {
+  // The grandchild leaves its group and session: only its environment tells whose it is.
+  LeadRig rig("if [ -e \"$LONGHAUL_STATE/again\" ]; then echo done > \"$LONGHAUL_OUT/text\"; exit 0; fi; touch \"$LONGHAUL_STATE/again\";"
+              "echo half > \"$LONGHAUL_OUT/half\"; setsid sleep 60 & echo $! > \"$LONGHAUL_STATE/left\"; echo $$ > \"$LONGHAUL_STATE/pid\"; sleep 60");
+  const pid_t lead = rig.start();
+  rig.until([&] { return !rig.text("work/state/pid").empty(); });
+  const pid_t rank = std::atoi(rig.text("work/state/pid").c_str()), left = std::atoi(rig.text("work/state/left").c_str());
+  ::kill(lead, SIGKILL);
+  CHECK(rig.wait(lead).signal == SIGKILL);
+  rig.until([&] { return !identify_process(rank).ok(); });
+  CHECK(identify_process(left).ok());
+  CHECK(!file_exists(rig.attempt.record_path()));
+  const std::string half = rig.attempt.staging_dir();
+  CHECK(file_exists(half));
+  rig.use_attempt(2);
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "succeeded");
+  CHECK(!identify_process(left).ok());
+  CHECK(!file_exists(half));
+  CHECK(!file_exists(rig.attempt.out_dir() + "/half"));
+}
+
+TEST_CASE("a lead killed after publishing leaves an artifact that the next attempt takes as it is") {
+  LeadRig rig("echo x >> \"$LONGHAUL_STATE/../count\"; echo hi > \"$LONGHAUL_OUT/text\"");
+  rig.attempt.fault_plan = rig.root() + "/plan";
+  REQUIRE(make_directories(rig.root()).ok());
+  REQUIRE(write_file_atomic(rig.attempt.fault_plan, "lead_after_publish kill\n").ok());
+  CHECK(rig.wait(rig.start()).signal == SIGKILL);
+  CHECK(!file_exists(rig.attempt.record_path()));
+  rig.use_attempt(2);
+  rig.attempt.fault_plan.clear();
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "succeeded");
+  CHECK(rig.record().cause == "published by an earlier attempt");
+  CHECK(rig.text("work/count") == "x\n");
+}
+
+TEST_CASE("the folder of another task's artifact is never overwritten") {
+  LeadRig rig("echo hi > \"$LONGHAUL_OUT/text\"");
+  CHECK(rig.wait(rig.start()).success());
+  rig.use_attempt(2);
+  rig.task.key = "fedcba9876543210";
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "failed");
+  CHECK(rig.record().cause.find("another task") != std::string::npos);
+  CHECK(read_manifest(rig.attempt.out_dir())->key == "0123456789abcdef");
+}
+
+TEST_CASE("a full disk fails the stage with the remedy, and nothing half is published") {
+  const std::string mount = format("/tmp/longhaul-full-{}", ::getpid());
+  REQUIRE(make_directories(mount).ok());
+  if (::mount("none", mount.c_str(), "tmpfs", 0, "size=4m") != 0) {
+    MESSAGE("skipped: mounting a small tmpfs needs root");
+    (void)remove_tree(mount).ok();
+    return;
+  }
+  {
+    LeadRig rig("head -c 100000000 /dev/zero > \"$LONGHAUL_OUT/big\" || true", 1, mount + "/run");
+    CHECK(rig.wait(rig.start()).success());
+    const JobRecord record = rig.record();
+    CHECK(record.outcome == "failed");
+    CHECK(record.cause.find("No space left on device") != std::string::npos);
+    CHECK(record.cause.find("free disk space") != std::string::npos);
+    CHECK(!file_exists(rig.attempt.out_dir()));
+    CHECK(!file_exists(rig.attempt.staging_dir()));
+  }
+  ::umount(mount.c_str());
+  (void)remove_tree(mount).ok();
+}
+
+TEST_CASE("a program that does not exist is a record, not a lost job") {
+  LeadRig rig("");
+  CommandSettings settings;
+  settings.argv = {"/nowhere/at/all"};
+  rig.task.settings = command_fields().to_value(settings);
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "failed");
+  CHECK(rig.record().cause.find("/nowhere/at/all") != std::string::npos);
+}
+
+TEST_CASE("several engine ranks run below mpirun, each with its number and a log of its own; one of them is named when it fails") {
+  LeadRig rig("", 2);
+  rig.task.kind = "pretrain";
+  rig.task.settings = Value::make_table();
+  rig.task.resources.threads = 3;
+  rig.attempt.engine = rig.root() + "/engine";
+  REQUIRE(make_directories(rig.root()).ok());
+  const std::string engine =
+      "#!/bin/bash\necho \"$* threads=$OMP_NUM_THREADS rank=$OMPI_COMM_WORLD_RANK\"\n"
+      "if [ -e " + rig.root() + "/break ]; then echo 'loss is NaN'; exit 5; fi\n"
+      "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " + rig.attempt.staging_dir() + "/model; exit 0\n";
+  REQUIRE(write_file_atomic(rig.attempt.engine, engine, 0755).ok());
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().cause == "");
+  CHECK(rig.record().outcome == "succeeded");
+  const std::string logs = "work/attempts/1/launches/1/rank-";
+  const std::string arguments = format("run --task {} --launch {}/launches/1/launch.toml threads=3 rank=", rig.attempt.task_path, rig.attempt.attempt_dir);
+  CHECK(rig.text(logs + "0.log") == arguments + "0\n");
+  CHECK(rig.text(logs + "1.log") == arguments + "1\n");
+
+  REQUIRE(remove_tree(rig.attempt.out_dir()).ok());
+  REQUIRE(write_file_atomic(rig.root() + "/break", "").ok());
+  rig.use_attempt(2);
+  rig.attempt.launches_max = 2;
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "failed");
+  CHECK(rig.record().launches == 2);
+  CHECK(rig.record().exit_code == 5);
+  CHECK(rig.record().cause.find("loss is NaN") != std::string::npos);
+}
