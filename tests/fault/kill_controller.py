@@ -56,7 +56,8 @@ def one_run(args, number, hits):
     run = subprocess.run([tool, "create", f"{folder}/runs", f"{folder}/artifacts", graph], check=True, capture_output=True,
                          text=True).stdout.strip()
     started, controllers, wrong, fired = time.monotonic(), 0, [], 0
-    kills_left = rng.randint(2, 8)
+    kills_left = rng.randint(2, 6)
+    random_kills = rng.randint(0, 3)
     # The run-independent order of points makes sure that none is left to chance alone.
     first = POINTS[number % len(POINTS)]
     while True:
@@ -79,6 +80,12 @@ def one_run(args, number, hits):
             time.sleep(rng.random() * 0.05)
             second = subprocess.Popen([tool, "drive", run, "--slots", "2"], stdout=subprocess.DEVNULL, stderr=errors)
         controllers += 1
+        if point is None and random_kills > 0:  # between the points, too: at any instruction
+            random_kills -= 1
+            try:
+                process.wait(timeout=rng.random() * 0.08)
+            except subprocess.TimeoutExpired:
+                process.kill()
         try:
             code = process.wait(timeout=DEADLINE_S)
             if rival:
