@@ -48,8 +48,7 @@ struct ExitStatus {
 // Non-blocking: nullopt while it runs. The child is reaped.
 Result<std::optional<ExitStatus>> poll_exit(pid_t pid);
 
-// Runs a program to its end with a deadline and returns its output (stdout only). On timeout the group is killed. A
-// background process that the program leaves behind is not waited for.
+// Runs a program to its end with a deadline and returns its output (stdout only). On timeout the group is killed.
 struct RunOutput {
   ExitStatus status;
   std::string out;

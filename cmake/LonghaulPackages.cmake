@@ -17,6 +17,8 @@ target_include_directories(longhaul_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(longhaul_dnnl INTERFACE ${DNNL_LIBRARY})
 find_package(OpenMP REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
+# Only the C interface: the old C++ bindings that mpi.h would pull in are not linked, and gone from newer releases.
+set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 

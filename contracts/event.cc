@@ -32,7 +32,7 @@ Result<Event> parse_event(std::string_view line) {
   return event;
 }
 
-EventWriter::EventWriter(const Clock& clock, std::string path, int rank) : clock_(clock), rank_(rank) {
+EventWriter::EventWriter(const Clock& clock, const std::string& path, int rank) : clock_(clock), rank_(rank) {
   if (!path.empty()) fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   started_ns_ = clock.monotonic_ns();
 }

@@ -3,10 +3,10 @@
 //
 //   progress     done, total, unit, rate (units/s), eta_s        long work shows progress
 //   metric       step, and any of loss, lr, grad_norm, tokens_per_s, ...
-//   figure       name, value, unit                                a key figure of the stage; the last one of a name
-//   counts checkpoint   step, path, bytes, stall_s sample       prompt, text                                     a text
-//   that the report shows message      level, text endpoint     url, token_file, pid                             a
-//   server that was left running launched / ranks_ended / published                            by the lead
+//   figure       name, value, unit                               a key figure of the stage; the last one of a name
+//   counts checkpoint   step, path, bytes, stall_s sample       prompt, text                                    a text
+//   that the report shows message      level, text endpoint     url, token_file, pid                            a
+//   server that was left running launched / ranks_ended / published                           by the lead
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ Result<Event> parse_event(std::string_view line);
 // tail of progress costs nothing. Cheap no-op when the path is empty.
 class EventWriter {
  public:
-  EventWriter(const Clock& clock, std::string path, int rank);
+  EventWriter(const Clock& clock, const std::string& path, int rank);
   ~EventWriter();
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;

@@ -13,7 +13,7 @@ struct GemmCache;  // engine/ops/cpu/gemm_onednn.cc
 
 // Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
 // for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
-enum class CpuLevel { portable, avx2, avx512, best };
+enum class CpuLevel { portable, avx2, avx512, avx512_bf16, best };
 
 class ComputeContext {
  public:

@@ -38,7 +38,7 @@ void append_clean_line(std::string& out, std::string_view line, int& empty_lines
 }  // namespace
 
 std::string clean_text(std::string_view raw) {
-  const std::string text = to_nfc(is_valid_utf8(raw) ? std::string(raw) : repair_utf8(raw));
+  const std::string text = normalize_nfc(is_valid_utf8(raw) ? std::string(raw) : repair_utf8(raw));
   std::string out;
   out.reserve(text.size());
   int empty_lines = 0;
@@ -65,7 +65,7 @@ std::string clean_text(std::string_view raw) {
   }
   end_line(text.size(), text.size());
   // What was removed may have stood between two characters that now compose.
-  return to_nfc(out);
+  return normalize_nfc(out);
 }
 
 std::string comparison_key(std::string_view text) {

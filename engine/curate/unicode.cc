@@ -74,7 +74,7 @@ std::string convert_to_utf8(std::string_view bytes, const std::string& charset) 
   return text;
 }
 
-std::string to_nfc(std::string_view text) {
+std::string normalize_nfc(std::string_view text) {
   bool ascii = true;
   for (const char c : text) ascii = ascii && static_cast<unsigned char>(c) < 0x80;
   if (ascii) return std::string(text);

@@ -17,7 +17,7 @@ std::string convert_to_utf8(std::string_view bytes, const std::string& charset);
 bool is_known_charset(const std::string& charset);
 
 // Normal form C (Unicode Standard Annex 15) of valid UTF-8.
-std::string to_nfc(std::string_view text);
+std::string normalize_nfc(std::string_view text);
 
 // Letters, marks and digits: what is left of a text when one asks whether two texts say the same.
 bool is_word_char(char32_t c);

@@ -75,7 +75,7 @@ void forward(const ComputeContext& context, const AttentionShape& s, const Atten
   const auto& kernels = cpu::kernels(context).of<T>();
   const Index kv_tiles = (a.kv_seq + cpu::kKeyTile - 1) / cpu::kKeyTile, kv_padded = kv_tiles * cpu::kKeyTile;
   const Index pairs = s.batch * s.kv_heads, group = s.heads / s.kv_heads;
-  const Index kt_size = kv_padded * a.head_dim, vr_size = kv_padded * a.head_dim_padded;
+  const Index kt_size = kv_padded * a.head_dim_padded, vr_size = kv_padded * a.head_dim_padded;
   const Index per_thread = cpu::attention_forward_scratch(a);
   auto* kt = reinterpret_cast<float*>(
       context.scratch(1, (pairs * (kt_size + vr_size) + 64 + context.threads() * per_thread) * 4));

@@ -7,6 +7,7 @@ namespace {
 
 bool processor_has(CpuLevel level) {
 #if defined(__x86_64__)
+  if (level == CpuLevel::avx512_bf16) return processor_has(CpuLevel::avx512) && __builtin_cpu_supports("avx512bf16");
   if (level == CpuLevel::avx512) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("bmi2");
@@ -19,6 +20,9 @@ bool processor_has(CpuLevel level) {
 }
 
 const Kernels* best_up_to(CpuLevel level) {
+  if (level >= CpuLevel::avx512_bf16 && kernels_avx512_bf16() != nullptr && processor_has(CpuLevel::avx512_bf16)) {
+    return kernels_avx512_bf16();
+  }
   if (level >= CpuLevel::avx512 && kernels_avx512() != nullptr && processor_has(CpuLevel::avx512))
     return kernels_avx512();
   if (level >= CpuLevel::avx2 && kernels_avx2() != nullptr && processor_has(CpuLevel::avx2)) return kernels_avx2();
@@ -29,19 +33,20 @@ const Kernels* best_up_to(CpuLevel level) {
 
 const Kernels& kernels(const ComputeContext& context) {
   static const Kernels* const best[] = {best_up_to(CpuLevel::portable), best_up_to(CpuLevel::avx2),
-                                        best_up_to(CpuLevel::avx512)};
-  const CpuLevel level = context.cpu_level() == CpuLevel::best ? CpuLevel::avx512 : context.cpu_level();
-  return *best[static_cast<int>(level)];
+                                        best_up_to(CpuLevel::avx512), best_up_to(CpuLevel::avx512_bf16),
+                                        best_up_to(CpuLevel::avx512_bf16)};
+  return *best[static_cast<int>(context.cpu_level())];
 }
 
+// The larger of what the f32 and the bf16 kernels lay out.
 Index attention_forward_scratch(const AttentionArgs& a) {
-  return 2 * kQueryTile * a.head_dim_padded + kQueryTile * kKeyTile + 2 * kQueryTile;
+  return 2 * kQueryTile * a.head_dim_padded + 2 * kQueryTile * kKeyTile + 2 * kQueryTile;
 }
 
 Index attention_backward_scratch(const AttentionArgs& a) {
   const Index kv_padded = (a.kv_seq + kKeyTile - 1) / kKeyTile * kKeyTile;
-  return kv_padded * (2 * a.head_dim + 3 * a.head_dim_padded) + 3 * a.seq * a.head_dim_padded + (a.seq + 15) / 16 * 16 +
-         2 * kQueryTile * kKeyTile;
+  const Index seq_padded = (a.seq + kQueryTile - 1) / kQueryTile * kQueryTile;
+  return (5 * kv_padded + 3 * seq_padded) * a.head_dim_padded + seq_padded + 4 * kQueryTile * kKeyTile;
 }
 
 }  // namespace longhaul::cpu

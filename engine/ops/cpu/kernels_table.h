@@ -7,4 +7,5 @@ namespace longhaul::cpu {
 const Kernels* kernels_portable();
 const Kernels* kernels_avx2();
 const Kernels* kernels_avx512();
+const Kernels* kernels_avx512_bf16();
 }  // namespace longhaul::cpu

@@ -1,7 +1,6 @@
 #include "engine/curate/curate_task.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <map>
@@ -12,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/curate/clean_text.h"
+#include "tests/support/scratch.h"
 
 namespace longhaul {
 namespace {
@@ -20,16 +20,11 @@ namespace {
 class CurateScratch {
  public:
   CurateScratch() {
-    char name[] = "/tmp/longhaul-curate-XXXXXX";
-    root_ = ::mkdtemp(name);
     REQUIRE(make_directories(in()).ok());
     REQUIRE(make_directories(out()).ok());
   }
-  ~CurateScratch() { (void)remove_tree(root_); }
-  CurateScratch(const CurateScratch&) = delete;
-  CurateScratch& operator=(const CurateScratch&) = delete;
-  std::string in() const { return root_ + "/in"; }
-  std::string out() const { return root_ + "/out"; }
+  std::string in() const { return scratch_.file("in"); }
+  std::string out() const { return scratch_.file("out"); }
   void put(const std::string& path, const std::string& text) const {
     REQUIRE(make_directories(parent_path(in() + "/" + path)).ok());
     REQUIRE(write_file_atomic(in() + "/" + path, text).ok());
@@ -45,7 +40,7 @@ class CurateScratch {
   }
 
  private:
-  std::string root_;
+  testing::Scratch scratch_;
 };
 
 const WaterfallStep& curate_step(const CurateReport& report, const std::string& name) {

@@ -112,7 +112,8 @@ inline void check_gradient(const std::string& what, const std::function<Vector(c
   }
 }
 
-inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::best};
+inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
+                                   CpuLevel::best};
 inline const DType kTypes[] = {DType::f32, DType::bf16};
 
 inline std::string case_text(const std::string& shape, DType dtype, CpuLevel level, std::uint64_t seed) {

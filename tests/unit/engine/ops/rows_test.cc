@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/ops/adamw.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
@@ -283,6 +284,38 @@ TEST_CASE("flat arrays: sums, norms with the same bits for every thread count, c
   CHECK(clip_scale(2.0, 1.0) == doctest::Approx(0.5F));
   CHECK(clip_scale(0.5, 1.0) == 1.0F);
   CHECK(clip_scale(5.0, 0.0) == 1.0F);
+}
+
+TEST_CASE("NaN is never swallowed: exponential, loss, attention") {
+  rows_for_all([](DType dtype, CpuLevel level) {
+    const ComputeContext context(1, level);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const float x[] = {0.0F, nan};
+    float y[2];
+    cpu::kernels(context).exp_array(x, y, 2);
+    CHECK(std::isnan(y[1]));
+    const auto poison = [&](Values& values, std::size_t i) {
+      if (dtype == DType::f32) {
+        values.tensor.span<float>()[i] = nan;
+      } else {
+        values.tensor.span<bf16>()[i] = bf16(nan);
+      }
+    };
+    for (std::size_t at : {0U, 17U, 99U}) {
+      CAPTURE(at);
+      Values z = random_values(dtype, 100, 1);
+      poison(z, at);
+      std::vector<float> loss(1);
+      cross_entropy_forward(context, {1, 100}, z, std::vector<std::int32_t>{3}, loss);
+      CHECK(std::isnan(loss[0]));
+      Values k = random_values(dtype, 100 * 16, 2), q = random_values(dtype, 100 * 16, 3);
+      poison(k, at * 16);
+      Tensor out(dtype, {100 * 16});
+      const AttentionShape shape{.batch = 1, .seq = 100, .heads = 1, .kv_heads = 1, .head_dim = 16};
+      attention_forward(context, shape, q, k, q, out, {});
+      CHECK(std::isnan(exact_of(out)[99 * 16]));
+    }
+  });
 }
 
 TEST_CASE("softmax of rows") {

@@ -1,0 +1,31 @@
+// DPO as an objective of the trainer. A batch holds pairs as neighbouring sequences (chosen, rejected), the answers' tokens
+// are those with a target, and per_sequence carries each sequence's reference log-probability (summed over the answer).
+#pragma once
+
+#include "contracts/settings/training.h"
+#include "engine/align/dpo.h"
+#include "engine/train/objective.h"
+
+namespace longhaul {
+
+class DpoObjective final : public Objective {
+ public:
+  explicit DpoObjective(const AlignSettings& settings)
+      : settings_{settings.beta, settings.label_smoothing}, sft_weight_(settings.sft_weight), per_token_(settings.length_normalized) {}
+
+  ObjectiveSums backward(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch,
+                         const GradientTarget& target) override;
+  ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) override;
+  std::vector<std::string> extra_names() const override { return {"accuracy", "margin"}; }
+
+ private:
+  // Losses of the pairs from token losses; fills weights_ with the gradient of their sum by each token's loss.
+  ObjectiveSums pair_losses(const BatchStorage& batch);
+
+  DpoSettings settings_;
+  double sft_weight_;
+  bool per_token_;
+  std::vector<float> loss_, weights_;
+};
+
+}  // namespace longhaul

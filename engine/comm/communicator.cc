@@ -1,0 +1,145 @@
+#include "engine/comm/communicator.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace longhaul {
+
+const char* to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce_sum: return "all_reduce_sum";
+    case CollectiveKind::all_reduce_max: return "all_reduce_max";
+    case CollectiveKind::reduce_scatter_sum: return "reduce_scatter_sum";
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::broadcast: return "broadcast";
+    case CollectiveKind::all_to_all: return "all_to_all";
+    case CollectiveKind::barrier: return "barrier";
+    case CollectiveKind::send: return "send";
+    case CollectiveKind::recv: return "recv";
+  }
+  return "?";
+}
+
+Request::~Request() {
+  if (operation_) operation_->abandon(std::string(to_string(kind_)) + " was dropped before it was done");
+}
+
+Communicator::Communicator(int rank, int size, std::uint64_t epoch, std::string name, const CommOptions& options)
+    : rank_(rank), size_(size), epoch_(epoch), name_(std::move(name)), options_(options) {
+  LH_ASSERT(options_.clock != nullptr, "a communicator needs a clock");
+  LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
+}
+
+Request Communicator::begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag) {
+  Request request;
+  request.kind_ = kind;
+  request.sequence_ = sequence_++;
+  counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
+  if (broken_) {
+    request.error_ =
+        make_error(ErrorCode::aborted, format("{}: this communicator is broken: {}", text_of(request), broken_->what));
+    return request;
+  }
+  auto operation = start({kind, request.sequence_, in, out, peer, tag});
+  if (operation) {
+    request.operation_ = std::move(operation).value();
+  } else {
+    request.error_ = operation.error();
+  }
+  return request;
+}
+
+Request Communicator::all_reduce_sum(std::span<float> data) {
+  return begin(CollectiveKind::all_reduce_sum, std::as_bytes(data), std::as_writable_bytes(data), 0, 0);
+}
+Request Communicator::all_reduce_max(std::span<float> data) {
+  return begin(CollectiveKind::all_reduce_max, std::as_bytes(data), std::as_writable_bytes(data), 0, 0);
+}
+Request Communicator::reduce_scatter_sum(std::span<const float> in, std::span<float> out) {
+  LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), format("{} -> {}", in.size(), out.size()));
+  return begin(CollectiveKind::reduce_scatter_sum, std::as_bytes(in), std::as_writable_bytes(out), 0, 0);
+}
+Request Communicator::all_gather(ConstBytes in, Bytes out) {
+  LH_ASSERT(out.size() == in.size() * static_cast<std::size_t>(size_), format("{} -> {} bytes", in.size(), out.size()));
+  return begin(CollectiveKind::all_gather, in, out, 0, 0);
+}
+Request Communicator::broadcast(Bytes data, int root) {
+  LH_ASSERT(root >= 0 && root < size_, format("root {} of {} ranks", root, size_));
+  return begin(CollectiveKind::broadcast, data, data, root, 0);
+}
+Request Communicator::all_to_all(ConstBytes in, Bytes out) {
+  LH_ASSERT(in.size() == out.size() && in.size() % static_cast<std::size_t>(size_) == 0,
+            format("{} -> {} bytes over {} ranks", in.size(), out.size(), size_));
+  return begin(CollectiveKind::all_to_all, in, out, 0, 0);
+}
+Request Communicator::barrier() {
+  return begin(CollectiveKind::barrier, {}, {}, 0, 0);
+}
+Request Communicator::send(ConstBytes data, int to, int tag) {
+  LH_ASSERT(to >= 0 && to < size_ && to != rank_ && tag >= 0 && tag < 1024, format("to {} tag {}", to, tag));
+  return begin(CollectiveKind::send, data, {}, to, tag);
+}
+Request Communicator::recv(Bytes data, int from, int tag) {
+  LH_ASSERT(from >= 0 && from < size_ && from != rank_ && tag >= 0 && tag < 1024, format("from {} tag {}", from, tag));
+  return begin(CollectiveKind::recv, {}, data, from, tag);
+}
+
+std::string Communicator::text_of(const Request& request) const {
+  return format("{} number {} of {} (epoch {}) at rank {} of {}", to_string(request.kind_), request.sequence_, name_,
+                epoch_, rank_, size_);
+}
+
+Error Communicator::fail(Request& request, Error error) {
+  if (request.operation_) request.operation_->abandon(error.what);
+  request.operation_.reset();
+  if (!broken_) broken_ = error;
+  return error;
+}
+
+Result<bool> Communicator::test(Request& request) {
+  if (request.error_) {
+    Error error = *request.error_;
+    return fail(request, std::move(error));
+  }
+  if (!request.operation_) return true;
+  Result<bool> done = request.operation_->poll();
+  if (!done) return fail(request, done.error().with_context(text_of(request)));
+  if (*done) {
+    counters_.completed.fetch_add(1, std::memory_order_relaxed);
+    request.operation_.reset();
+    return true;
+  }
+  if (options_.abort != nullptr && options_.abort->load(std::memory_order_acquire)) {
+    return fail(request, make_error(ErrorCode::aborted, text_of(request) + ": told to stop"));
+  }
+  return false;
+}
+
+Status Communicator::wait(Request request, std::int64_t timeout_ms) {
+  const Deadline deadline(*options_.clock, timeout_ms);
+  for (std::int64_t polls = 0;; ++polls) {
+    LH_TRY(const bool done, test(request));
+    if (done) return {};
+    if (polls % 16 == 15 && deadline.passed()) {
+      std::vector<std::string> missing;
+      for (int rank : request.operation_->waiting_for()) missing.push_back(std::to_string(rank));
+      const std::string who = missing.empty() ? "some rank" : "rank " + join(missing, ", ");
+      return fail(request, make_error(ErrorCode::timeout,
+                                      format("{}: nothing from {} within {} ms", text_of(request), who, timeout_ms),
+                                      "that rank did not come to this operation, or its host is gone"));
+    }
+    // Busy for a moment, then polite to the ranks on the same cores, then asleep.
+    if (polls > 4096) {
+      struct timespec pause{0, 100'000};
+      nanosleep(&pause, nullptr);
+    } else if (polls > 32) {
+      sched_yield();
+    }
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,153 @@
+// A group of ranks that work together, and that can always be left.
+//
+// Every operation only starts and returns a Request; waiting polls it with a deadline and an abort flag and never
+// blocks in a library. When a wait fails the communicator is broken: what was under way is abandoned (its staging
+// memory is kept out of reach of late messages), everything started later fails at once, and the way on is a
+// communicator of the next epoch. All ranks of a group must start the same collectives in the same order; sends and
+// receives match by (peer, tag) in order. Sums are f32 along one binary tree over the ranks (tree_sum.h): the same bits
+// every time, on every backend.
+//
+// A communicator belongs to one thread at a time. Buffers must stay alive and unchanged until the request is done or
+// has failed; after a failure the communicator does not touch them again.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace longhaul {
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce_sum,
+  all_reduce_max,
+  reduce_scatter_sum,
+  all_gather,
+  broadcast,
+  all_to_all,
+  barrier,
+  send,
+  recv,
+};
+const char* to_string(CollectiveKind kind);
+
+// How many operations were started and finished: the heartbeat page shows them; the rank that is behind is the culprit.
+struct CommCounters {
+  std::atomic<std::uint64_t> enqueued{0};
+  std::atomic<std::uint64_t> completed{0};
+};
+
+struct CommOptions {
+  const Clock* clock = nullptr;              // required; outlives the communicator
+  std::int64_t timeout_ms = 60'000;          // of every wait that names none
+  const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
+};
+
+// What a backend does for one operation; only backends and Communicator see it.
+class CommOperation {
+ public:
+  virtual ~CommOperation() = default;
+  virtual Result<bool> poll() = 0;                      // true: done, outputs written
+  virtual std::vector<int> waiting_for() = 0;           // ranks of the group not heard of, as far as known
+  virtual void abandon(const std::string& reason) = 0;  // never touches the caller's buffers again
+};
+
+// A started operation. Destroying one that is not done abandons it and breaks the communicator.
+class Request {
+ public:
+  Request() = default;
+  ~Request();
+  Request(Request&&) = default;
+  Request& operator=(Request&&) = default;
+  bool pending() const { return operation_ != nullptr; }
+
+ private:
+  friend class Communicator;
+  CollectiveKind kind_{};
+  std::uint64_t sequence_ = 0;
+  std::unique_ptr<CommOperation> operation_;
+  std::optional<Error> error_;  // it could not even start
+};
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }  // within this group
+  int size() const { return size_; }
+  std::uint64_t epoch() const { return epoch_; }
+  const std::string& name() const { return name_; }
+  const CommCounters& counters() const { return counters_; }
+  bool broken() const { return broken_.has_value(); }
+
+  // data on every rank = sum (largest) over ranks, in place.
+  Request all_reduce_sum(std::span<float> data);
+  Request all_reduce_max(std::span<float> data);
+  // in [size, n]: row r goes to rank r; out [n] = sum over ranks of their row for this rank.
+  Request reduce_scatter_sum(std::span<const float> in, std::span<float> out);
+  // out [size, n]: row r = what rank r gave.
+  Request all_gather(ConstBytes in, Bytes out);
+  Request broadcast(Bytes data, int root);
+  // in, out [size, n]: row r of `in` goes to rank r, row r of `out` comes from rank r.
+  Request all_to_all(ConstBytes in, Bytes out);
+  Request barrier();
+  Request send(ConstBytes data, int to, int tag = 0);  // tag in [0, 1024)
+  Request recv(Bytes data, int from, int tag = 0);     // the message must have exactly this size
+
+  // Is it done? Errors as in wait, but no deadline.
+  Result<bool> test(Request& request);
+  // Until done. ErrorCode::timeout names the operation and the ranks not heard of; ErrorCode::aborted says who stopped.
+  Status wait(Request request) { return wait(std::move(request), options_.timeout_ms); }
+  Status wait(Request request, std::int64_t timeout_ms);
+
+  // The ranks of a sub-group, as ranks of this group, in their new order; this rank must be among them. No message is
+  // sent: `axis` tells groups of the same parent apart (0 is a world's own; 1 .. 15 free, one per axis of the mesh),
+  // all its members must use the same. `name` is for errors. Lives no longer than the world it came from.
+  virtual std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) = 0;
+
+  const CommOptions& options() const { return options_; }
+
+ protected:
+  struct Arguments {
+    CollectiveKind kind;
+    std::uint64_t sequence;
+    ConstBytes in;
+    Bytes out;
+    int peer = 0;  // root, destination or source
+    int tag = 0;
+  };
+  Communicator(int rank, int size, std::uint64_t epoch, std::string name, const CommOptions& options);
+  virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;
+
+ private:
+  Request begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag);
+  Error fail(Request& request, Error error);
+  std::string text_of(const Request& request) const;
+
+  int rank_, size_;
+  std::uint64_t epoch_;
+  std::string name_;
+  CommOptions options_;
+  CommCounters counters_;
+  std::uint64_t sequence_ = 0;
+  std::optional<Error> broken_;
+};
+
+template <class T>
+ConstBytes as_const_bytes(std::span<T> data) {
+  return std::as_bytes(data);
+}
+
+}  // namespace longhaul

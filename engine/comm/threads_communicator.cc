@@ -1,0 +1,267 @@
+#include "engine/comm/threads_communicator.h"
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+
+#include "base/text.h"
+#include "engine/comm/tree_sum.h"
+
+namespace longhaul {
+namespace {
+
+struct Entry {
+  bool present = false;
+  CollectiveKind kind{};
+  ConstBytes in;
+  Bytes out;
+  int root = 0;
+};
+
+// One collective under way: the last rank to come computes the outputs of all, in rank order.
+struct Meeting {
+  std::vector<Entry> entries;
+  int arrived = 0, left = 0;
+  bool done = false;
+  std::optional<Error> error;
+};
+
+}  // namespace
+
+// One group of ranks of one epoch. Everything is guarded by the mutex, buffers of the ranks included: they are read and
+// written only while it is held, and never after `broken` is set.
+struct ThreadsGroup {
+  std::mutex mutex;
+  int size = 0;
+  std::map<std::uint64_t, Meeting> meetings;                                     // by sequence number among collectives
+  std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> mail;  // (from, to, tag)
+  std::optional<std::string> broken;
+  int broken_by = -1;
+};
+
+struct ThreadsHub {
+  std::mutex mutex;
+  std::map<std::tuple<std::uint64_t, int, std::vector<int>>, std::shared_ptr<ThreadsGroup>> groups;
+
+  std::shared_ptr<ThreadsGroup> group(std::uint64_t epoch, int axis, const std::vector<int>& ranks) {
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<ThreadsGroup>& group = groups[{epoch, axis, ranks}];
+    if (!group) {
+      group = std::make_shared<ThreadsGroup>();
+      group->size = static_cast<int>(ranks.size());
+    }
+    return group;
+  }
+};
+
+namespace {
+
+std::optional<Error> broken_error(const ThreadsGroup& group, int rank) {
+  if (!group.broken) return std::nullopt;
+  if (group.broken_by == rank) return make_error(ErrorCode::aborted, *group.broken);
+  return make_error(ErrorCode::aborted, format("rank {} left: {}", group.broken_by, *group.broken));
+}
+
+const float* floats(ConstBytes bytes) {
+  return reinterpret_cast<const float*>(bytes.data());
+}
+std::span<float> floats(Bytes bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t n) {
+  if (n > 0 && to != from) std::memcpy(to, from, n);
+}
+
+std::optional<Error> disagreement(const std::vector<Entry>& entries) {
+  for (std::size_t r = 1; r < entries.size(); ++r) {
+    const Entry &a = entries[0], &b = entries[r];
+    if (a.kind == b.kind && a.in.size() == b.in.size() && a.out.size() == b.out.size() && a.root == b.root) continue;
+    return make_error(ErrorCode::internal,
+                      format("ranks disagree: rank 0 came with {} of {} bytes, rank {} with {} of {} bytes",
+                             to_string(a.kind), a.in.size(), r, to_string(b.kind), b.in.size()),
+                      "all ranks of a group must start the same collectives in the same order");
+  }
+  return std::nullopt;
+}
+
+void compute(std::vector<Entry>& entries) {
+  const std::size_t size = entries.size();
+  const CollectiveKind kind = entries[0].kind;
+  if (kind == CollectiveKind::barrier) return;
+  if (kind == CollectiveKind::broadcast) {
+    const ConstBytes from = entries[static_cast<std::size_t>(entries[0].root)].in;
+    for (Entry& e : entries) copy_bytes(e.out.data(), from.data(), from.size());
+    return;
+  }
+  if (kind == CollectiveKind::all_reduce_sum || kind == CollectiveKind::all_reduce_max) {
+    std::vector<const float*> terms;
+    for (const Entry& e : entries) terms.push_back(floats(e.in));
+    std::vector<float> total(entries[0].in.size() / sizeof(float));
+    kind == CollectiveKind::all_reduce_sum ? tree_sum(terms, total) : tree_max(terms, total);
+    for (Entry& e : entries) copy_bytes(e.out.data(), std::as_bytes(std::span(total)).data(), e.out.size());
+    return;
+  }
+  for (std::size_t r = 0; r < size; ++r) {
+    const std::size_t row = entries[r].out.size() / (kind == CollectiveKind::reduce_scatter_sum ? 1 : size);
+    if (kind == CollectiveKind::reduce_scatter_sum) {
+      std::vector<const float*> terms;
+      for (const Entry& e : entries) terms.push_back(floats(e.in) + r * row / sizeof(float));
+      tree_sum(terms, floats(entries[r].out));
+      continue;
+    }
+    for (std::size_t from = 0; from < size; ++from) {
+      const std::byte* source = entries[from].in.data() + (kind == CollectiveKind::all_to_all ? r * row : 0);
+      copy_bytes(entries[r].out.data() + from * row, source, row);
+    }
+  }
+}
+
+class ThreadsOperation final : public CommOperation {
+ public:
+  ThreadsOperation(std::shared_ptr<ThreadsGroup> group, int rank, std::uint64_t number)
+      : group_(std::move(group)), rank_(rank), number_(number) {}
+
+  Result<bool> poll() override {
+    const std::lock_guard lock(group_->mutex);
+    const auto place = group_->meetings.find(number_);
+    Meeting& meeting = place->second;
+    if (meeting.error) return *meeting.error;
+    if (!meeting.done) {
+      if (auto error = broken_error(*group_, rank_)) return *error;
+      return false;
+    }
+    if (++meeting.left == group_->size) group_->meetings.erase(place);
+    return true;
+  }
+  std::vector<int> waiting_for() override {
+    const std::lock_guard lock(group_->mutex);
+    std::vector<int> ranks;
+    const Meeting& meeting = group_->meetings[number_];
+    for (int r = 0; r < group_->size; ++r) {
+      if (!meeting.entries[static_cast<std::size_t>(r)].present) ranks.push_back(r);
+    }
+    return ranks;
+  }
+  void abandon(const std::string& reason) override {
+    const std::lock_guard lock(group_->mutex);
+    if (group_->broken) return;
+    group_->broken = reason;
+    group_->broken_by = rank_;
+  }
+
+ private:
+  std::shared_ptr<ThreadsGroup> group_;
+  int rank_;
+  std::uint64_t number_;
+};
+
+// A message lies in the mail as a copy, so a send is done at once.
+class ThreadsMail final : public CommOperation {
+ public:
+  ThreadsMail(std::shared_ptr<ThreadsGroup> group, int rank, int from, int tag, Bytes out, bool is_send)
+      : group_(std::move(group)), rank_(rank), from_(from), tag_(tag), out_(out), is_send_(is_send) {}
+
+  Result<bool> poll() override {
+    if (is_send_) return true;
+    const std::lock_guard lock(group_->mutex);
+    auto& box = group_->mail[{from_, rank_, tag_}];
+    if (box.empty()) {
+      if (auto error = broken_error(*group_, rank_)) return *error;
+      return false;
+    }
+    if (box.front().size() != out_.size()) {
+      return make_error(ErrorCode::internal,
+                        format("rank {} sent {} bytes, {} were expected", from_, box.front().size(), out_.size()));
+    }
+    copy_bytes(out_.data(), box.front().data(), out_.size());
+    box.pop_front();
+    return true;
+  }
+  std::vector<int> waiting_for() override { return {from_}; }
+  void abandon(const std::string& reason) override {
+    if (is_send_) return;
+    const std::lock_guard lock(group_->mutex);
+    if (group_->broken) return;
+    group_->broken = reason;
+    group_->broken_by = rank_;
+  }
+
+ private:
+  std::shared_ptr<ThreadsGroup> group_;
+  int rank_, from_, tag_;
+  Bytes out_;
+  bool is_send_;
+};
+
+class ThreadsCommunicator final : public Communicator {
+ public:
+  ThreadsCommunicator(std::shared_ptr<ThreadsHub> hub, std::vector<int> members, int axis, int rank,
+                      std::uint64_t epoch, const std::string& name, const CommOptions& options)
+      : Communicator(rank, static_cast<int>(members.size()), epoch, name, options),
+        hub_(std::move(hub)),
+        members_(std::move(members)),
+        group_(hub_->group(epoch, axis, members_)) {}
+
+  std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) override {
+    std::vector<int> members;
+    int own = -1;
+    for (int r : ranks) {
+      LH_ASSERT(r >= 0 && r < size(), format("{}: rank {} of {}", name, r, size()));
+      if (r == rank()) own = static_cast<int>(members.size());
+      members.push_back(members_[static_cast<std::size_t>(r)]);
+    }
+    LH_ASSERT(own >= 0 && axis >= 1 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
+    return std::make_unique<ThreadsCommunicator>(hub_, members, axis, own, epoch(), name, options());
+  }
+
+ protected:
+  Result<std::unique_ptr<CommOperation>> start(const Arguments& a) override {
+    const std::lock_guard lock(group_->mutex);
+    if (auto error = broken_error(*group_, rank())) return *error;
+    if (a.kind == CollectiveKind::send) {
+      group_->mail[{rank(), a.peer, a.tag}].emplace_back(a.in.begin(), a.in.end());
+      return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), rank(), a.tag, {}, true));
+    }
+    if (a.kind == CollectiveKind::recv) {
+      return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), a.peer, a.tag, a.out, false));
+    }
+    const std::uint64_t number = collectives_++;
+    Meeting& meeting = group_->meetings[number];
+    meeting.entries.resize(static_cast<std::size_t>(size()));
+    meeting.entries[static_cast<std::size_t>(rank())] = {true, a.kind, a.in, a.out, a.peer};
+    if (++meeting.arrived == size()) {
+      meeting.error = disagreement(meeting.entries);
+      if (!meeting.error) {
+        compute(meeting.entries);
+        meeting.done = true;
+      }
+    }
+    return std::unique_ptr<CommOperation>(new ThreadsOperation(group_, rank(), number));
+  }
+
+ private:
+  std::shared_ptr<ThreadsHub> hub_;
+  std::vector<int> members_;  // ranks of the world
+  std::shared_ptr<ThreadsGroup> group_;
+  std::uint64_t collectives_ = 0;
+};
+
+}  // namespace
+
+ThreadsWorld::ThreadsWorld(int size) : size_(size), hub_(std::make_shared<ThreadsHub>()) {
+  LH_ASSERT(size >= 1, std::to_string(size));
+}
+ThreadsWorld::~ThreadsWorld() = default;
+
+std::unique_ptr<Communicator> ThreadsWorld::communicator(int rank, std::uint64_t epoch,
+                                                         const CommOptions& options) const {
+  std::vector<int> members(static_cast<std::size_t>(size_));
+  std::iota(members.begin(), members.end(), 0);
+  return std::make_unique<ThreadsCommunicator>(hub_, members, 0, rank, epoch, "world", options);
+}
+
+}  // namespace longhaul

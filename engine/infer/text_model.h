@@ -1,0 +1,49 @@
+// What generation needs from a model: text to tokens and back, and one step for several sequences at once. Implemented
+// over the engine's model (inference_text_model.h) and by a fake in the tests.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/data/chat.h"
+
+namespace longhaul {
+
+struct TextModelInfo {
+  std::int64_t vocabulary = 0;           // logits per position
+  std::int64_t context_length = 0;       // tokens of prompt and answer together
+  int slots = 1;                         // sequences that can be held at the same time
+  std::vector<std::int32_t> end_tokens;  // any of them ends an answer
+};
+
+// Part of one forward step: `tokens` are appended to the sequence held in `slot`.
+struct TextStep {
+  enum class Logits { none, last, all };  // of no token of this step, of its last one, of every one
+  int slot = 0;
+  std::span<const std::int32_t> tokens;
+  Logits wanted = Logits::last;
+};
+
+class TextModel {
+ public:
+  virtual ~TextModel() = default;
+  virtual const TextModelInfo& info() const = 0;
+
+  // Text; thread-safe.
+  virtual Result<std::vector<std::int32_t>> encode(std::string_view text) const = 0;
+  // The prompt of a conversation, ready for the assistant's answer.
+  virtual Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const = 0;
+  // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens.
+  virtual std::string token_bytes(std::int32_t token) const = 0;
+
+  // Sequences; one thread at a time. reset() empties a slot; forward() appends to the slots named in `steps` (each at
+  // most once) and fills `logits` with [rows, vocabulary], rows in the order of the steps.
+  virtual void reset(int slot) = 0;
+  virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits) = 0;
+};
+
+}  // namespace longhaul

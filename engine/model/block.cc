@@ -1,0 +1,119 @@
+#include "engine/model/block.h"
+
+#include "engine/ops/attention.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/rmsnorm.h"
+#include "engine/ops/swiglu.h"
+
+namespace longhaul {
+
+View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t columns) {
+  auto* bytes = static_cast<std::byte*>(rows.data()) + begin * dtype_bytes(rows.dtype());
+  return View(bytes, rows.dtype(), Shape{(tokens - 1) * rows.shape()[-1] + columns});
+}
+
+Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, int layer)
+    : parameters_(parameters), rope_(rope), activations_(activations), layer_(layer) {
+  const ModelShape& s = parameters.shape();
+  hidden_ = s.hidden_size, ffn_ = s.intermediate_size;
+  q_ = s.q_size(), kv_ = s.kv_size();
+  heads_ = s.num_attention_heads, kv_heads_ = s.num_key_value_heads, head_dim_ = s.head_dim;
+  eps_ = static_cast<float>(s.rms_norm_eps);
+  const auto begin = [&](const char* name) {
+    return parameters.layout().find("model.layers." + std::to_string(layer) + "." + name + ".weight").begin;
+  };
+  input_norm_ = begin("input_layernorm"), qkv_ = begin("self_attn.q_proj"), o_ = begin("self_attn.o_proj");
+  post_norm_ = begin("post_attention_layernorm"), gate_up_ = begin("mlp.gate_proj"), down_ = begin("mlp.down_proj");
+}
+
+void Block::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
+  const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
+  rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_), inverse);
+  rope_apply(context, {t, kv_heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, q_, kv_), inverse);
+}
+
+namespace {
+
+AttentionShape attention_shape(const MicroBatch& batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+  AttentionShape shape;
+  shape.batch = batch.sequences, shape.seq = batch.length;
+  shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = head_dim;
+  shape.q_stride = shape.kv_stride = (heads + 2 * kv_heads) * head_dim;
+  return shape;
+}
+
+}  // namespace
+
+void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(layer_)];
+  const MicroBatch& batch = slot.batch;
+  const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
+  const View branch = first_rows(activations_.workspace().branch, t);
+
+  linear_forward(context, {t, hidden_, width}, a.input_norm, parameters_.weight(qkv_, width, hidden_), a.qkv);
+  rotate(context, batch, a.qkv, false);
+  attention_forward(context, attention_shape(batch, heads_, kv_heads_, head_dim_), columns_of(a.qkv, t, 0, q_),
+                    columns_of(a.qkv, t, q_, kv_), columns_of(a.qkv, t, q_ + kv_, kv_), a.attention,
+                    first_floats(a.log_sum_exp, t * heads_), batch.first_key);
+  linear_forward(context, {t, q_, hidden_}, a.attention, parameters_.weight(o_, hidden_, q_), branch);
+  add_rmsnorm_forward(context, {t, hidden_, eps_}, first_rows(a.x, t), branch, parameters_.vector(post_norm_, hidden_),
+                      first_rows(a.middle, t), first_rows(a.post_norm, t), first_floats(a.post_inv_rms, t));
+
+  linear_forward(context, {t, hidden_, 2 * ffn_}, a.post_norm, parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
+  swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
+                 first_rows(a.activated, t));
+  linear_forward(context, {t, ffn_, hidden_}, a.activated, parameters_.weight(down_, hidden_, ffn_), branch);
+  add_rmsnorm_forward(context, {t, hidden_, eps_}, first_rows(a.middle, t), branch,
+                      parameters_.vector(output.norm_begin, hidden_), first_rows(output.x, t), first_rows(output.normed, t),
+                      first_floats(output.inv_rms, t));
+}
+
+void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(layer_)];
+  const BlockGradients& g = activations_.gradients(slot_index, layer_);
+  const MicroBatch& batch = slot.batch;
+  const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
+  Workspace& w = activations_.workspace();
+  const View dx = first_rows(w.dx, t), branch = first_rows(w.branch, t), activated = first_rows(w.activated, t);
+  if (target.overwrite) {
+    target.clear(input_norm_, input_norm_ + hidden_);
+    target.clear(post_norm_, post_norm_ + hidden_);
+  }
+
+  cast(context, dx, first_rows(g.down, t));
+  linear_backward_input(context, {t, ffn_, hidden_}, dx, parameters_.weight(down_, hidden_, ffn_), activated);
+  swiglu_backward(context, {t, ffn_, 2 * ffn_}, activated, columns_of(a.gate_up, t, 0, ffn_),
+                  columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_), columns_of(g.gate_up, t, ffn_, ffn_));
+  linear_backward_input(context, {t, hidden_, 2 * ffn_}, g.gate_up, parameters_.weight(gate_up_, 2 * ffn_, hidden_), branch);
+  rmsnorm_backward(context, {t, hidden_, eps_}, branch, first_rows(a.middle, t), parameters_.vector(post_norm_, hidden_),
+                   first_floats(a.post_inv_rms, t), dx, target.vector(post_norm_, hidden_), true);
+
+  cast(context, dx, first_rows(g.o, t));
+  linear_backward_input(context, {t, q_, hidden_}, dx, parameters_.weight(o_, hidden_, q_), w.attention);
+  attention_backward(context, attention_shape(batch, heads_, kv_heads_, head_dim_), first_rows(w.attention, t),
+                     columns_of(a.qkv, t, 0, q_), columns_of(a.qkv, t, q_, kv_), columns_of(a.qkv, t, q_ + kv_, kv_),
+                     first_rows(a.attention, t), first_floats(a.log_sum_exp, t * heads_), columns_of(g.qkv, t, 0, q_),
+                     columns_of(g.qkv, t, q_, kv_), columns_of(g.qkv, t, q_ + kv_, kv_), batch.first_key);
+  rotate(context, batch, g.qkv, true);
+  linear_backward_input(context, {t, hidden_, width}, g.qkv, parameters_.weight(qkv_, width, hidden_), branch);
+  rmsnorm_backward(context, {t, hidden_, eps_}, branch, first_rows(a.x, t), parameters_.vector(input_norm_, hidden_),
+                   first_floats(a.input_inv_rms, t), dx, target.vector(input_norm_, hidden_), true);
+}
+
+void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const BlockActivations& a = activations_.slot(slot_index).blocks[static_cast<std::size_t>(layer_)];
+  const BlockGradients& g = activations_.gradients(slot_index, layer_);
+  const std::int64_t t = activations_.slot(slot_index).batch.tokens(), width = q_ + 2 * kv_;
+  const bool accumulate = !target.overwrite;
+  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {}, accumulate);
+  linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, a.post_norm, target.matrix(gate_up_, 2 * ffn_, hidden_), {},
+                         accumulate);
+  linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_), {}, accumulate);
+  linear_backward_weight(context, {t, hidden_, width}, g.qkv, a.input_norm, target.matrix(qkv_, width, hidden_), {}, accumulate);
+  target.say_ready(begin(), end());
+}
+
+}  // namespace longhaul

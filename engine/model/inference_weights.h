@@ -1,0 +1,36 @@
+// A model's weights as serving holds them: q, k, v of a block as one matrix, gate and up as one, so that a token costs four
+// products a block.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "contracts/model_shape.h"
+#include "engine/model/linear_weights.h"
+
+namespace longhaul {
+
+struct InferenceWeights {
+  struct Block {
+    Tensor input_norm, post_attention_norm;  // [hidden]
+    LinearWeights qkv;                       // [q + 2 kv, hidden]
+    LinearWeights o;                         // [hidden, q]
+    LinearWeights gate_up;                   // [2 ffn, hidden]
+    LinearWeights down;                      // [hidden, ffn]
+  };
+  LinearWeights embedding;     // [vocab, hidden]; the output too when tied
+  std::vector<Block> blocks;
+  Tensor final_norm;           // [hidden]
+  LinearWeights output;        // [vocab, hidden]; empty (out() == 0) when tied
+  DType dtype = DType::f32;    // of norms, dense weights and activations
+
+  const LinearWeights& output_weights() const { return output.out() > 0 ? output : embedding; }
+  std::int64_t bytes() const;
+};
+
+// Reads `<folder>/model.safetensors` (or the shards of model.safetensors.index.json) into `dtype`. F32, BF16 and F16
+// tensors are converted; an I8 tensor "<name>" needs "<name>_scale", F32, one per row, and stays int8. Errors name the
+// tensor that is missing, or its shape beside the one expected.
+Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype);
+
+}  // namespace longhaul

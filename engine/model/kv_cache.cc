@@ -1,0 +1,14 @@
+#include "engine/model/kv_cache.h"
+
+namespace longhaul {
+
+KvCache::KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype) : length_max_(length_max), dtype_(dtype) {
+  const Shape kv{length_max, shape.num_key_value_heads, shape.head_dim};
+  for (std::int64_t layer = 0; layer < shape.num_hidden_layers; ++layer) layers_.push_back({Tensor(dtype, kv), Tensor(dtype, kv)});
+}
+
+std::int64_t KvCache::bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype) {
+  return 2 * shape.num_hidden_layers * length_max * shape.kv_size() * dtype_bytes(dtype);
+}
+
+}  // namespace longhaul

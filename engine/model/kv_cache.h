@@ -1,0 +1,46 @@
+// Keys and values of one sequence, for every layer: what token-by-token generation reads instead of computing it again.
+// Keys are kept rotated (RoPE applied). One owner per sequence; not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "contracts/model_shape.h"
+#include "engine/core/tensor.h"
+
+namespace longhaul {
+
+class KvCache {
+ public:
+  KvCache() = default;
+  // Room for `length_max` tokens; memory is taken at once: bytes_for().
+  KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype);
+
+  static std::int64_t bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype);
+  std::int64_t length() const { return length_; }
+  std::int64_t length_max() const { return length_max_; }
+  DType dtype() const { return dtype_; }
+  // Forgets everything from token `length` on: a shared prefix stays, a new text starts with truncate(0).
+  void truncate(std::int64_t length) {
+    LH_ASSERT(length >= 0 && length <= length_, std::to_string(length));
+    length_ = length;
+  }
+
+  // [length_max, kv_heads, head_dim] of one layer.
+  View keys(int layer) { return layers_[static_cast<std::size_t>(layer)].k; }
+  View values(int layer) { return layers_[static_cast<std::size_t>(layer)].v; }
+  // After the keys and values of `count` tokens were written behind the last one in every layer.
+  void advance(std::int64_t count) {
+    LH_ASSERT(count >= 0 && length_ + count <= length_max_, std::to_string(count));
+    length_ += count;
+  }
+
+ private:
+  struct Layer {
+    Tensor k, v;
+  };
+  std::vector<Layer> layers_;
+  std::int64_t length_ = 0, length_max_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,46 @@
+// The weights of one linear layer as serving keeps them: dense (f32 or bf16), or int8 with one scale per output channel.
+// Whoever adds another kind adds an alternative to the variant and one branch in apply().
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "engine/core/compute_context.h"
+#include "engine/core/tensor.h"
+
+namespace longhaul {
+
+struct DenseWeights {
+  Tensor weight;  // [out, in], f32 or bf16: the type of the activations
+};
+
+struct Int8Weights {
+  Tensor q;                   // [out, in] i8
+  std::vector<float> scales;  // [out]; W[o, i] = scales[o] * q[o, i]
+};
+
+class LinearWeights {
+ public:
+  LinearWeights() = default;
+  explicit LinearWeights(DenseWeights weights);
+  explicit LinearWeights(Int8Weights weights);
+
+  std::int64_t in() const { return in_; }
+  std::int64_t out() const { return out_; }
+  std::int64_t bytes() const;
+  bool is_int8() const { return std::holds_alternative<Int8Weights>(weights_); }
+  const DenseWeights* dense() const { return std::get_if<DenseWeights>(&weights_); }
+  const Int8Weights* int8() const { return std::get_if<Int8Weights>(&weights_); }
+
+  // y[tokens, out] = x[tokens, in] W^T. x f32 or bf16; y of x's type, or f32.
+  void apply(const ComputeContext& context, std::int64_t tokens, ConstView x, View y) const;
+
+  // Rows ids[t] of W as [tokens, in] in out's type: the embedding look-up of a tied or quantized table.
+  void gather_rows(const ComputeContext& context, std::span<const std::int32_t> ids, View out) const;
+
+ private:
+  std::variant<DenseWeights, Int8Weights> weights_;
+  std::int64_t in_ = 0, out_ = 0;
+};
+
+}  // namespace longhaul

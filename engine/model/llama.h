@@ -1,0 +1,66 @@
+// The Llama family as a trainable model: embedding, blocks, final norm, output layer (tied or not) with its loss. It works
+// on micro-batch slots, so that a schedule (contracts/schedule.h) may keep several micro-batches alive.
+//
+// For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each; `backward`
+// does both and needs less memory). Deterministic for every number of threads.
+#pragma once
+
+#include <memory>
+
+#include "engine/model/block.h"
+#include "engine/model/gradient_target.h"
+#include "engine/model/parameter_store.h"
+
+namespace longhaul {
+
+struct LlamaOptions {
+  int slots = 1;
+  std::int64_t tokens_max = 0;     // of a micro-batch, padding included
+  std::int64_t length_max = 0;     // longest sequence; 0: the shape's max_position_embeddings
+  bool split_backward = false;     // backward_input and backward_weight will be called apart
+  bool training = true;            // false: forward and token_losses only, a fraction of the memory
+  MemoryAccount* account = nullptr;
+};
+
+class Llama {
+ public:
+  // The store must outlive the model; its weights may change between calls.
+  Llama(const ParameterStore& parameters, const LlamaOptions& options);
+
+  const ModelShape& shape() const { return parameters_.shape(); }
+  std::int64_t activation_bytes() const { return activations_.bytes(); }
+
+  // Refuses (invalid_input) ids outside the vocabulary and batches larger than the slots.
+  Status check(const MicroBatch& batch) const;
+
+  // Up to the final norm. The batch's memory must stay until the slot's last call.
+  void forward(const ComputeContext& context, int slot, const MicroBatch& batch);
+
+  // loss[t] = -log p(target of t), 0 where there is none. [tokens]
+  void token_losses(const ComputeContext& context, int slot, std::span<float> loss);
+
+  // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab].
+  void logits(const ComputeContext& context, int slot, std::int64_t begin, std::int64_t end, View out);
+
+  // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. The output layer's weight gradient comes with
+  // its loss, so it is part of backward_input; the other matrices wait for backward_weight.
+  void backward_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
+                      const GradientTarget& target);
+  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
+  void backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
+                const GradientTarget& target);
+
+ private:
+  ConstView output_weight() const;
+  void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
+                       const GradientTarget& target);
+  void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
+
+  const ParameterStore& parameters_;
+  RopeTable rope_;
+  Activations activations_;
+  std::vector<Block> blocks_;
+  std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
+};
+
+}  // namespace longhaul

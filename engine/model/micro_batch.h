@@ -1,0 +1,20 @@
+// A fixed set of sequences, the unit that layouts distribute. Borrowed memory: the caller keeps it until the slot's backward.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace longhaul {
+
+struct MicroBatch {
+  std::int64_t sequences = 0;
+  std::int64_t length = 0;                  // tokens of each sequence, padding included
+  std::span<const std::int32_t> ids;        // [sequences * length]
+  std::span<const std::int32_t> targets;    // [sequences * length]: the next token, -1 where none counts
+  std::span<const std::int32_t> positions;  // [sequences * length], or empty: 0 .. length - 1 in every sequence
+  std::span<const std::int32_t> first_key;  // [sequences * length]: start of the token's own document, or empty: 0
+
+  std::int64_t tokens() const { return sequences * length; }
+};
+
+}  // namespace longhaul

@@ -1,0 +1,106 @@
+#include "engine/model/model_folder.h"
+
+#include <cstring>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/interop/safetensors.h"
+
+namespace longhaul {
+
+Result<HfConfig> load_model_config(const std::string& folder) { return load_hf_config(join_path(folder, "config.json")); }
+
+namespace {
+
+std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
+  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+}
+
+Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor, std::span<float> out) {
+  const std::string scale_name = p.spec.name + "_scale";
+  LH_TRY(const SafetensorView scale, file.find(scale_name));
+  std::vector<float> scales(static_cast<std::size_t>(p.spec.shape[0]));
+  if (scale.elements() != p.spec.shape[0])
+    return make_error(ErrorCode::invalid_input, format("{} has {} scales for {} rows", scale_name, scale.elements(), p.spec.shape[0]));
+  LH_CHECK(convert_to_f32(scale, scales));
+  const auto columns = static_cast<std::size_t>(p.spec.elements() / p.spec.shape[0]);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = scales[i / columns] * static_cast<float>(static_cast<signed char>(tensor.bytes[i]));
+  return {};
+}
+
+}  // namespace
+
+Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
+  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
+  for (const FlatParameter& p : store.layout().parameters()) {
+    LH_TRY(const SafetensorView tensor, file.find(p.spec.name));
+    if (tensor.shape != p.spec.shape)
+      return make_error(ErrorCode::invalid_input, format("{}: {} has another shape than config.json asks for", folder, p.spec.name));
+    if (tensor.type == SafetensorType::i8) {
+      LH_CHECK(read_int8(file, p, tensor, masters_of(store, p)));
+    } else {
+      LH_CHECK(convert_to_f32(tensor, masters_of(store, p)).with_context(p.spec.name));
+    }
+  }
+  store.refresh_compute_copy(context);
+  return {};
+}
+
+namespace {
+
+Status write_weights(const std::string& folder, const ParameterStore& store, bool as_bf16) {
+  std::vector<SafetensorInfo> infos;
+  for (const FlatParameter& p : store.layout().parameters())
+    infos.push_back({p.spec.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, p.spec.shape});
+  LH_TRY(SafetensorsWriter writer, SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
+  std::vector<bf16> narrow;
+  for (const FlatParameter& p : store.layout().parameters()) {
+    const std::span<const float> values = store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+    std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    if (as_bf16) {
+      narrow.resize(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = bf16(values[i]);
+      bytes = {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(bf16)};
+    }
+    LH_CHECK(writer.write(p.spec.name, bytes));
+  }
+  return writer.finish();
+}
+
+Value generation_config(const HfConfig& config) {
+  Value value = Value::make_table();
+  if (config.bos_token_id >= 0) value.set("bos_token_id", config.bos_token_id);
+  if (config.eos_token_ids.size() == 1) value.set("eos_token_id", config.eos_token_ids.front());
+  if (config.eos_token_ids.size() > 1) {
+    Value ids = Value::make_array();
+    for (const std::int64_t id : config.eos_token_ids) ids.push_back(id);
+    value.set("eos_token_id", std::move(ids));
+  }
+  if (config.pad_token_id >= 0) value.set("pad_token_id", config.pad_token_id);
+  return value;
+}
+
+}  // namespace
+
+Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
+  LH_CHECK(make_directories(folder));
+  const bool as_bf16 = options.dtype == "bf16";
+  HfConfig config = options.config;
+  config.shape = store.shape();
+  config.dtype = as_bf16 ? "bfloat16" : "float32";
+  LH_CHECK(write_weights(folder, store, as_bf16));
+  LH_CHECK(write_file_atomic(join_path(folder, "config.json"), to_json_pretty(write_hf_config(config))));
+  LH_CHECK(write_file_atomic(join_path(folder, "generation_config.json"), to_json_pretty(generation_config(config))));
+  if (options.tokenizer_folder.empty()) return {};
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    const std::string from = join_path(options.tokenizer_folder, name);
+    if (!file_exists(from)) continue;
+    LH_TRY(const std::string text, read_file(from));
+    LH_CHECK(write_file_atomic(join_path(folder, name), text));
+  }
+  return {};
+}
+
+}  // namespace longhaul

@@ -1,0 +1,98 @@
+#include "engine/model/parameter_store.h"
+
+#include <algorithm>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "engine/core/parallel_for.h"
+#include "engine/ops/elementwise.h"
+
+namespace longhaul {
+
+namespace {
+
+constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
+
+// Parameters that follow their predecessor without padding, so that both make one matrix.
+bool continues_fused(const std::string& name) {
+  return ends_with(name, "self_attn.k_proj.weight") || ends_with(name, "self_attn.v_proj.weight") ||
+         ends_with(name, "mlp.up_proj.weight");
+}
+
+}  // namespace
+
+ParameterLayout::ParameterLayout(const ModelShape& shape) {
+  std::int64_t at = 0;
+  for (ParameterSpec& spec : parameter_list(shape)) {
+    if (!continues_fused(spec.name)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
+    const std::int64_t end = at + spec.elements();
+    parameters_.push_back({std::move(spec), at, end});
+    at = end;
+  }
+  flat_size_ = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
+}
+
+const FlatParameter& ParameterLayout::find(const std::string& name) const {
+  const auto found =
+      std::find_if(parameters_.begin(), parameters_.end(), [&](const FlatParameter& p) { return p.spec.name == name; });
+  LH_ASSERT(found != parameters_.end(), name);
+  return *found;
+}
+
+ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account)
+    : shape_(shape), layout_(shape), compute_dtype_(compute), master_(DType::f32, Shape{layout_.flat_size()}, account) {
+  LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
+  if (compute == DType::bf16) compute_ = Tensor(compute, Shape{layout_.flat_size()}, account);
+}
+
+ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
+  const ConstView flat = compute_dtype_ == DType::f32 ? master_.view() : compute_.view();
+  return flat.rows(begin, begin + rows * columns).reshaped(Shape{rows, columns});
+}
+
+ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) const {
+  const ConstView flat = compute_dtype_ == DType::f32 ? master_.view() : compute_.view();
+  return flat.rows(begin, begin + elements);
+}
+
+void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
+  if (compute_dtype_ != DType::f32) cast(context, master_, compute_);
+}
+
+void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
+                    std::span<float> out) {
+  LH_ASSERT(static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
+  if (spec.init != ParameterSpec::Init::normal) {
+    std::fill(out.begin(), out.end(), spec.init == ParameterSpec::Init::ones ? 1.0F : 0.0F);
+    return;
+  }
+  const Philox random{seed, parameter_stream(spec.name)};
+  const std::size_t dims = spec.shape.size();
+  const std::int64_t width = box.extent[dims - 1];  // one run of neighbours in the global tensor
+  const std::int64_t runs = width == 0 ? 0 : box.elements() / width;
+  parallel_for(context, runs, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t run = begin; run < end; ++run) {
+      // Global index of the run's first element: the run's number in mixed radix over the box, moved by its offset.
+      std::int64_t rest = run, first = box.offset[dims - 1], stride = spec.shape[dims - 1];
+      for (std::size_t dim = dims - 1; dim-- > 0;) {
+        first += (box.offset[dim] + rest % box.extent[dim]) * stride;
+        rest /= box.extent[dim];
+        stride *= spec.shape[dim];
+      }
+      float* row = out.data() + run * width;
+      for (std::int64_t i = 0; i < width; ++i)
+        row[i] = static_cast<float>(random.normal(static_cast<std::uint64_t>(first + i)) * spec.init_std);
+    }
+  });
+}
+
+void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed) {
+  for (const FlatParameter& p : store.layout().parameters()) {
+    const Box whole{std::vector<std::int64_t>(p.spec.shape.size(), 0), p.spec.shape};
+    initialize_box(context, p.spec, whole, seed,
+                   store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
+  }
+  store.refresh_compute_copy(context);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,72 @@
+#include "engine/parallel/collective_group.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/text.h"
+#include "engine/comm/communicator.h"
+
+namespace longhaul {
+
+CollectiveGroup::CollectiveGroup(Communicator& communicator, std::int64_t deadline_ms)
+    : communicator_(&communicator), rank_(communicator.rank()), size_(communicator.size()), deadline_ms_(deadline_ms) {}
+
+Status CollectiveGroup::barrier() {
+  if (!communicator_) return {};
+  return communicator_->wait(communicator_->barrier(), deadline_ms_);
+}
+
+Status CollectiveGroup::all_gather(std::span<const double> mine, std::span<double> all) {
+  LH_ASSERT(all.size() == mine.size() * static_cast<std::size_t>(size_), std::to_string(all.size()));
+  if (!communicator_) {
+    std::copy(mine.begin(), mine.end(), all.begin());
+    return {};
+  }
+  return communicator_->wait(communicator_->all_gather(std::as_bytes(mine), std::as_writable_bytes(all)), deadline_ms_);
+}
+
+Result<std::vector<std::string>> CollectiveGroup::all_gather_text(const std::string& mine) {
+  if (!communicator_) return std::vector<std::string>{mine};
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<double> sizes(ranks);
+  const double own = static_cast<double>(mine.size());
+  LH_CHECK(all_gather({&own, 1}, sizes));
+  const auto longest = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  if (longest == 0) return std::vector<std::string>(ranks);
+  std::vector<std::byte> padded(longest), all(longest * ranks);
+  std::memcpy(padded.data(), mine.data(), mine.size());
+  LH_CHECK(communicator_->wait(communicator_->all_gather(padded, all), deadline_ms_));
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < ranks; ++r)
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + r * longest), static_cast<std::size_t>(sizes[r]));
+  return texts;
+}
+
+Status CollectiveGroup::broadcast(std::span<float> data, int root) {
+  if (!communicator_) return {};
+  return communicator_->wait(communicator_->broadcast(std::as_writable_bytes(data), root), deadline_ms_);
+}
+
+Status CollectiveGroup::sum_along_tree(std::span<float> x) {
+  if (!communicator_) return {};
+  return communicator_->wait(communicator_->all_reduce_sum(x), deadline_ms_);
+}
+
+Status CollectiveGroup::agree(const Status& mine) {
+  if (!communicator_) return mine;
+  // "<code> <message>", empty when all is well: then only the sizes travel.
+  std::string text;
+  if (!mine.ok()) text = format("{} {}", static_cast<int>(mine.error().code), mine.error().message());
+  LH_TRY(const std::vector<std::string> all, all_gather_text(text));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty()) continue;
+    if (static_cast<int>(r) == rank_) return mine;
+    int code = 0;
+    std::from_chars(all[r].data(), all[r].data() + all[r].size(), code);
+    return make_error(static_cast<ErrorCode>(code), format("rank {}: {}", r, all[r].substr(all[r].find(' ') + 1)));
+  }
+  return {};
+}
+
+}  // namespace longhaul

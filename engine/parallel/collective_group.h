@@ -1,0 +1,44 @@
+// Ranks that do the same thing on different data, and the few collectives that the trainer and the checkpoints need, each
+// with a deadline. Over a Communicator of engine/comm; without one it is a group of one rank and every call is a copy.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+class Communicator;
+
+class CollectiveGroup {
+ public:
+  CollectiveGroup() = default;  // one rank
+  explicit CollectiveGroup(Communicator& communicator, std::int64_t deadline_ms = 600'000);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool is_first() const { return rank_ == 0; }
+
+  Status barrier();
+  // all[i * mine.size() ...] = rank i's `mine`.
+  Status all_gather(std::span<const double> mine, std::span<double> all);
+  Result<std::vector<std::string>> all_gather_text(const std::string& mine);
+  Status broadcast(std::span<float> data, int root);
+
+  // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on every
+  // rank, and the same as one rank with all the terms has when every rank holds a power of two of them.
+  Status sum_along_tree(std::span<float> x);
+
+  // Every rank has the same outcome: the error of the lowest rank that has one. A rank without an error of its own reports
+  // that one, with its rank.
+  Status agree(const Status& mine);
+
+ private:
+  Communicator* communicator_ = nullptr;
+  int rank_ = 0, size_ = 1;
+  std::int64_t deadline_ms_ = 0;
+};
+
+}  // namespace longhaul

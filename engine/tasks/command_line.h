@@ -1,0 +1,18 @@
+// The command line of longhaul-engine:
+//   run --task TASK --launch LAUNCH [--rank N]      one stage, as one rank (MPI is started only when launch.ranks > 1)
+//   tokenize-ids --tokenizer FILE --documents FILE  token ids of each document's text, one JSON array a line
+//   logits --model FOLDER --tokens FILE             f32 logits of {"tokens": [...]} or [...], as JSON
+//   generate --model FOLDER --prompt TEXT           the greedy continuation
+// Results go to stdout, an error to stderr as one line; exit codes tell error codes apart.
+#pragma once
+
+#include "base/result.h"
+
+namespace longhaul {
+
+int engine_main(int argc, char** argv);
+// 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,
+// 11 unavailable; 0 is success. As far as they mean the same, the numbers are those of `longhaul`.
+int engine_exit_code(ErrorCode code);
+
+}  // namespace longhaul

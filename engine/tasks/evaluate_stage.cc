@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/model/model_folder.h"
+#include "engine/tasks/measure.h"
+#include "engine/tasks/parity_commands.h"
+#include "engine/tasks/stages.h"
+#include "engine/tasks/token_files.h"
+
+namespace longhaul {
+
+namespace {
+
+// Held-out data lies in a folder or is a list of files, told apart by their names.
+Result<std::string> data_file(const TaskRun& run, const std::vector<std::string>& names) {
+  const TaskInput* input = run.task.input("data");
+  if (!input) return make_error(ErrorCode::invalid_input, "the input 'data' is missing", "give a folder with " + names.front());
+  for (const std::string& path : input->paths) {
+    if (is_directory(path)) {
+      auto found = find_data_file(path, names);
+      if (found.ok()) return found;
+    }
+    if (std::find(names.begin(), names.end(), file_name(path)) != names.end()) return path;
+  }
+  return make_error(ErrorCode::not_found, "the input 'data' holds none of " + join(names, ", "));
+}
+
+Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std::string& task, const EvaluateSettings& settings) {
+  if (task == "bits_per_byte") {
+    LH_TRY(const std::string tokens, run.task.input_path("tokens"));
+    LH_TRY(const std::string file, find_data_file(tokens, {"heldout.txt"}));
+    return measure_bits_per_byte(run, model, file, settings.stride);
+  }
+  if (task == "answer_loss") {
+    LH_TRY(const std::string file, data_file(run, {"answers.jsonl", "heldout.jsonl"}));
+    return measure_answer_loss(run, model, file);
+  }
+  if (task == "preference") {
+    LH_TRY(const std::string file, data_file(run, {"pairs.jsonl", "pairs-heldout.jsonl"}));
+    return measure_preferences(run, model, file);
+  }
+  LH_TRY(const std::string file, data_file(run, {"choices.jsonl"}));
+  return measure_choices(run, model, file);
+}
+
+Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSettings& settings) {
+  if (settings.prompts.empty()) return {};
+  run.section("samples");
+  LH_TRY(InferenceModel model, InferenceModel::load(folder, settings.precision == "bf16" ? DType::bf16 : DType::f32));
+  LH_TRY(const HfConfig config, load_model_config(folder));
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  for (const std::string& prompt : settings.prompts) {
+    const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
+    LH_TRY(const std::vector<std::int32_t> out, generate_greedy(run.compute, model, ids, settings.prompt_tokens, config.eos_token_ids));
+    Value fields = Value::make_table();
+    fields.set("prompt", prompt);
+    fields.set("text", repair_utf8(tokenizer.decode(out, true)));
+    run.events.write("sample", std::move(fields));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status run_evaluate(TaskRun& run) {
+  LH_TRY(const EvaluateSettings settings, run.settings(evaluate_fields()));
+  std::vector<Figure> figures;
+  for (const char* input : {"model", "baseline"}) {
+    const bool is_baseline = std::string(input) == "baseline";
+    if (is_baseline && !run.task.input("baseline")) continue;
+    LH_TRY(const std::string folder, run.task.input_path(input));
+    run.section("load");
+    LH_TRY(const std::unique_ptr<ScoringModel> model, ScoringModel::load(run.compute, folder, settings.precision, settings.context_length));
+    for (const std::string& task : settings.tasks) {
+      LH_TRY(std::vector<Figure> measured, measure(run, *model, task, settings).with_context(task));
+      for (Figure& figure : measured) {
+        if (is_baseline) figure.name = "baseline_" + figure.name;
+        figures.push_back(std::move(figure));
+      }
+    }
+    if (!is_baseline) LH_CHECK(write_samples(run, folder, settings));
+  }
+  return write_figures(run, figures);
+}
+
+}  // namespace longhaul

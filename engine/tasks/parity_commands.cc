@@ -1,0 +1,120 @@
+#include "engine/tasks/parity_commands.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/model/model_folder.h"
+
+namespace longhaul {
+
+namespace {
+
+Value array_of(std::span<const std::int32_t> ids) {
+  Value array = Value::make_array();
+  for (const std::int32_t id : ids) array.push_back(id);
+  return array;
+}
+
+void print_line(const Value& value) {
+  const std::string line = to_json(value) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
+}
+
+Result<DType> dtype_of(const std::string& precision) {
+  if (precision == "f32") return DType::f32;
+  if (precision == "bf16") return DType::bf16;
+  return make_error(ErrorCode::invalid_input, "precision " + precision, "use f32 or bf16");
+}
+
+}  // namespace
+
+Status print_token_ids(const std::string& tokenizer_path, const std::string& documents_path) {
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(tokenizer_path));
+  LH_TRY(const std::string text, read_file(documents_path));
+  EncodeScratch scratch;
+  std::vector<std::int32_t> ids;
+  const auto print = [&](std::string_view document) {
+    ids.clear();
+    tokenizer.encode(document, false, scratch, ids);
+    print_line(array_of(ids));
+  };
+  if (!ends_with(documents_path, ".jsonl")) {
+    print(text);
+    return {};
+  }
+  int line_number = 0;
+  for (const std::string& line : split(text, '\n')) {
+    ++line_number;
+    if (trim(line).empty()) continue;
+    LH_TRY(const Value document, parse_json(line, format("{}:{}", documents_path, line_number)));
+    print(document.get_string("text"));
+  }
+  return {};
+}
+
+Status print_logits(const std::string& model_folder, const std::string& tokens_path, const std::string& precision) {
+  LH_TRY(const DType dtype, dtype_of(precision));
+  LH_TRY(InferenceModel model, InferenceModel::load(model_folder, dtype));
+  LH_TRY(const std::string text, read_file(tokens_path));
+  LH_TRY(Value value, parse_json(text, tokens_path));
+  const Value* list = value.is_table() ? value.find("tokens") : &value;
+  std::vector<std::int32_t> ids;
+  if (list && list->is_array())
+    for (const Value& id : list->as_array())
+      if (id.is_integer()) ids.push_back(static_cast<std::int32_t>(id.as_integer()));
+  if (ids.empty()) return make_error(ErrorCode::invalid_input, tokens_path + " holds no token ids");
+  const ComputeContext context(1);
+  const std::int64_t vocab = model.shape().vocab_size;
+  std::vector<float> logits(ids.size() * static_cast<std::size_t>(vocab));
+  KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()));
+  const SequenceStep step{&cache, ids};
+  LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::all, logits));
+  Value rows = Value::make_array();
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    Value row = Value::make_array();
+    for (std::int64_t v = 0; v < vocab; ++v) row.push_back(static_cast<double>(logits[t * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(v)]));
+    rows.push_back(std::move(row));
+  }
+  Value out = Value::make_table();
+  out.set("vocab", vocab);
+  out.set("tokens", array_of(ids));
+  out.set("logits", std::move(rows));
+  print_line(out);
+  return {};
+}
+
+Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context, InferenceModel& model, std::span<const std::int32_t> prompt,
+                                                  std::int64_t tokens_max, std::span<const std::int64_t> ends) {
+  const std::int64_t room = model.shape().max_position_embeddings;
+  KvCache cache = model.make_cache(std::min(room, static_cast<std::int64_t>(prompt.size()) + tokens_max));
+  std::vector<float> logits(static_cast<std::size_t>(model.shape().vocab_size));
+  std::vector<std::int32_t> out;
+  SequenceStep step{&cache, prompt};
+  while (static_cast<std::int64_t>(out.size()) < tokens_max) {
+    LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::last, logits));
+    // The first of equal ones, as argmax everywhere.
+    const auto next = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (std::find(ends.begin(), ends.end(), next) != ends.end()) break;
+    out.push_back(next);
+    if (cache.length() + 1 > cache.length_max()) break;
+    step.tokens = std::span<const std::int32_t>(&out.back(), 1);
+  }
+  return out;
+}
+
+Status print_generated(const std::string& model_folder, const std::string& prompt, std::int64_t tokens_max, const std::string& precision) {
+  LH_TRY(const DType dtype, dtype_of(precision));
+  LH_TRY(InferenceModel model, InferenceModel::load(model_folder, dtype));
+  LH_TRY(const HfConfig config, load_model_config(model_folder));
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model_folder, "tokenizer.json")));
+  const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
+  const ComputeContext context(1);
+  LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
+  std::printf("%s\n", repair_utf8(tokenizer.decode(out, true)).c_str());
+  return {};
+}
+
+}  // namespace longhaul

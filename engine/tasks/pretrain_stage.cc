@@ -1,0 +1,65 @@
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/data/tokenizer.h"
+#include "engine/model/model_folder.h"
+#include "engine/tasks/stages.h"
+#include "engine/tasks/token_files.h"
+#include "engine/tasks/training_stage.h"
+
+namespace longhaul {
+
+namespace {
+
+// The model's shape: of the model to start from, or the settings' with the tokenizer's vocabulary.
+Result<ModelShape> shape_for(const TrainingStageSettings& stage, const PretrainSettings& settings) {
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(stage.tokenizer_folder, "tokenizer.json")));
+  ModelShape shape = settings.model;
+  if (!stage.start_model.empty()) {
+    LH_TRY(const HfConfig config, load_model_config(stage.start_model));
+    shape = config.shape;
+  }
+  if (shape.vocab_size == 0) shape.vocab_size = tokenizer.vocab_size();
+  if (shape.vocab_size < tokenizer.vocab_size())
+    return make_error(ErrorCode::invalid_input, format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.vocab_size, tokenizer.vocab_size()),
+                      "leave vocab_size out to take the tokenizer's");
+  return shape;
+}
+
+}  // namespace
+
+Status run_pretrain(TaskRun& run) {
+  LH_TRY(const PretrainSettings settings, run.settings(pretrain_fields()));
+  LH_TRY(const std::string tokens, run.task.input_path("tokens"));
+  TrainingStageSettings stage_settings;
+  stage_settings.tokenizer_folder = tokens;
+  if (run.task.input("model")) {
+    LH_TRY(stage_settings.start_model, run.task.input_path("model"));
+  }
+  LH_TRY(stage_settings.shape, shape_for(stage_settings, settings));
+  stage_settings.precision = settings.precision;
+  stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
+  stage_settings.optimizer = settings.optimizer;
+  stage_settings.checkpoint = settings.checkpoint;
+  stage_settings.sequence_length = settings.sequence_length;
+  stage_settings.micro_batch_size = settings.micro_batch_size;
+  stage_settings.global_batch_size = settings.global_batch_size;
+  stage_settings.steps = settings.steps;
+  stage_settings.epochs = settings.epochs;
+  stage_settings.eval_every_steps = settings.eval_every_steps;
+  stage_settings.deterministic = settings.deterministic;
+
+  LH_TRY(TokenSource source, TokenSource::open(join_path(tokens, "train"), settings.sequence_length, stage_settings.seed, SampleOrder::shuffled));
+  std::optional<TokenSource> heldout;
+  if (file_exists(join_path(tokens, "heldout.idx"))) {
+    auto opened = TokenSource::open(join_path(tokens, "heldout"), settings.sequence_length, 0, SampleOrder::sequential);
+    if (opened.ok())
+      heldout.emplace(std::move(opened).value());
+    else  // too short for one sample: no held-out loss, no reason to stop
+      run.events.message("warn", opened.error().message());
+  }
+  LanguageModelObjective objective;
+  LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
+  return stage->train(objective, source, heldout ? &*heldout : nullptr, {});
+}
+
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+// What a stage's code is given: the task, this launch, and the tools of this rank. One per process; below main everything
+// is passed on from here.
+#pragma once
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "contracts/event.h"
+#include "contracts/launch.h"
+#include "contracts/task.h"
+#include "engine/core/compute_context.h"
+#include "engine/parallel/collective_group.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+
+struct TaskRun {
+  const Task& task;
+  const Launch& launch;
+  const Clock& clock;
+  const ComputeContext& compute;
+  CollectiveGroup& group;
+  EventWriter& events;             // writes on the first rank only
+  HeartbeatPage* beat = nullptr;   // may be null
+  const std::atomic<bool>& stop;   // SIGTERM came
+
+  bool is_first() const { return group.is_first(); }
+  // A settings struct of the task's kind, read by its field table.
+  template <class S>
+  Result<S> settings(const FieldTable<S>& table) const {
+    return table.parse(task.settings, "stage " + task.stage).with_context("settings");
+  }
+  void section(const char* name) const {
+    if (beat) beat->enter(beat->section(name));
+  }
+};
+
+// artifact.json: {"figures": {name: value}}, also sent as figure events. First rank only; other ranks do nothing.
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string unit;
+};
+Status write_figures(const TaskRun& run, const std::vector<Figure>& figures);
+
+}  // namespace longhaul

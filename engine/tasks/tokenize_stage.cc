@@ -1,0 +1,24 @@
+#include "base/files.h"
+#include "engine/data/tokenize_task.h"
+#include "engine/tasks/stages.h"
+
+namespace longhaul {
+
+Status run_tokenize(TaskRun& run) {
+  LH_TRY(const TokenizeSettings settings, run.settings(tokenize_fields()));
+  TokenizeInputs inputs;
+  LH_TRY(inputs.corpus, run.task.input_path("corpus"));
+  if (run.task.input("tokenizer")) {
+    LH_TRY(inputs.tokenizer, run.task.input_path("tokenizer"));
+  }
+  run.section("tokenize");
+  LH_TRY(const Value stats, tokenize_corpus(inputs, settings, run.launch.output_dir, run.compute.threads(),
+                                            [&](std::string_view, double fraction) { run.events.progress(fraction, 1.0, "of the corpus"); }));
+  std::vector<Figure> figures;
+  if (stats.is_table())
+    for (const ValueMember& member : stats.as_table())
+      if (member.value.is_number()) figures.push_back({member.key, member.value.as_number(), ""});
+  return write_figures(run, figures);
+}
+
+}  // namespace longhaul

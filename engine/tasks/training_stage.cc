@@ -1,0 +1,120 @@
+#include "engine/tasks/training_stage.h"
+
+#include <cmath>
+
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/memory_plan.h"
+#include "engine/data/chat.h"
+#include "engine/model/model_folder.h"
+
+namespace longhaul {
+
+Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
+  HfConfig config;
+  LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(tokenizer_folder, "tokenizer.json")));
+  // A foreign tokenizer may have neither; then generation ends at its length only.
+  for (const char* name : {end_of_turn_token, end_of_text_token})
+    if (const auto id = tokenizer.added_id(name)) config.eos_token_ids.push_back(*id);
+  if (const auto id = tokenizer.added_id(end_of_text_token)) config.bos_token_id = config.pad_token_id = *id;
+  return config;
+}
+
+Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const TrainingStageSettings& settings) {
+  std::unique_ptr<TrainingStage> stage(new TrainingStage(run, settings));
+  LH_CHECK(stage->prepare());
+  return stage;
+}
+
+Status TrainingStage::prepare() {
+  LH_TRY(settings_.shape, resolve_shape(settings_.shape));
+  const ModelShape& shape = settings_.shape;
+  if (settings_.sequence_length > shape.max_position_embeddings)
+    return make_error(ErrorCode::invalid_input, format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
+                                                       settings_.sequence_length, shape.max_position_embeddings),
+                      "raise model.max_position_embeddings or shorten the sequences");
+  LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.group.size()));
+  tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
+  const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
+  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_);
+  LlamaOptions options;
+  options.tokens_max = tokens_max_;
+  options.length_max = settings_.sequence_length;
+  options.account = &account_;
+  model_ = std::make_unique<Llama>(*store_, options);
+  run_.section("initialize");
+  if (settings_.start_model.empty()) {
+    initialize_parameters(run_.compute, *store_, settings_.seed);
+    return {};
+  }
+  return load_model_weights(run_.compute, settings_.start_model, *store_);
+}
+
+void TrainingStage::report_memory() {
+  TrainingMemoryInput input;
+  input.shape = settings_.shape, input.dims = run_.launch.dims;
+  input.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample, input.sequence_length = settings_.sequence_length;
+  input.bf16 = settings_.precision == "bf16";
+  Value fields = Value::make_table();
+  fields.set("planned_bytes", plan_training_memory(input).total());
+  fields.set("held_bytes", account_.bytes_peak);
+  run_.events.write("memory", std::move(fields));
+}
+
+Status TrainingStage::export_model() {
+  if (!run_.is_first()) return {};
+  run_.section("export");
+  ModelFolderOptions options;
+  LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
+  options.tokenizer_folder = settings_.tokenizer_folder;
+  if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
+  return write_model_folder(run_.launch.output_dir, *store_, options);
+}
+
+Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures) {
+  TrainerOptions options;
+  options.optimizer = settings_.optimizer;
+  options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
+  options.deterministic = settings_.deterministic;
+  options.steps = settings_.steps;
+  if (options.steps == 0) {
+    const double samples = settings_.epochs * static_cast<double>(source.samples_per_epoch());
+    options.steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
+  }
+  Trainer trainer(run_.compute, run_.group, *store_, *model_, objective, source, options, &account_);
+  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"), settings_.checkpoint.keep_last);
+  TrainingLoopOptions loop_options;
+  loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  loop_options.eval_every_steps = settings_.eval_every_steps;
+  loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
+  loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
+  loop_options.seed = settings_.seed;
+  loop_options.dims = run_.launch.dims;
+  loop_options.start_checkpoint = run_.launch.start_checkpoint;
+  TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
+  LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
+  report_memory();
+  LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
+  if (outcome.stopped)
+    return make_error(ErrorCode::aborted, format("stopped after step {} of {} as asked; a checkpoint of it was saved", outcome.step, options.steps));
+
+  // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
+  LH_CHECK(run_.group.agree(export_model()));
+  figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
+  figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
+  if (outcome.tokens > 0) {
+    figures.push_back({"loss", outcome.loss, "nats"});
+    figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
+    figures.push_back({"gflops", outcome.tokens_per_s() * loop_options.flops_per_token * 1e-9, "GFLOP/s"});
+  }
+  if (heldout) {
+    figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});
+    const std::vector<std::string> extra = objective.extra_names();
+    for (std::size_t i = 0; i < extra.size(); ++i)
+      figures.push_back({"heldout_" + extra[i], outcome.heldout.extra[i] / outcome.heldout.count, ""});
+  }
+  return write_figures(run_, figures);
+}
+
+}  // namespace longhaul

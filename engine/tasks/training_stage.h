@@ -1,0 +1,59 @@
+// What pretrain, sft and align share: weights, trainer, checkpoints, the loop, and the artifact that comes out.
+#pragma once
+
+#include <memory>
+
+#include "engine/interop/hf_config.h"
+#include "engine/tasks/task_run.h"
+#include "engine/train/training_loop.h"
+
+namespace longhaul {
+
+struct TrainingStageSettings {
+  ModelShape shape;
+  std::string precision;            // "bf16" | "f32"
+  std::uint64_t seed = 1;
+  OptimizerSettings optimizer;
+  CheckpointSettings checkpoint;
+  std::int64_t sequence_length = 0;
+  std::int64_t sequences_per_sample = 1;  // 2 for preference pairs
+  std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
+  std::int64_t steps = 0;           // 0: from epochs
+  double epochs = 1;
+  std::int64_t eval_every_steps = 0;
+  bool deterministic = true;
+  std::string start_model;          // folder with weights; "": random ones
+  std::string tokenizer_folder;     // goes into the artifact
+};
+
+// Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then train().
+class TrainingStage {
+ public:
+  static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
+
+  Llama& model() { return *model_; }
+  ParameterStore& store() { return *store_; }
+  std::int64_t tokens_max() const { return tokens_max_; }
+
+  // heldout may be null. Trains, writes the artifact, and adds its figures to `figures`. An order to stop is
+  // ErrorCode::aborted after the checkpoint was saved.
+  Status train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures);
+
+ private:
+  TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
+  Status prepare();
+  Status export_model();
+  void report_memory();
+
+  TaskRun& run_;
+  TrainingStageSettings settings_;
+  std::int64_t tokens_max_ = 0;
+  MemoryAccount account_;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<Llama> model_;
+};
+
+// Token ids of a tokenizer for config.json: what ends a text and a turn, what pads.
+Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder);
+
+}  // namespace longhaul

@@ -1,0 +1,31 @@
+// Where micro-batches come from. Samples have one global order, a function of the seed alone; a micro-batch is `count`
+// neighbours of it, the same wherever it is computed.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "engine/model/micro_batch.h"
+
+namespace longhaul {
+
+// The memory behind a MicroBatch, reused from step to step.
+struct BatchStorage {
+  std::int64_t sequences = 0, length = 0;
+  std::vector<std::int32_t> ids, targets, positions, first_key;
+  std::vector<float> weights;  // of each token's loss; 0 where there is no target
+  std::vector<double> per_sequence;  // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  std::int64_t predicted = 0;  // tokens that have a target
+
+  MicroBatch view() const { return {sequences, length, ids, targets, positions, first_key}; }
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Fills `out` with samples [first, first + count) of the global order; it goes on for ever (epoch after epoch).
+  virtual Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) = 0;
+  virtual std::int64_t samples_per_epoch() const = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,32 @@
+// AdamW over the flat parameters: two f32 moments of every weight, decay only where the parameter list says so.
+#pragma once
+
+#include <vector>
+
+#include "contracts/settings/training.h"
+#include "engine/model/parameter_store.h"
+
+namespace longhaul {
+
+class Optimizer {
+ public:
+  explicit Optimizer(const ParameterLayout& layout, MemoryAccount* account = nullptr);
+
+  // One update with `grad_scale * gradient`. `step` counts from 1 (bias correction).
+  void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
+              std::int64_t step, float grad_scale, std::span<const float> gradient);
+
+  std::span<float> exp_avg() { return exp_avg_.span<float>(); }
+  std::span<float> exp_avg_sq() { return exp_avg_sq_.span<float>(); }
+  std::int64_t bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+
+ private:
+  struct Range {
+    std::int64_t begin, end;
+    bool decay;
+  };
+  std::vector<Range> ranges_;  // neighbours of the same kind, joined
+  Tensor exp_avg_, exp_avg_sq_;
+};
+
+}  // namespace longhaul

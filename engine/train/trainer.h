@@ -1,0 +1,79 @@
+// One optimizer step over a global batch: micro-batches by the schedule, gradients summed along one tree over the global
+// micro-batch index, mean over all tokens (or pairs) of the global batch, clipping by the global norm, AdamW.
+// With data parallelism rank r computes the r-th block of micro-batches; every rank ends with the same bits.
+#pragma once
+
+#include <functional>
+
+#include "contracts/schedule.h"
+#include "contracts/settings/training.h"
+#include "engine/checkpoint/training_state.h"
+#include "engine/parallel/collective_group.h"
+#include "engine/train/gradient_tree.h"
+#include "engine/train/objective.h"
+#include "engine/train/optimizer.h"
+
+namespace longhaul {
+
+struct TrainerOptions {
+  OptimizerSettings optimizer;
+  std::int64_t steps = 0;              // of the whole run: the schedule's length
+  std::int64_t micro_batch_size = 1;   // samples
+  std::int64_t global_batch_size = 1;  // samples
+  std::int64_t tokens_max = 0;         // of a micro-batch
+  bool deterministic = true;
+};
+
+struct StepReport {
+  std::int64_t step = 0;
+  double loss = 0;       // mean over the global batch
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  double tokens = 0;     // computed over all ranks
+  double extra[2] = {0, 0};
+};
+
+// The global batch must be whole micro-batches, and those whole shares of the ranks. The error names all three numbers.
+Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int ranks);
+
+class Trainer {
+ public:
+  // All borrowed; one thread. The model needs schedule_slots() slots: 1 without pipeline stages.
+  Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model, Objective& objective,
+          BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
+
+  // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch); weights
+  // are then those before the step.
+  Result<StepReport> step();
+
+  // Mean loss over samples [0, count) of `source`, dealt to the ranks; micro-batches of the training size.
+  Result<ObjectiveSums> evaluate(BatchSource& source, std::int64_t count);
+
+  TrainingProgress& progress() { return progress_; }
+  Optimizer& optimizer() { return optimizer_; }
+  ParameterStore& store() { return store_; }
+  CollectiveGroup& group() { return group_; }
+  const TrainerOptions& options() const { return options_; }
+  // Called before each micro-batch: heartbeat, requests to stop.
+  std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
+
+ private:
+  Result<std::span<float>> accumulate(std::vector<ObjectiveSums>& sums);
+  Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
+
+  const ComputeContext& context_;
+  CollectiveGroup& group_;
+  ParameterStore& store_;
+  Llama& model_;
+  Objective& objective_;
+  BatchSource& source_;
+  TrainerOptions options_;
+  int micro_batches_;  // of this rank in one step
+  std::vector<ScheduleOp> schedule_;
+  Optimizer optimizer_;
+  GradientTree tree_;
+  TrainingProgress progress_;
+  std::vector<BatchStorage> batches_;  // per slot
+};
+
+}  // namespace longhaul

@@ -1,0 +1,68 @@
+// A training from where it stands to its last step: steps, metrics, held-out losses, checkpoints, orders from outside.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "contracts/event.h"
+#include "engine/checkpoint/checkpoint_store.h"
+#include "engine/train/trainer.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+
+struct TrainingLoopOptions {
+  std::int64_t checkpoint_every_steps = 0;  // 0: only at the end
+  std::int64_t eval_every_steps = 0;        // 0: only at the end
+  std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
+  double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown
+  std::uint64_t seed = 0;
+  ParallelDims dims;
+  std::string start_checkpoint;             // a folder; "": the newest of the store
+};
+
+struct TrainingOutcome {
+  bool stopped = false;         // asked to stop before the last step; a checkpoint was saved
+  std::int64_t step = 0;        // done
+  std::int64_t resumed_at = -1; // step of the checkpoint it went on from
+  double loss = 0;              // of the last step
+  double heldout_loss = 0;      // mean per token or pair, when there is a held-out source
+  ObjectiveSums heldout;
+  double tokens = 0, seconds = 0;  // of the steps done here
+  double tokens_per_s() const { return seconds > 0 ? tokens / seconds : 0; }
+};
+
+class TrainingLoop {
+ public:
+  // All borrowed. `stop` is raised from outside (SIGTERM): the step is finished, a checkpoint saved. `beat` may be null.
+  TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints, EventWriter& events,
+               const std::atomic<bool>& stop, HeartbeatPage* beat, const TrainingLoopOptions& options);
+
+  // Goes on from the newest checkpoint, if there is one. Collective. True if there was one.
+  Result<bool> restore(const ComputeContext& context);
+  // heldout may be null.
+  Result<TrainingOutcome> run(BatchSource* heldout);
+
+ private:
+  TrainingState state();
+  Status save();
+  Status evaluate(BatchSource& heldout);
+  void report(const StepReport& step, double seconds);
+  void section(const char* name);
+  // What all ranks have been told, agreed upon: stop, and whether to save now.
+  Result<bool> asked(bool& save_now);
+
+  const Clock& clock_;
+  Trainer& trainer_;
+  Objective& objective_;
+  CheckpointStore& checkpoints_;
+  EventWriter& events_;
+  const std::atomic<bool>& stop_;
+  HeartbeatPage* beat_;
+  TrainingLoopOptions options_;
+  TrainingOutcome outcome_;
+  std::int64_t saved_step_ = -1;
+  std::int64_t orders_seen_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,9 @@
+# The model server as a program over a fake model, asked by clients of Python's standard library.
+add_executable(server_fake_model server_fake_model.cc)
+longhaul_options(server_fake_model)
+target_link_libraries(server_fake_model PRIVATE longhaul_engine)
+if(Python3_FOUND)
+  add_test(NAME e2e_server COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/server_test.py
+    $<TARGET_FILE:server_fake_model>)
+  set_tests_properties(e2e_server PROPERTIES LABELS e2e TIMEOUT 180)
+endif()

@@ -1,0 +1,42 @@
+// The contract of Communicator on MPI. Started by mpirun; every rank runs every check, rank 0 reports, and the run is
+// red on all ranks if it is red on one. An alarm ends a run that hangs.
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "engine/comm/mpi_communicator.h"
+#include "tests/parallel/comm_contract.h"
+
+using namespace longhaul;
+using namespace longhaul::comm_contract;
+
+int main(int argc, char** argv) {
+  alarm(100);
+  auto runtime = MpiRuntime::start(&argc, &argv);
+  if (!runtime) {
+    std::fprintf(stderr, "%s\n", runtime.error().message().c_str());
+    return 1;
+  }
+  Rank me{(*runtime)->rank(), (*runtime)->size(), {}};
+  me.make = [&](std::uint64_t epoch, const CommOptions& options) { return (*runtime)->world(epoch, options); };
+  int red = 0;
+  const auto agree = [&](const char* name, Failures failures, bool should_fail) {
+    if (should_fail) {
+      failures = failures.empty() ? Failures{"a planted wrong element went unnoticed"} : Failures{};
+    }
+    for (const std::string& f : failures) std::fprintf(stderr, "rank %d: %s: %s\n", me.rank, name, f.c_str());
+    const auto comm = me.communicator();
+    std::vector<float> count = {static_cast<float>(failures.size())};
+    const Status status = comm->wait(comm->all_reduce_sum(count));
+    const bool good = status.ok() && count[0] == 0.0F;
+    if (me.rank == 0) std::printf("%-16s on %d ranks: %s\n", name, me.size, good ? "ok" : "FAILED");
+    red += good ? 0 : 1;
+  };
+  for (const Check& check : checks()) agree(check.name, check.run(me), false);
+  if (me.size > 1) agree("planted error", check_sums(me, true), true);
+  if (me.rank == 0) std::printf("%zu operations in quarantine at rank 0\n", (*runtime)->quarantined());
+  std::fflush(stdout);
+  runtime = make_error(ErrorCode::aborted, "finished");  // MPI_Finalize
+  return red == 0 ? 0 : 1;
+}

@@ -1,0 +1,132 @@
+#include "engine/model/inference_model.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/files.h"
+#include "base/philox.h"
+#include "engine/model/model_folder.h"
+#include "tests/unit/engine/model/reference_model.h"
+
+using namespace longhaul;
+
+namespace {
+
+struct InferenceFolder {
+  explicit InferenceFolder(const ParameterStore& store, const std::string& dtype = "f32") {
+    char name[] = "/tmp/longhaul-model-XXXXXX";
+    path = ::mkdtemp(name);
+    ModelFolderOptions options;
+    options.dtype = dtype;
+    options.config.eos_token_ids = {1, 2};
+    const Status status = write_model_folder(path, store, options);
+    REQUIRE(status.ok());
+  }
+  ~InferenceFolder() { [[maybe_unused]] const Status removed = remove_tree(path); }
+  std::string path;
+};
+
+std::vector<std::int32_t> inference_tokens(std::uint64_t seed, std::int64_t count) {
+  PhiloxSequence random(seed, 3);
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(random.next_below(37)));
+  return ids;
+}
+
+double worst(std::span<const float> got, const reference::Vector& expected) {
+  double difference = 0;
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
+  return difference;
+}
+
+}  // namespace
+
+TEST_CASE("a model written to a folder and loaded again has the reference's logits, at once, in pieces and token by token") {
+  for (const bool tied : {true, false}) {
+    CAPTURE(tied);
+    const ModelShape shape = test::tiny_shape(tied);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 8);
+    const InferenceFolder folder(store);
+    auto model = InferenceModel::load(folder.path, DType::f32);
+    REQUIRE(model.ok());
+    CHECK(model->shape() == shape);
+    const std::vector<std::int32_t> ids = inference_tokens(4, 20);
+    const std::vector<double> flat(store.masters().begin(), store.masters().end());
+    const reference::Vector expected = test::ReferenceModel(shape, store.layout(), flat).logits({1, 20, ids, {}, {}, {}});
+
+    std::vector<float> logits(20 * 37);
+    KvCache cache = model->make_cache(32);
+    SequenceStep step{&cache, ids};
+    REQUIRE(model->forward(context, {&step, 1}, LogitsWanted::all, logits).ok());
+    CHECK(worst(logits, expected) < 1e-4);
+    CHECK(cache.length() == 20);
+
+    // Prefill 7, then 5 at once, then one by one, beside another sequence that changes nothing.
+    KvCache pieces = model->make_cache(20), other = model->make_cache(32);
+    const std::vector<std::int32_t> other_ids = inference_tokens(5, 32);
+    std::int64_t at = 0;
+    for (const std::int64_t count : {7, 5, 1, 1, 1, 1, 1, 1, 1, 1}) {
+      std::vector<float> last(2 * 37);
+      const SequenceStep steps[] = {{&other, std::span(other_ids).subspan(static_cast<std::size_t>(other.length()), 2)},
+                                    {&pieces, std::span(ids).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count))}};
+      REQUIRE(model->forward(context, steps, LogitsWanted::last, last).ok());
+      at += count;
+      const reference::Vector row(expected.begin() + (at - 1) * 37, expected.begin() + at * 37);
+      CHECK(worst(std::span(last).subspan(37), row) < 1e-4);
+    }
+    // A truncated cache goes on as if the rest had never been.
+    pieces.truncate(10);
+    std::vector<float> last(37);
+    step = {&pieces, std::span(ids).subspan(10, 4)};
+    REQUIRE(model->forward(context, {&step, 1}, LogitsWanted::last, last).ok());
+    CHECK(worst(last, reference::Vector(expected.begin() + 13 * 37, expected.begin() + 14 * 37)) < 1e-4);
+  }
+}
+
+TEST_CASE("bf16 weights and activations stay near the reference") {
+  const ModelShape shape = test::tiny_shape();
+  const ComputeContext context(1);
+  ParameterStore store(shape, DType::f32);
+  initialize_parameters(context, store, 8);
+  const InferenceFolder folder(store, "bf16");
+  auto model = InferenceModel::load(folder.path, DType::bf16);
+  REQUIRE(model.ok());
+  const std::vector<std::int32_t> ids = inference_tokens(4, 12);
+  std::vector<float> logits(12 * 37);
+  KvCache cache = model->make_cache(12);
+  const SequenceStep step{&cache, ids};
+  REQUIRE(model->forward(context, {&step, 1}, LogitsWanted::all, logits).ok());
+  const std::vector<double> flat(store.masters().begin(), store.masters().end());
+  const reference::Vector expected = test::ReferenceModel(shape, store.layout(), flat).logits({1, 12, ids, {}, {}, {}});
+  CHECK(worst(logits, expected) < 0.15);
+  CHECK(worst(logits, expected) > 1e-6);
+}
+
+TEST_CASE("a bad call is refused and changes nothing") {
+  const ModelShape shape = test::tiny_shape();
+  const ComputeContext context(1);
+  ParameterStore store(shape, DType::f32);
+  initialize_parameters(context, store, 8);
+  const InferenceFolder folder(store);
+  auto model = InferenceModel::load(folder.path, DType::f32);
+  REQUIRE(model.ok());
+  KvCache cache = model->make_cache(4);
+  std::vector<float> logits(37);
+  const std::vector<std::int32_t> five(5, 1), foreign{40}, one{1};
+  for (const auto& tokens : {five, foreign, std::vector<std::int32_t>()}) {
+    const SequenceStep step{&cache, tokens};
+    CHECK(model->forward(context, {&step, 1}, LogitsWanted::last, logits).error().code == ErrorCode::invalid_input);
+  }
+  const SequenceStep twice[] = {{&cache, one}, {&cache, one}};
+  CHECK_FALSE(model->forward(context, twice, LogitsWanted::none, {}).ok());
+  CHECK(cache.length() == 0);
+  // A folder whose files do not belong together, or that is cut short.
+  REQUIRE(write_file_atomic(folder.path + "/model.safetensors", read_file(folder.path + "/model.safetensors")->substr(0, 5000)).ok());
+  CHECK_FALSE(InferenceModel::load(folder.path, DType::f32).ok());
+}

@@ -1,0 +1,77 @@
+// A tiny training on made-up sequences, everything in one struct.
+#pragma once
+
+#include "base/philox.h"
+#include "engine/train/trainer.h"
+
+namespace longhaul::test {
+
+// Sample k is one of `distinct` fixed sequences, in an order that a seed decides.
+class MadeUpSource final : public BatchSource {
+ public:
+  MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct) : length_(length), vocab_(vocab), distinct_(distinct) {}
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    out.sequences = count, out.length = length_;
+    out.ids.clear(), out.targets.clear(), out.weights.clear();
+    for (std::int64_t k = first; k < first + count; ++k) {
+      const Philox random{7, static_cast<std::uint64_t>(k % distinct_)};
+      const auto token = [&](std::int64_t i) {
+        return static_cast<std::int32_t>(random.u64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab_));
+      };
+      for (std::int64_t i = 0; i < length_; ++i) {
+        const bool masked = (k + i) % 7 == 0;  // micro-batches differ in what they predict
+        out.ids.push_back(token(i));
+        out.targets.push_back(masked ? -1 : token(i + 1));
+        out.weights.push_back(masked ? 0.0F : 1.0F);
+      }
+    }
+    return {};
+  }
+  std::int64_t samples_per_epoch() const override { return distinct_; }
+
+ private:
+  std::int64_t length_, vocab_, distinct_;
+};
+
+inline ModelShape training_shape() {
+  ModelShape shape;
+  shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64, shape.num_hidden_layers = 2;
+  shape.num_attention_heads = 4, shape.num_key_value_heads = 2, shape.head_dim = 8, shape.max_position_embeddings = 32;
+  shape.initializer_range = 0.05;
+  return shape;
+}
+
+struct TrainingSetup {
+  explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2, CollectiveGroup ranks = CollectiveGroup(),
+                         DType dtype = DType::f32, std::int64_t distinct = 8)
+      : group(ranks),
+        store(training_shape(), dtype),
+        model(store, model_options(micro_batch)),
+        source(16, 37, distinct),
+        options(trainer_options(global_batch, steps, micro_batch)),
+        trainer(context, group, store, model, objective, source, options) {
+    initialize_parameters(context, store, 1);
+  }
+  static LlamaOptions model_options(std::int64_t micro_batch) {
+    LlamaOptions o;
+    o.tokens_max = micro_batch * 16;
+    return o;
+  }
+  static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
+    TrainerOptions o;
+    o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
+    o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch, o.tokens_max = micro_batch * 16;
+    return o;
+  }
+
+  ComputeContext context{1};
+  CollectiveGroup group;
+  ParameterStore store;
+  Llama model;
+  LanguageModelObjective objective;
+  MadeUpSource source;
+  TrainerOptions options;
+  Trainer trainer;
+};
+
+}  // namespace longhaul::test
