@@ -263,7 +263,7 @@ TEST_CASE(
       "#!/bin/bash\necho \"$* threads=$OMP_NUM_THREADS rank=$OMPI_COMM_WORLD_RANK\"\n"
       "if [ -e " +
       rig.root() +
-      "/break ]; then echo 'loss is NaN'; exit 5; fi\n"
+      "/break ]; then echo 'loss is NaN'; exit 1; fi\n"
       "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " +
       rig.attempt.staging_dir() + "/model; exit 0\n";
   REQUIRE(write_file_atomic(rig.attempt.engine, engine, 0755).ok());
@@ -284,6 +284,6 @@ TEST_CASE(
   CHECK(rig.wait(rig.start()).success());
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().launches == 2);
-  CHECK(rig.record().exit_code == 5);
+  CHECK(rig.record().exit_code == 1);
   CHECK(rig.record().cause.find("loss is NaN") != std::string::npos);
 }
