@@ -4,8 +4,9 @@
     python check_export.py MODEL_FOLDER [--engine build/release/bin/longhaul-engine] [--prompts FILE]
 
 MODEL_FOLDER: the output of a pretrain, sft, align or convert stage, with its tokenizer. FILE: one prompt a line. Needs
-torch and transformers (4.45 or later). Prints each figure beside its bar; exit code 1 if one is missed. An answer that differs where the
-two best tokens are closer than the logits' bar is a tie and counts as equal; ties are counted.
+torch and transformers (4.45 or later). Prints each figure beside its bar; exit code 1 if one is missed.
+An answer that differs where the two best tokens are closer than the logits' bar is a tie and counts as equal; ties are
+counted.
 """
 import argparse
 import json
@@ -73,7 +74,8 @@ def main():
     joined = [i for ids in prompts for i in ids]
     long = (joined * (model.config.max_position_embeddings // len(joined) + 1))[:model.config.max_position_embeddings]
     worst = compare_logits(options.engine, options.model, model, prompts[:4] + [long])
-    print(f"logits of 5 texts, the longest of {len(long)} tokens: largest difference {worst:.1e} (bar {LOGITS_BAR:.0e})")
+    print(f"logits of 5 texts, the longest of {len(long)} tokens: largest difference {worst:.1e} "
+          f"(bar {LOGITS_BAR:.0e})")
 
     equal = ties = tokens = 0
     closest = float("inf")
@@ -86,7 +88,8 @@ def main():
         ties += tie
         equal += tie or ours == answer
         if ours != answer:
-            print(f"{text!r}: {'a tie' if tie else 'differs'} (margin {margin:.1e})\n  theirs {answer!r}\n  ours   {ours!r}")
+            print(f"{text!r}: {'a tie' if tie else 'differs'} (margin {margin:.1e})\n"
+                  f"  theirs {answer!r}\n  ours   {ours!r}")
     print(f"greedy answers: {equal} of {len(texts)} equal (bar {len(texts)}), {ties} of them ties, {tokens} tokens; "
           f"the closest choice had a margin of {closest:.1e}")
     return 0 if worst <= LOGITS_BAR and equal == len(texts) else 1
