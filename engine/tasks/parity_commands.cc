@@ -116,7 +116,8 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
   const ComputeContext context(1);
   LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
-  std::printf("%s\n", repair_utf8(tokenizer.decode(out, true)).c_str());
+  const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);  // a token may be a zero byte
   return {};
 }
 
