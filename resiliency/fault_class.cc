@@ -36,7 +36,8 @@ FaultClass classify_end(const JobRecord& record, bool own_program) {
     case SIGHUP: return FaultClass::interrupted;
     default: return FaultClass::crash;
   }
-  if (own_program && record.exit_code == engine_exit_invalid_input) return FaultClass::bad_input;
+  const bool refused = record.exit_code == engine_exit_invalid_input || record.exit_code == engine_exit_unsupported;
+  if (own_program && refused) return FaultClass::bad_input;
   return FaultClass::program;
 }
 

@@ -23,8 +23,9 @@ enum class FaultClass {
 };
 const char* to_string(FaultClass fault);
 
-// Exit code of longhaul-engine for input that it refuses (ErrorCode::invalid_input).
-inline constexpr int engine_exit_invalid_input = 2;
+// Exit codes of longhaul-engine for what it refuses: ErrorCode::invalid_input and ErrorCode::unsupported.
+inline constexpr int engine_exit_invalid_input = 3;
+inline constexpr int engine_exit_unsupported = 5;
 
 // `own_program` is false for `command` stages, whose exit codes mean nothing to us.
 FaultClass classify_end(const JobRecord& record, bool own_program);

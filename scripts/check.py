@@ -21,6 +21,7 @@ ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parall
                       "engine/checkpoint", "engine/interop"]
 ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
 CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
+CONTROL_STORE = ["orchestrator/" + room for room in ("site", "workflow", "scheduler", "state")]
 CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "render", "notify")]
 WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
 
@@ -35,7 +36,7 @@ WALLS = {
     "engine/ops": ENGINE_FLOOR + ["engine/core"],
     "engine/comm": ENGINE_FLOOR + ["engine/core"],
     "engine/parallel": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm"],
-    "engine/model": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel"],
+    "engine/model": ENGINE_FLOOR + ["engine/core", "engine/ops", "engine/comm", "engine/parallel", "engine/interop"],
     # beside model
     "engine/data": ENGINE_FLOOR + ["engine/core"],
     "engine/interop": ENGINE_FLOOR + ["engine/core"],
@@ -47,8 +48,13 @@ WALLS = {
     "engine/curate": ENGINE_FLOOR + ["engine/core"],
     "engine/tasks": ENGINE_FLOOR + ["engine"],
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
-    # orchestrator: cli web -> controller -> workflow site scheduler state render notify
-    **{room: CONTROL_FLOOR for room in CONTROL_BELOW},
+    # orchestrator: cli web -> controller -> render notify -> state scheduler -> workflow -> site
+    "orchestrator/site": CONTROL_FLOOR,
+    "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
+    "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
+    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
+    "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/notify": CONTROL_FLOOR + CONTROL_STORE,
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
     "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
@@ -90,7 +96,7 @@ LONG_FILES = []  # exceptions to LINES_MAX; meant to stay empty
 
 # Written in pieces so that this file passes its own rule.
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]) + r")\b")
-MACHINE_PATH = re.compile(r"(?<![\w.}\-/])/(" + "|".join(["wo" + "rk", "ro" + "ot", "home/[a-z]\\w*"]) + r")/")
+MACHINE_PATH = re.compile(r"(?<![\w.}\-/])/(" + "|".join(["wo" + "rk", "ro" + "ot"]) + r")/")
 
 SOURCE_SUFFIXES = (".cc", ".h", ".cu")
 TIDY_FILES_MAX = 24

@@ -6,8 +6,12 @@ namespace longhaul {
 
 namespace {
 // -log sigmoid(x), without overflow for any x.
-double softplus_negative(double x) { return x > 0 ? std::log1p(std::exp(-x)) : -x + std::log1p(std::exp(x)); }
-double sigmoid(double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double softplus_negative(double x) {
+  return x > 0 ? std::log1p(std::exp(-x)) : -x + std::log1p(std::exp(x));
+}
+double sigmoid(double x) {
+  return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
 }  // namespace
 
 DpoLoss dpo_loss(const DpoSettings& settings, const DpoPair& pair) {

@@ -19,9 +19,9 @@ struct DpoPair {
 
 struct DpoLoss {
   double loss = 0;
-  double margin = 0;        // of the log-ratios; beta * margin is the difference of implicit rewards
-  double d_chosen = 0;      // dloss / dchosen
-  double d_rejected = 0;    // = -d_chosen
+  double margin = 0;      // of the log-ratios; beta * margin is the difference of implicit rewards
+  double d_chosen = 0;    // dloss / dchosen
+  double d_rejected = 0;  // = -d_chosen
 };
 DpoLoss dpo_loss(const DpoSettings& settings, const DpoPair& pair);
 

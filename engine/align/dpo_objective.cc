@@ -20,8 +20,9 @@ ObjectiveSums DpoObjective::pair_losses(const BatchStorage& batch) {
     const auto [rejected, rejected_tokens] = answer(pair + 1);
     const double chosen_scale = per_token_ ? 1 / std::max(1.0, chosen_tokens) : 1;
     const double rejected_scale = per_token_ ? 1 / std::max(1.0, rejected_tokens) : 1;
-    const DpoLoss loss = dpo_loss(settings_, {chosen * chosen_scale, rejected * rejected_scale, batch.per_sequence[pair] * chosen_scale,
-                                              batch.per_sequence[pair + 1] * rejected_scale});
+    const DpoLoss loss =
+        dpo_loss(settings_, {chosen * chosen_scale, rejected * rejected_scale, batch.per_sequence[pair] * chosen_scale,
+                             batch.per_sequence[pair + 1] * rejected_scale});
     const double sft = sft_weight_ / std::max(1.0, chosen_tokens);
     sums.loss += loss.loss - sft * chosen;
     sums.count += 1;

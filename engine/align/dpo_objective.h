@@ -1,5 +1,6 @@
-// DPO as an objective of the trainer. A batch holds pairs as neighbouring sequences (chosen, rejected), the answers' tokens
-// are those with a target, and per_sequence carries each sequence's reference log-probability (summed over the answer).
+// DPO as an objective of the trainer. A batch holds pairs as neighbouring sequences (chosen, rejected), the answers'
+// tokens are those with a target, and per_sequence carries each sequence's reference log-probability (summed over the
+// answer).
 #pragma once
 
 #include "contracts/settings/training.h"
@@ -11,7 +12,9 @@ namespace longhaul {
 class DpoObjective final : public Objective {
  public:
   explicit DpoObjective(const AlignSettings& settings)
-      : settings_{settings.beta, settings.label_smoothing}, sft_weight_(settings.sft_weight), per_token_(settings.length_normalized) {}
+      : settings_{settings.beta, settings.label_smoothing},
+        sft_weight_(settings.sft_weight),
+        per_token_(settings.length_normalized) {}
 
   ObjectiveSums backward(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch,
                          const GradientTarget& target) override;

@@ -53,7 +53,8 @@ Share share_of(const TrainingState& state, int rank, int ranks, const std::strin
       entry.key = whole ? name : format("{}@{}", name, entry.flat_begin);
       entry.dtype = "F32";
       entry.xxh3 = xxh3_64(bytes);
-      share.tensors.push_back({entry.key, entry.dtype, whole ? p.spec.shape : std::vector<std::int64_t>{end - begin}, bytes});
+      share.tensors.push_back(
+          {entry.key, entry.dtype, whole ? p.spec.shape : std::vector<std::int64_t>{end - begin}, bytes});
       share.bytes += bytes.size();
       share.entries.push_back(std::move(entry));
     }
@@ -79,7 +80,8 @@ CheckpointManifest manifest_of(const TrainingState& state) {
   manifest.written_by = state.dims;
   manifest.extra = state.extra;
   for (const NamedArray& array : arrays_of(state))
-    for (const FlatParameter& p : state.layout->parameters()) manifest.tensors.emplace_back(p.spec.name + array.suffix, p.spec.shape);
+    for (const FlatParameter& p : state.layout->parameters())
+      manifest.tensors.emplace_back(p.spec.name + array.suffix, p.spec.shape);
   return manifest;
 }
 
@@ -92,7 +94,8 @@ Result<CheckpointManifest> read_manifest_of(const std::string& path) {
 }
 
 // Copies elements [begin, end) of a box (flattened) to their places in the global tensor.
-void place(const CheckpointEntry& entry, const std::vector<std::int64_t>& shape, const float* from, std::span<float> tensor) {
+void place(const CheckpointEntry& entry, const std::vector<std::int64_t>& shape, const float* from,
+           std::span<float> tensor) {
   const std::size_t dims = shape.size();
   const std::int64_t width = entry.box.extent[dims - 1];
   for (std::int64_t at = entry.flat_begin; at < entry.flat_end;) {
@@ -122,14 +125,15 @@ std::vector<std::string> CheckpointStore::list() const {
   const auto all = list_directory(folder_);
   if (!all.ok()) return names;
   for (const std::string& name : *all)
-    if (starts_with(name, "step-") && file_exists(join_path(join_path(folder_, name), kManifestName))) names.push_back(name);
+    if (starts_with(name, "step-") && file_exists(join_path(join_path(folder_, name), kManifestName)))
+      names.push_back(name);
   std::sort(names.rbegin(), names.rend());  // numbers have leading zeros
   return names;
 }
 
 Status CheckpointStore::prepare(const std::string& path) const {
-  // What lies there was never finished, or was found damaged by the run that is now writing it again. First the manifest:
-  // half of an old checkpoint must not look whole.
+  // What lies there was never finished, or was found damaged by the run that is now writing it again. First the
+  // manifest: half of an old checkpoint must not look whole.
   const std::string manifest = join_path(path, kManifestName);
   if (file_exists(manifest)) LH_CHECK(remove_tree(manifest));
   LH_CHECK(remove_tree(path));
@@ -146,7 +150,8 @@ void CheckpointStore::retire(std::int64_t newest_step) const {
     const auto found = std::find(whole.begin(), whole.end(), name);
     const bool keep = found != whole.end() && found - whole.begin() < keep_last_;
     // Best effort: what cannot be removed now is removed after the next checkpoint.
-    if (!keep) [[maybe_unused]] const Status removed = remove_tree(join_path(folder_, name));
+    if (!keep) [[maybe_unused]]
+      const Status removed = remove_tree(join_path(folder_, name));
   }
 }
 
@@ -202,7 +207,8 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
   std::map<std::string, std::pair<const FlatParameter*, std::span<float>>> targets;
   for (const NamedArray& array : arrays)
     for (const FlatParameter& p : state.layout->parameters())
-      targets[p.spec.name + array.suffix] = {&p, array.values.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin))};
+      targets[p.spec.name + array.suffix] = {
+          &p, array.values.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin))};
 
   std::map<std::string, ShardReader> shards;
   std::map<std::string, std::int64_t> filled;
@@ -217,23 +223,28 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
     const ShardTensor* tensor = shards.at(entry.file).find(entry.key);
     const std::int64_t count = entry.flat_end - entry.flat_begin;
     if (!tensor) return make_error(ErrorCode::corrupt, file + " has no tensor " + entry.key);
-    if (entry.dtype != "F32" || tensor->dtype != "F32" || tensor->bytes.size() != static_cast<std::size_t>(count) * sizeof(float) ||
+    if (entry.dtype != "F32" || tensor->dtype != "F32" ||
+        tensor->bytes.size() != static_cast<std::size_t>(count) * sizeof(float) ||
         !box_fits(entry.box, target->second.first->spec.shape))
       return make_error(ErrorCode::corrupt, format("{}: {} is not what {} says", file, entry.key, kManifestName));
     if (xxh3_64(tensor->bytes) != entry.xxh3)
-      return make_error(ErrorCode::corrupt, format("{}: the bytes of {} do not have the digest that {} says", file, entry.key, kManifestName));
-    place(entry, target->second.first->spec.shape, reinterpret_cast<const float*>(tensor->bytes.data()), target->second.second);
+      return make_error(ErrorCode::corrupt, format("{}: the bytes of {} do not have the digest that {} says", file,
+                                                   entry.key, kManifestName));
+    place(entry, target->second.first->spec.shape, reinterpret_cast<const float*>(tensor->bytes.data()),
+          target->second.second);
     filled[entry.tensor] += count;
   }
   for (const auto& [name, target] : targets)
-    if (filled[name] != target.first->spec.elements()) return make_error(ErrorCode::corrupt, path + " does not hold " + name);
+    if (filled[name] != target.first->spec.elements())
+      return make_error(ErrorCode::corrupt, path + " does not hold " + name);
   state.progress = {manifest.step, manifest.consumed_samples, manifest.adam_step};
   state.seed = manifest.seed;
   state.extra = manifest.extra;
   return {};
 }
 
-Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveGroup& group, TrainingState& state) const {
+Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveGroup& group,
+                                                                     TrainingState& state) const {
   // The first rank's list counts: a folder must not be there for one rank and not for another.
   LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(list(), "\n")));
   std::optional<LoadedCheckpoint> loaded(std::in_place);
@@ -248,7 +259,8 @@ Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveG
     loaded->passed_over.push_back(status.error().message());
   }
   if (loaded->passed_over.empty()) return std::optional<LoadedCheckpoint>();
-  return make_error(ErrorCode::corrupt, format("no good checkpoint is left in {}: {}", folder_, join(loaded->passed_over, "; ")),
+  return make_error(ErrorCode::corrupt,
+                    format("no good checkpoint is left in {}: {}", folder_, join(loaded->passed_over, "; ")),
                     "remove the folder to start from the beginning");
 }
 

@@ -1,5 +1,5 @@
-// Checkpoints of one training, in one folder (contracts/checkpoint_format.h): written by all ranks together, each its share,
-// whole or absent; the newest good one is found again, a damaged one is named and passed over.
+// Checkpoints of one training, in one folder (contracts/checkpoint_format.h): written by all ranks together, each its
+// share, whole or absent; the newest good one is found again, a damaged one is named and passed over.
 //
 // Now saving is synchronous: the step waits. What would run in the background (write_share) only reads the arrays it is
 // given, so a copy of them is all that a writer thread needs.
@@ -35,8 +35,9 @@ class CheckpointStore {
   // Collective. Everything is synced before checkpoint.json appears; on an error nothing that was there is lost.
   Result<SavedCheckpoint> save(CollectiveGroup& group, const TrainingState& state);
 
-  // Collective. Fills the state's arrays, progress, seed and extra from the newest whole checkpoint of this model's shape;
-  // nullopt if there is none at all. Damaged ones are passed over; if no good one is left the error names them all.
+  // Collective. Fills the state's arrays, progress, seed and extra from the newest whole checkpoint of this model's
+  // shape; nullopt if there is none at all. Damaged ones are passed over; if no good one is left the error names them
+  // all.
   Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state) const;
   // One checkpoint, verified entry by entry. Not collective.
   static Status load(const std::string& path, TrainingState& state);

@@ -79,7 +79,9 @@ Status write_shard(const std::string& path, std::span<const ShardTensor> tensors
 }
 
 Result<ShardReader> ShardReader::open(const std::string& path) {
-  const auto damaged = [&](const std::string& what) { return make_error(ErrorCode::corrupt, path + " is damaged: " + what); };
+  const auto damaged = [&](const std::string& what) {
+    return make_error(ErrorCode::corrupt, path + " is damaged: " + what);
+  };
   LH_TRY(MappedFile file, MappedFile::open(path));
   const std::string_view all = file.view();
   std::uint64_t length = 0;
@@ -103,7 +105,8 @@ Result<ShardReader> ShardReader::open(const std::string& path) {
     std::int64_t bytes = bytes_of_dtype(tensor.dtype);
     for (const Value& extent : shape->as_array()) {
       std::int64_t product = 0;
-      if (!extent.is_integer() || extent.as_integer() < 0 || __builtin_mul_overflow(bytes, extent.as_integer(), &product))
+      if (!extent.is_integer() || extent.as_integer() < 0 ||
+          __builtin_mul_overflow(bytes, extent.as_integer(), &product))
         return damaged("shape of " + member.key);
       bytes = product;
       tensor.shape.push_back(extent.as_integer());
@@ -111,7 +114,8 @@ Result<ShardReader> ShardReader::open(const std::string& path) {
     const std::int64_t begin = offsets->as_array()[0].as_integer(), end = offsets->as_array()[1].as_integer();
     if (begin < 0 || end < begin || static_cast<std::uint64_t>(end) > data.size())
       return damaged(format("{} ends at byte {} of {}; the file was cut short", member.key, end, data.size()));
-    if (end - begin != bytes) return damaged(format("{} has {} bytes, its shape asks for {}", member.key, end - begin, bytes));
+    if (end - begin != bytes)
+      return damaged(format("{} has {} bytes, its shape asks for {}", member.key, end - begin, bytes));
     tensor.bytes = data.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     reader.tensors_.emplace(member.key, std::move(tensor));
   }

@@ -25,7 +25,7 @@ void Buffer::release() {
   account_ = nullptr;
 }
 
-void Buffer::swap(Buffer& other) {
+void Buffer::swap(Buffer& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   std::swap(account_, other.account_);

@@ -49,7 +49,7 @@ class Buffer {
 
  private:
   void release();
-  void swap(Buffer& other);
+  void swap(Buffer& other) noexcept;
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
   MemoryAccount* account_ = nullptr;

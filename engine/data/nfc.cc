@@ -23,7 +23,7 @@ Status require_nfc() {
   return make_error(ErrorCode::unsupported, "ICU has no normalization data here", "install ICU's data package");
 }
 
-std::string to_nfc(std::string_view text) {
+std::string compose_nfc(std::string_view text) {
   std::string out;
   UErrorCode status = U_ZERO_ERROR;
   icu::StringByteSink<std::string> sink(&out);
@@ -39,7 +39,7 @@ Status require_nfc() {
   return make_error(ErrorCode::unsupported, "this build has no ICU, which the NFC normalizer needs",
                     "build with ICU, or use a tokenizer without a normalizer");
 }
-std::string to_nfc(std::string_view text) {
+std::string compose_nfc(std::string_view text) {
   return std::string(text);
 }
 

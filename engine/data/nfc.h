@@ -10,6 +10,6 @@ namespace longhaul {
 
 Status require_nfc();  // ErrorCode::unsupported where this build has no ICU
 // `text`: valid UTF-8. Already normalized text is copied. Only after require_nfc() is ok.
-std::string to_nfc(std::string_view text);
+std::string compose_nfc(std::string_view text);
 
 }  // namespace longhaul

@@ -82,7 +82,7 @@ void Tokenizer::encode_between(std::string_view text, bool allow_special, BpeCac
                                std::vector<std::uint32_t>& ends, std::vector<std::int32_t>& out) const {
   std::string composed;
   if (nfc_ && is_valid_utf8(text)) {
-    composed = to_nfc(text);
+    composed = compose_nfc(text);
     text = composed;
   }
   const Finder& finder = normalized_[allow_special ? 1 : 0];

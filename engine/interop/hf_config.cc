@@ -71,23 +71,25 @@ class ConfigReader {
     if (activation != "silu") wrong(format("hidden_act '{}' is not supported", activation), "only silu is");
     for (const char* key : {"attention_bias", "mlp_bias"})
       if (config_.get_bool(key)) wrong(format("{} = true is not supported", key));
-    if (const Value* quantization = present(config_, "quantization_config"); quantization && !is_int8_per_channel(*quantization))
-      wrong("quantization_config is of a kind that is not read",
-            "the only one is compressed-tensors, int-quantized: 8 bits, symmetric, one scale per channel, weights only");
+    if (const Value* quantization = present(config_, "quantization_config");
+        quantization && !is_int8_per_channel(*quantization))
+      wrong(
+          "quantization_config is of a kind that is not read",
+          "the only one is compressed-tensors, int-quantized: 8 bits, symmetric, one scale per channel, weights only");
   }
 
   // As engine/quantize/int8.h writes it.
   static bool is_int8_per_channel(const Value& quantization) {
     const Value* groups = quantization.find("config_groups");
-    if (quantization.get_string("quant_method") != "compressed-tensors" || quantization.get_string("format") != "int-quantized" ||
-        groups == nullptr || !groups->is_table())
+    if (quantization.get_string("quant_method") != "compressed-tensors" ||
+        quantization.get_string("format") != "int-quantized" || groups == nullptr || !groups->is_table())
       return false;
     for (const ValueMember& group : groups->as_table()) {
       const Value* weights = group.value.find("weights");
       const Value* activations = group.value.find("input_activations");
       if (weights == nullptr || (activations != nullptr && !activations->is_null())) return false;
-      if (weights->get_integer("num_bits") != 8 || weights->get_string("type") != "int" || !weights->get_bool("symmetric") ||
-          weights->get_string("strategy") != "channel")
+      if (weights->get_integer("num_bits") != 8 || weights->get_string("type") != "int" ||
+          !weights->get_bool("symmetric") || weights->get_string("strategy") != "channel")
         return false;
     }
     return true;

@@ -1,7 +1,8 @@
-// Memory of a model's forward and backward pass. A slot keeps what one micro-batch needs until its backward is done; the
-// workspace is used by one operation at a time. All of it is taken once, at the largest size.
+// Memory of a model's forward and backward pass. A slot keeps what one micro-batch needs until its backward is done;
+// the workspace is used by one operation at a time. All of it is taken once, at the largest size.
 //
-// Shapes: t tokens of the micro-batch, h hidden, q / kv projected sizes, f ffn. Types: the compute type, statistics f32.
+// Shapes: t tokens of the micro-batch, h hidden, q / kv projected sizes, f ffn. Types: the compute type, statistics
+// f32.
 #pragma once
 
 #include <vector>
@@ -13,15 +14,15 @@
 namespace longhaul {
 
 struct BlockActivations {
-  View x;            // [t, h] the block's input
-  View input_norm;   // [t, h]
-  View qkv;          // [t, q + 2 kv], rotated
-  View attention;    // [t, q]
-  View middle;       // [t, h] the residual between the halves
-  View post_norm;    // [t, h]
-  View gate_up;      // [t, 2 f]
-  View activated;    // [t, f]
-  View log_sum_exp;  // [sequences, heads, length] f32
+  View x;                            // [t, h] the block's input
+  View input_norm;                   // [t, h]
+  View qkv;                          // [t, q + 2 kv], rotated
+  View attention;                    // [t, q]
+  View middle;                       // [t, h] the residual between the halves
+  View post_norm;                    // [t, h]
+  View gate_up;                      // [t, 2 f]
+  View activated;                    // [t, f]
+  View log_sum_exp;                  // [sequences, heads, length] f32
   View input_inv_rms, post_inv_rms;  // [t] f32
 };
 
@@ -36,27 +37,27 @@ struct BlockGradients {
 struct ActivationSlot {
   MicroBatch batch;
   std::vector<BlockActivations> blocks;
-  View x;               // [t, h] the last block's output
-  View final_norm;      // [t, h]
-  View final_inv_rms;   // [t] f32
+  View x;                                 // [t, h] the last block's output
+  View final_norm;                        // [t, h]
+  View final_inv_rms;                     // [t] f32
   std::vector<BlockGradients> gradients;  // one per block if the weight backward runs later; one for all otherwise
   View embedding_gradient;                // [t, h]
 };
 
 // Scratch that lives inside one operation of one block.
 struct Workspace {
-  View branch;      // [t, h] a branch's output before it joins the residual; its gradient before the norm
-  View dx;          // [t, h] the residual's gradient on its way down
-  View activated;   // [t, f] gradient
-  View attention;   // [t, q] gradient
+  View branch;     // [t, h] a branch's output before it joins the residual; its gradient before the norm
+  View dx;         // [t, h] the residual's gradient on its way down
+  View activated;  // [t, f] gradient
+  View attention;  // [t, q] gradient
 };
 
 class Activations {
  public:
   // slots: micro-batches alive at once. split_backward: input and weight backward of a slot run apart (zero-bubble
   // schedules), so their hand-over is kept per slot and block. training = false keeps nothing for a backward.
-  Activations(const ModelShape& shape, DType dtype, int slots, std::int64_t tokens_max, bool split_backward, bool training,
-              MemoryAccount* account);
+  Activations(const ModelShape& shape, DType dtype, int slots, std::int64_t tokens_max, bool split_backward,
+              bool training, MemoryAccount* account);
 
   ActivationSlot& slot(int index) { return slots_[static_cast<std::size_t>(index)]; }
   int slots() const { return static_cast<int>(slots_.size()); }

@@ -29,13 +29,16 @@ Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activation
 
 void Block::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
   const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
-  rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_), inverse);
-  rope_apply(context, {t, kv_heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, q_, kv_), inverse);
+  rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_),
+             inverse);
+  rope_apply(context, {t, kv_heads_, head_dim_, width}, rope_, batch.positions, batch.length,
+             columns_of(qkv, t, q_, kv_), inverse);
 }
 
 namespace {
 
-AttentionShape attention_shape(const MicroBatch& batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
+AttentionShape attention_shape(const MicroBatch& batch, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t head_dim) {
   AttentionShape shape;
   shape.batch = batch.sequences, shape.seq = batch.length;
   shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = head_dim;
@@ -61,13 +64,14 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   add_rmsnorm_forward(context, {t, hidden_, eps_}, first_rows(a.x, t), branch, parameters_.vector(post_norm_, hidden_),
                       first_rows(a.middle, t), first_rows(a.post_norm, t), first_floats(a.post_inv_rms, t));
 
-  linear_forward(context, {t, hidden_, 2 * ffn_}, a.post_norm, parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
+  linear_forward(context, {t, hidden_, 2 * ffn_}, a.post_norm, parameters_.weight(gate_up_, 2 * ffn_, hidden_),
+                 a.gate_up);
   swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
                  first_rows(a.activated, t));
   linear_forward(context, {t, ffn_, hidden_}, a.activated, parameters_.weight(down_, hidden_, ffn_), branch);
   add_rmsnorm_forward(context, {t, hidden_, eps_}, first_rows(a.middle, t), branch,
-                      parameters_.vector(output.norm_begin, hidden_), first_rows(output.x, t), first_rows(output.normed, t),
-                      first_floats(output.inv_rms, t));
+                      parameters_.vector(output.norm_begin, hidden_), first_rows(output.x, t),
+                      first_rows(output.normed, t), first_floats(output.inv_rms, t));
 }
 
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -86,10 +90,13 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
   cast(context, dx, first_rows(g.down, t));
   linear_backward_input(context, {t, ffn_, hidden_}, dx, parameters_.weight(down_, hidden_, ffn_), activated);
   swiglu_backward(context, {t, ffn_, 2 * ffn_}, activated, columns_of(a.gate_up, t, 0, ffn_),
-                  columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_), columns_of(g.gate_up, t, ffn_, ffn_));
-  linear_backward_input(context, {t, hidden_, 2 * ffn_}, g.gate_up, parameters_.weight(gate_up_, 2 * ffn_, hidden_), branch);
-  rmsnorm_backward(context, {t, hidden_, eps_}, branch, first_rows(a.middle, t), parameters_.vector(post_norm_, hidden_),
-                   first_floats(a.post_inv_rms, t), dx, target.vector(post_norm_, hidden_), true);
+                  columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_),
+                  columns_of(g.gate_up, t, ffn_, ffn_));
+  linear_backward_input(context, {t, hidden_, 2 * ffn_}, g.gate_up, parameters_.weight(gate_up_, 2 * ffn_, hidden_),
+                        branch);
+  rmsnorm_backward(context, {t, hidden_, eps_}, branch, first_rows(a.middle, t),
+                   parameters_.vector(post_norm_, hidden_), first_floats(a.post_inv_rms, t), dx,
+                   target.vector(post_norm_, hidden_), true);
 
   cast(context, dx, first_rows(g.o, t));
   linear_backward_input(context, {t, q_, hidden_}, dx, parameters_.weight(o_, hidden_, q_), w.attention);
@@ -108,11 +115,13 @@ void Block::backward_weight(const ComputeContext& context, int slot_index, const
   const BlockGradients& g = activations_.gradients(slot_index, layer_);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {}, accumulate);
-  linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, a.post_norm, target.matrix(gate_up_, 2 * ffn_, hidden_), {},
+  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {},
                          accumulate);
+  linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, a.post_norm,
+                         target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
   linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_), {}, accumulate);
-  linear_backward_weight(context, {t, hidden_, width}, g.qkv, a.input_norm, target.matrix(qkv_, width, hidden_), {}, accumulate);
+  linear_backward_weight(context, {t, hidden_, width}, g.qkv, a.input_norm, target.matrix(qkv_, width, hidden_), {},
+                         accumulate);
   target.say_ready(begin(), end());
 }
 

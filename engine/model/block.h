@@ -1,7 +1,7 @@
 // One transformer block of the Llama family:
 //   m = x + Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x);   y = m + Wd (silu(Wg p) * Wu p), p = norm(m)
-// Residual and following norm are one pass over memory, so a block starts from x and norm(x), both already in its slot, and
-// ends by writing y and the next norm(y) where the caller says.
+// Residual and following norm are one pass over memory, so a block starts from x and norm(x), both already in its slot,
+// and ends by writing y and the next norm(y) where the caller says.
 #pragma once
 
 #include "engine/model/activations.h"
@@ -13,9 +13,9 @@ namespace longhaul {
 
 // What follows a block's residual: the norm whose weight begins at `norm_begin` in the flat parameters.
 struct BlockOutput {
-  View x;       // [t, h] y
-  View normed;  // [t, h] norm(y)
-  View inv_rms; // [t]
+  View x;        // [t, h] y
+  View normed;   // [t, h] norm(y)
+  View inv_rms;  // [t]
   std::int64_t norm_begin = 0;
 };
 
@@ -46,11 +46,13 @@ class Block {
   std::int64_t input_norm_, qkv_, o_, post_norm_, gate_up_, down_;  // begins in the flat arrays
 };
 
-// Part of fused rows: `columns` from `begin` on, of the first `tokens` rows; flat from the first to the last of them. The ops
-// take the rows' width as stride.
+// Part of fused rows: `columns` from `begin` on, of the first `tokens` rows; flat from the first to the last of them.
+// The ops take the rows' width as stride.
 View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t columns);
 // The first `tokens` rows of an activation.
-inline View first_rows(View rows, std::int64_t tokens) { return rows.rows(0, tokens); }
+inline View first_rows(View rows, std::int64_t tokens) {
+  return rows.rows(0, tokens);
+}
 inline std::span<float> first_floats(View floats, std::int64_t count) {
   return floats.span<float>().first(static_cast<std::size_t>(count));
 }

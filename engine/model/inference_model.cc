@@ -26,29 +26,36 @@ Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dty
 }
 
 InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
-    : shape_(std::move(shape)), weights_(std::move(weights)), rope_(rope_table_of(shape_, shape_.max_position_embeddings)) {}
+    : shape_(std::move(shape)),
+      weights_(std::move(weights)),
+      rope_(rope_table_of(shape_, shape_.max_position_embeddings)) {}
 
 Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const SequenceStep& step = steps[i];
     const auto count = static_cast<std::int64_t>(step.tokens.size());
-    if (!step.cache || step.tokens.empty()) return make_error(ErrorCode::invalid_input, format("sequence {} brings no token or no cache", i));
+    if (!step.cache || step.tokens.empty())
+      return make_error(ErrorCode::invalid_input, format("sequence {} brings no token or no cache", i));
     for (std::size_t j = 0; j < i; ++j)
-      if (steps[j].cache == step.cache) return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
+      if (steps[j].cache == step.cache)
+        return make_error(ErrorCode::invalid_input, format("sequences {} and {} share a cache", j, i));
     const std::int64_t room = std::min(step.cache->length_max(), shape_.max_position_embeddings);
     if (step.cache->length() + count > room)
       return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
                                                          step.cache->length() + count, room));
-    if (step.cache->dtype() != weights_.dtype) return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type", i));
+    if (step.cache->dtype() != weights_.dtype)
+      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type", i));
     for (const std::int32_t id : step.tokens)
       if (id < 0 || id >= shape_.vocab_size)
-        return make_error(ErrorCode::invalid_input, format("token {} is outside the model's vocabulary of {}", id, shape_.vocab_size));
+        return make_error(ErrorCode::invalid_input,
+                          format("token {} is outside the model's vocabulary of {}", id, shape_.vocab_size));
     if (wanted == LogitsWanted::all) rows += step.tokens.size();
   }
   if (steps.empty()) return make_error(ErrorCode::invalid_input, "no sequences");
   if (logits.size() < rows * static_cast<std::size_t>(shape_.vocab_size))
-    return make_error(ErrorCode::invalid_input, format("room for {} logits, {} rows of {} are wanted", logits.size(), rows, shape_.vocab_size));
+    return make_error(ErrorCode::invalid_input,
+                      format("room for {} logits, {} rows of {} are wanted", logits.size(), rows, shape_.vocab_size));
   return {};
 }
 
@@ -75,17 +82,21 @@ void InferenceModel::attend(const ComputeContext& context, std::span<const Seque
     for (std::int64_t t = 0; t < static_cast<std::int64_t>(steps[i].tokens.size()); ++t) {
       const View row = qkv.rows(rows.begins[i] + t, rows.begins[i] + t + 1);
       const std::int64_t to = cache.length() + t;
-      std::memcpy(cache.keys(layer).rows(to, to + 1).data(), columns_of(row, 1, q, kv).data(), static_cast<std::size_t>(row_bytes));
-      std::memcpy(cache.values(layer).rows(to, to + 1).data(), columns_of(row, 1, q + kv, kv).data(), static_cast<std::size_t>(row_bytes));
+      std::memcpy(cache.keys(layer).rows(to, to + 1).data(), columns_of(row, 1, q, kv).data(),
+                  static_cast<std::size_t>(row_bytes));
+      std::memcpy(cache.values(layer).rows(to, to + 1).data(), columns_of(row, 1, q + kv, kv).data(),
+                  static_cast<std::size_t>(row_bytes));
     }
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     KvCache& cache = *steps[i].cache;
     const auto count = static_cast<std::int64_t>(steps[i].tokens.size());
-    const View own = qkv.rows(rows.begins[i], rows.begins[i] + count), out = attention.rows(rows.begins[i], rows.begins[i] + count);
+    const View own = qkv.rows(rows.begins[i], rows.begins[i] + count),
+               out = attention.rows(rows.begins[i], rows.begins[i] + count);
     if (count == 1) {
       const KvCacheView view{cache.keys(layer), cache.values(layer), cache.length() + 1};
-      attention_decode(context, {shape_.num_attention_heads, shape_.num_key_value_heads, d}, columns_of(own, 1, 0, q), {&view, 1}, out);
+      attention_decode(context, {shape_.num_attention_heads, shape_.num_key_value_heads, d}, columns_of(own, 1, 0, q),
+                       {&view, 1}, out);
     } else {
       AttentionShape shape;
       shape.batch = 1, shape.seq = count, shape.kv_seq = cache.length() + count;
@@ -96,16 +107,20 @@ void InferenceModel::attend(const ComputeContext& context, std::span<const Seque
   }
 }
 
-void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows) {
+void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
+                               Rows& rows) {
   const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
   const std::int64_t t = rows.count, h = shape_.hidden_size, f = shape_.intermediate_size;
   const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
   const auto eps = static_cast<float>(shape_.rms_norm_eps);
-  const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t), qkv = first_rows(qkv_, t);
+  const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t),
+             qkv = first_rows(qkv_, t);
 
   block.qkv.apply(context, t, normed, qkv);
-  rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, rows.positions, 0, columns_of(qkv, t, 0, q));
-  rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, rows.positions, 0, columns_of(qkv, t, q, kv));
+  rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+             columns_of(qkv, t, 0, q));
+  rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+             columns_of(qkv, t, q, kv));
   attend(context, steps, layer, rows);
   block.o.apply(context, t, first_rows(attention_, t), out);
   add_rmsnorm_forward(context, {t, h, eps}, x, out, block.post_attention_norm, x, normed, {});
@@ -135,20 +150,24 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
   weights_.embedding.gather_rows(context, rows.ids, first_rows(x_, rows.count));
   rmsnorm_forward(context, {rows.count, h, static_cast<float>(shape_.rms_norm_eps)}, first_rows(x_, rows.count),
                   weights_.blocks.front().input_norm, first_rows(normed_, rows.count), {});
-  for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) run_block(context, steps, layer, rows);
+  for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
+    run_block(context, steps, layer, rows);
   for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
 
   if (wanted == LogitsWanted::all) {
-    weights_.output_weights().apply(context, rows.count, first_rows(normed_, rows.count), View(logits.data(), Shape{rows.count, vocab}));
+    weights_.output_weights().apply(context, rows.count, first_rows(normed_, rows.count),
+                                    View(logits.data(), Shape{rows.count, vocab}));
   } else if (wanted == LogitsWanted::last) {
     // The last rows of all sequences side by side: one product over the vocabulary.
     const auto sequences = static_cast<std::int64_t>(steps.size());
     const std::int64_t row_bytes = h * dtype_bytes(weights_.dtype);
     for (std::int64_t i = 0; i < sequences; ++i) {
       const std::int64_t last = (i + 1 < sequences ? rows.begins[static_cast<std::size_t>(i) + 1] : rows.count) - 1;
-      std::memcpy(out_.view().rows(i, i + 1).data(), normed_.view().rows(last, last + 1).data(), static_cast<std::size_t>(row_bytes));
+      std::memcpy(out_.view().rows(i, i + 1).data(), normed_.view().rows(last, last + 1).data(),
+                  static_cast<std::size_t>(row_bytes));
     }
-    weights_.output_weights().apply(context, sequences, first_rows(out_, sequences), View(logits.data(), Shape{sequences, vocab}));
+    weights_.output_weights().apply(context, sequences, first_rows(out_, sequences),
+                                    View(logits.data(), Shape{sequences, vocab}));
   }
   return {};
 }

@@ -12,7 +12,8 @@ namespace {
 Error wrong_shape(const std::string& name, const SafetensorView& tensor, const std::string& expected) {
   std::vector<std::string> dims;
   for (const std::int64_t dim : tensor.shape) dims.push_back(std::to_string(dim));
-  return make_error(ErrorCode::invalid_input, format("{} has shape [{}], config.json asks for {}", name, join(dims, ", "), expected),
+  return make_error(ErrorCode::invalid_input,
+                    format("{} has shape [{}], config.json asks for {}", name, join(dims, ", "), expected),
                     "config.json and model.safetensors belong to different models");
 }
 
@@ -29,7 +30,8 @@ class WeightReader {
   }
 
   // Several matrices of the same width, one below the other.
-  Result<LinearWeights> matrix(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns) const {
+  Result<LinearWeights> matrix(const std::vector<std::pair<std::string, std::int64_t>>& parts,
+                               std::int64_t columns) const {
     std::vector<SafetensorView> tensors;
     std::int64_t rows = 0, int8_parts = 0;
     for (const auto& [name, part_rows] : parts) {
@@ -50,7 +52,8 @@ class WeightReader {
       return LinearWeights(std::move(dense));
     }
     if (int8_parts != static_cast<std::int64_t>(parts.size()))
-      return make_error(ErrorCode::unsupported, format("{}: int8 beside other types in one fused matrix", parts.front().first));
+      return make_error(ErrorCode::unsupported,
+                        format("{}: int8 beside other types in one fused matrix", parts.front().first));
     Int8Weights int8{Tensor(DType::i8, {rows, columns}), std::vector<float>(static_cast<std::size_t>(rows))};
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -58,7 +61,9 @@ class WeightReader {
       const std::string scale_name = parts[i].first + "_scale";
       LH_TRY(const SafetensorView scale, file_.find(scale_name));
       if (scale.elements() != parts[i].second) return wrong_shape(scale_name, scale, format("[{}]", parts[i].second));
-      LH_CHECK(convert_to_f32(scale, std::span(int8.scales).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(parts[i].second))));
+      LH_CHECK(convert_to_f32(
+          scale,
+          std::span(int8.scales).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(parts[i].second))));
       at += parts[i].second;
     }
     return LinearWeights(std::move(int8));
@@ -68,7 +73,8 @@ class WeightReader {
   // Into elements [at, at + tensor.elements()) of `out`.
   Status convert(const SafetensorView& tensor, View out, std::int64_t at) const {
     const auto count = static_cast<std::size_t>(tensor.elements());
-    if (dtype_ == DType::f32) return convert_to_f32(tensor, out.span<float>().subspan(static_cast<std::size_t>(at), count));
+    if (dtype_ == DType::f32)
+      return convert_to_f32(tensor, out.span<float>().subspan(static_cast<std::size_t>(at), count));
     std::vector<float> wide(count);
     LH_CHECK(convert_to_f32(tensor, wide));
     bf16* to = out.as<bf16>() + at;
@@ -85,7 +91,8 @@ class WeightReader {
 std::int64_t InferenceWeights::bytes() const {
   std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0);
   for (const Block& b : blocks)
-    sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() + b.down.bytes();
+    sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
+           b.down.bytes();
   return sum;
 }
 
@@ -103,9 +110,12 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     LH_TRY(block.post_attention_norm, reader.vector(p + "post_attention_layernorm.weight", h));
     LH_TRY(block.qkv, reader.matrix({{p + "self_attn.q_proj.weight", s.q_size()},
                                      {p + "self_attn.k_proj.weight", s.kv_size()},
-                                     {p + "self_attn.v_proj.weight", s.kv_size()}}, h));
+                                     {p + "self_attn.v_proj.weight", s.kv_size()}},
+                                    h));
     LH_TRY(block.o, reader.matrix({{p + "self_attn.o_proj.weight", h}}, s.q_size()));
-    LH_TRY(block.gate_up, reader.matrix({{p + "mlp.gate_proj.weight", s.intermediate_size}, {p + "mlp.up_proj.weight", s.intermediate_size}}, h));
+    LH_TRY(block.gate_up, reader.matrix({{p + "mlp.gate_proj.weight", s.intermediate_size},
+                                         {p + "mlp.up_proj.weight", s.intermediate_size}},
+                                        h));
     LH_TRY(block.down, reader.matrix({{p + "mlp.down_proj.weight", h}}, s.intermediate_size));
     weights.blocks.push_back(std::move(block));
   }

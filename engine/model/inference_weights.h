@@ -1,5 +1,5 @@
-// A model's weights as serving holds them: q, k, v of a block as one matrix, gate and up as one, so that a token costs four
-// products a block.
+// A model's weights as serving holds them: q, k, v of a block as one matrix, gate and up as one, so that a token costs
+// four products a block.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ struct InferenceWeights {
     LinearWeights gate_up;                   // [2 ffn, hidden]
     LinearWeights down;                      // [hidden, ffn]
   };
-  LinearWeights embedding;     // [vocab, hidden]; the output too when tied
+  LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   std::vector<Block> blocks;
-  Tensor final_norm;           // [hidden]
-  LinearWeights output;        // [vocab, hidden]; empty (out() == 0) when tied
-  DType dtype = DType::f32;    // of norms, dense weights and activations
+  Tensor final_norm;         // [hidden]
+  LinearWeights output;      // [vocab, hidden]; empty (out() == 0) when tied
+  DType dtype = DType::f32;  // of norms, dense weights and activations
 
   const LinearWeights& output_weights() const { return output.out() > 0 ? output : embedding; }
   std::int64_t bytes() const;

@@ -1,5 +1,5 @@
-// The weights of one linear layer as serving keeps them: dense (f32 or bf16), or int8 with one scale per output channel.
-// Whoever adds another kind adds an alternative to the variant and one branch in apply().
+// The weights of one linear layer as serving keeps them: dense (f32 or bf16), or int8 with one scale per output
+// channel. Whoever adds another kind adds an alternative to the variant and one branch in apply().
 #pragma once
 
 #include <variant>

@@ -14,14 +14,16 @@ namespace {
 std::int64_t length_max_of(const ModelShape& shape, const LlamaOptions& options) {
   return options.length_max > 0 ? options.length_max : shape.max_position_embeddings;
 }
-float eps_of(const ModelShape& shape) { return static_cast<float>(shape.rms_norm_eps); }
+float eps_of(const ModelShape& shape) {
+  return static_cast<float>(shape.rms_norm_eps);
+}
 }  // namespace
 
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
-      activations_(parameters.shape(), parameters.compute_dtype(), options.slots, options.tokens_max, options.split_backward,
-                   options.training, options.account) {
+      activations_(parameters.shape(), parameters.compute_dtype(), options.slots, options.tokens_max,
+                   options.split_backward, options.training, options.account) {
   const ParameterLayout& layout = parameters.layout();
   embedding_ = layout.find("model.embed_tokens.weight").begin;
   final_norm_ = layout.find("model.norm.weight").begin;
@@ -32,27 +34,32 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
 
 Status Llama::check(const MicroBatch& batch) const {
   if (batch.tokens() > activations_.tokens_max() || batch.tokens() <= 0 || batch.length > rope_.positions)
-    return make_error(ErrorCode::invalid_input,
-                      format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
-                             batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
+    return make_error(
+        ErrorCode::invalid_input,
+        format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
+               batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
-      return make_error(ErrorCode::invalid_input, format("token {} is outside the model's vocabulary of {}", id, shape().vocab_size),
+      return make_error(ErrorCode::invalid_input,
+                        format("token {} is outside the model's vocabulary of {}", id, shape().vocab_size),
                         "data and model need the same tokenizer");
   return {};
 }
 
-ConstView Llama::output_weight() const { return parameters_.weight(output_, shape().vocab_size, shape().hidden_size); }
+ConstView Llama::output_weight() const {
+  return parameters_.weight(output_, shape().vocab_size, shape().hidden_size);
+}
 
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
   const std::int64_t t = batch.tokens(), h = shape().hidden_size;
   BlockActivations& first = slot.blocks.front();
-  embedding_forward(context, {t, shape().vocab_size, h}, batch.ids, parameters_.weight(embedding_, shape().vocab_size, h),
-                    first_rows(first.x, t));
-  rmsnorm_forward(context, {t, h, eps_of(shape())}, first_rows(first.x, t), parameters_.vector(blocks_.front().input_norm_begin(), h),
-                  first_rows(first.input_norm, t), first_floats(first.input_inv_rms, t));
+  embedding_forward(context, {t, shape().vocab_size, h}, batch.ids,
+                    parameters_.weight(embedding_, shape().vocab_size, h), first_rows(first.x, t));
+  rmsnorm_forward(context, {t, h, eps_of(shape())}, first_rows(first.x, t),
+                  parameters_.vector(blocks_.front().input_norm_begin(), h), first_rows(first.input_norm, t),
+                  first_floats(first.input_inv_rms, t));
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, final_norm_};
     if (l + 1 < blocks_.size()) {
@@ -87,8 +94,8 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
     target.clear(output_, output_ + v * h);
     if (output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
   }
-  lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss, branch,
-               target.matrix(output_, v, h));
+  lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
+               branch, target.matrix(output_, v, h));
   rmsnorm_backward(context, {t, h, eps_of(shape())}, branch, first_rows(slot.x, t), parameters_.vector(final_norm_, h),
                    first_floats(slot.final_inv_rms, t), first_rows(activations_.workspace().dx, t),
                    target.vector(final_norm_, h));
@@ -96,7 +103,8 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   if (output_ != embedding_) target.say_ready(output_, output_ + v * h);
 }
 
-void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx, const GradientTarget& target) {
+void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
+                                      const GradientTarget& target) {
   const MicroBatch& batch = activations_.slot(slot_index).batch;
   const std::int64_t h = shape().hidden_size, v = shape().vocab_size;
   embedding_backward(context, {batch.tokens(), v, h}, batch.ids, first_rows(dx, batch.tokens()),
@@ -110,7 +118,8 @@ void Llama::backward_input(const ComputeContext& context, int slot_index, std::s
   output_backward(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  cast(context, first_rows(activations_.workspace().dx, t), first_rows(activations_.slot(slot_index).embedding_gradient, t));
+  cast(context, first_rows(activations_.workspace().dx, t),
+       first_rows(activations_.slot(slot_index).embedding_gradient, t));
 }
 
 void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -118,8 +127,8 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
-void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights, std::span<float> loss,
-                     const GradientTarget& target) {
+void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
+                     std::span<float> loss, const GradientTarget& target) {
   if (activations_.split_backward()) {
     backward_input(context, slot_index, weights, loss, target);
     backward_weight(context, slot_index, target);

@@ -1,8 +1,8 @@
-// The Llama family as a trainable model: embedding, blocks, final norm, output layer (tied or not) with its loss. It works
-// on micro-batch slots, so that a schedule (contracts/schedule.h) may keep several micro-batches alive.
+// The Llama family as a trainable model: embedding, blocks, final norm, output layer (tied or not) with its loss. It
+// works on micro-batch slots, so that a schedule (contracts/schedule.h) may keep several micro-batches alive.
 //
-// For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each; `backward`
-// does both and needs less memory). Deterministic for every number of threads.
+// For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each;
+// `backward` does both and needs less memory). Deterministic for every number of threads.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;     // of a micro-batch, padding included
-  std::int64_t length_max = 0;     // longest sequence; 0: the shape's max_position_embeddings
-  bool split_backward = false;     // backward_input and backward_weight will be called apart
-  bool training = true;            // false: forward and token_losses only, a fraction of the memory
+  std::int64_t tokens_max = 0;  // of a micro-batch, padding included
+  std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
+  bool split_backward = false;  // backward_input and backward_weight will be called apart
+  bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
 };
 
@@ -42,8 +42,8 @@ class Llama {
   // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab].
   void logits(const ComputeContext& context, int slot, std::int64_t begin, std::int64_t end, View out);
 
-  // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. The output layer's weight gradient comes with
-  // its loss, so it is part of backward_input; the other matrices wait for backward_weight.
+  // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. The output layer's weight gradient comes
+  // with its loss, so it is part of backward_input; the other matrices wait for backward_weight.
   void backward_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                       const GradientTarget& target);
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);

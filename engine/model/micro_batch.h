@@ -1,4 +1,5 @@
-// A fixed set of sequences, the unit that layouts distribute. Borrowed memory: the caller keeps it until the slot's backward.
+// A fixed set of sequences, the unit that layouts distribute. Borrowed memory: the caller keeps it until the slot's
+// backward.
 #pragma once
 
 #include <cstdint>

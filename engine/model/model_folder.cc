@@ -9,7 +9,9 @@
 
 namespace longhaul {
 
-Result<HfConfig> load_model_config(const std::string& folder) { return load_hf_config(join_path(folder, "config.json")); }
+Result<HfConfig> load_model_config(const std::string& folder) {
+  return load_hf_config(join_path(folder, "config.json"));
+}
 
 namespace {
 
@@ -17,12 +19,14 @@ std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
   return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
 }
 
-Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor, std::span<float> out) {
+Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
+                 std::span<float> out) {
   const std::string scale_name = p.spec.name + "_scale";
   LH_TRY(const SafetensorView scale, file.find(scale_name));
   std::vector<float> scales(static_cast<std::size_t>(p.spec.shape[0]));
   if (scale.elements() != p.spec.shape[0])
-    return make_error(ErrorCode::invalid_input, format("{} has {} scales for {} rows", scale_name, scale.elements(), p.spec.shape[0]));
+    return make_error(ErrorCode::invalid_input,
+                      format("{} has {} scales for {} rows", scale_name, scale.elements(), p.spec.shape[0]));
   LH_CHECK(convert_to_f32(scale, scales));
   const auto columns = static_cast<std::size_t>(p.spec.elements() / p.spec.shape[0]);
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -37,7 +41,8 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
   for (const FlatParameter& p : store.layout().parameters()) {
     LH_TRY(const SafetensorView tensor, file.find(p.spec.name));
     if (tensor.shape != p.spec.shape)
-      return make_error(ErrorCode::invalid_input, format("{}: {} has another shape than config.json asks for", folder, p.spec.name));
+      return make_error(ErrorCode::invalid_input,
+                        format("{}: {} has another shape than config.json asks for", folder, p.spec.name));
     if (tensor.type == SafetensorType::i8) {
       LH_CHECK(read_int8(file, p, tensor, masters_of(store, p)));
     } else {
@@ -54,10 +59,12 @@ Status write_weights(const std::string& folder, const ParameterStore& store, boo
   std::vector<SafetensorInfo> infos;
   for (const FlatParameter& p : store.layout().parameters())
     infos.push_back({p.spec.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, p.spec.shape});
-  LH_TRY(SafetensorsWriter writer, SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
+  LH_TRY(SafetensorsWriter writer,
+         SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
   std::vector<bf16> narrow;
   for (const FlatParameter& p : store.layout().parameters()) {
-    const std::span<const float> values = store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+    const std::span<const float> values =
+        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
     std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
     if (as_bf16) {
       narrow.resize(values.size());

@@ -3,41 +3,10 @@
 #include <algorithm>
 
 #include "base/philox.h"
-#include "base/text.h"
 #include "engine/core/parallel_for.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
-
-namespace {
-
-constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
-
-// Parameters that follow their predecessor without padding, so that both make one matrix.
-bool continues_fused(const std::string& name) {
-  return ends_with(name, "self_attn.k_proj.weight") || ends_with(name, "self_attn.v_proj.weight") ||
-         ends_with(name, "mlp.up_proj.weight");
-}
-
-}  // namespace
-
-ParameterLayout::ParameterLayout(const ModelShape& shape) {
-  std::int64_t at = 0;
-  for (ParameterSpec& spec : parameter_list(shape)) {
-    if (!continues_fused(spec.name)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
-    const std::int64_t end = at + spec.elements();
-    parameters_.push_back({std::move(spec), at, end});
-    at = end;
-  }
-  flat_size_ = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
-}
-
-const FlatParameter& ParameterLayout::find(const std::string& name) const {
-  const auto found =
-      std::find_if(parameters_.begin(), parameters_.end(), [&](const FlatParameter& p) { return p.spec.name == name; });
-  LH_ASSERT(found != parameters_.end(), name);
-  return *found;
-}
 
 ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account)
     : shape_(shape), layout_(shape), compute_dtype_(compute), master_(DType::f32, Shape{layout_.flat_size()}, account) {
@@ -89,8 +58,9 @@ void initialize_box(const ComputeContext& context, const ParameterSpec& spec, co
 void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed) {
   for (const FlatParameter& p : store.layout().parameters()) {
     const Box whole{std::vector<std::int64_t>(p.spec.shape.size(), 0), p.spec.shape};
-    initialize_box(context, p.spec, whole, seed,
-                   store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
+    initialize_box(
+        context, p.spec, whole, seed,
+        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
   }
   store.refresh_compute_copy(context);
 }

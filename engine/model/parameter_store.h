@@ -1,38 +1,17 @@
-// All weights of one rank in flat memory, in the order of contracts/parameter_list.h: f32 masters, and for bf16 compute a
-// bf16 copy. Because q, k, v (and gate, up) follow each other without gaps, a block's fused [q + 2 kv, hidden] and
-// [2 ffn, hidden] matrices are simply ranges of the flat array; the names and checkpoints stay unfused.
+// All weights of one rank in flat memory, in the order of contracts/parameter_list.h: f32 masters, and for bf16 compute
+// a bf16 copy. Because q, k, v (and gate, up) follow each other without gaps, a block's fused [q + 2 kv, hidden] and [2
+// ffn, hidden] matrices are simply ranges of the flat array; the names and checkpoints stay unfused.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "contracts/parameter_list.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
+#include "engine/parallel/parameter_layout.h"
 
 namespace longhaul {
-
-// Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments).
-struct FlatParameter {
-  ParameterSpec spec;
-  std::int64_t begin = 0, end = 0;
-};
-
-// The layout alone, without memory: gradients, moments and checkpoints use it too.
-class ParameterLayout {
- public:
-  explicit ParameterLayout(const ModelShape& shape);
-  const std::vector<FlatParameter>& parameters() const { return parameters_; }
-  // The end of the program if there is no parameter of that name: names come from the same list.
-  const FlatParameter& find(const std::string& name) const;
-  // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
-  std::int64_t flat_size() const { return flat_size_; }
-
- private:
-  std::vector<FlatParameter> parameters_;
-  std::int64_t flat_size_ = 0;
-};
 
 class ParameterStore {
  public:

@@ -1,5 +1,6 @@
-// Ranks that do the same thing on different data, and the few collectives that the trainer and the checkpoints need, each
-// with a deadline. Over a Communicator of engine/comm; without one it is a group of one rank and every call is a copy.
+// Ranks that do the same thing on different data, and the few collectives that the trainer and the checkpoints need,
+// each with a deadline. Over a Communicator of engine/comm; without one it is a group of one rank and every call is a
+// copy.
 #pragma once
 
 #include <span>
@@ -27,12 +28,12 @@ class CollectiveGroup {
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
 
-  // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on every
-  // rank, and the same as one rank with all the terms has when every rank holds a power of two of them.
+  // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on
+  // every rank, and the same as one rank with all the terms has when every rank holds a power of two of them.
   Status sum_along_tree(std::span<float> x);
 
-  // Every rank has the same outcome: the error of the lowest rank that has one. A rank without an error of its own reports
-  // that one, with its rank.
+  // Every rank has the same outcome: the error of the lowest rank that has one. A rank without an error of its own
+  // reports that one, with its rank.
   Status agree(const Status& mine);
 
  private:

@@ -18,20 +18,25 @@ Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, 
   LH_TRY(const std::vector<PreferenceExample> examples, read_preferences(file));
   LH_TRY(TokenizedPreferences pairs, tokenize_preferences(examples, encoder, sequence_length));
   if (pairs.too_long > 0)
-    run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out", pairs.too_long, file, sequence_length));
+    run.events.message("warn", format("{} pairs of {} are longer than sequence_length = {} and were left out",
+                                      pairs.too_long, file, sequence_length));
   return pairs;
 }
 
-// Log-probabilities under the model as it stands now (the reference), each rank its share: chosen and rejected of each pair.
-Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage, const std::vector<PreferencePair>& pairs) {
+// Log-probabilities under the model as it stands now (the reference), each rank its share: chosen and rejected of each
+// pair.
+Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
+                                             const std::vector<PreferencePair>& pairs) {
   run.section("reference");
   const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
   const std::size_t per_rank = (pairs.size() + ranks - 1) / ranks;
   const std::size_t first = std::min(pairs.size(), per_rank * rank), last = std::min(pairs.size(), first + per_rank);
   std::vector<ScoreRequest> requests;
   for (std::size_t i = first; i < last; ++i)
-    for (const ChatTokens* side : {&pairs[i].chosen, &pairs[i].rejected}) requests.push_back({side->ids, side->loss_mask});
-  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests, [&](std::size_t) { run.section("reference"); });
+    for (const ChatTokens* side : {&pairs[i].chosen, &pairs[i].rejected})
+      requests.push_back({side->ids, side->loss_mask});
+  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests,
+                                [&](std::size_t) { run.section("reference"); });
   LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
   std::vector<double> mine(per_rank * 2, 0.0), all(per_rank * 2 * ranks);
   for (std::size_t i = 0; i < scores->size(); ++i) mine[i] = (*scores)[i].log_probability;
@@ -47,10 +52,12 @@ Status run_align(TaskRun& run) {
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
-  LH_TRY(TokenizedPreferences train, read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"}, encoder, settings.sequence_length));
+  LH_TRY(TokenizedPreferences train, read_pairs(run, "data", {"pairs-train.jsonl", "pairs.jsonl", "train.jsonl"},
+                                                encoder, settings.sequence_length));
   TokenizedPreferences held;
   if (run.task.input("heldout")) {
-    LH_TRY(held, read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder, settings.sequence_length));
+    LH_TRY(held, read_pairs(run, "heldout", {"pairs-heldout.jsonl", "pairs.jsonl", "heldout.jsonl"}, encoder,
+                            settings.sequence_length));
   }
 
   TrainingStageSettings stage_settings;
@@ -69,14 +76,17 @@ Status run_align(TaskRun& run) {
   stage_settings.epochs = settings.epochs;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
 
-  // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training too.
+  // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training
+  // too.
   LH_TRY(std::vector<double> references, reference_scores(run, *stage, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
-  PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed, SampleOrder::shuffled);
+  PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed,
+                    SampleOrder::shuffled);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {
     LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, held.pairs));
-    heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0, SampleOrder::sequential);
+    heldout.emplace(std::move(held.pairs), std::move(held_references), settings.sequence_length, 0,
+                    SampleOrder::sequential);
     figures.push_back({"heldout_pairs", static_cast<double>(heldout->samples_per_epoch()), ""});
   }
   DpoObjective objective(settings);

@@ -17,7 +17,9 @@ namespace longhaul {
 namespace {
 
 std::atomic<bool> stop_asked{false};  // the one thing that a signal handler may touch
-void on_stop_signal(int) { stop_asked.store(true, std::memory_order_relaxed); }
+void on_stop_signal(int) {
+  stop_asked.store(true, std::memory_order_relaxed);
+}
 
 constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
@@ -33,7 +35,8 @@ class Options {
     Options options;
     for (int i = 2; i < argc; i += 2) {
       const std::string name = argv[i];
-      if (!starts_with(name, "--") || i + 1 >= argc) return make_error(ErrorCode::invalid_input, "cannot read the option " + name, kUsage);
+      if (!starts_with(name, "--") || i + 1 >= argc)
+        return make_error(ErrorCode::invalid_input, "cannot read the option " + name, kUsage);
       options.values_[name.substr(2)] = argv[i + 1];
     }
     return options;
@@ -82,12 +85,14 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
   if (runtime->size() != launch.ranks)
-    return make_error(ErrorCode::invalid_input, format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
+    return make_error(ErrorCode::invalid_input,
+                      format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
   CommOptions comm_options;
   comm_options.clock = &clock;
   comm_options.timeout_ms = 600'000;
-  LH_TRY(const std::unique_ptr<Communicator> world, runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
+  LH_TRY(const std::unique_ptr<Communicator> world,
+         runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
   CollectiveGroup group(*world);
   return run_as_rank(task, launch, clock, group);
 }
@@ -112,9 +117,11 @@ Status dispatch(int argc, char** argv, int& rank) {
   if (command == "generate") {
     LH_TRY(const std::string model, options.require("model"));
     LH_TRY(const std::string prompt, options.require("prompt"));
-    return print_generated(model, prompt, std::atoll(options.get("max-tokens", "64").c_str()), options.get("precision", "f32"));
+    return print_generated(model, prompt, std::atoll(options.get("max-tokens", "64").c_str()),
+                           options.get("precision", "f32"));
   }
-  return make_error(ErrorCode::invalid_input, command.empty() ? "a command is missing" : "unknown command " + command, kUsage);
+  return make_error(ErrorCode::invalid_input, command.empty() ? "a command is missing" : "unknown command " + command,
+                    kUsage);
 }
 
 }  // namespace

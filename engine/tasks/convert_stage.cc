@@ -6,8 +6,8 @@
 
 namespace longhaul {
 
-// Our model artifacts are Hugging Face folders already, so both directions read one and write one: weights checked against
-// config.json, in the type asked for, config.json in the form that old and new readers agree on.
+// Our model artifacts are Hugging Face folders already, so both directions read one and write one: weights checked
+// against config.json, in the type asked for, config.json in the form that old and new readers agree on.
 Status run_convert(TaskRun& run) {
   LH_TRY(const ConvertSettings settings, run.settings(convert_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));

@@ -15,7 +15,8 @@ namespace {
 // Held-out data lies in a folder or is a list of files, told apart by their names.
 Result<std::string> data_file(const TaskRun& run, const std::vector<std::string>& names) {
   const TaskInput* input = run.task.input("data");
-  if (!input) return make_error(ErrorCode::invalid_input, "the input 'data' is missing", "give a folder with " + names.front());
+  if (!input)
+    return make_error(ErrorCode::invalid_input, "the input 'data' is missing", "give a folder with " + names.front());
   for (const std::string& path : input->paths) {
     if (is_directory(path)) {
       auto found = find_data_file(path, names);
@@ -26,7 +27,8 @@ Result<std::string> data_file(const TaskRun& run, const std::vector<std::string>
   return make_error(ErrorCode::not_found, "the input 'data' holds none of " + join(names, ", "));
 }
 
-Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std::string& task, const EvaluateSettings& settings) {
+Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std::string& task,
+                                    const EvaluateSettings& settings) {
   if (task == "bits_per_byte") {
     LH_TRY(const std::string tokens, run.task.input_path("tokens"));
     LH_TRY(const std::string file, find_data_file(tokens, {"heldout.txt"}));
@@ -52,7 +54,8 @@ Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSett
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   for (const std::string& prompt : settings.prompts) {
     const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
-    LH_TRY(const std::vector<std::int32_t> out, generate_greedy(run.compute, model, ids, settings.prompt_tokens, config.eos_token_ids));
+    LH_TRY(const std::vector<std::int32_t> out,
+           generate_greedy(run.compute, model, ids, settings.prompt_tokens, config.eos_token_ids));
     Value fields = Value::make_table();
     fields.set("prompt", prompt);
     fields.set("text", repair_utf8(tokenizer.decode(out, true)));
@@ -71,7 +74,8 @@ Status run_evaluate(TaskRun& run) {
     if (is_baseline && !run.task.input("baseline")) continue;
     LH_TRY(const std::string folder, run.task.input_path(input));
     run.section("load");
-    LH_TRY(const std::unique_ptr<ScoringModel> model, ScoringModel::load(run.compute, folder, settings.precision, settings.context_length));
+    LH_TRY(const std::unique_ptr<ScoringModel> model,
+           ScoringModel::load(run.compute, folder, settings.precision, settings.context_length));
     for (const std::string& task : settings.tasks) {
       LH_TRY(std::vector<Figure> measured, measure(run, *model, task, settings).with_context(task));
       for (Figure& figure : measured) {

@@ -23,8 +23,9 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const ComputeContext& c
   model->tokenizer_.emplace(std::move(tokenizer));
   model->context_length_ = context_length > 0 ? context_length : config.shape.max_position_embeddings;
   if (model->context_length_ > config.shape.max_position_embeddings)
-    return make_error(ErrorCode::invalid_input, format("context_length = {} is longer than the model's max_position_embeddings = {}",
-                                                       model->context_length_, config.shape.max_position_embeddings));
+    return make_error(ErrorCode::invalid_input,
+                      format("context_length = {} is longer than the model's max_position_embeddings = {}",
+                             model->context_length_, config.shape.max_position_embeddings));
   model->store_ = std::make_unique<ParameterStore>(config.shape, precision == "bf16" ? DType::bf16 : DType::f32);
   LH_CHECK(load_model_weights(compute, folder, *model->store_));
   LlamaOptions options;
@@ -55,7 +56,8 @@ void add_accuracy(std::vector<Figure>& figures, const std::string& name, double 
 
 }  // namespace
 
-Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file, std::int64_t stride) {
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
+                                                  std::int64_t stride) {
   LH_TRY(const std::string text, read_file(text_file));
   if (text.empty()) return make_error(ErrorCode::invalid_input, text_file + " is empty");
   // A text begins after an end of text, as in training.
@@ -65,11 +67,15 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
   for (const std::int32_t id : model.tokenizer().encode(text)) ids.push_back(id);
   const std::string decoded = model.tokenizer().decode(std::span(ids).subspan(1));
   if (decoded.size() != text.size())
-    return make_error(ErrorCode::unsupported, format("{}: the tokenizer changes the text ({} bytes become {}); bits per byte would not be comparable",
-                                                     text_file, text.size(), decoded.size()));
+    return make_error(
+        ErrorCode::unsupported,
+        format("{}: the tokenizer changes the text ({} bytes become {}); bits per byte would not be comparable",
+               text_file, text.size(), decoded.size()));
   const std::int64_t context = model.context_length();
   if (stride <= 0) stride = std::max<std::int64_t>(1, context / 2);
-  if (stride > context) return make_error(ErrorCode::invalid_input, format("stride = {} is longer than context_length = {}", stride, context));
+  if (stride > context)
+    return make_error(ErrorCode::invalid_input,
+                      format("stride = {} is longer than context_length = {}", stride, context));
   const std::vector<TextWindow> windows = text_windows(static_cast<std::int64_t>(ids.size()), context, stride);
   std::vector<std::vector<std::uint8_t>> masks;
   std::vector<ScoreRequest> requests;
@@ -84,7 +90,8 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
   double nats = 0;
   std::int64_t tokens = 0;
   for (const SequenceScore& s : scores) nats -= s.log_probability, tokens += s.tokens;
-  LH_ASSERT(tokens == static_cast<std::int64_t>(ids.size()) - 1, format("{} of {} tokens were scored", tokens, ids.size() - 1));
+  LH_ASSERT(tokens == static_cast<std::int64_t>(ids.size()) - 1,
+            format("{} of {} tokens were scored", tokens, ids.size() - 1));
   const double bytes = static_cast<double>(text.size());
   return std::vector<Figure>{{"bits_per_byte", nats / std::numbers::ln2 / bytes, "bits"},
                              {"perplexity", std::exp(nats / static_cast<double>(tokens)), ""},
@@ -151,7 +158,8 @@ Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, c
     const std::int64_t answer = value.get_integer("answer", -1);
     if (!choices || !choices->is_array() || value.get_string("question").empty() || answer < 0 ||
         answer >= static_cast<std::int64_t>(choices->size()))
-      return make_error(ErrorCode::invalid_input, where + " is not {\"question\", \"choices\": [...], \"answer\": index}");
+      return make_error(ErrorCode::invalid_input,
+                        where + " is not {\"question\", \"choices\": [...], \"answer\": index}");
     Question question{sequences.size(), choices->size(), static_cast<std::size_t>(answer), {}};
     for (const Value& choice : choices->as_array()) {
       if (!choice.is_string()) return make_error(ErrorCode::invalid_input, where + ": a choice is no text");

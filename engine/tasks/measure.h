@@ -14,8 +14,8 @@ namespace longhaul {
 class ScoringModel {
  public:
   // context_length 0: the model's longest.
-  static Result<std::unique_ptr<ScoringModel>> load(const ComputeContext& compute, const std::string& folder, const std::string& precision,
-                                                    std::int64_t context_length);
+  static Result<std::unique_ptr<ScoringModel>> load(const ComputeContext& compute, const std::string& folder,
+                                                    const std::string& precision, std::int64_t context_length);
   Llama& llama() { return *llama_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context_length() const { return context_length_; }
@@ -31,11 +31,12 @@ class ScoringModel {
 };
 
 // bits_per_byte, perplexity (per token), heldout_bytes, heldout_tokens. Every byte of the text is scored exactly once.
-Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file, std::int64_t stride);
+Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& model, const std::string& text_file,
+                                                  std::int64_t stride);
 // answer_loss: mean nats per token of the answers of an instruction file.
 Result<std::vector<Figure>> measure_answer_loss(TaskRun& run, ScoringModel& model, const std::string& file);
-// preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval, the same per token, and
-// what a rule that looks at nothing but the length would have.
+// preference_accuracy: the chosen answer has the larger log-probability; with its Wilson interval, the same per token,
+// and what a rule that looks at nothing but the length would have.
 Result<std::vector<Figure>> measure_preferences(TaskRun& run, ScoringModel& model, const std::string& file);
 // choice_accuracy by summed log-probability, choice_accuracy_per_byte by log-probability per byte of the choice.
 // Lines are {"question", "choices": [...], "answer": index}.

@@ -75,7 +75,8 @@ Status print_logits(const std::string& model_folder, const std::string& tokens_p
   Value rows = Value::make_array();
   for (std::size_t t = 0; t < ids.size(); ++t) {
     Value row = Value::make_array();
-    for (std::int64_t v = 0; v < vocab; ++v) row.push_back(static_cast<double>(logits[t * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(v)]));
+    for (std::int64_t v = 0; v < vocab; ++v)
+      row.push_back(static_cast<double>(logits[t * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(v)]));
     rows.push_back(std::move(row));
   }
   Value out = Value::make_table();
@@ -86,8 +87,9 @@ Status print_logits(const std::string& model_folder, const std::string& tokens_p
   return {};
 }
 
-Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context, InferenceModel& model, std::span<const std::int32_t> prompt,
-                                                  std::int64_t tokens_max, std::span<const std::int64_t> ends) {
+Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context, InferenceModel& model,
+                                                  std::span<const std::int32_t> prompt, std::int64_t tokens_max,
+                                                  std::span<const std::int64_t> ends) {
   const std::int64_t room = model.shape().max_position_embeddings;
   KvCache cache = model.make_cache(std::min(room, static_cast<std::int64_t>(prompt.size()) + tokens_max));
   std::vector<float> logits(static_cast<std::size_t>(model.shape().vocab_size));
@@ -105,7 +107,8 @@ Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context,
   return out;
 }
 
-Status print_generated(const std::string& model_folder, const std::string& prompt, std::int64_t tokens_max, const std::string& precision) {
+Status print_generated(const std::string& model_folder, const std::string& prompt, std::int64_t tokens_max,
+                       const std::string& precision) {
   LH_TRY(const DType dtype, dtype_of(precision));
   LH_TRY(InferenceModel model, InferenceModel::load(model_folder, dtype));
   LH_TRY(const HfConfig config, load_model_config(model_folder));

@@ -20,8 +20,10 @@ Result<ModelShape> shape_for(const TrainingStageSettings& stage, const PretrainS
   }
   if (shape.vocab_size == 0) shape.vocab_size = tokenizer.vocab_size();
   if (shape.vocab_size < tokenizer.vocab_size())
-    return make_error(ErrorCode::invalid_input, format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.vocab_size, tokenizer.vocab_size()),
-                      "leave vocab_size out to take the tokenizer's");
+    return make_error(
+        ErrorCode::invalid_input,
+        format("model.vocab_size = {} is smaller than the tokenizer's {}", shape.vocab_size, tokenizer.vocab_size()),
+        "leave vocab_size out to take the tokenizer's");
   return shape;
 }
 
@@ -48,7 +50,8 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.eval_every_steps = settings.eval_every_steps;
   stage_settings.deterministic = settings.deterministic;
 
-  LH_TRY(TokenSource source, TokenSource::open(join_path(tokens, "train"), settings.sequence_length, stage_settings.seed, SampleOrder::shuffled));
+  LH_TRY(TokenSource source, TokenSource::open(join_path(tokens, "train"), settings.sequence_length,
+                                               stage_settings.seed, SampleOrder::shuffled));
   std::optional<TokenSource> heldout;
   if (file_exists(join_path(tokens, "heldout.idx"))) {
     auto opened = TokenSource::open(join_path(tokens, "heldout"), settings.sequence_length, 0, SampleOrder::sequential);

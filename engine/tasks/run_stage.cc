@@ -28,11 +28,10 @@ struct StageEntry {
 
 constexpr StageEntry kStages[] = {
 #ifdef LONGHAUL_HAVE_CURATE
-
+    {"curate", run_curate},
 #endif
-    {"tokenize", run_tokenize}, {"pretrain", run_pretrain}, {"sft", run_sft},
-    {"align", run_align},       {"evaluate", run_evaluate}, {"convert", run_convert},
-    {"quantize", run_quantize}, {"deploy", run_deploy},
+    {"tokenize", run_tokenize}, {"pretrain", run_pretrain}, {"sft", run_sft},           {"align", run_align},
+    {"evaluate", run_evaluate}, {"convert", run_convert},   {"quantize", run_quantize}, {"deploy", run_deploy},
 };
 
 // What of a layout this version computes: data parallelism, everything replicated.
@@ -41,10 +40,13 @@ Status check_layout(const TaskRun& run) {
   ParallelDims supported;
   supported.dp_replicate = dims.dp_replicate;
   if (!(dims == supported))
-    return make_error(ErrorCode::unsupported, format("layout {}: this version trains with data parallelism (dp_replicate) only", dims.to_string()),
-                      format("use parallel = {{ dp_replicate = {} }}", run.group.size()));
+    return make_error(
+        ErrorCode::unsupported,
+        format("layout {}: this version trains with data parallelism (dp_replicate) only", dims.to_string()),
+        format("use parallel = {{ dp_replicate = {} }}", run.group.size()));
   if (dims.world_size() != run.group.size())
-    return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(), dims.world_size(), run.group.size()));
+    return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),
+                                                       dims.world_size(), run.group.size()));
   return {};
 }
 
@@ -54,7 +56,8 @@ Status run_stage(TaskRun& run) {
   const StageKind* kind = find_stage_kind(run.task.kind);
   if (!kind) return make_error(ErrorCode::invalid_input, "unknown stage kind " + run.task.kind);
   if (run.group.size() > 1 && !kind->parallel)
-    return make_error(ErrorCode::unsupported, format("stage kind {} runs on one rank, the launch has {}", run.task.kind, run.group.size()));
+    return make_error(ErrorCode::unsupported,
+                      format("stage kind {} runs on one rank, the launch has {}", run.task.kind, run.group.size()));
   LH_CHECK(check_layout(run));
   for (const StageEntry& stage : kStages)
     if (run.task.kind == stage.kind) {

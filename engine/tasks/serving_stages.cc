@@ -13,7 +13,10 @@ Status write_figure_table(const TaskRun& run, const Value& table) {
   std::vector<Figure> figures;
   for (const ValueMember& member : table.as_table()) {
     const bool is_bytes = starts_with(member.key, "bytes_");
-    figures.push_back({member.key, member.value.as_number(), is_bytes ? "B" : ends_with(member.key, "_pct") ? "%" : ""});
+    figures.push_back({member.key, member.value.as_number(),
+                       is_bytes                        ? "B"
+                       : ends_with(member.key, "_pct") ? "%"
+                                                       : ""});
   }
   return write_figures(run, figures);
 }
@@ -30,10 +33,10 @@ Status run_quantize(TaskRun& run) {
   inputs.output_dir = run.launch.output_dir;
   run.section("quantize");
   LH_TRY(const Value figures, quantize_model(inputs, settings, run.compute, [&](double fraction) -> Status {
-    run.events.progress(fraction, 1.0, "of the work");
-    if (run.stop) return make_error(ErrorCode::aborted, "told to stop");
-    return {};
-  }));
+           run.events.progress(fraction, 1.0, "of the work");
+           if (run.stop) return make_error(ErrorCode::aborted, "told to stop");
+           return {};
+         }));
   return write_figure_table(run, figures);
 }
 

@@ -13,7 +13,8 @@ namespace {
 // Whole questions are held out: by a hash of the first user message, so that all answers to it go together.
 bool is_held_out(const InstructExample& example, double fraction) {
   for (const ChatMessage& message : example.messages)
-    if (message.role == "user") return static_cast<double>(xxh3_64(message.content, 0x68656c64) >> 11) * 0x1p-53 < fraction;
+    if (message.role == "user")
+      return static_cast<double>(xxh3_64(message.content, 0x68656c64) >> 11) * 0x1p-53 < fraction;
   return false;
 }
 
@@ -33,9 +34,12 @@ Result<Instructions> read_examples(const TaskRun& run, double heldout_fraction) 
     return out;
   }
   std::vector<InstructExample> kept;
-  for (InstructExample& example : out.train) (is_held_out(example, heldout_fraction) ? out.heldout : kept).push_back(std::move(example));
+  for (InstructExample& example : out.train)
+    (is_held_out(example, heldout_fraction) ? out.heldout : kept).push_back(std::move(example));
   out.train = std::move(kept);
-  if (out.train.empty()) return make_error(ErrorCode::invalid_input, train_file + " leaves no example to train on", "lower heldout_fraction");
+  if (out.train.empty())
+    return make_error(ErrorCode::invalid_input, train_file + " leaves no example to train on",
+                      "lower heldout_fraction");
   return out;
 }
 
@@ -49,9 +53,12 @@ Status run_sft(TaskRun& run) {
   LH_TRY(const Instructions examples, read_examples(run, settings.heldout_fraction));
   LH_TRY(TokenizedExamples train, tokenize_instructions(examples.train, encoder, settings.sequence_length));
   if (train.too_long > 0)
-    run.events.message("warn", format("{} examples are longer than sequence_length = {} and were left out", train.too_long, settings.sequence_length));
-  std::vector<Figure> figures = {{"examples", static_cast<double>(train.examples.size()), ""}, {"examples_too_long", static_cast<double>(train.too_long), ""}};
-  ExampleSource source(std::move(train.examples), settings.sequence_length, static_cast<std::uint64_t>(settings.seed), SampleOrder::shuffled);
+    run.events.message("warn", format("{} examples are longer than sequence_length = {} and were left out",
+                                      train.too_long, settings.sequence_length));
+  std::vector<Figure> figures = {{"examples", static_cast<double>(train.examples.size()), ""},
+                                 {"examples_too_long", static_cast<double>(train.too_long), ""}};
+  ExampleSource source(std::move(train.examples), settings.sequence_length, static_cast<std::uint64_t>(settings.seed),
+                       SampleOrder::shuffled);
   std::optional<ExampleSource> heldout;
   if (!examples.heldout.empty()) {
     LH_TRY(TokenizedExamples held, tokenize_instructions(examples.heldout, encoder, settings.sequence_length));

@@ -1,5 +1,5 @@
-// The stages that this program can run: one function per kind, each in a file of its own. They fill launch.output_dir; the
-// lead publishes it.
+// The stages that this program can run: one function per kind, each in a file of its own. They fill launch.output_dir;
+// the lead publishes it.
 #pragma once
 
 #include "engine/tasks/task_run.h"
@@ -16,8 +16,8 @@ Status run_convert(TaskRun& run);
 Status run_quantize(TaskRun& run);
 Status run_deploy(TaskRun& run);
 
-// By task.kind. Refuses kinds that this build or version has not, layouts that it cannot do, and several ranks for a kind
-// that knows only one.
+// By task.kind. Refuses kinds that this build or version has not, layouts that it cannot do, and several ranks for a
+// kind that knows only one.
 Status run_stage(TaskRun& run);
 
 }  // namespace longhaul

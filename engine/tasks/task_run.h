@@ -1,5 +1,5 @@
-// What a stage's code is given: the task, this launch, and the tools of this rank. One per process; below main everything
-// is passed on from here.
+// What a stage's code is given: the task, this launch, and the tools of this rank. One per process; below main
+// everything is passed on from here.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,9 @@ struct TaskRun {
   const Clock& clock;
   const ComputeContext& compute;
   CollectiveGroup& group;
-  EventWriter& events;             // writes on the first rank only
-  HeartbeatPage* beat = nullptr;   // may be null
-  const std::atomic<bool>& stop;   // SIGTERM came
+  EventWriter& events;            // writes on the first rank only
+  HeartbeatPage* beat = nullptr;  // may be null
+  const std::atomic<bool>& stop;  // SIGTERM came
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

@@ -7,9 +7,11 @@
 
 namespace longhaul {
 
-Result<TokenSource> TokenSource::open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed, SampleOrder order) {
+Result<TokenSource> TokenSource::open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed,
+                                      SampleOrder order) {
   LH_TRY(IndexedDataset dataset, IndexedDataset::open(prefix));
-  LH_TRY(Sampler sampler, Sampler::create(std::make_shared<const IndexedDataset>(std::move(dataset)), sequence_length, seed, order, prefix));
+  LH_TRY(Sampler sampler, Sampler::create(std::make_shared<const IndexedDataset>(std::move(dataset)), sequence_length,
+                                          seed, order, prefix));
   return TokenSource(std::move(sampler));
 }
 
@@ -31,9 +33,11 @@ namespace {
 // Rows padded at the end: causal attention never looks there, and there is no target.
 void fill_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, BatchStorage& out) {
   std::int64_t longest = 1;
-  for (const ChatTokens* example : examples) longest = std::max(longest, static_cast<std::int64_t>(example->ids.size()) - 1);
+  for (const ChatTokens* example : examples)
+    longest = std::max(longest, static_cast<std::int64_t>(example->ids.size()) - 1);
   out.sequences = static_cast<std::int64_t>(examples.size());
-  out.length = std::min(sequence_length, (longest + 31) / 32 * 32);  // few different lengths: compiled products are found again
+  out.length =
+      std::min(sequence_length, (longest + 31) / 32 * 32);  // few different lengths: compiled products are found again
   const auto tokens = static_cast<std::size_t>(out.sequences * out.length);
   out.ids.assign(tokens, 0), out.targets.assign(tokens, -1), out.weights.assign(tokens, 0.0F);
   for (std::size_t row = 0; row < examples.size(); ++row) {

@@ -15,7 +15,8 @@ class TokenSource final : public BatchSource {
  public:
   explicit TokenSource(Sampler sampler) : sampler_(std::move(sampler)) {}
   // `prefix`: path without .bin/.idx.
-  static Result<TokenSource> open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed, SampleOrder order);
+  static Result<TokenSource> open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed,
+                                  SampleOrder order);
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   std::int64_t samples_per_epoch() const override { return sampler_.samples_per_epoch(); }
 
@@ -42,8 +43,13 @@ class ExampleSource final : public BatchSource {
 class PairSource final : public BatchSource {
  public:
   // references: chosen and rejected of each pair, in order.
-  PairSource(std::vector<PreferencePair> pairs, std::vector<double> references, std::int64_t sequence_length, std::uint64_t seed, SampleOrder order)
-      : pairs_(std::move(pairs)), references_(std::move(references)), sequence_length_(sequence_length), seed_(seed), order_(order) {}
+  PairSource(std::vector<PreferencePair> pairs, std::vector<double> references, std::int64_t sequence_length,
+             std::uint64_t seed, SampleOrder order)
+      : pairs_(std::move(pairs)),
+        references_(std::move(references)),
+        sequence_length_(sequence_length),
+        seed_(seed),
+        order_(order) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
   std::int64_t samples_per_epoch() const override { return static_cast<std::int64_t>(pairs_.size()); }
 

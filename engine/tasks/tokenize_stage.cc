@@ -13,7 +13,9 @@ Status run_tokenize(TaskRun& run) {
   }
   run.section("tokenize");
   LH_TRY(const Value stats, tokenize_corpus(inputs, settings, run.launch.output_dir, run.compute.threads(),
-                                            [&](std::string_view, double fraction) { run.events.progress(fraction, 1.0, "of the corpus"); }));
+                                            [&](std::string_view, double fraction) {
+                                              run.events.progress(fraction, 1.0, "of the corpus");
+                                            }));
   std::vector<Figure> figures;
   if (stats.is_table())
     for (const ValueMember& member : stats.as_table())

@@ -31,8 +31,9 @@ Status TrainingStage::prepare() {
   LH_TRY(settings_.shape, resolve_shape(settings_.shape));
   const ModelShape& shape = settings_.shape;
   if (settings_.sequence_length > shape.max_position_embeddings)
-    return make_error(ErrorCode::invalid_input, format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
-                                                       settings_.sequence_length, shape.max_position_embeddings),
+    return make_error(ErrorCode::invalid_input,
+                      format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
+                             settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
   LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.group.size()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
@@ -54,7 +55,8 @@ Status TrainingStage::prepare() {
 void TrainingStage::report_memory() {
   TrainingMemoryInput input;
   input.shape = settings_.shape, input.dims = run_.launch.dims;
-  input.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample, input.sequence_length = settings_.sequence_length;
+  input.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample,
+  input.sequence_length = settings_.sequence_length;
   input.bf16 = settings_.precision == "bf16";
   Value fields = Value::make_table();
   fields.set("planned_bytes", plan_training_memory(input).total());
@@ -72,7 +74,8 @@ Status TrainingStage::export_model() {
   return write_model_folder(run_.launch.output_dir, *store_, options);
 }
 
-Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures) {
+Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
+                            std::vector<Figure> figures) {
   TrainerOptions options;
   options.optimizer = settings_.optimizer;
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
@@ -80,10 +83,12 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   options.steps = settings_.steps;
   if (options.steps == 0) {
     const double samples = settings_.epochs * static_cast<double>(source.samples_per_epoch());
-    options.steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
+    options.steps = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
   }
   Trainer trainer(run_.compute, run_.group, *store_, *model_, objective, source, options, &account_);
-  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"), settings_.checkpoint.keep_last);
+  CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
+                              settings_.checkpoint.keep_last);
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
   loop_options.eval_every_steps = settings_.eval_every_steps;
@@ -97,7 +102,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   report_memory();
   LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
   if (outcome.stopped)
-    return make_error(ErrorCode::aborted, format("stopped after step {} of {} as asked; a checkpoint of it was saved", outcome.step, options.steps));
+    return make_error(ErrorCode::aborted, format("stopped after step {} of {} as asked; a checkpoint of it was saved",
+                                                 outcome.step, options.steps));
 
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
   LH_CHECK(run_.group.agree(export_model()));

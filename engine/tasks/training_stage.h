@@ -11,22 +11,23 @@ namespace longhaul {
 
 struct TrainingStageSettings {
   ModelShape shape;
-  std::string precision;            // "bf16" | "f32"
+  std::string precision;  // "bf16" | "f32"
   std::uint64_t seed = 1;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 0;
-  std::int64_t sequences_per_sample = 1;  // 2 for preference pairs
+  std::int64_t sequences_per_sample = 1;                     // 2 for preference pairs
   std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
-  std::int64_t steps = 0;           // 0: from epochs
+  std::int64_t steps = 0;                                    // 0: from epochs
   double epochs = 1;
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
-  std::string start_model;          // folder with weights; "": random ones
-  std::string tokenizer_folder;     // goes into the artifact
+  std::string start_model;       // folder with weights; "": random ones
+  std::string tokenizer_folder;  // goes into the artifact
 };
 
-// Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then train().
+// Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then
+// train().
 class TrainingStage {
  public:
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);

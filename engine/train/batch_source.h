@@ -14,7 +14,8 @@ struct BatchStorage {
   std::int64_t sequences = 0, length = 0;
   std::vector<std::int32_t> ids, targets, positions, first_key;
   std::vector<float> weights;  // of each token's loss; 0 where there is no target
-  std::vector<double> per_sequence;  // what an objective wants to know of each sequence (DPO: reference log-probabilities)
+  std::vector<double>
+      per_sequence;            // what an objective wants to know of each sequence (DPO: reference log-probabilities)
   std::int64_t predicted = 0;  // tokens that have a target
 
   MicroBatch view() const { return {sequences, length, ids, targets, positions, first_key}; }

@@ -15,7 +15,9 @@ GradientTree::GradientTree(std::int64_t flat_size, int micro_batches, bool deter
   for (int level = 0; level < levels; ++level) levels_.emplace_back(DType::f32, Shape{flat_size}, account);
 }
 
-void GradientTree::begin() { count_ = 0; }
+void GradientTree::begin() {
+  count_ = 0;
+}
 
 GradientTarget GradientTree::target() {
   GradientTarget target;

@@ -29,7 +29,7 @@ class GradientTree {
   std::int64_t bytes() const;
 
  private:
-  std::vector<Tensor> levels_;   // levels_[l] holds the sum of 2^l micro-batches when bit l of count_ is set
+  std::vector<Tensor> levels_;  // levels_[l] holds the sum of 2^l micro-batches when bit l of count_ is set
   Tensor leaf_;
   int count_ = 0;
   bool deterministic_;

@@ -5,7 +5,8 @@
 namespace longhaul {
 
 Optimizer::Optimizer(const ParameterLayout& layout, MemoryAccount* account)
-    : exp_avg_(DType::f32, Shape{layout.flat_size()}, account), exp_avg_sq_(DType::f32, Shape{layout.flat_size()}, account) {
+    : exp_avg_(DType::f32, Shape{layout.flat_size()}, account),
+      exp_avg_sq_(DType::f32, Shape{layout.flat_size()}, account) {
   for (const FlatParameter& p : layout.parameters()) {
     // Padding between neighbours is zero and stays zero.
     if (!ranges_.empty() && ranges_.back().decay == p.spec.weight_decay) {
@@ -16,8 +17,8 @@ Optimizer::Optimizer(const ParameterLayout& layout, MemoryAccount* account)
   }
 }
 
-void Optimizer::update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
-                       std::int64_t step, float grad_scale, std::span<const float> gradient) {
+void Optimizer::update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings,
+                       double lr, std::int64_t step, float grad_scale, std::span<const float> gradient) {
   AdamWStep adamw;
   adamw.lr = lr, adamw.beta1 = settings.beta1, adamw.beta2 = settings.beta2, adamw.eps = settings.eps;
   adamw.step = step, adamw.grad_scale = grad_scale;

@@ -10,7 +10,8 @@ namespace longhaul {
 
 namespace {
 
-// Inputs are all tokens but the last, targets the scored ones of the next; the rest of the row is padding that nobody sees.
+// Inputs are all tokens but the last, targets the scored ones of the next; the rest of the row is padding that nobody
+// sees.
 void fill_row(const ScoreRequest& request, std::int64_t row, BatchStorage& batch) {
   const std::size_t begin = static_cast<std::size_t>(row * batch.length);
   for (std::size_t i = 0; i + 1 < request.ids.size(); ++i) {
@@ -27,7 +28,8 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
   std::vector<SequenceScore> scores(requests.size());
   std::vector<std::size_t> order(requests.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return requests[a].ids.size() > requests[b].ids.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return requests[a].ids.size() > requests[b].ids.size(); });
   BatchStorage batch;
   std::vector<float> loss;
   for (std::size_t at = 0; at < order.size();) {
@@ -36,12 +38,17 @@ Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context
     if (longest < 1) break;  // nothing to score in what is left
     batch.length = std::min(tokens_max, (longest + 31) / 32 * 32);
     batch.length = std::min(batch.length, std::max(longest, model.shape().max_position_embeddings));
-    const auto rows = static_cast<std::int64_t>(std::min<std::size_t>(static_cast<std::size_t>(tokens_max / batch.length), order.size() - at));
-    if (longest > batch.length) return make_error(ErrorCode::invalid_input, format("a sequence of {} tokens is longer than the {} the model can take at once", longest, tokens_max));
+    const auto rows = static_cast<std::int64_t>(
+        std::min<std::size_t>(static_cast<std::size_t>(tokens_max / batch.length), order.size() - at));
+    if (longest > batch.length)
+      return make_error(
+          ErrorCode::invalid_input,
+          format("a sequence of {} tokens is longer than the {} the model can take at once", longest, tokens_max));
     batch.sequences = rows;
     const auto tokens = static_cast<std::size_t>(rows * batch.length);
     batch.ids.assign(tokens, 0), batch.targets.assign(tokens, -1), loss.assign(tokens, 0.0F);
-    for (std::int64_t row = 0; row < rows; ++row) fill_row(requests[order[at + static_cast<std::size_t>(row)]], row, batch);
+    for (std::int64_t row = 0; row < rows; ++row)
+      fill_row(requests[order[at + static_cast<std::size_t>(row)]], row, batch);
     LH_CHECK(model.check(batch.view()));
     model.forward(context, 0, batch.view());
     model.token_losses(context, 0, loss);

@@ -1,5 +1,5 @@
-// Log-probabilities of given tokens after given texts, many sequences at a time: answer losses, preferences, multiple choice,
-// bits per byte, the reference of DPO.
+// Log-probabilities of given tokens after given texts, many sequences at a time: answer losses, preferences, multiple
+// choice, bits per byte, the reference of DPO.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 namespace longhaul {
 
 struct ScoreRequest {
-  std::span<const std::int32_t> ids;    // the whole sequence, at most length_max + 1 tokens
-  std::span<const std::uint8_t> mask;   // same length; 1: this token is scored, given all before it. The first never is.
+  std::span<const std::int32_t> ids;   // the whole sequence, at most length_max + 1 tokens
+  std::span<const std::uint8_t> mask;  // same length; 1: this token is scored, given all before it. The first never is.
 };
 
 struct SequenceScore {
@@ -19,8 +19,8 @@ struct SequenceScore {
   std::int64_t tokens = 0;     // how many were scored
 };
 
-// In the order of the requests. Sequences of similar length share a micro-batch of at most `tokens_max` tokens (what the
-// model was made for); padding changes no score. `progress` (sequences done) may be empty.
+// In the order of the requests. Sequences of similar length share a micro-batch of at most `tokens_max` tokens (what
+// the model was made for); padding changes no score. `progress` (sequences done) may be empty.
 Result<std::vector<SequenceScore>> score_sequences(const ComputeContext& context, Llama& model, std::int64_t tokens_max,
                                                    std::span<const ScoreRequest> requests,
                                                    const std::function<void(std::size_t)>& progress = {});

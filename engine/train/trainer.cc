@@ -13,8 +13,8 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
   const std::int64_t unit = micro_batch_size * ranks;
   const std::int64_t below = global_batch_size / unit * unit;
   return make_error(ErrorCode::invalid_input,
-                    format("global_batch_size = {} is not a multiple of micro_batch_size ({}) * ranks ({}) = {}", global_batch_size,
-                           micro_batch_size, ranks, unit),
+                    format("global_batch_size = {} is not a multiple of micro_batch_size ({}) * ranks ({}) = {}",
+                           global_batch_size, micro_batch_size, ranks, unit),
                     below > 0 ? format("use {} or {}", below, below + unit) : format("use {}", unit));
 }
 
@@ -24,8 +24,8 @@ int local_micro_batches(const TrainerOptions& options, const CollectiveGroup& gr
 }
 }  // namespace
 
-Trainer::Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model, Objective& objective,
-                 BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
+Trainer::Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model,
+                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
     : context_(context),
       group_(group),
       store_(store),
@@ -90,9 +90,11 @@ Result<StepReport> Trainer::step() {
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   auto gradient = accumulate(mine);
   LH_CHECK(group_.agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
-  LH_TRY(const ObjectiveSums sums, sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * group_.size()).with_context(where));
+  LH_TRY(const ObjectiveSums sums,
+         sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * group_.size()).with_context(where));
   LH_CHECK(group_.sum_along_tree(*gradient).with_context(where));
-  if (!(sums.count > 0)) return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
+  if (!(sums.count > 0))
+    return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
   StepReport report;
   report.step = progress_.step + 1;
@@ -104,7 +106,8 @@ Result<StepReport> Trainer::step() {
   if (!std::isfinite(report.grad_norm))
     return make_error(ErrorCode::internal, format("{}: the gradient's norm is {}", where, report.grad_norm),
                       "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
-  const float scale = static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
+  const float scale =
+      static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, *gradient);
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;

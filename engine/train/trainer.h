@@ -1,5 +1,5 @@
-// One optimizer step over a global batch: micro-batches by the schedule, gradients summed along one tree over the global
-// micro-batch index, mean over all tokens (or pairs) of the global batch, clipping by the global norm, AdamW.
+// One optimizer step over a global batch: micro-batches by the schedule, gradients summed along one tree over the
+// global micro-batch index, mean over all tokens (or pairs) of the global batch, clipping by the global norm, AdamW.
 // With data parallelism rank r computes the r-th block of micro-batches; every rank ends with the same bits.
 #pragma once
 
@@ -29,7 +29,7 @@ struct StepReport {
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;     // computed over all ranks
+  double tokens = 0;  // computed over all ranks
   double extra[2] = {0, 0};
 };
 
@@ -39,11 +39,11 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 class Trainer {
  public:
   // All borrowed; one thread. The model needs schedule_slots() slots: 1 without pipeline stages.
-  Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model, Objective& objective,
-          BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
+  Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model,
+          Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
-  // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch); weights
-  // are then those before the step.
+  // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch);
+  // weights are then those before the step.
   Result<StepReport> step();
 
   // Mean loss over samples [0, count) of `source`, dealt to the ranks; micro-batches of the training size.

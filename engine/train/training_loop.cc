@@ -6,7 +6,8 @@
 namespace longhaul {
 
 TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints,
-                           EventWriter& events, const std::atomic<bool>& stop, HeartbeatPage* beat, const TrainingLoopOptions& options)
+                           EventWriter& events, const std::atomic<bool>& stop, HeartbeatPage* beat,
+                           const TrainingLoopOptions& options)
     : clock_(clock),
       trainer_(trainer),
       objective_(objective),
@@ -50,7 +51,8 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
     path = loaded->path;
   }
   if (state.seed != options_.seed)
-    return make_error(ErrorCode::invalid_input, format("{} was trained with seed {}, this stage has seed {}", path, state.seed, options_.seed),
+    return make_error(ErrorCode::invalid_input,
+                      format("{} was trained with seed {}, this stage has seed {}", path, state.seed, options_.seed),
                       "the data order would change; use the same seed");
   trainer_.progress() = state.progress;
   trainer_.store().refresh_compute_copy(context);
@@ -101,7 +103,8 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   events_.write("metric", std::move(fields));
   // The rate is that of this launch: steps done by an earlier one took no time here.
   const double done_here = static_cast<double>(step.step - std::max<std::int64_t>(0, outcome_.resumed_at));
-  events_.progress(static_cast<double>(step.step), static_cast<double>(trainer_.options().steps), "steps", done_here / outcome_.seconds);
+  events_.progress(static_cast<double>(step.step), static_cast<double>(trainer_.options().steps), "steps",
+                   done_here / outcome_.seconds);
 }
 
 Result<bool> TrainingLoop::asked(bool& save_now) {

@@ -18,15 +18,15 @@ struct TrainingLoopOptions {
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown
   std::uint64_t seed = 0;
   ParallelDims dims;
-  std::string start_checkpoint;             // a folder; "": the newest of the store
+  std::string start_checkpoint;  // a folder; "": the newest of the store
 };
 
 struct TrainingOutcome {
-  bool stopped = false;         // asked to stop before the last step; a checkpoint was saved
-  std::int64_t step = 0;        // done
-  std::int64_t resumed_at = -1; // step of the checkpoint it went on from
-  double loss = 0;              // of the last step
-  double heldout_loss = 0;      // mean per token or pair, when there is a held-out source
+  bool stopped = false;          // asked to stop before the last step; a checkpoint was saved
+  std::int64_t step = 0;         // done
+  std::int64_t resumed_at = -1;  // step of the checkpoint it went on from
+  double loss = 0;               // of the last step
+  double heldout_loss = 0;       // mean per token or pair, when there is a held-out source
   ObjectiveSums heldout;
   double tokens = 0, seconds = 0;  // of the steps done here
   double tokens_per_s() const { return seconds > 0 ? tokens / seconds : 0; }
@@ -34,9 +34,11 @@ struct TrainingOutcome {
 
 class TrainingLoop {
  public:
-  // All borrowed. `stop` is raised from outside (SIGTERM): the step is finished, a checkpoint saved. `beat` may be null.
-  TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints, EventWriter& events,
-               const std::atomic<bool>& stop, HeartbeatPage* beat, const TrainingLoopOptions& options);
+  // All borrowed. `stop` is raised from outside (SIGTERM): the step is finished, a checkpoint saved. `beat` may be
+  // null.
+  TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints,
+               EventWriter& events, const std::atomic<bool>& stop, HeartbeatPage* beat,
+               const TrainingLoopOptions& options);
 
   // Goes on from the newest checkpoint, if there is one. Collective. True if there was one.
   Result<bool> restore(const ComputeContext& context);

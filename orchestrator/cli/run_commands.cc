@@ -198,7 +198,8 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return fail(line, run.error());
-  std::fprintf(stderr, "run %s: %zu stages\n", file_name(*run).c_str(), loaded->plan.stages.size());
+  std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
+               loaded->plan.stages.size() == 1 ? "" : "s");
   return drive_to_end(line, *run);
 }
 

@@ -157,7 +157,8 @@ std::string warnings_html(const RunStory& story) {
 }
 
 std::string provenance_html(const RunStory& story) {
-  std::string html = "<h2>Provenance</h2><p class=\"dim\">Run folder " + safe(story.status.run) + "</p>";
+  std::string html = "<h2>Provenance</h2><p class=\"dim\">" + safe(story.software) + "<br>workflow " +
+                     safe(story.workflow_path) + "<br>run " + safe(story.status.run) + "</p>";
   html += "<div class=\"scroll\"><table><tr><th>artifact<th>made by<th>kind version<th>key<th>digest<th>size</tr>";
   for (const StageStory& stage : story.stages) {
     if (!stage.has_manifest) continue;
@@ -234,6 +235,8 @@ Value report_value(const RunStory& story, std::int64_t now_ms) {
   Value report = Value::make_table();
   report.set("format", 1);
   report.set("written", utc_text(now_ms));
+  report.set("software", story.software);
+  report.set("workflow_path", story.workflow_path);
   report.set("status", run_status_to_value(story.status));
   report.set("plan", run_plan_to_value(story.plan));
   Value& stages = report.set("stages", Value::make_array());

@@ -6,8 +6,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/toml.h"
 #include "contracts/event.h"
+#include "orchestrator/state/run_folder.h"
 
 namespace longhaul {
 namespace {
@@ -82,12 +82,14 @@ StageStory read_stage_story(const std::string& stage_dir, const std::string& art
 Result<RunStory> read_run_story(const std::string& run_dir) {
   RunStory story;
   LH_TRY(story.status, read_run_status(run_dir));
-  auto resolved = read_toml_file(join_path(run_dir, "resolved.toml"));
-  auto plan = resolved.ok() ? run_plan_from_value(*resolved) : Result<RunPlan>(resolved.error());
-  if (plan.ok())
-    story.plan = std::move(*plan);
-  else
-    story.missing.push_back("the plan: " + plan.error().message());
+  auto frozen = read_frozen_run(run_dir);
+  if (frozen.ok()) {
+    story.plan = std::move(frozen->plan);
+    story.software = frozen->software;
+    story.workflow_path = frozen->workflow_path;
+  } else {
+    story.missing.push_back("the plan: " + frozen.error().message());
+  }
   for (const StageStatus& stage : story.status.stages) {
     std::string folder = join_path(run_dir, stage.folder.empty() ? "stages/" + stage.id : stage.folder);
     // A cached stage has no attempts of its own: those of the run that made its artifact lie beside it.

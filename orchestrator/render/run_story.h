@@ -39,6 +39,8 @@ struct StageStory {
 struct RunStory {
   RunStatus status;
   RunPlan plan;                      // may be empty when resolved.toml cannot be read
+  std::string software;              // that made the run: "longhaul 0.1.0 (git 1a2b3c4)"
+  std::string workflow_path;         // where the workflow came from
   std::vector<StageStory> stages;    // in the order of status.stages
   std::vector<std::string> missing;  // what could not be read, in words
 };

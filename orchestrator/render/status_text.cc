@@ -40,7 +40,8 @@ std::string state_text(const StageStatus& stage) {
 std::string figure_text(double value) {
   if (!std::isfinite(value)) return format("{}", value);
   if (value == std::floor(value) && std::fabs(value) < 1e6) return format("{:.0f}", value);
-  if (std::fabs(value) >= 1e5) return human_count(value);
+  if (std::fabs(value) >= 1e6) return human_count(value);
+  if (std::fabs(value) >= 1e4) return format("{:.0f}", value);
   return format("{:.4g}", value);
 }
 
@@ -98,9 +99,10 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
     if (stage.state == StageState::failed && !stage.cause.empty())
       text += "\n" + stage.id + " failed: " + stage.cause + "\n";
   if (status.state == RunState::running && !status.driven)
-    text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " + status.name + "\n";
+    text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
+            (status.run.empty() ? status.name : status.run) + "\n";
   if (status.state == RunState::failed || status.state == RunState::cancelled)
-    text += "\ngo on from here:\n  longhaul resume " + status.name + "\n";
+    text += "\ngo on from here:\n  longhaul resume " + (status.run.empty() ? status.name : status.run) + "\n";
   return text;
 }
 

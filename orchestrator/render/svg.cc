@@ -110,7 +110,7 @@ std::string chart_svg(const std::string& title, const std::vector<Curve>& curves
 
 std::string graph_svg(const std::vector<GraphNode>& nodes) {
   if (nodes.empty()) return {};
-  constexpr int box_width = 132, box_height = 42, gap_x = 44, gap_y = 16, margin = 8;
+  constexpr int box_width = 148, box_height = 42, gap_x = 44, gap_y = 16, margin = 8;
   std::vector<int> level(nodes.size(), 0), row(nodes.size(), 0), rows_of_level;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (int need : nodes[i].needs) level[i] = std::max(level[i], level[need] + 1);

@@ -33,9 +33,15 @@ int usable_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-std::string claim_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "claim.json"); }
-std::string record_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "record.json"); }
-std::string lead_log_path(const JobSpec& spec) { return join_path(spec.attempt_dir, "lead.log"); }
+std::string claim_path(const JobSpec& spec) {
+  return join_path(spec.attempt_dir, "claim.json");
+}
+std::string record_path(const JobSpec& spec) {
+  return join_path(spec.attempt_dir, "record.json");
+}
+std::string lead_log_path(const JobSpec& spec) {
+  return join_path(spec.attempt_dir, "lead.log");
+}
 
 std::string last_words(const JobSpec& spec) {
   const auto text = read_file(lead_log_path(spec), 1 << 24);
@@ -48,14 +54,16 @@ std::string last_words(const JobSpec& spec) {
 
 }  // namespace
 
-LocalScheduler::LocalScheduler(std::string run_dir, int slots, Clock& clock, Logger& log)
+LocalScheduler::LocalScheduler(const std::string& run_dir, int slots, Clock& clock, Logger& log)
     : folder_(join_path(run_dir, "local")), slots_(slots > 0 ? slots : usable_cores()), clock_(clock), log_(log) {}
 
 Result<std::string> LocalScheduler::submit(const JobSpec& spec) {
   if (!file_exists(spec.worker))
-    return make_error(ErrorCode::not_found, "no worker program " + spec.worker, "the run's bin/ folder is incomplete; create the run again");
+    return make_error(ErrorCode::not_found, "no worker program " + spec.worker,
+                      "the run's bin/ folder is incomplete; create the run again");
   if (spec.slots > slots_ && !jobs_.contains(spec.key))
-    log_.warn(format("event=job_oversubscribed key={} slots_wanted={} slots={} next=runs_alone", spec.key, spec.slots, slots_));
+    log_.warn(format("event=job_oversubscribed key={} slots_wanted={} slots={} next=runs_alone", spec.key, spec.slots,
+                     slots_));
   LH_CHECK(make_directories(folder_));
   Value value = Value::make_table();
   value.set("file", "longhaul local job");
@@ -110,7 +118,8 @@ void LocalScheduler::observe(Job& job) {
   // The record may have been written between the first look and the end of the process: it wins over the process.
   if (look_for_record()) return;
   job.info.state = JobState::lost;
-  job.info.cause = format("its lead (pid {} on {}) is gone and left no record", claim->process.pid, claim->host) + last_words(job.spec);
+  job.info.cause = format("its lead (pid {} on {}) is gone and left no record", claim->process.pid, claim->host) +
+                   last_words(job.spec);
 }
 
 Status LocalScheduler::start_lead(Job& job) {
@@ -133,8 +142,10 @@ void LocalScheduler::start_what_fits() {
     const int wanted = std::min(job.spec.slots, slots_);
     if (job.info.state == JobState::running) used += wanted;
     if (job.info.state != JobState::queued) continue;
-    if (process_alive(job.starting)) used += wanted;  // about to claim
-    else queue.push_back(&job);
+    if (process_alive(job.starting))
+      used += wanted;  // about to claim
+    else
+      queue.push_back(&job);
   }
   std::sort(queue.begin(), queue.end(), [](const Job* a, const Job* b) {
     return std::pair(a->order, a->spec.key) < std::pair(b->order, b->spec.key);
@@ -147,7 +158,8 @@ void LocalScheduler::start_what_fits() {
     if (job->info.state != JobState::queued) continue;
     if (job->starts >= starts_max) {
       job->info.state = JobState::lost;
-      job->info.cause = format("its lead was started {} times and ended each time before it could begin", job->starts) + last_words(job->spec);
+      job->info.cause = format("its lead was started {} times and ended each time before it could begin", job->starts) +
+                        last_words(job->spec);
       continue;
     }
     const Status started = start_lead(*job);
@@ -165,11 +177,13 @@ Result<std::vector<JobInfo>> LocalScheduler::snapshot() {
   for (auto& [key, job] : jobs_) observe(job);
   start_what_fits();
   std::vector<const Job*> ordered;
+  ordered.reserve(jobs_.size());
   for (const auto& [key, job] : jobs_) ordered.push_back(&job);
   std::sort(ordered.begin(), ordered.end(), [](const Job* a, const Job* b) {
     return std::pair(a->order, a->spec.key) < std::pair(b->order, b->spec.key);
   });
   std::vector<JobInfo> infos;
+  infos.reserve(ordered.size());
   for (const Job* job : ordered) infos.push_back(job->info);
   return infos;
 }
@@ -182,7 +196,7 @@ Status LocalScheduler::cancel(const std::string& id) {
   // Whoever creates the claim owns the attempt: if it is us, no lead will ever begin.
   LH_TRY(const ProcessId self, identify_process(::getpid()));
   const std::int64_t now = clock_.wall_ms();
-  const Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now});
+  Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now});
   if (claimed.ok()) {
     JobRecord record;
     record.key = job.spec.key;
@@ -197,7 +211,8 @@ Status LocalScheduler::cancel(const std::string& id) {
   LH_TRY(const LeadClaim claim, read_claim(claim_path(job.spec)));
   if (claim.host != host_name())
     return make_error(ErrorCode::unavailable, "job " + id + " is led on " + claim.host, "cancel from that machine");
-  if (claim.process != self && process_alive(claim.process) && ::kill(claim.process.pid, SIGTERM) != 0 && errno != ESRCH)
+  if (claim.process != self && process_alive(claim.process) && ::kill(claim.process.pid, SIGTERM) != 0 &&
+      errno != ESRCH)
     return errno_error(ErrorCode::io, "cannot signal the lead of " + id, errno);
   return {};
 }

@@ -1,10 +1,10 @@
-// The scheduler of this machine: CPU slots, a queue, detached leads. Its whole state lies in files, so a killed controller
-// loses nothing and the next one goes on:
+// The scheduler of this machine: CPU slots, a queue, detached leads. Its whole state lies in files, so a killed
+// controller loses nothing and the next one goes on:
 //   <run>/local/<key>.json       submitted; created exclusively
 //   <attempt>/claim.json         a lead took it (or cancel did, so that no lead can any more)
 //   <attempt>/record.json        how it ended
-// A claim whose process is gone, without a record after one more look, is a lost job. Slots are counted per run: two runs on
-// one machine do not know of each other.
+// A claim whose process is gone, without a record after one more look, is a lost job. Slots are counted per run: two
+// runs on one machine do not know of each other.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ namespace longhaul {
 class LocalScheduler final : public Scheduler {
  public:
   // `slots`: 0 takes the cores that this process may use.
-  LocalScheduler(std::string run_dir, int slots, Clock& clock, Logger& log);
+  LocalScheduler(const std::string& run_dir, int slots, Clock& clock, Logger& log);
 
   Result<std::string> submit(const JobSpec& spec) override;  // the id is the key
   Result<std::vector<JobInfo>> snapshot() override;          // also starts what fits now
@@ -31,7 +31,7 @@ class LocalScheduler final : public Scheduler {
  private:
   struct Job {
     JobSpec spec;
-    std::int64_t order = 0;       // of submission
+    std::int64_t order = 0;  // of submission
     JobInfo info;
     ProcessId starting;           // a lead that we started and that has not claimed yet
     int starts = 0;               // by this process

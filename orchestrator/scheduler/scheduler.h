@@ -3,7 +3,8 @@
 //   - submit is idempotent by key: a key that is known gives the same id and no second job, whoever submitted it first,
 //     in this process or in one that was killed;
 //   - snapshot answers for all our jobs in one question; a job never goes back (queued -> running -> ended or lost);
-//   - cancel of a queued job ends it without ever starting; of a running one asks its lead; of an ended one does nothing.
+//   - cancel of a queued job ends it without ever starting; of a running one asks its lead; of an ended one does
+//   nothing.
 #pragma once
 
 #include <optional>

@@ -13,7 +13,9 @@
 namespace longhaul {
 namespace {
 
-std::string log_path(const std::string& run_dir, std::int64_t epoch) { return join_path(run_dir, format("log/{:06}.jsonl", epoch)); }
+std::string log_path(const std::string& run_dir, std::int64_t epoch) {
+  return join_path(run_dir, format("log/{:06}.jsonl", epoch));
+}
 
 Result<std::vector<std::int64_t>> list_epochs(const std::string& run_dir) {
   std::vector<std::int64_t> epochs;
@@ -55,8 +57,8 @@ Result<OneLog> read_log(const std::string& path) {
   return log;
 }
 
-// What each epoch's `adopted` says about the earlier ones; the latest statement counts. An epoch that nobody adopted from
-// yet is believed whole.
+// What each epoch's `adopted` says about the earlier ones; the latest statement counts. An epoch that nobody adopted
+// from yet is believed whole.
 std::map<std::int64_t, std::uint64_t> believed_lengths(const std::map<std::int64_t, OneLog>& logs) {
   std::map<std::int64_t, std::uint64_t> lengths;
   for (const auto& [epoch, log] : logs) lengths[epoch] = log.whole_bytes;
@@ -65,7 +67,8 @@ std::map<std::int64_t, std::uint64_t> believed_lengths(const std::map<std::int64
       if (fact.kind != FactKind::adopted) continue;
       const Value* table = fact.fields.find("lengths");
       for (auto& [epoch, bytes] : lengths)
-        if (epoch < entry->first) bytes = table ? static_cast<std::uint64_t>(table->get_integer(std::to_string(epoch))) : 0;
+        if (epoch < entry->first)
+          bytes = table ? static_cast<std::uint64_t>(table->get_integer(std::to_string(epoch))) : 0;
       return lengths;
     }
   }
@@ -109,7 +112,8 @@ Result<EpochLog> EpochLog::claim(const std::string& run_dir, const Clock& clock,
     first.fields.set("epoch", static_cast<long long>(epoch));
     const Status created = create_file_exclusive(log_path(run_dir, epoch), fact_line(first));
     if (created.ok()) break;
-    if (created.error().code != ErrorCode::conflict || tries == 100) return created.error().with_context("cannot claim an epoch");
+    if (created.error().code != ErrorCode::conflict || tries == 100)
+      return created.error().with_context("cannot claim an epoch");
   }
   if (auto fault = fault_here(FaultPoint::controller_epoch_claimed)) return *fault;
   LH_TRY(EpochRead read, read_epochs(run_dir));
@@ -146,7 +150,8 @@ Status EpochLog::append(std::vector<Fact>& facts, const Clock& clock) const {
 Status EpochLog::check_newest() const {
   LH_TRY(const std::int64_t newest, newest_epoch(run_dir_));
   if (newest == epoch_) return {};
-  return make_error(ErrorCode::conflict, format("another controller took over: epoch {} is newer than {}", newest, epoch_),
+  return make_error(ErrorCode::conflict,
+                    format("another controller took over: epoch {} is newer than {}", newest, epoch_),
                     "only one drives a run at a time; watch it with `longhaul status`");
 }
 

@@ -1,10 +1,11 @@
-// log/<epoch>.jsonl: one file per controller, written by nobody else. A controller claims the next epoch by creating its
-// log exclusively, reads all earlier ones, and states with its first fact (`adopted`) how many bytes of each it believes.
+// log/<epoch>.jsonl: one file per controller, written by nobody else. A controller claims the next epoch by creating
+// its log exclusively, reads all earlier ones, and states with its first fact (`adopted`) how many bytes of each it
+// believes.
 //
 // Why this suffices without locks: an older controller writes and syncs its intent, then looks whether a later epoch
 // exists, and acts only if not. If it acted, the intent was there before the later log was created, so the later
-// controller has read it. If it did not act, its intent may come after what was read; `adopted` makes every later reader
-// ignore it, too. What a stopped controller adds to its log after that changes nothing.
+// controller has read it. If it did not act, its intent may come after what was read; `adopted` makes every later
+// reader ignore it, too. What a stopped controller adds to its log after that changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,13 @@
 namespace longhaul {
 
 struct EpochRead {
-  std::vector<Fact> facts;                       // in order of epoch and line; only what later epochs adopted
-  std::map<std::int64_t, std::uint64_t> lengths; // bytes believed, per epoch
-  std::int64_t newest = 0;                       // epoch; 0: no log yet
-  bool torn = false;                             // the newest log ends within a line
+  std::vector<Fact> facts;                        // in order of epoch and line; only what later epochs adopted
+  std::map<std::int64_t, std::uint64_t> lengths;  // bytes believed, per epoch
+  std::int64_t newest = 0;                        // epoch; 0: no log yet
+  bool torn = false;                              // the newest log ends within a line
 };
-// corrupt: a line before the last is damaged (file and line are named); a torn last line was never acted upon and is skipped.
+// corrupt: a line before the last is damaged (file and line are named); a torn last line was never acted upon and is
+// skipped.
 Result<EpochRead> read_epochs(const std::string& run_dir);
 // 0 if there is none. Cheap: one listing.
 Result<std::int64_t> newest_epoch(const std::string& run_dir);

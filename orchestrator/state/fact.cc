@@ -8,11 +8,13 @@
 namespace longhaul {
 namespace {
 constexpr std::array<const char*, static_cast<std::size_t>(FactKind::count)> kind_names = {
-    "epoch", "adopted", "request", "ready", "cached", "submit", "submitted", "refused", "started", "succeeded",
-    "retry", "failed", "cancel_job", "cancel_sent", "cancelled", "skipped", "reset", "run_ended"};
+    "epoch",     "adopted", "request", "ready",      "cached",      "submit",    "submitted", "refused", "started",
+    "succeeded", "retry",   "failed",  "cancel_job", "cancel_sent", "cancelled", "skipped",   "reset",   "run_ended"};
 }  // namespace
 
-const char* to_string(FactKind kind) { return kind == FactKind::count ? "none" : kind_names[static_cast<std::size_t>(kind)]; }
+const char* to_string(FactKind kind) {
+  return kind == FactKind::count ? "none" : kind_names[static_cast<std::size_t>(kind)];
+}
 
 std::string fact_line(const Fact& fact) {
   Value line = Value::make_table();
@@ -31,7 +33,8 @@ Result<Fact> parse_fact(std::string_view line) {
   Fact fact;
   for (std::size_t i = 0; i < kind_names.size(); ++i)
     if (name == kind_names[i]) fact.kind = static_cast<FactKind>(i);
-  if (fact.kind == FactKind::count) return make_error(ErrorCode::corrupt, "not a fact that this version knows: '" + name + "'");
+  if (fact.kind == FactKind::count)
+    return make_error(ErrorCode::corrupt, "not a fact that this version knows: '" + name + "'");
   fact.wall_ms = value.get_integer("ms");
   fact.stage = value.get_string("stage");
   fact.attempt = static_cast<int>(value.get_integer("attempt"));

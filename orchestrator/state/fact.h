@@ -1,5 +1,5 @@
-// One line of an epoch log: something that was seen, intended or done. Everything that a controller knows is folded from
-// these; nothing else is remembered between two ticks.
+// One line of an epoch log: something that was seen, intended or done. Everything that a controller knows is folded
+// from these; nothing else is remembered between two ticks.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace longhaul {
 
-// Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions that
-// need no act.
+// Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions
+// that need no act.
 enum class FactKind {
   epoch,        // first line of a log: who drives                     host, pid, start_ticks
   adopted,      // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
@@ -37,9 +37,9 @@ const char* to_string(FactKind kind);
 
 struct Fact {
   FactKind kind = FactKind::count;
-  std::string stage;     // id, "" for facts of the run
+  std::string stage;  // id, "" for facts of the run
   int attempt = 0;
-  Value fields;          // table or null
+  Value fields;  // table or null
   std::int64_t wall_ms = 0;
 
   std::string text(std::string_view field) const { return fields.get_string(field); }

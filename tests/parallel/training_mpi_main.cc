@@ -1,5 +1,5 @@
-// mpirun -np 2 parallel_training_mpi: the ranks must follow the curve of one rank (computed here by each as well). The first
-// rank reports; any difference on any rank is exit code 1.
+// mpirun -np 2 parallel_training_mpi: the ranks must follow the curve of one rank (computed here by each as well). The
+// first rank reports; any difference on any rank is exit code 1.
 #include <cstdio>
 
 #include "engine/comm/mpi_communicator.h"
@@ -34,8 +34,8 @@ int main(int argc, char** argv) {
     const Status all = group.agree(good ? Status() : Status(make_error(ErrorCode::internal, "the curves differ")));
     good = all.ok();
     if (group.is_first())
-      std::printf("%d MPI ranks over 20 steps: worst relative difference %.3g, with a planted error %.3g: %s\n", group.size(), worst,
-                  spoilt_worst, good ? "passed" : "FAILED");
+      std::printf("%d MPI ranks over 20 steps: worst relative difference %.3g, with a planted error %.3g: %s\n",
+                  group.size(), worst, spoilt_worst, good ? "passed" : "FAILED");
   }
   return good ? 0 : 1;
 }

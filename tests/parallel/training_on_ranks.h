@@ -19,7 +19,8 @@ struct RankRun {
 };
 
 // `before_step` may spoil something on one rank.
-inline RankRun train_rank(CollectiveGroup group, int steps, DType dtype, const std::function<void(TrainingSetup&, int step)>& before_step = {}) {
+inline RankRun train_rank(CollectiveGroup group, int steps, DType dtype,
+                          const std::function<void(TrainingSetup&, int step)>& before_step = {}) {
   RankRun run;
   TrainingSetup setup(16, steps, 2, group, dtype, 32);
   for (int step = 0; step < steps && run.status.ok(); ++step) {
@@ -36,8 +37,9 @@ inline RankRun train_rank(CollectiveGroup group, int steps, DType dtype, const s
   return run;
 }
 
-inline std::vector<RankRun> train_on_threads(int ranks, int steps, DType dtype,
-                                             const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}) {
+inline std::vector<RankRun> train_on_threads(
+    int ranks, int steps, DType dtype,
+    const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}) {
   const SystemClock clock;
   const ThreadsWorld world(ranks);
   CommOptions options;
@@ -47,9 +49,10 @@ inline std::vector<RankRun> train_on_threads(int ranks, int steps, DType dtype,
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto communicator = world.communicator(rank, 1, options);
-      runs[static_cast<std::size_t>(rank)] = train_rank(CollectiveGroup(*communicator), steps, dtype, [&](TrainingSetup& setup, int step) {
-        if (before_step) before_step(rank, setup, step);
-      });
+      runs[static_cast<std::size_t>(rank)] =
+          train_rank(CollectiveGroup(*communicator), steps, dtype, [&](TrainingSetup& setup, int step) {
+            if (before_step) before_step(rank, setup, step);
+          });
     });
   for (std::thread& thread : threads) thread.join();
   return runs;

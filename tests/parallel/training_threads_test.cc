@@ -74,7 +74,8 @@ TEST_CASE("a checkpoint of 2 ranks goes on with 4, and with 1, bit for bit") {
     TrainingState state;
     state.layout = &setup.store.layout();
     state.shape = setup.store.shape();
-    state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(), state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
+    state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(),
+    state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
     state.progress = setup.trainer.progress();
     return state;
   };

@@ -1,4 +1,8 @@
 // The kernels for AVX-512.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <cstdint>
 
 #include "engine/ops/cpu/kernels.h"
@@ -7,6 +11,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")
+#define LH_AVX512 1
 #define LH_TILE_LANES 16
 #define LH_TILE_VECTORS 4
 #define LH_TILE_ROWS 6

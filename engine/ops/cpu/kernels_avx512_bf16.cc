@@ -11,6 +11,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,bmi2")
+#define LH_AVX512 1
 #define LH_NATIVE_BF16 1
 #define LH_TILE_LANES 16
 #define LH_TILE_VECTORS 4

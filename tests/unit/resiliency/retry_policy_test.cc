@@ -17,8 +17,8 @@ TEST_CASE("a record's end has one class") {
   };
   const Case cases[] = {
       {"succeeded", 0, 0, "", true, FaultClass::none},
-      {"failed", 2, 0, "bad file", true, FaultClass::bad_input},
-      {"failed", 2, 0, "bad file", false, FaultClass::program},  // a command's exit codes mean nothing to us
+      {"failed", 3, 0, "bad file", true, FaultClass::bad_input},
+      {"failed", 3, 0, "bad file", false, FaultClass::program},  // a command's exit codes mean nothing to us
       {"failed", 1, 0, "oops", true, FaultClass::program},
       {"failed", 0, SIGSEGV, "", true, FaultClass::crash},
       {"failed", 0, SIGKILL, "", true, FaultClass::killed},

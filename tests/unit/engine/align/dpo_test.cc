@@ -31,10 +31,12 @@ TEST_CASE("DPO gradient agrees with finite differences") {
     const double h = 1e-6;
     DpoPair up = pair, down = pair;
     up.chosen += h, down.chosen -= h;
-    CHECK(dpo_loss(settings, pair).d_chosen == doctest::Approx((dpo_loss(settings, up).loss - dpo_loss(settings, down).loss) / (2 * h)).epsilon(1e-6));
+    CHECK(dpo_loss(settings, pair).d_chosen ==
+          doctest::Approx((dpo_loss(settings, up).loss - dpo_loss(settings, down).loss) / (2 * h)).epsilon(1e-6));
     up = down = pair;
     up.rejected += h, down.rejected -= h;
-    CHECK(dpo_loss(settings, pair).d_rejected == doctest::Approx((dpo_loss(settings, up).loss - dpo_loss(settings, down).loss) / (2 * h)).epsilon(1e-6));
+    CHECK(dpo_loss(settings, pair).d_rejected ==
+          doctest::Approx((dpo_loss(settings, up).loss - dpo_loss(settings, down).loss) / (2 * h)).epsilon(1e-6));
   }
 }
 
@@ -42,7 +44,8 @@ TEST_CASE("the DPO objective's weight gradient agrees with finite differences of
   for (const bool per_token : {false, true}) {
     CAPTURE(per_token);
     AlignSettings settings;
-    settings.beta = 0.7, settings.sft_weight = 0.3, settings.label_smoothing = 0.1, settings.length_normalized = per_token;
+    settings.beta = 0.7, settings.sft_weight = 0.3, settings.label_smoothing = 0.1,
+    settings.length_normalized = per_token;
     DpoObjective objective(settings);
     test::TrainingSetup setup(8, 20, 4);
     BatchStorage batch;
@@ -66,7 +69,8 @@ TEST_CASE("the DPO objective's weight gradient agrees with finite differences of
     const double step = 2e-3;
     const std::vector<float> saved(setup.store.masters().begin(), setup.store.masters().end());
     const auto moved = [&](double by) {
-      for (std::size_t i = 0; i < saved.size(); ++i) setup.store.masters()[i] = saved[i] + static_cast<float>(by * static_cast<double>(gradient[i]) / norm);
+      for (std::size_t i = 0; i < saved.size(); ++i)
+        setup.store.masters()[i] = saved[i] + static_cast<float>(by * static_cast<double>(gradient[i]) / norm);
       return loss();
     };
     CHECK((moved(step) - moved(-step)) / (2 * step) == doctest::Approx(norm).epsilon(0.01));

@@ -76,7 +76,8 @@ TEST_CASE("a resumed training is bit-identical to one that was never interrupted
     CheckpointFolder folder;
     const SystemClock clock;
     CheckpointStore checkpoints(clock, folder.path, 2);
-    test::TrainingSetup whole(8, 20, 2, CollectiveGroup(), dtype, 100), first(8, 20, 2, CollectiveGroup(), dtype, 100), second(8, 20, 2, CollectiveGroup(), dtype, 100);
+    test::TrainingSetup whole(8, 20, 2, CollectiveGroup(), dtype, 100), first(8, 20, 2, CollectiveGroup(), dtype, 100),
+        second(8, 20, 2, CollectiveGroup(), dtype, 100);
     const std::vector<double> expected = train(whole, 20);
     std::vector<double> got = train(first, 10);
     auto saved = checkpoints.save(first.group, state_of(first.trainer));
@@ -166,7 +167,8 @@ TEST_CASE("a full disk is one clear error, and the last checkpoint stays") {
     const rlimit limit{20'000, 20'000};  // the kernel refuses to write further, as a full disk does
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const auto saved = checkpoints.save(setup.group, state_of(setup.trainer));
-    const bool clear = !saved.ok() && saved.error().code == ErrorCode::io && saved.error().what.find("shard-00001") != std::string::npos;
+    const bool clear = !saved.ok() && saved.error().code == ErrorCode::io &&
+                       saved.error().what.find("shard-00001") != std::string::npos;
     ::_exit(clear ? 5 : 6);
   });
   CHECK(exit == 5);
@@ -214,7 +216,9 @@ TEST_CASE("boxes of another layout are put together again") {
   manifest.step = 2, manifest.adam_step = 2, manifest.consumed_samples = 16, manifest.shape = state.shape;
   std::vector<std::vector<float>> memory;
   std::vector<ShardTensor> tensors;
-  const auto arrays = {std::pair<std::string, std::span<float>>{"", state.masters}, {"#exp_avg", state.exp_avg}, {"#exp_avg_sq", state.exp_avg_sq}};
+  const auto arrays = {std::pair<std::string, std::span<float>>{"", state.masters},
+                       {"#exp_avg", state.exp_avg},
+                       {"#exp_avg_sq", state.exp_avg_sq}};
   ParallelDims dims;
   dims.tp = 2;
   memory.reserve(10000);
@@ -226,16 +230,19 @@ TEST_CASE("boxes of another layout are put together again") {
         std::vector<float> flat;
         const std::int64_t columns = p.spec.shape.back(), width = box.extent.back();
         for (std::int64_t i = 0; i < box.elements(); ++i) {
-          const std::int64_t row = box.extent.size() == 2 ? box.offset[0] + i / width : 0, column = box.offset.back() + i % width;
+          const std::int64_t row = box.extent.size() == 2 ? box.offset[0] + i / width : 0,
+                             column = box.offset.back() + i % width;
           flat.push_back(values[static_cast<std::size_t>(p.begin + row * columns + column)]);
         }
         const std::int64_t cut = box.elements() / 3;
         for (const auto& [begin, end] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, box.elements()}}) {
           memory.emplace_back(flat.begin() + begin, flat.begin() + end);
-          const std::string_view bytes(reinterpret_cast<const char*>(memory.back().data()), memory.back().size() * sizeof(float));
+          const std::string_view bytes(reinterpret_cast<const char*>(memory.back().data()),
+                                       memory.back().size() * sizeof(float));
           const std::string key = format("{}{}:{}@{}", p.spec.name, suffix, tp, begin);
           tensors.push_back({key, "F32", {end - begin}, bytes});
-          manifest.entries.push_back({p.spec.name + suffix, box, begin, end, "a.safetensors", key, "F32", xxh3_64(bytes)});
+          manifest.entries.push_back(
+              {p.spec.name + suffix, box, begin, end, "a.safetensors", key, "F32", xxh3_64(bytes)});
         }
       }
     }
@@ -258,8 +265,12 @@ TEST_CASE("a shard file with a broken header is refused") {
   REQUIRE(ShardReader::open(path).ok());
   CHECK(ShardReader::open(path)->find("a")->bytes == bytes);
   const std::string good = *read_file(path);
-  const std::string broken[] = {"", good.substr(0, 4), good.substr(0, 30), good.substr(0, good.size() - 1),
-                                replace_all(good, "[2,5]", "[2,6]"), std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F") + good.substr(8)};
+  const std::string broken[] = {"",
+                                good.substr(0, 4),
+                                good.substr(0, 30),
+                                good.substr(0, good.size() - 1),
+                                replace_all(good, "[2,5]", "[2,6]"),
+                                std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F") + good.substr(8)};
   for (const std::string& text : broken) {
     REQUIRE(write_file_atomic(path, text).ok());
     CHECK(ShardReader::open(path).error().code == ErrorCode::corrupt);

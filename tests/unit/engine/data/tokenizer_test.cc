@@ -101,16 +101,14 @@ TEST_CASE("a very long word takes no quadratic time and decodes to itself") {
   const Value file = tokenizer_golden("reference_tokenizer.json");
   const Tokenizer tokenizer = Tokenizer::parse(to_json(*file.find("tokenizer"))).value();
   std::string word;
-  for (int i = 0; i < 300000; ++i) word += "thea"[i * i % 4];
+  for (unsigned i = 0; i < 300000; ++i) word += "thea"[i * (i / 3) % 4];
   CHECK(tokenizer.decode(tokenizer.encode(word)) == word);
   const std::string spaces(500000, ' ');
   CHECK(tokenizer.decode(tokenizer.encode(spaces + "x")) == spaces + "x");
 }
 
 TEST_CASE("long words merge as short ones do") {
-  // The two merge loops (linear search, heap) must agree; a piece of 60 bytes takes the heap, its halves do not.
-  const Value file = tokenizer_golden("reference_tokenizer.json");
-  const Tokenizer tokenizer = Tokenizer::parse(to_json(*file.find("tokenizer"))).value();
+  // The two merge loops (linear search, heap) must agree: a piece of 81 bytes takes the heap, its halves do not.
   const BpeMerge merges[] = {{'a', 'b', 256}, {'b', 'a', 257}, {256, 256, 258}, {'a', 'a', 259}, {259, 'b', 260}};
   std::vector<std::string> tokens;
   for (int b = 0; b < 256; ++b) tokens.emplace_back(1, static_cast<char>(b));

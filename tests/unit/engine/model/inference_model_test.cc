@@ -39,13 +39,15 @@ std::vector<std::int32_t> inference_tokens(std::uint64_t seed, std::int64_t coun
 double worst(std::span<const float> got, const reference::Vector& expected) {
   double difference = 0;
   REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    difference = std::max(difference, std::abs(static_cast<double>(got[i]) - expected[i]));
   return difference;
 }
 
 }  // namespace
 
-TEST_CASE("a model written to a folder and loaded again has the reference's logits, at once, in pieces and token by token") {
+TEST_CASE(
+    "a model written to a folder and loaded again has the reference's logits, at once, in pieces and token by token") {
   for (const bool tied : {true, false}) {
     CAPTURE(tied);
     const ModelShape shape = test::tiny_shape(tied);
@@ -58,7 +60,8 @@ TEST_CASE("a model written to a folder and loaded again has the reference's logi
     CHECK(model->shape() == shape);
     const std::vector<std::int32_t> ids = inference_tokens(4, 20);
     const std::vector<double> flat(store.masters().begin(), store.masters().end());
-    const reference::Vector expected = test::ReferenceModel(shape, store.layout(), flat).logits({1, 20, ids, {}, {}, {}});
+    const reference::Vector expected =
+        test::ReferenceModel(shape, store.layout(), flat).logits({1, 20, ids, {}, {}, {}});
 
     std::vector<float> logits(20 * 37);
     KvCache cache = model->make_cache(32);
@@ -73,8 +76,9 @@ TEST_CASE("a model written to a folder and loaded again has the reference's logi
     std::int64_t at = 0;
     for (const std::int64_t count : {7, 5, 1, 1, 1, 1, 1, 1, 1, 1}) {
       std::vector<float> last(2 * 37);
-      const SequenceStep steps[] = {{&other, std::span(other_ids).subspan(static_cast<std::size_t>(other.length()), 2)},
-                                    {&pieces, std::span(ids).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count))}};
+      const SequenceStep steps[] = {
+          {&other, std::span(other_ids).subspan(static_cast<std::size_t>(other.length()), 2)},
+          {&pieces, std::span(ids).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count))}};
       REQUIRE(model->forward(context, steps, LogitsWanted::last, last).ok());
       at += count;
       const reference::Vector row(expected.begin() + (at - 1) * 37, expected.begin() + at * 37);
@@ -127,6 +131,8 @@ TEST_CASE("a bad call is refused and changes nothing") {
   CHECK_FALSE(model->forward(context, twice, LogitsWanted::none, {}).ok());
   CHECK(cache.length() == 0);
   // A folder whose files do not belong together, or that is cut short.
-  REQUIRE(write_file_atomic(folder.path + "/model.safetensors", read_file(folder.path + "/model.safetensors")->substr(0, 5000)).ok());
+  REQUIRE(write_file_atomic(folder.path + "/model.safetensors",
+                            read_file(folder.path + "/model.safetensors")->substr(0, 5000))
+              .ok());
   CHECK_FALSE(InferenceModel::load(folder.path, DType::f32).ok());
 }

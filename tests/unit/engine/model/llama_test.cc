@@ -19,7 +19,8 @@ struct LlamaBatch {
   MicroBatch view() const { return {sequences, length, ids, targets, positions, first_key}; }
 };
 
-LlamaBatch random_batch(std::uint64_t seed, std::int64_t sequences, std::int64_t length, std::int64_t vocab, bool packed) {
+LlamaBatch random_batch(std::uint64_t seed, std::int64_t sequences, std::int64_t length, std::int64_t vocab,
+                        bool packed) {
   LlamaBatch b;
   b.sequences = sequences, b.length = length;
   PhiloxSequence random(seed, 1);
@@ -27,7 +28,8 @@ LlamaBatch random_batch(std::uint64_t seed, std::int64_t sequences, std::int64_t
     b.ids.push_back(static_cast<std::int32_t>(random.next_below(static_cast<std::uint64_t>(vocab))));
     const bool masked = random.next_below(5) == 0;
     b.targets.push_back(masked ? -1 : static_cast<std::int32_t>(random.next_below(static_cast<std::uint64_t>(vocab))));
-    b.weights.push_back(masked ? 0.0F : static_cast<float>(random.next_uniform() - 0.3));  // DPO has negative weights too
+    b.weights.push_back(masked ? 0.0F
+                               : static_cast<float>(random.next_uniform() - 0.3));  // DPO has negative weights too
     if (packed) {
       const std::int64_t i = t % length, start = i >= length / 2 ? length / 2 : 0;
       b.positions.push_back(static_cast<std::int32_t>(i - start));
@@ -37,7 +39,9 @@ LlamaBatch random_batch(std::uint64_t seed, std::int64_t sequences, std::int64_t
   return b;
 }
 
-std::vector<double> flat_of(const ParameterStore& store) { return {store.masters().begin(), store.masters().end()}; }
+std::vector<double> flat_of(const ParameterStore& store) {
+  return {store.masters().begin(), store.masters().end()};
+}
 
 LlamaOptions options_for(std::int64_t tokens, int slots = 1, bool split = false) {
   LlamaOptions options;
@@ -62,7 +66,8 @@ TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
       for (const FlatParameter& p : store.layout().parameters())
         if (p.spec.shape.size() == 1)
           for (std::int64_t i = p.begin; i < p.end; ++i)
-            store.masters()[static_cast<std::size_t>(i)] = 1.0F + 0.3F * static_cast<float>(Philox{seed, 9}.normal(static_cast<std::uint64_t>(i)));
+            store.masters()[static_cast<std::size_t>(i)] =
+                1.0F + 0.3F * static_cast<float>(Philox{seed, 9}.normal(static_cast<std::uint64_t>(i)));
       const LlamaBatch batch = random_batch(seed, 2, 10, shape.vocab_size, packed);
       Llama model(store, options_for(20));
       std::vector<float> gradient(static_cast<std::size_t>(store.layout().flat_size()), 99.0F), loss(20);
@@ -74,7 +79,8 @@ TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
       std::vector<double> flat = flat_of(store);
       const test::ReferenceModel reference(shape, store.layout(), flat);
       double sum = 0;
-      for (std::size_t t = 0; t < loss.size(); ++t) sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
+      for (std::size_t t = 0; t < loss.size(); ++t)
+        sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
       CHECK(sum == doctest::Approx(reference.loss(batch.view(), batch.weights)).epsilon(1e-5));
 
       // Central differences of the reference: along a random direction of each parameter, and at single elements.
@@ -86,7 +92,8 @@ TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
         const double step = 1e-5;
         const auto move = [&](double by) {
           for (std::int64_t i = p.begin; i < p.end; ++i)
-            flat[static_cast<std::size_t>(i)] = saved[static_cast<std::size_t>(i)] + by * random.normal(static_cast<std::uint64_t>(i));
+            flat[static_cast<std::size_t>(i)] =
+                saved[static_cast<std::size_t>(i)] + by * random.normal(static_cast<std::uint64_t>(i));
         };
         for (std::int64_t i = p.begin; i < p.end; ++i) {
           const double g = static_cast<double>(gradient[static_cast<std::size_t>(i)]);
@@ -101,13 +108,15 @@ TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
         CHECK(norm > 0);
         CHECK(std::abs(analytic - (up - down) / (2 * step)) < 2e-4 * std::sqrt(norm) + 1e-6);
         for (std::uint64_t k = 0; k < 4; ++k) {
-          const std::size_t i = static_cast<std::size_t>(p.begin) + random.u64(k) % static_cast<std::uint64_t>(p.end - p.begin);
+          const std::size_t i =
+              static_cast<std::size_t>(p.begin) + random.u64(k) % static_cast<std::uint64_t>(p.end - p.begin);
           flat[i] = saved[i] + step;
           const double plus = reference.loss(batch.view(), batch.weights);
           flat[i] = saved[i] - step;
           const double minus = reference.loss(batch.view(), batch.weights);
           flat[i] = saved[i];
-          CHECK(std::abs(static_cast<double>(gradient[i]) - (plus - minus) / (2 * step)) < 2e-4 * std::sqrt(norm) + 1e-6);
+          CHECK(std::abs(static_cast<double>(gradient[i]) - (plus - minus) / (2 * step)) <
+                2e-4 * std::sqrt(norm) + 1e-6);
         }
       }
     }
@@ -128,9 +137,11 @@ TEST_CASE("bf16 compute stays near the f64 reference") {
   model.forward(context, 0, batch.view());
   model.backward(context, 0, batch.weights, loss, target);
   double sum = 0;
-  for (std::size_t t = 0; t < loss.size(); ++t) sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
+  for (std::size_t t = 0; t < loss.size(); ++t)
+    sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
   const std::vector<double> flat = flat_of(store);
-  CHECK(sum == doctest::Approx(test::ReferenceModel(shape, store.layout(), flat).loss(batch.view(), batch.weights)).epsilon(5e-3));
+  CHECK(sum == doctest::Approx(test::ReferenceModel(shape, store.layout(), flat).loss(batch.view(), batch.weights))
+                   .epsilon(5e-3));
 }
 
 TEST_CASE("split backward over several slots equals the joint one, bit for bit") {
@@ -138,7 +149,8 @@ TEST_CASE("split backward over several slots equals the joint one, bit for bit")
   const ComputeContext context(1);
   ParameterStore store(shape, DType::f32);
   initialize_parameters(context, store, 3);
-  const LlamaBatch a = random_batch(21, 2, 8, shape.vocab_size, false), b = random_batch(22, 1, 16, shape.vocab_size, false);
+  const LlamaBatch a = random_batch(21, 2, 8, shape.vocab_size, false),
+                   b = random_batch(22, 1, 16, shape.vocab_size, false);
   const auto size = static_cast<std::size_t>(store.layout().flat_size());
   std::vector<float> joint(size), split(size), loss(16);
 
@@ -209,7 +221,8 @@ TEST_CASE("initial values are the same in every layout") {
       const std::int64_t columns = p.spec.shape.back();
       for (std::size_t i = 0; i < values.size(); ++i) {
         std::int64_t row = 0, column = static_cast<std::int64_t>(i);
-        if (box.extent.size() == 2) row = box.offset[0] + column / box.extent[1], column = box.offset[1] + column % box.extent[1];
+        if (box.extent.size() == 2)
+          row = box.offset[0] + column / box.extent[1], column = box.offset[1] + column % box.extent[1];
         CHECK(values[i] == store.masters()[static_cast<std::size_t>(p.begin + row * columns + column)]);
         ++seen;
       }
@@ -220,15 +233,18 @@ TEST_CASE("initial values are the same in every layout") {
 
 TEST_CASE("the memory plan tells what the model takes") {
   ModelShape shape = test::tiny_shape();
-  shape.hidden_size = 128, shape.intermediate_size = 352, shape.num_hidden_layers = 4, shape.head_dim = 32, shape.vocab_size = 1000;
+  shape.hidden_size = 128, shape.intermediate_size = 352, shape.num_hidden_layers = 4, shape.head_dim = 32,
+  shape.vocab_size = 1000;
   for (const bool bf16_compute : {false, true}) {
     CAPTURE(bf16_compute);
     MemoryAccount account;
     TrainingMemoryInput input;
-    input.shape = shape, input.micro_batch_size = 4, input.sequence_length = 128, input.slots = 2, input.bf16 = bf16_compute;
+    input.shape = shape, input.micro_batch_size = 4, input.sequence_length = 128, input.slots = 2,
+    input.bf16 = bf16_compute;
     const MemoryPlan plan = plan_training_memory(input);
     ParameterStore store(shape, bf16_compute ? DType::bf16 : DType::f32, &account);
-    CHECK(static_cast<double>(account.bytes_now) == doctest::Approx(static_cast<double>(plan.weights + plan.master)).epsilon(0.01));
+    CHECK(static_cast<double>(account.bytes_now) ==
+          doctest::Approx(static_cast<double>(plan.weights + plan.master)).epsilon(0.01));
     LlamaOptions options = options_for(4 * 128, 2);
     options.account = &account;
     const std::int64_t before = account.bytes_now;

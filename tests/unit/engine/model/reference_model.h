@@ -47,7 +47,8 @@ class ReferenceModel {
     const Vector frequencies(f.begin(), f.end());
     reference::AttentionCase attention;
     attention.batch = batch.sequences, attention.seq = attention.kv_seq = batch.length;
-    attention.heads = s_.num_attention_heads, attention.kv_heads = s_.num_key_value_heads, attention.head_dim = s_.head_dim;
+    attention.heads = s_.num_attention_heads, attention.kv_heads = s_.num_key_value_heads,
+    attention.head_dim = s_.head_dim;
     attention.scale = 1.0 / std::sqrt(static_cast<double>(s_.head_dim));
     attention.first_key.assign(batch.first_key.begin(), batch.first_key.end());
 
@@ -65,15 +66,18 @@ class ReferenceModel {
       const Vector a = reference::attention(attention, q, k, linear("self_attn.v_proj", s_.kv_size(), h, n)).out;
       add(x, linear("self_attn.o_proj", h, s_.q_size(), a));
       const Vector m = reference::rmsnorm(t, h, s_.rms_norm_eps, x, weight(p + "post_attention_layernorm.weight"));
-      const Vector act = reference::swiglu(linear("mlp.gate_proj", s_.intermediate_size, h, m), linear("mlp.up_proj", s_.intermediate_size, h, m));
+      const Vector act = reference::swiglu(linear("mlp.gate_proj", s_.intermediate_size, h, m),
+                                           linear("mlp.up_proj", s_.intermediate_size, h, m));
       add(x, linear("mlp.down_proj", h, s_.intermediate_size, act));
     }
     x = reference::rmsnorm(t, h, s_.rms_norm_eps, x, weight("model.norm.weight"));
-    return reference::linear(t, h, s_.vocab_size, x, weight(s_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), {});
+    return reference::linear(t, h, s_.vocab_size, x,
+                             weight(s_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), {});
   }
 
   double loss(const MicroBatch& batch, const std::vector<float>& weights) const {
-    const Vector losses = reference::cross_entropy(s_.vocab_size, logits(batch), reference::Ids(batch.targets.begin(), batch.targets.end()));
+    const Vector losses = reference::cross_entropy(s_.vocab_size, logits(batch),
+                                                   reference::Ids(batch.targets.begin(), batch.targets.end()));
     double sum = 0;
     for (std::size_t i = 0; i < losses.size(); ++i) sum += static_cast<double>(weights[i]) * losses[i];
     return sum;

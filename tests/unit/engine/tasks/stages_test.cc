@@ -41,25 +41,37 @@ class StageFolder {
     char name[] = "/tmp/longhaul-stages-XXXXXX";
     path_ = ::mkdtemp(name);
     std::string documents, heldout, train, held, pairs;
-    for (int i = 0; i < 60; ++i) documents += json_line({{"id", std::to_string(i)}, {"language", "en"}, {"text", stages_text(static_cast<std::uint64_t>(i), 30)}});
-    for (int i = 0; i < 4; ++i) heldout += json_line({{"id", std::to_string(i)}, {"language", "en"}, {"text", stages_text(static_cast<std::uint64_t>(1000 + i), 30)}});
+    for (int i = 0; i < 60; ++i)
+      documents += json_line(
+          {{"id", std::to_string(i)}, {"language", "en"}, {"text", stages_text(static_cast<std::uint64_t>(i), 30)}});
+    for (int i = 0; i < 4; ++i)
+      heldout += json_line({{"id", std::to_string(i)},
+                            {"language", "en"},
+                            {"text", stages_text(static_cast<std::uint64_t>(1000 + i), 30)}});
     static const char* colour[] = {"red", "blue", "green", "white", "black"};
     for (int i = 0; i < 100; ++i) {
-      const std::string question = format("which colour is number {}?", i), right = format("it is {}.", colour[i % 5]), shy = format("maybe {}!", colour[i % 5]);
+      const std::string question = format("which colour is number {}?", i), right = format("it is {}.", colour[i % 5]),
+                        shy = format("maybe {}!", colour[i % 5]);
       (i % 4 == 0 ? held : train) += json_line({{"input", question}, {"output", right}});
       pairs += json_line({{"prompt", question}, {"chosen", shy}, {"rejected", right}});
     }
     REQUIRE(make_directories(path_ + "/corpus").ok());
     REQUIRE(make_directories(path_ + "/questions").ok());
-    for (const auto& [name_, text] : {std::pair<std::string, std::string>{"corpus/documents.jsonl", documents}, {"corpus/heldout.jsonl", heldout},
-                                      {"questions/train.jsonl", train}, {"questions/heldout.jsonl", held}, {"questions/pairs.jsonl", pairs},
-                                      {"questions/choices.jsonl", "{\"question\": \"which colour is number 3?\", \"choices\": [\"it is white.\", \"zzzz qqqq\"], \"answer\": 0}\n"}})
+    for (const auto& [name_, text] : {std::pair<std::string, std::string>{"corpus/documents.jsonl", documents},
+                                      {"corpus/heldout.jsonl", heldout},
+                                      {"questions/train.jsonl", train},
+                                      {"questions/heldout.jsonl", held},
+                                      {"questions/pairs.jsonl", pairs},
+                                      {"questions/choices.jsonl",
+                                       "{\"question\": \"which colour is number 3?\", \"choices\": [\"it is white.\", "
+                                       "\"zzzz qqqq\"], \"answer\": 0}\n"}})
       REQUIRE(write_file_atomic(path_ + "/" + name_, text).ok());
   }
   ~StageFolder() { [[maybe_unused]] const Status removed = remove_tree(path_); }
   std::string at(const std::string& name) const { return path_ + "/" + name; }
 
-  Task task(const std::string& kind, std::initializer_list<std::pair<std::string, std::string>> inputs, const std::string& settings) const {
+  Task task(const std::string& kind, std::initializer_list<std::pair<std::string, std::string>> inputs,
+            const std::string& settings) const {
     Task task;
     task.stage = task.kind = kind;
     for (const auto& [name, path] : inputs) task.inputs.push_back({name, {at(path)}, "", ""});
@@ -128,26 +140,36 @@ TEST_CASE("from documents to an aligned model: every stage leaves its artifact a
   const StageFolder folder;
   folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
   folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
-  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"})
+  for (const char* file :
+       {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "generation_config.json"})
     CHECK(file_exists(folder.at("base/") + file));
   CHECK(folder.figure("base", "heldout_loss") < 2.5);  // uniform: 6.0
 
-  const Task sft = folder.task("sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
-                               R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 6, "precision": "f32", "optimizer": {"lr": 0.003}})");
+  const Task sft = folder.task(
+      "sft", {{"model", "base"}, {"data", "questions"}, {"heldout", "questions"}},
+      R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 6, "precision": "f32", "optimizer": {"lr": 0.003}})");
   folder.run_well(sft, "tuned");
-  folder.run_well(folder.task("align", {{"model", "tuned"}, {"data", "questions"}},
-                              R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3, "precision": "f32", "beta": 0.3, "optimizer": {"lr": 0.001}})"),
-                  "aligned");
+  folder.run_well(
+      folder.task(
+          "align", {{"model", "tuned"}, {"data", "questions"}},
+          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3, "precision": "f32", "beta": 0.3, "optimizer": {"lr": 0.001}})"),
+      "aligned");
   CHECK(folder.figure("aligned", "loss") < 0.5);
 
-  const char* evaluate = R"({"tasks": ["bits_per_byte", "answer_loss", "preference", "multiple_choice"], "precision": "f32", "prompts": ["the cat"], "prompt_tokens": 8})";
-  folder.run_well(folder.task("evaluate", {{"model", "tuned"}, {"baseline", "base"}, {"tokens", "tokens"}, {"data", "questions"}}, evaluate), "scores");
+  const char* evaluate =
+      R"({"tasks": ["bits_per_byte", "answer_loss", "preference", "multiple_choice"], "precision": "f32", "prompts": ["the cat"], "prompt_tokens": 8})";
+  folder.run_well(
+      folder.task("evaluate", {{"model", "tuned"}, {"baseline", "base"}, {"tokens", "tokens"}, {"data", "questions"}},
+                  evaluate),
+      "scores");
   CHECK(folder.figure("scores", "baseline_bits_per_byte") < 1.5);
   CHECK(folder.figure("scores", "answer_loss") < folder.figure("scores", "baseline_answer_loss"));
   CHECK(folder.figure("scores", "choice_accuracy") == 1);
   CHECK(folder.figure("scores", "length_only_accuracy") >= 0.5);
   CHECK(folder.figure("scores", "preference_accuracy") < 0.2);  // tuning taught the other form
-  folder.run_well(folder.task("evaluate", {{"model", "aligned"}, {"data", "questions"}}, R"({"tasks": ["preference"], "precision": "f32"})"), "scores2");
+  folder.run_well(folder.task("evaluate", {{"model", "aligned"}, {"data", "questions"}},
+                              R"({"tasks": ["preference"], "precision": "f32"})"),
+                  "scores2");
   CHECK(folder.figure("scores2", "preference_accuracy") > 0.8);
 
   // Converting to bf16 and back keeps every bit that bf16 has.
@@ -183,9 +205,14 @@ TEST_CASE("bad tasks are refused with one clear error") {
   };
   CHECK(refused(folder.task("tune", {}, "{}")).code == ErrorCode::unsupported);
   CHECK(refused(folder.task("pretrain", {{"tokens", "nowhere"}}, kStagesPretrain)).code != ErrorCode::internal);
-  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"global_batch_size": 30, "micro_batch_size": 4})")).code == ErrorCode::invalid_input);
-  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"sequence_length": 4096})")).message().find("max_position_embeddings") != std::string::npos);
-  CHECK(refused(folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}")).message().find("config.json") != std::string::npos);
+  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"global_batch_size": 30, "micro_batch_size": 4})"))
+            .code == ErrorCode::invalid_input);
+  CHECK(refused(folder.task("pretrain", {{"tokens", "tokens"}}, R"({"sequence_length": 4096})"))
+            .message()
+            .find("max_position_embeddings") != std::string::npos);
+  CHECK(refused(folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}"))
+            .message()
+            .find("config.json") != std::string::npos);
   Task wide = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
   Launch launch;
   launch.dims.tp = 2;

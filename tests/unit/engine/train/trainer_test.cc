@@ -53,7 +53,8 @@ TEST_CASE("the gradient tree adds every micro-batch once, in one order however b
     for (std::int64_t i = 0; i < size; ++i) {
       double expected = 0;
       for (int m = 0; m < count; ++m) expected += static_cast<double>(value(m, i));
-      CHECK(static_cast<double>(sum[static_cast<std::size_t>(i)]) == doctest::Approx(expected).epsilon(1e-5).scale(1e4));
+      CHECK(static_cast<double>(sum[static_cast<std::size_t>(i)]) ==
+            doctest::Approx(expected).epsilon(1e-5).scale(1e4));
     }
   }
   for (const int ranks : {2, 4, 8}) {
@@ -79,7 +80,8 @@ TEST_CASE("a tiny batch is learnt by heart") {
 TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradient") {
   test::TrainingSetup free(8, 20), clipped(8, 20);
   clipped.options.optimizer.clip_grad = 1e-4;
-  Trainer trainer(clipped.context, clipped.group, clipped.store, clipped.model, clipped.objective, clipped.source, clipped.options);
+  Trainer trainer(clipped.context, clipped.group, clipped.store, clipped.model, clipped.objective, clipped.source,
+                  clipped.options);
   const auto a = free.trainer.step(), b = trainer.step();
   REQUIRE(a.ok());
   REQUIRE(b.ok());

@@ -9,14 +9,16 @@ namespace longhaul::test {
 // Sample k is one of `distinct` fixed sequences, in an order that a seed decides.
 class MadeUpSource final : public BatchSource {
  public:
-  MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct) : length_(length), vocab_(vocab), distinct_(distinct) {}
+  MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct)
+      : length_(length), vocab_(vocab), distinct_(distinct) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
     out.sequences = count, out.length = length_;
     out.ids.clear(), out.targets.clear(), out.weights.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
       const Philox random{7, static_cast<std::uint64_t>(k % distinct_)};
       const auto token = [&](std::int64_t i) {
-        return static_cast<std::int32_t>(random.u64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab_));
+        return static_cast<std::int32_t>(random.u64(static_cast<std::uint64_t>(i)) %
+                                         static_cast<std::uint64_t>(vocab_));
       };
       for (std::int64_t i = 0; i < length_; ++i) {
         const bool masked = (k + i) % 7 == 0;  // micro-batches differ in what they predict
@@ -42,8 +44,8 @@ inline ModelShape training_shape() {
 }
 
 struct TrainingSetup {
-  explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2, CollectiveGroup ranks = CollectiveGroup(),
-                         DType dtype = DType::f32, std::int64_t distinct = 8)
+  explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
+                         CollectiveGroup ranks = CollectiveGroup(), DType dtype = DType::f32, std::int64_t distinct = 8)
       : group(ranks),
         store(training_shape(), dtype),
         model(store, model_options(micro_batch)),
@@ -60,7 +62,8 @@ struct TrainingSetup {
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
     TrainerOptions o;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
-    o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch, o.tokens_max = micro_batch * 16;
+    o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
+    o.tokens_max = micro_batch * 16;
     return o;
   }
 

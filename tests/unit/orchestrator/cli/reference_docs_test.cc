@@ -17,7 +17,8 @@ TEST_CASE("docs/reference is not stale") {
     names.insert(page.name);
     const auto kept = read_file(join_path(LONGHAUL_SOURCE_DIR "/docs/reference", page.name));
     REQUIRE_MESSAGE(kept.ok(), kept.error().message());
-    CHECK_MESSAGE(*kept == page.text, page.name << " is stale: run longhaul docs --output docs/reference");
+    const bool fresh = *kept == page.text;
+    CHECK_MESSAGE(fresh, page.name << " is stale: run longhaul docs --output docs/reference");
   }
   const auto kept = list_directory(LONGHAUL_SOURCE_DIR "/docs/reference");
   REQUIRE(kept.ok());

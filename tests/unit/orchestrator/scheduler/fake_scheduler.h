@@ -1,6 +1,6 @@
-// A scheduler with virtual time and no processes: jobs take the time and end the way that a script says. Passes the same
-// contract suite as the real ones (scheduler_contract_test.cc). Faults that it can play: a submission that is answered
-// after the caller died (submit, then throw the caller away), refusal, a lost lead.
+// A scheduler with virtual time and no processes: jobs take the time and end the way that a script says. Passes the
+// same contract suite as the real ones (scheduler_contract_test.cc). Faults that it can play: a submission that is
+// answered after the caller died (submit, then throw the caller away), refusal, a lost lead.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ class FakeScheduler final : public Scheduler {
     advance();
     for (Job& job : jobs_) {
       if (job.info.id != id) continue;
-      if (job.info.state == JobState::queued || job.info.state == JobState::running) end(job, "cancelled", clock_.wall_ms());
+      if (job.info.state == JobState::queued || job.info.state == JobState::running)
+        end(job, "cancelled", clock_.wall_ms());
       return {};
     }
     return make_error(ErrorCode::not_found, "no job " + id);

@@ -28,7 +28,7 @@ class SchedulerRig {
   virtual Scheduler& scheduler() = 0;
   virtual JobSpec job(const std::string& name, int slots, std::int64_t ms, bool fails) = 0;
   virtual Clock& clock() = 0;
-  virtual int starts() = 0;      // of jobs, counted from outside
+  virtual int starts() = 0;           // of jobs, counted from outside
   virtual void new_controller() = 0;  // the process is killed, another takes its place
 
   JobInfo info(const std::string& key) {
@@ -90,7 +90,8 @@ class LocalRig final : public SchedulerRig {
     task.kind = "command";
     task.key = name + "-key";
     CommandSettings settings;
-    settings.script = format("echo {} >> {}/starts; sleep {}; exit {}", name, root_, static_cast<double>(ms) / 1000, fails ? 1 : 0);
+    settings.script =
+        format("echo {} >> {}/starts; sleep {}; exit {}", name, root_, static_cast<double>(ms) / 1000, fails ? 1 : 0);
     task.settings = command_fields().to_value(settings);
     Attempt attempt;
     attempt.key = name;

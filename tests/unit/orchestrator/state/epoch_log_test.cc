@@ -31,7 +31,9 @@ struct EpochFolder {
     return found;
   }
 };
-std::vector<Fact> one_fact(const std::string& stage) { return {{FactKind::skipped, stage, 0, {}, 0}}; }
+std::vector<Fact> one_fact(const std::string& stage) {
+  return {{FactKind::skipped, stage, 0, {}, 0}};
+}
 }  // namespace
 
 TEST_CASE("each claim is a later epoch; the older controller notices before it acts") {
@@ -100,8 +102,10 @@ TEST_CASE("of many controllers that claim at once each gets an epoch of its own"
       std::vector<Fact> facts;
       SystemClock clock;
       const auto log = EpochLog::claim(folder.path, clock, facts);
-      if (log.ok()) sum += static_cast<int>(log->epoch());
-      else ++failed;
+      if (log.ok())
+        sum += static_cast<int>(log->epoch());
+      else
+        ++failed;
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(failed == 0);

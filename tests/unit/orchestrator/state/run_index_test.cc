@@ -58,7 +58,8 @@ struct IndexRig {
     REQUIRE(stages->size() == 2);
     for (std::size_t i = 0; i < 2; ++i) CHECK((*stages)[i].state == to_string(ledger.stages[i].state));
     CHECK(*indexed_facts(path, "epoch") == 1);
-    CHECK(*indexed_facts(path, "skipped") == std::count_if(facts.begin(), facts.end(), [](const Fact& f) { return f.kind == FactKind::skipped; }));
+    CHECK(*indexed_facts(path, "skipped") ==
+          std::count_if(facts.begin(), facts.end(), [](const Fact& f) { return f.kind == FactKind::skipped; }));
   }
 };
 
@@ -92,9 +93,14 @@ TEST_CASE("a missing, empty, foreign, truncated, older or wrong index is made ag
       {"empty", [&] { REQUIRE(write_file_atomic(db, "").ok()); }},
       {"garbage", [&] { REQUIRE(write_file_atomic(db, std::string(8192, 'x')).ok()); }},
       {"truncated", [&] { REQUIRE(write_file_atomic(db, good.substr(0, good.size() / 2)).ok()); }},
-      {"damaged in the middle", [&] { REQUIRE(write_file_atomic(db, good.substr(0, 4096) + std::string(good.size() - 4096, '\xff')).ok()); }},
+      {"damaged in the middle",
+       [&] { REQUIRE(write_file_atomic(db, good.substr(0, 4096) + std::string(good.size() - 4096, '\xff')).ok()); }},
       {"of another run", [&] { REQUIRE(write_file_atomic(db, foreign).ok()); }},
-      {"a folder", [&] { REQUIRE(remove_tree(db).ok()); REQUIRE(make_directories(db + "/x").ok()); }},
+      {"a folder",
+       [&] {
+         REQUIRE(remove_tree(db).ok());
+         REQUIRE(make_directories(db + "/x").ok());
+       }},
   };
   for (const Case& c : cases) {
     CAPTURE(c.what);

@@ -16,10 +16,19 @@ RunLedger ledger_in(StageState state) {
       case StageState::waiting: break;
       case StageState::ready: path = {FactKind::ready}; break;
       case StageState::submitted: path = submitted; break;
-      case StageState::running: path = submitted; path.push_back(FactKind::started); break;
-      case StageState::succeeded: path = submitted; path.push_back(FactKind::succeeded); break;
+      case StageState::running:
+        path = submitted;
+        path.push_back(FactKind::started);
+        break;
+      case StageState::succeeded:
+        path = submitted;
+        path.push_back(FactKind::succeeded);
+        break;
       case StageState::cached: path = {FactKind::ready, FactKind::cached}; break;
-      case StageState::failed: path = submitted; path.push_back(FactKind::failed); break;
+      case StageState::failed:
+        path = submitted;
+        path.push_back(FactKind::failed);
+        break;
       case StageState::cancelled: path = {FactKind::cancelled}; break;
       case StageState::skipped: path = {FactKind::skipped}; break;
     }
@@ -35,9 +44,10 @@ RunLedger ledger_in(StageState state) {
 }  // namespace
 
 TEST_CASE("every pair of state and fact is either in the table, and obeyed, or refused without effect") {
-  const FactKind stage_facts[] = {FactKind::ready, FactKind::cached, FactKind::submit, FactKind::submitted, FactKind::refused,
-                                  FactKind::started, FactKind::succeeded, FactKind::retry, FactKind::failed, FactKind::cancel_job,
-                                  FactKind::cancel_sent, FactKind::cancelled, FactKind::skipped, FactKind::reset};
+  const FactKind stage_facts[] = {FactKind::ready,   FactKind::cached,     FactKind::submit,      FactKind::submitted,
+                                  FactKind::refused, FactKind::started,    FactKind::succeeded,   FactKind::retry,
+                                  FactKind::failed,  FactKind::cancel_job, FactKind::cancel_sent, FactKind::cancelled,
+                                  FactKind::skipped, FactKind::reset};
   int legal = 0;
   for (int s = 0; s <= static_cast<int>(StageState::skipped); ++s) {
     for (const FactKind kind : stage_facts) {

@@ -34,7 +34,7 @@ WorkflowOutcome plan_text(const std::string& text, const std::vector<std::string
   WorkflowRequest request;
   request.text = text;
   request.path = "w.toml";
-  request.folder = "/home/w";
+  request.folder = "/flow";
   request.sets = sets;
   request.site.set("name", "here");
   request.site.set("data", "/data");
@@ -86,7 +86,7 @@ TEST_CASE("a workflow becomes a plan in the order of its graph") {
   CHECK(plan.stages[1].id() == "tokens");
   CHECK(plan.stages[2].id() == "pretrain");
   CHECK(plan.stages[0].inputs[0].paths ==
-        std::vector<std::string>{"/data/pages/a.html", "/data/pages/b.html", "/home/w/extra"});
+        std::vector<std::string>{"/data/pages/a.html", "/data/pages/b.html", "/flow/extra"});
   CHECK(plan.stages[0].settings.find("languages")->size() == 2);
   CHECK(plan.stages[2].settings.get_integer("steps") == 7);
   CHECK(plan.stages[2].settings.get_integer("global_batch_size") == 32);  // defaults are filled in
@@ -153,7 +153,7 @@ heldout_bytes = "many"
 w.toml:2:1: error: unknown key 'nam' in [workflow]; did you mean 'name'?
 w.toml:5:21: error: stage.tokens.inputs.corpus names the stage 'corpsu', which does not exist; did you mean 'corpus'?
 w.toml:6:1: error: unknown key 'vocabulry' in [stage.tokens]; did you mean 'vocabulary'?
-w.toml:9:24: error: stage.corpus.inputs.documents: /home/w/missing does not exist; relative paths start at the workflow's folder, /home/w
+w.toml:9:24: error: stage.corpus.inputs.documents: /flow/missing does not exist; relative paths start at the workflow's folder, /flow
 w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: 600000
 6 errors)");
 }

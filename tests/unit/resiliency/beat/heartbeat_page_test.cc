@@ -1,5 +1,5 @@
-// The heartbeat page: what a rank writes, another process sees; orders come back; foreign files are refused; a write costs
-// nanoseconds.
+// The heartbeat page: what a rank writes, another process sees; orders come back; foreign files are refused; a write
+// costs nanoseconds.
 #include "resiliency/beat/heartbeat_page.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,8 @@ using namespace longhaul;
 
 namespace {
 struct BeatFolder {
-  std::string path = (std::filesystem::temp_directory_path() / ("longhaul-beat-" + std::to_string(::getpid()))).string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("longhaul-beat-" + std::to_string(::getpid()))).string();
   BeatFolder() { std::filesystem::create_directories(path); }
   ~BeatFolder() { std::filesystem::remove_all(path); }
 };
@@ -77,7 +78,8 @@ TEST_CASE("names are bounded: too many or too long are cut, nothing is written b
   for (int i = 1; i < beat_sections_max; ++i) CHECK(page->section("section " + std::to_string(i)) == i);
   CHECK(page->section("one too many") == 0);
   CHECK(page->section("section 7") == 7);
-  for (int i = 0; i < beat_communicators_max; ++i) CHECK(page->communicator(std::string(100, static_cast<char>('a' + i))) == i);
+  for (int i = 0; i < beat_communicators_max; ++i)
+    CHECK(page->communicator(std::string(100, static_cast<char>('a' + i))) == i);
   CHECK(page->communicator("one too many") == -1);
   page->enqueued(-1);
   CHECK(page->snapshot().communicators[15].name == std::string(31, 'p'));
@@ -109,7 +111,8 @@ TEST_CASE("a write costs nanoseconds") {
     for (int attempt = 0; attempt < 5; ++attempt) {  // the fastest of five: others share these cores
       const auto start = std::chrono::steady_clock::now();
       for (int i = 0; i < times; ++i) write(i);
-      best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / times);
+      best = std::min(
+          best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / times);
     }
     return best;
   };

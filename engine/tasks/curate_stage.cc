@@ -1,0 +1,30 @@
+#ifdef LONGHAUL_HAVE_CURATE
+
+#include "engine/curate/curate_task.h"
+#include "engine/tasks/stages.h"
+
+namespace longhaul {
+
+Status run_curate(TaskRun& run) {
+  LH_TRY(CurateSettings settings, run.settings(curate_fields()));
+  if (settings.threads == 0) settings.threads = run.compute.threads();
+  CurateInputs inputs;
+  const TaskInput* documents = run.task.input("documents");
+  if (!documents) return make_error(ErrorCode::invalid_input, "no input 'documents'", "add it to inputs = { ... }");
+  inputs.documents = documents->paths;
+  run.section("curate");
+  LH_TRY(const CurateReport report,
+         curate(inputs, settings, run.launch.output_dir, [&](const CurateProgress& progress) {
+           run.events.progress(static_cast<double>(progress.done), static_cast<double>(progress.total), progress.step);
+         }));
+  constexpr double mega = 1e-6;
+  return write_figures(run, {{"documents", static_cast<double>(report.documents), ""},
+                             {"megabytes", static_cast<double>(report.bytes) * mega, "MB"},
+                             {"heldout_megabytes", static_cast<double>(report.heldout_bytes) * mega, "MB"},
+                             {"input_megabytes", static_cast<double>(report.input_bytes) * mega, "MB"},
+                             {"languages", static_cast<double>(report.languages.size()), ""}});
+}
+
+}  // namespace longhaul
+
+#endif
