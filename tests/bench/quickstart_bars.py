@@ -10,11 +10,18 @@ import json
 import lzma
 import pathlib
 import re
+import subprocess
 import sys
 
 
-def figures(run, stage):
-    return json.loads((run / "stages" / stage / "out" / "manifest.json").read_text())["figures"]
+def artifacts(run):
+    """Where each stage's artifact lies: a cached stage's is in an earlier run."""
+    said = subprocess.run([run / "bin/longhaul", "status", run, "--json"], capture_output=True, text=True, timeout=60)
+    return {stage["id"]: pathlib.Path(stage["artifact"]) for stage in json.loads(said.stdout)["stages"]}
+
+
+def figures(folder):
+    return json.loads((folder / "manifest.json").read_text())["figures"]
 
 
 def xz_bytes(data):
@@ -32,7 +39,7 @@ def paragraphs(path):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    run = pathlib.Path(sys.argv[1])
+    found = artifacts(pathlib.Path(sys.argv[1]).resolve())
     missed = []
 
     def row(name, value, bar, ok, peer=""):
@@ -41,7 +48,7 @@ def main():
             missed.append(name)
 
     print(f"{'what':<44} {'figure':>12} {'bar':>16}")
-    corpus, tokens = run / "stages/corpus/out", run / "stages/tokens/out"
+    corpus, tokens = found["corpus"], found["tokens"]
     held = (tokens / "heldout.txt").read_bytes()
     train = "\n\n".join(json.loads(l)["text"] for l in (corpus / "documents.jsonl").open(encoding="utf-8")).encode()
     row("held-out text, bytes", len(held), ">= 500000", len(held) >= 500_000)
@@ -49,10 +56,10 @@ def main():
     shared = sum(p in trained for p in paragraphs(corpus / "heldout.jsonl"))
     row("held-out paragraphs also trained on", shared, "0", shared == 0, f"of {sum(1 for _ in paragraphs(corpus / 'heldout.jsonl'))}")
 
-    evaluated = figures(run, "evaluate")
+    evaluated = figures(found["evaluate"])
     plain = 8 * xz_bytes(held) / len(held)
     primed = 8 * (xz_bytes(train + held) - xz_bytes(train)) / len(held)
-    untuned = figures(run, "evaluate_base")
+    untuned = figures(found["evaluate_base"])
     base = untuned["bits_per_byte"]
     row("bits per byte, held-out", f"{base:.3f}", f"< {plain:.3f}", base < plain, f"xz -9e {plain:.3f}, xz primed with the training text {primed:.3f}")
 
@@ -64,9 +71,9 @@ def main():
     row("pairs ranked right, gain over SFT, points", f"{gain:.1f}", ">= 10", gain >= 10,
         f"DPO {100 * evaluated['preference_accuracy']:.1f} % "
         f"[{100 * evaluated['preference_accuracy_low']:.1f}, {100 * evaluated['preference_accuracy_high']:.1f}], "
-        f"SFT {100 * evaluated['baseline_preference_accuracy']:.1f} %, length only {100 * evaluated['preference_length_only']:.1f} %")
+        f"SFT {100 * evaluated['baseline_preference_accuracy']:.1f} %, length only {100 * evaluated['length_only_accuracy']:.1f} %")
 
-    loss = figures(run, "quantize")["perplexity_loss_pct"]
+    loss = figures(found["quantize"])["perplexity_loss_pct"]
     row("int8: perplexity lost, %", f"{loss:.2f}", "<= 1", loss <= 1)
     print(f"{len(missed)} missed" + (": " + ", ".join(missed) if missed else ""))
     return 1 if missed else 0
