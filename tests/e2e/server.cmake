@@ -3,9 +3,8 @@ add_executable(server_fake_model server_fake_model.cc)
 longhaul_options(server_fake_model)
 target_link_libraries(server_fake_model PRIVATE longhaul_engine)
 if(Python3_FOUND)
-  add_test(NAME e2e_server COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/server_test.py
-    $<TARGET_FILE:server_fake_model>)
-  set_tests_properties(e2e_server PROPERTIES LABELS e2e TIMEOUT 180)
+  longhaul_script_test(e2e_server COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/server_test.py
+    $<TARGET_FILE:server_fake_model> LABELS e2e DEPENDS server_fake_model TIMEOUT 180)
 endif()
 longhaul_test(e2e_deploy SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/server_deploy_test.cc LINKS longhaul_engine LABELS e2e)
 if(TARGET e2e_deploy)

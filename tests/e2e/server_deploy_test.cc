@@ -68,7 +68,9 @@ TEST_CASE("deploy asks its prompts and stops the server") {
   CHECK_FALSE(process_alive(bench.supervisor()));
   std::uint64_t offset = 0;
   int asked = 0, endpoints = 0;
-  for (const Event& event : read_events(bench.folder + "/events.jsonl", offset).value()) {
+  const auto events = read_events(bench.folder + "/events.jsonl", offset);
+  REQUIRE(events.ok());
+  for (const Event& event : *events) {
     asked += event.kind == "sample";
     endpoints += event.kind == "endpoint";
   }

@@ -2,6 +2,7 @@
 
 The model behind it is a fake (server_fake_model.cc), so every answer is known; everything else is the program itself.
 """
+import atexit
 import http.client
 import json
 import os
@@ -29,6 +30,7 @@ class Server:
         if "--no-token" not in options:
             arguments += ["--token-file", self.token_file]
         self.process = subprocess.Popen(arguments, stderr=self.log, stdout=self.log)
+        atexit.register(self.process.terminate)  # also after a test that failed half-way
         self.wait(lambda: os.path.exists(address))
         with open(address) as file:
             self.port = json.load(file)["port"]
