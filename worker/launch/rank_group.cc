@@ -17,8 +17,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Every process of an attempt carries its key, so that a later attempt can end what a lost one left behind.
 Environment common_environment(const LaunchSpec& spec) {
-  // Threads that wait spinning starve their neighbours wherever cores are shared: the quantize stage took 131 s instead of
-  // 13 s on a busy machine.
+  // Threads that wait spinning starve their neighbours wherever cores are shared: the quantize stage took 131 s instead
+  // of 13 s on a busy machine.
   return {{"LONGHAUL_ATTEMPT_KEY", spec.attempt.key},
           {"OMP_NUM_THREADS", std::to_string(spec.task.resources.threads)},
           {"OMP_WAIT_POLICY", "passive"}};
