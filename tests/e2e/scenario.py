@@ -1,0 +1,156 @@
+"""What tests of the real programs share: cases that are counted, commands with a deadline, runs and what they left.
+
+usage of a test: NAME_test.py LONGHAUL SOURCE_DIR [words of case names]
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+LONGHAUL = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
+SOURCE = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+CALL_DEADLINE_S = 60
+
+_cases = []
+
+
+class Skip(Exception):
+    """The case cannot run here, for the reason given."""
+
+
+class Failed(Exception):
+    pass
+
+
+def case(function):
+    """A test case: called with a new folder of its own."""
+    _cases.append(function)
+    return function
+
+
+def expect(what, condition, shown=""):
+    if not condition:
+        raise Failed(f"{what}\n{shown}")
+
+
+class Done:
+    """How a program ended."""
+
+    def __init__(self, arguments, code, out, err, seconds):
+        self.arguments, self.code, self.out, self.err, self.seconds = arguments, code, out, err, seconds
+        self.text = out + err
+
+    def __str__(self):
+        return f"  {' '.join(map(str, self.arguments))}\n  exit code {self.code} after {self.seconds:.1f} s\n{self.out}{self.err}"
+
+
+def program(name):
+    return LONGHAUL.parent / name
+
+
+def call(arguments, here, deadline_s=CALL_DEADLINE_S, **more):
+    """Runs a program in a session of its own; past its deadline that session is killed and the case fails."""
+    start = time.monotonic()
+    process = subprocess.Popen([str(a) for a in arguments], cwd=here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **more)
+    try:
+        out, err = process.communicate(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise Failed(f"hangs: {' '.join(map(str, arguments))}\nnot done after {deadline_s} s\n{out}{err}")
+    return Done(arguments, process.returncode, out, err, time.monotonic() - start)
+
+
+def longhaul(here, *arguments, code=None, says=(), never=(), deadline_s=CALL_DEADLINE_S, **more):
+    """`longhaul ARGUMENTS`, with what is expected of its exit code and text."""
+    done = call([LONGHAUL, *arguments], here, deadline_s, **more)
+    if code is not None:
+        expect(f"exit code {code}", done.code == code, done)
+    for part in [says] if isinstance(says, str) else says:
+        expect(f"it says: {part}", part in done.text, done)
+    for part in [never] if isinstance(never, str) else never:
+        expect(f"it never says: {part}", part not in done.text, done)
+    return done
+
+
+def runs(here):
+    folder = here / "runs"
+    return sorted((p for p in folder.glob("*-*") if p.is_dir()), key=lambda p: p.stat().st_mtime_ns) if folder.exists() else []
+
+
+def newest_run(here):
+    found = runs(here)
+    expect("there is a run", found)
+    return found[-1]
+
+
+def status(here):
+    done = call([LONGHAUL, "status", "--json"], here)
+    return json.loads(done.out)
+
+
+def stage_status(here, stage):
+    return next(s for s in status(here)["stages"] if s["id"] == stage)
+
+
+def events(run, stage, kind):
+    """The events of this kind of a stage's newest attempt."""
+    attempts = sorted((run / "stages" / stage / "attempts").iterdir(), key=lambda p: int(p.name))
+    lines = (attempts[-1] / "events.jsonl").read_text().splitlines()
+    return [e for e in map(json.loads, lines) if e["kind"] == kind]
+
+
+def snapshot(folder):
+    """Every file below, with its bytes and time: to see that nothing changed."""
+    return {str(p.relative_to(folder)): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def wait_for(what, condition, seconds=30, shown=lambda: ""):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise Failed(f"not within {seconds} s: {what}\n{shown()}")
+
+
+def processes_holding(text):
+    """Ids of processes whose environment holds this text; zombies have none."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if text.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
+
+
+def main():
+    words = sys.argv[3:]
+    chosen = [c for c in _cases if not words or any(w in c.__name__ for w in words)]
+    passed = failed = skipped = 0
+    for function in chosen:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="longhaul-test-") as name:
+            try:
+                function(pathlib.Path(os.path.realpath(name)))
+                passed, word = passed + 1, "ok"
+            except Skip as reason:
+                skipped, word = skipped + 1, f"SKIPPED: {reason}"
+            except Failed as failure:
+                failed, word = failed + 1, f"FAILED: {failure}"
+            except Exception:  # a mistake in one case must not hide the others
+                failed, word = failed + 1, f"FAILED: {traceback.format_exc()}"
+        print(f"{function.__name__} ({time.monotonic() - start:.1f} s): {word}", flush=True)
+    # The line of doctest, which scripts/test counts.
+    print(f"test cases: {len(chosen)} | {passed} passed | {failed} failed | {skipped} skipped")
+    sys.exit(1 if failed or not chosen else 77 if skipped and not passed else 0)
