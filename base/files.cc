@@ -24,10 +24,7 @@ ErrorCode code_for(int error_number) {
 }
 
 Error path_error(const std::string& verb, const std::string& path, int error_number) {
-  Error error = errno_error(code_for(error_number), "cannot " + verb + " " + path, error_number);
-  if (error_number == ENOSPC || error_number == EDQUOT)
-    error.hint = "free disk space or raise the quota, then run it again";
-  return error;
+  return errno_error(code_for(error_number), "cannot " + verb + " " + path, error_number);
 }
 
 std::string unique_neighbour(const std::string& path) {

@@ -1,5 +1,6 @@
 #include "base/result.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace longhaul {
@@ -50,7 +51,9 @@ Error make_error(ErrorCode code, std::string what, std::string hint) {
 }
 
 Error errno_error(ErrorCode code, std::string what, int error_number) {
-  return make_error(code, std::move(what) + ": " + std::strerror(error_number));
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  return make_error(code, std::move(what) + ": " + std::strerror(error_number),
+                    full ? "free disk space or raise the quota, then run it again" : "");
 }
 
 void die(const char* where, const char* condition, const std::string& coordinates) {

@@ -47,7 +47,7 @@ struct Error {
 };
 
 Error make_error(ErrorCode code, std::string what, std::string hint = {});
-// For a failed system call: adds strerror(error_number).
+// For a failed system call: adds strerror(error_number), and what to do where a disk is full.
 Error errno_error(ErrorCode code, std::string what, int error_number);
 
 // Ends the process: a broken invariant is a bug, never an answer. `where` is "file:line".

@@ -42,7 +42,7 @@ void wrong_type(const FieldInfo& info, const Value& value, const std::string& pa
 
 bool in_bounds(const FieldInfo& info, double number, const Value& value, const std::string& path, Diagnostics& d) {
   const auto& o = info.options;
-  const bool right = !std::isnan(number) && (!o.min || number >= *o.min) && (!o.max || number <= *o.max);
+  const bool right = std::isfinite(number) && (!o.min || number >= *o.min) && (!o.max || number <= *o.max);
   if (right) return true;
   std::string bounds = o.min && o.max ? format("between {:g} and {:g}", *o.min, *o.max)
                        : o.min        ? format("at least {:g}", *o.min)

@@ -3,6 +3,10 @@
 #include "base/text.h"
 
 namespace longhaul {
+namespace {
+// Beyond any machine; the product of all still fits 63 bits.
+constexpr int axis_max = 1 << 10, replicas_max = 1 << 16;
+}  // namespace
 
 std::string ParallelDims::to_string() const {
   std::vector<std::string> parts;
@@ -26,39 +30,54 @@ const FieldTable<ParallelDims>& parallel_dims_fields() {
   static const auto table =
       FieldTable<P>()
           .field("tp", &P::tp,
-                 {.unit = "ranks", .help = "tensor parallelism: each weight matrix is split over tp ranks", .min = 1})
+                 {.unit = "ranks",
+                  .help = "tensor parallelism: each weight matrix is split over tp ranks",
+                  .min = 1,
+                  .max = axis_max})
           .field("sp", &P::sp, {.help = "sequence parallelism inside the tp group"})
           .field("cp", &P::cp,
-                 {.unit = "ranks", .help = "context parallelism: each sequence is split over cp ranks", .min = 1})
-          .field("ep", &P::ep, {.unit = "ranks", .help = "expert parallelism", .min = 1})
-          .field("etp", &P::etp, {.unit = "ranks", .help = "tensor parallelism inside one expert", .min = 1})
+                 {.unit = "ranks",
+                  .help = "context parallelism: each sequence is split over cp ranks",
+                  .min = 1,
+                  .max = axis_max})
+          .field("ep", &P::ep, {.unit = "ranks", .help = "expert parallelism", .min = 1, .max = axis_max})
+          .field("etp", &P::etp,
+                 {.unit = "ranks", .help = "tensor parallelism inside one expert", .min = 1, .max = axis_max})
           .field("pp", &P::pp,
-                 {.unit = "ranks", .help = "pipeline parallelism: layers are split over pp ranks", .min = 1})
-          .field("vp", &P::vp, {.help = "virtual pipeline stages per pp rank", .min = 1})
-          .field("dp_replicate", &P::dp_replicate,
-                 {.unit = "ranks", .help = "data-parallel replicas; 0 takes what is left", .min = 0})
+                 {.unit = "ranks",
+                  .help = "pipeline parallelism: layers are split over pp ranks",
+                  .min = 1,
+                  .max = axis_max})
+          .field("vp", &P::vp, {.help = "virtual pipeline stages per pp rank", .min = 1, .max = axis_max})
+          .field(
+              "dp_replicate", &P::dp_replicate,
+              {.unit = "ranks", .help = "data-parallel replicas; 0 takes what is left", .min = 0, .max = replicas_max})
           .field("dp_shard", &P::dp_shard,
-                 {.unit = "ranks", .help = "data-parallel ranks that share optimizer state", .min = 1})
+                 {.unit = "ranks",
+                  .help = "data-parallel ranks that share optimizer state",
+                  .min = 1,
+                  .max = replicas_max})
           .field("zero", &P::zero, {.help = "ZeRO stage over dp_shard", .min = 0, .max = 3});
   return table;
 }
 
 Result<ParallelDims> resolve_dims(ParallelDims dims, int ranks) {
-  const int fixed = dims.tp * dims.cp * dims.pp * dims.dp_shard;
+  const std::int64_t fixed = std::int64_t{dims.tp} * dims.cp * dims.pp * dims.dp_shard;
   if (dims.dp_replicate == 0) {
-    if (fixed <= 0 || ranks % fixed != 0)
+    if (fixed <= 0 || fixed > ranks || ranks % fixed != 0)
       return make_error(ErrorCode::invalid_input,
                         format("tp({}) * cp({}) * pp({}) * dp_shard({}) = {} does not divide the job's {} ranks",
                                dims.tp, dims.cp, dims.pp, dims.dp_shard, fixed, ranks),
                         format("use a number of ranks that is a multiple of {}", fixed));
-    dims.dp_replicate = ranks / fixed;
+    dims.dp_replicate = static_cast<int>(ranks / fixed);
   }
-  if (dims.world_size() != ranks)
+  const std::int64_t world = fixed * dims.dp_replicate;
+  if (world != ranks)
     return make_error(ErrorCode::invalid_input,
                       format("tp({}) * cp({}) * pp({}) * dp({}) = {}, but the job has {} ranks", dims.tp, dims.cp,
-                             dims.pp, dims.dp(), dims.world_size(), ranks),
+                             dims.pp, std::int64_t{dims.dp_replicate} * dims.dp_shard, world, ranks),
                       fixed > 0 && ranks % fixed == 0 ? format("use dp_replicate = {}", ranks / fixed)
-                                                      : format("use ranks = {}", dims.world_size()));
+                                                      : format("use ranks = {}", world));
   if (dims.sp && dims.tp == 1)
     return make_error(ErrorCode::invalid_input, "sp needs tp > 1", "set sp = false or tp = 2");
   if (dims.vp > 1 && dims.pp == 1)

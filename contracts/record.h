@@ -19,7 +19,7 @@ struct JobRecord {
   std::string outcome;  // "succeeded" | "failed" | "cancelled"
   int exit_code = 0;    // of the rank that ended the launch
   int signal = 0;
-  std::string cause;  // one sentence: what, which rank, and the last line of its log
+  std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
 };
 Status write_record(const std::string& path, const JobRecord& record);  // conflict: there is one already

@@ -112,10 +112,11 @@ const FieldTable<StageCommon>& stage_common_fields() {
   static const auto table =
       FieldTable<S>()
           .field("needs", &S::needs, {.help = "stages that must have ended well, beside those named by inputs"})
-          .field("ranks", &S::ranks, {.unit = "processes", .help = "ranks of the job", .min = 1, .speed_only = true})
+          .field("ranks", &S::ranks,
+                 {.unit = "processes", .help = "ranks of the job", .min = 1, .max = 1 << 16, .speed_only = true})
           .field("threads", &S::threads,
-                 {.unit = "threads", .help = "per rank; 0 shares the cores", .min = 0, .speed_only = true})
-          .field("nodes", &S::nodes, {.help = "nodes of the job", .min = 1, .speed_only = true})
+                 {.unit = "threads", .help = "per rank; 0 shares the cores", .min = 0, .max = 4096, .speed_only = true})
+          .field("nodes", &S::nodes, {.help = "nodes of the job", .min = 1, .max = 1e6, .speed_only = true})
           .field("time_limit", &S::time_limit,
                  {.help = "the job is ended after this time; 0s is no limit", .min = 0, .speed_only = true})
           .field("retries", &S::retries,

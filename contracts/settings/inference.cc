@@ -1,5 +1,7 @@
 #include "contracts/settings/inference.h"
 
+#include "base/text.h"
+
 namespace longhaul {
 
 const FieldTable<EvaluateSettings>& evaluate_fields() {
@@ -66,6 +68,10 @@ const FieldTable<DeploySettings>& deploy_fields() {
           .field("precision", &D::precision, {.help = "type of the matrix products", .choices = {"bf16", "f32"}})
           .field("prompts", &D::prompts, {.help = "asked once the server is healthy; the answers are in the report"});
   return table;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || starts_with(host, "127.");
 }
 
 }  // namespace longhaul

@@ -44,5 +44,7 @@ struct DeploySettings {
   std::vector<std::string> prompts;
 };
 const FieldTable<DeploySettings>& deploy_fields();
+// May a server on this host do without a token?
+bool is_loopback(const std::string& host);
 
 }  // namespace longhaul

@@ -45,13 +45,15 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("model", &P::model, model_shape_fields(), "shape of the model")
           .group("optimizer", &P::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &P::checkpoint, checkpoint_fields(), "when to save")
-          .field("sequence_length", &P::sequence_length, {.unit = "tokens", .help = "length of one sequence", .min = 8})
+          .field("sequence_length", &P::sequence_length,
+                 {.unit = "tokens", .help = "length of one sequence", .min = 8, .max = 1e8})
           .field("micro_batch_size", &P::micro_batch_size,
-                 {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1})
+                 {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &P::global_batch_size,
-                 {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1})
-          .field("steps", &P::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
-          .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0})
+                 {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1, .max = 1e9})
+          .field("steps", &P::steps,
+                 {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
+          .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0, .max = 1e6})
           .field("precision", &P::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
@@ -68,13 +70,14 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("optimizer", &S::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &S::sequence_length,
-                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
+                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,
-                 {.unit = "examples", .help = "examples that one rank computes at once", .min = 1})
+                 {.unit = "examples", .help = "examples that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &S::global_batch_size,
-                 {.unit = "examples", .help = "examples per optimizer step over all ranks", .min = 1})
-          .field("steps", &S::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
-          .field("epochs", &S::epochs, {.help = "passes over the examples when steps = 0", .min = 0})
+                 {.unit = "examples", .help = "examples per optimizer step over all ranks", .min = 1, .max = 1e9})
+          .field("steps", &S::steps,
+                 {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
+          .field("epochs", &S::epochs, {.help = "passes over the examples when steps = 0", .min = 0, .max = 1e6})
           .field("heldout_fraction", &S::heldout_fraction,
                  {.help = "share of the questions kept for the held-out loss when no heldout input is given",
                   .min = 0,
@@ -99,13 +102,14 @@ const FieldTable<AlignSettings>& align_fields() {
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &A::sequence_length,
-                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8})
+                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &A::micro_batch_size,
-                 {.unit = "pairs", .help = "pairs that one rank computes at once", .min = 1})
+                 {.unit = "pairs", .help = "pairs that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &A::global_batch_size,
-                 {.unit = "pairs", .help = "pairs per optimizer step over all ranks", .min = 1})
-          .field("steps", &A::steps, {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0})
-          .field("epochs", &A::epochs, {.help = "passes over the pairs when steps = 0", .min = 0})
+                 {.unit = "pairs", .help = "pairs per optimizer step over all ranks", .min = 1, .max = 1e9})
+          .field("steps", &A::steps,
+                 {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
+          .field("epochs", &A::epochs, {.help = "passes over the pairs when steps = 0", .min = 0, .max = 1e6})
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &A::seed, {.help = "of the data order", .min = 0});

@@ -117,6 +117,7 @@ class Curation {
     for (const ExaminedDocument& e : examined_) {
       if (gone_.contains(e.document.id)) continue;
       if (e.removed_in == step) {
+        if (e.reason == unreadable_file && report_.unreadable_files++ == 0) report_.first_unreadable = e.detail;
         waterfall_.removed(e.reason, 1, bytes_in(e));
         note_removed(e.document, step, e.reason, e.detail);
         continue;

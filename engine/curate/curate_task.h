@@ -38,6 +38,8 @@ struct LanguageShare {
 
 struct CurateReport {
   std::int64_t files = 0, input_bytes = 0;
+  std::int64_t unreadable_files = 0;      // below named folders; left out and counted in the step "extract"
+  std::string first_unreadable;           // which, and why
   std::int64_t documents = 0, bytes = 0;  // for training: documents and bytes of their text
   std::int64_t heldout_documents = 0, heldout_bytes = 0;
   double seconds = 0;
@@ -61,9 +63,9 @@ struct CurateProgress {
 // paragraph or line of `paragraph_columns_min` (at least 40) columns stands in both files: what paragraph
 // deduplication left is removed from the training side, since held-out text should stay whole.
 //
-// Errors: every input that cannot be found or read, all together; a setting out of its range; no document left, with
-// the step that removed most (waterfall.json and removed.jsonl are written then too). `progress` may be called from any
-// thread, one at a time.
+// Errors: every input that cannot be found, or that is named itself and cannot be read, all together; a setting out of
+// its range; no document left, with the step that removed most (waterfall.json and removed.jsonl are written then too).
+// `progress` may be called from any thread, one at a time.
 Result<CurateReport> curate(const CurateInputs& inputs, const CurateSettings& settings, const std::string& out_dir,
                             const std::function<void(const CurateProgress&)>& progress = {});
 

@@ -122,7 +122,15 @@ Result<std::vector<ExaminedDocument>> examine_lines(const InputFile& file, const
 Result<std::vector<ExaminedDocument>> examine_file(const InputFile& file, const CurateSettings& settings,
                                                    const PageNamer& namer) {
   constexpr std::int64_t file_bytes_max = 4LL << 30;
-  LH_TRY(const std::string bytes, read_input(file, file_bytes_max));
+  const auto read = read_input(file, file_bytes_max);
+  if (!read.ok()) {
+    if (file.named) return read.error();
+    ExaminedDocument examined;
+    name_document(examined.document, file.source, file.source, namer);
+    remove(examined, "extract", unreadable_file, read.error().message());
+    return std::vector<ExaminedDocument>{std::move(examined)};
+  }
+  const std::string& bytes = *read;
   if (file.kind == InputKind::jsonl) return examine_lines(file, bytes, settings, namer);
   ExaminedDocument examined;
   CurateDocument& document = examined.document;

@@ -32,7 +32,11 @@ struct ExaminedDocument {
   double extract_s = 0, clean_s = 0, language_s = 0, line_rules_s = 0, document_rules_s = 0;
 };
 
-// All documents of a file: one, or one per line of JSON lines. Errors: unreadable file, broken JSON, no "text".
+// The reason in `removed_in` = "extract" of a file that the disk does not give, or that is damaged.
+inline constexpr const char* unreadable_file = "unreadable";
+
+// All documents of a file: one, or one per line of JSON lines. Errors: broken JSON, no "text", and a file that cannot
+// be read if the user named it; one that merely lies in a folder is one removed document.
 Result<std::vector<ExaminedDocument>> examine_file(const InputFile& file, const CurateSettings& settings,
                                                    const PageNamer& namer);
 

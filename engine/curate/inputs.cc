@@ -51,7 +51,7 @@ void find_below(const std::string& folder, const std::string& pattern, const std
   std::size_t matches = 0;
   for (const std::string& path : *tree) {
     if (!pattern.empty() && !matches_pattern(path, pattern)) continue;
-    InputFile file{join_path(folder, path), path, InputKind::text, false};
+    InputFile file{join_path(folder, path), path, InputKind::text, false, false};
     if (!kind_of(path, file)) {
       ++found.other_files;
       continue;
@@ -75,7 +75,7 @@ void find_one(const std::string& name, FoundInputs& found, Diagnostics& problems
                        "name a file, a folder or a pattern");
   }
   if (is_directory(name)) return find_below(name, "", name, found, problems);
-  InputFile file{name, file_name(name), InputKind::text, false};
+  InputFile file{name, file_name(name), InputKind::text, false, true};
   if (!kind_of(name, file)) {
     return add_problem(problems, ErrorCode::invalid_input, format("input \"{}\" is of no known type", name),
                        types_hint);
@@ -125,7 +125,8 @@ FoundInputs find_inputs(const std::vector<std::string>& names, Diagnostics& prob
     add_problem(problems, ErrorCode::invalid_input, "no input documents are named", "name files, folders or patterns");
   for (const std::string& name : names) find_one(name, found, problems);
   std::sort(found.files.begin(), found.files.end(), [](const InputFile& a, const InputFile& b) {
-    return std::tie(a.source, a.path) < std::tie(b.source, b.path);
+    return std::tuple(std::string_view(a.source), std::string_view(a.path), !a.named) <
+           std::tuple(std::string_view(b.source), std::string_view(b.path), !b.named);
   });
   // One file named twice is one file; two of the same relative path keep their whole paths.
   std::unordered_set<std::string> paths;

@@ -17,6 +17,7 @@ struct InputFile {
   std::string source;  // its path below the folder or the fixed part of the pattern that named it; unique, sorted
   InputKind kind = InputKind::text;
   bool gzip = false;
+  bool named = false;  // by the user, not found in a folder or by a pattern
 };
 
 struct FoundInputs {

@@ -155,4 +155,12 @@ bool Tokenizer::is_special(std::int32_t id) const {
   return id >= 0 && id < vocab_size() && special_[static_cast<std::size_t>(id)] != 0;
 }
 
+Status check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size, const std::string& folder) {
+  if (tokenizer.vocab_size() <= model_vocab_size) return {};
+  return make_error(
+      ErrorCode::invalid_input,
+      format("{}: the tokenizer has {} tokens, the model {}", folder, tokenizer.vocab_size(), model_vocab_size),
+      "model and tokenizer.json do not belong together: take both from one place");
+}
+
 }  // namespace longhaul

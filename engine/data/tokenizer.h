@@ -101,4 +101,7 @@ class Tokenizer {
   Finder raw_[2], normalized_[2];
 };
 
+// A tokenizer may have fewer tokens than its model (padding), never more. `folder` stands in the error.
+Status check_vocabulary(const Tokenizer& tokenizer, std::int64_t model_vocab_size, const std::string& folder);
+
 }  // namespace longhaul

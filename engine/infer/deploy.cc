@@ -110,6 +110,10 @@ std::string log_tail(const Paths& paths) {
   const auto text = read_file(paths.log, 64 << 20);
   if (!text) return "";
   const std::string& all = *text;
+  std::string error;  // the server's own, before what its supervisor says of it
+  for (const std::string& line : split(all, '\n'))
+    if (line.find("error") != std::string::npos && line.find(" supervisor ") == std::string::npos) error = trim(line);
+  if (!error.empty()) return error;
   const std::size_t from = all.size() > 600 ? all.find('\n', all.size() - 600) + 1 : 0;
   return trim(all.substr(from));
 }

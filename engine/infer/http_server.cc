@@ -467,10 +467,6 @@ void PollServer::check_deadlines(Connection& c) {
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || starts_with(host, "127.");
-}
-
 Result<int> listen_on(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -65,7 +65,6 @@ struct HttpCounters {
 // Binds and listens; the descriptor is close-on-exec. Errors say who has the port.
 Result<int> listen_on(const std::string& host, int port);
 Result<int> port_of(int listen_fd);
-bool is_loopback(const std::string& host);
 
 class HttpServer {
  public:

@@ -105,10 +105,7 @@ Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& 
                                                              const InferenceTextModelOptions& options) {
   LH_TRY(const HfConfig config, load_hf_config(join_path(folder, "config.json")));
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
-  if (tokenizer.vocab_size() > config.shape.vocab_size) {
-    return make_error(ErrorCode::invalid_input, format("{}: the tokenizer has {} tokens, the model {}", folder,
-                                                       tokenizer.vocab_size(), config.shape.vocab_size));
-  }
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
   LH_TRY(InferenceModel model, InferenceModel::load(folder, options.precision == "f32" ? DType::f32 : DType::bf16));
   TextModelInfo info;
   info.vocabulary = config.shape.vocab_size;

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "contracts/settings/inference.h"
 #include "engine/infer/http_client.h"
 #include "engine/infer/inference_text_model.h"
 #include "engine/infer/supervisor.h"

@@ -10,13 +10,37 @@
 namespace longhaul {
 
 Result<HfConfig> load_model_config(const std::string& folder) {
-  return load_hf_config(join_path(folder, "config.json"));
+  const std::string path = join_path(folder, "config.json");
+  if (!file_exists(path))
+    return make_error(ErrorCode::not_found, "there is no " + path,
+                      "a model is a folder with config.json, model.safetensors and tokenizer.json");
+  LH_TRY(HfConfig config, load_hf_config(path));
+  LH_CHECK(SafetensorsModel::open(folder));  // whole, as far as its headers tell
+  LH_TRY(const std::vector<std::string> names, list_directory(folder));
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names)
+    if (ends_with(name, ".safetensors"))
+      bytes += file_size(join_path(folder, name)).ok() ? *file_size(join_path(folder, name)) : 0;
+  // The smallest type has a byte: said before memory is taken for weights that are not there.
+  const auto parameters = static_cast<std::uint64_t>(config.shape.parameter_count());
+  if (bytes > 0 && bytes < parameters)
+    return make_error(
+        ErrorCode::corrupt,
+        format("{} describes {} parameters, but the weights beside it have only {} bytes", path, parameters, bytes),
+        "the weights are cut off, or belong to another config.json: copy both again");
+  return config;
 }
 
 namespace {
 
 std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
   return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
+  return join(sizes, ", ");
 }
 
 Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
@@ -42,7 +66,9 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
     LH_TRY(const SafetensorView tensor, file.find(p.spec.name));
     if (tensor.shape != p.spec.shape)
       return make_error(ErrorCode::invalid_input,
-                        format("{}: {} has another shape than config.json asks for", folder, p.spec.name));
+                        format("{}: {} has the shape [{}], config.json asks for [{}]", folder, p.spec.name,
+                               shape_text(tensor.shape), shape_text(p.spec.shape)),
+                        "weights and config.json do not belong together: copy both from one place");
     if (tensor.type == SafetensorType::i8) {
       LH_CHECK(read_int8(file, p, tensor, masters_of(store, p)));
     } else {

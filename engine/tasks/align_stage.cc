@@ -62,6 +62,7 @@ Status run_align(TaskRun& run) {
 
   TrainingStageSettings stage_settings;
   LH_TRY(const HfConfig config, load_model_config(model));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, model));
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.precision = settings.precision;

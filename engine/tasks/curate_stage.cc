@@ -1,5 +1,6 @@
 #ifdef LONGHAUL_HAVE_CURATE
 
+#include "base/text.h"
 #include "engine/curate/curate_task.h"
 #include "engine/tasks/stages.h"
 
@@ -17,6 +18,9 @@ Status run_curate(TaskRun& run) {
          curate(inputs, settings, run.launch.output_dir, [&](const CurateProgress& progress) {
            run.events.progress(static_cast<double>(progress.done), static_cast<double>(progress.total), progress.step);
          }));
+  if (report.unreadable_files > 0)
+    run.events.message("warn", format("{} files could not be read and were left out; the first: {}",
+                                      report.unreadable_files, report.first_unreadable));
   constexpr double mega = 1e-6;
   return write_figures(run, {{"documents", static_cast<double>(report.documents), ""},
                              {"megabytes", static_cast<double>(report.bytes) * mega, "MB"},

@@ -19,6 +19,7 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const ComputeContext& c
   auto model = std::make_unique<ScoringModel>();
   LH_TRY(const HfConfig config, load_model_config(folder));
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
   model->folder_ = folder;
   model->tokenizer_.emplace(std::move(tokenizer));
   model->context_length_ = context_length > 0 ? context_length : config.shape.max_position_embeddings;

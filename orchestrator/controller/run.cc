@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/files.h"
@@ -27,10 +26,8 @@ bool is_run(const std::string& folder) {
 // links to others' files are forbidden, a copy does.
 Status bring_program(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return {};
-  std::error_code code;
-  std::filesystem::copy_file(from, to, code);
-  if (code) return make_error(ErrorCode::io, "cannot copy " + from + " to " + to + ": " + code.message());
-  return {};
+  LH_TRY(const MappedFile program, MappedFile::open(from));  // not std::filesystem: it calls a full disk an I/O error
+  return write_file_atomic(to, program.view(), 0755);
 }
 
 Status bring_programs(const RunPlan& plan, const std::string& from, const std::string& to) {

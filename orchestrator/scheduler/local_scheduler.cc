@@ -45,11 +45,16 @@ std::string lead_log_path(const JobSpec& spec) {
 
 std::string last_words(const JobSpec& spec) {
   const auto text = read_file(lead_log_path(spec), 1 << 24);
-  if (!text.ok()) return {};
   std::string found;
-  for (const std::string& line : split(*text, '\n'))
-    if (!trim(line).empty()) found = trim(line);
-  return found.empty() ? found : ": " + repair_utf8(found.substr(0, 400));
+  if (text.ok())
+    for (const std::string& line : split(*text, '\n'))
+      if (!trim(line).empty()) found = ": " + repair_utf8(trim(line).substr(0, 400));
+  // On a full disk a lead has nowhere to say why.
+  const auto free = free_bytes(spec.attempt_dir);
+  if (free.ok() && *free < 1 << 20)
+    found +=
+        format(" ({} are free on the file system of {})", human_bytes(static_cast<double>(*free)), spec.attempt_dir);
+  return found;
 }
 
 }  // namespace

@@ -10,11 +10,13 @@ namespace {
 
 struct LayoutContext {
   std::string stage;
+  const Value& written;
   const SourcePos& where;
   Diagnostics& diagnostics;
 
-  void add(const std::string& what, const std::string& hint) const {
-    diagnostics.add(where, "stage." + stage + ": " + what, hint);
+  // At the first of `keys` that the user wrote.
+  void add(const std::vector<std::string>& keys, const std::string& what, const std::string& hint) const {
+    diagnostics.add(place_of_setting(written, keys, where), "stage." + stage + ": " + what, hint);
   }
 };
 
@@ -24,7 +26,7 @@ void check_divides(const LayoutContext& context, const char* name, std::int64_t 
   std::vector<std::string> fitting;
   for (std::int64_t i = 1; i <= whole && fitting.size() < 12; ++i)
     if (whole % i == 0) fitting.push_back(std::to_string(i));
-  context.add(format("{} = {} does not divide {} = {}", name, divisor, of, whole), "use " + join(fitting, ", "));
+  context.add({}, format("{} = {} does not divide {} = {}", name, divisor, of, whole), "use " + join(fitting, ", "));
 }
 
 void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
@@ -34,6 +36,7 @@ void check_batches(const LayoutContext& context, const Value& settings, const Pa
   const std::int64_t at_once = micro * dims.dp();
   if (global % at_once != 0)
     context.add(
+        {"global_batch_size", "micro_batch_size"},
         format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
                dims.dp(), at_once),
         format("use {} or {}", std::max(at_once, global / at_once * at_once), (global / at_once + 1) * at_once));
@@ -44,9 +47,12 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   const PretrainSettings pretrain = pretrain_fields().parse(settings, "", reported);
   if (!reported.empty()) return;
   const auto shape = resolve_shape(pretrain.model);
-  if (!shape.ok()) return context.add(shape.error().what, shape.error().hint);
+  if (!shape.ok())
+    return context.add({"model.num_attention_heads", "model.hidden_size", "model"}, shape.error().what,
+                       shape.error().hint);
   if (pretrain.sequence_length > shape->max_position_embeddings)
-    context.add(format("sequence_length = {} is longer than model.max_position_embeddings = {}",
+    context.add({"sequence_length", "model.max_position_embeddings"},
+                format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
                 "raise model.max_position_embeddings");
   check_divides(context, "parallel.tp", dims.tp, "model.num_attention_heads", shape->num_attention_heads);
@@ -61,16 +67,27 @@ void check_available(const LayoutContext& context, const ParallelDims& dims) {
   ParallelDims replicas;
   replicas.dp_replicate = dims.dp_replicate;
   if (!(dims == replicas))
-    context.add("the layout " + dims.to_string() + " needs more than data parallelism, and this version has only that",
+    context.add({},
+                "the layout " + dims.to_string() + " needs more than data parallelism, and this version has only that",
                 "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 
 }  // namespace
 
-void check_layout(const std::string& stage, const StageKind& kind, const Value& settings, const ParallelDims& dims,
-                  const SourcePos& where, Diagnostics& diagnostics) {
+SourcePos place_of_setting(const Value& written, const std::vector<std::string>& keys, const SourcePos& otherwise) {
+  for (const std::string& key : keys) {
+    const Value* at = &written;
+    for (const std::string& name : split(key, '.'))
+      if (at) at = at->find(name);
+    if (at && at->pos.line > 0) return at->pos;
+  }
+  return otherwise;
+}
+
+void check_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
+                  const ParallelDims& dims, const SourcePos& where, Diagnostics& diagnostics) {
   if (kind.name == "command") return;  // the program divides its work itself
-  const LayoutContext context{stage, where, diagnostics};
+  const LayoutContext context{stage, written, where, diagnostics};
   const std::size_t before = diagnostics.size();
   if (kind.name == "pretrain") check_model(context, settings, dims);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/diagnostics.h"
 #include "contracts/parallel_dims.h"
@@ -10,8 +11,12 @@
 
 namespace longhaul {
 
-// `where` is the place of `parallel` (or of the stage). `settings` are complete.
-void check_layout(const std::string& stage, const StageKind& kind, const Value& settings, const ParallelDims& dims,
-                  const SourcePos& where, Diagnostics& diagnostics);
+// `where` is the place of `parallel` (or of the stage); `written` the stage's table, for the places of its settings.
+// `settings` are complete.
+void check_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
+                  const ParallelDims& dims, const SourcePos& where, Diagnostics& diagnostics);
+
+// Where the user wrote the first of these settings ("model.hidden_size") that is there; `otherwise` if none is.
+SourcePos place_of_setting(const Value& written, const std::vector<std::string>& keys, const SourcePos& otherwise);
 
 }  // namespace longhaul

@@ -15,6 +15,7 @@
 #include "orchestrator/workflow/layout_check.h"
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/overrides.h"
+#include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 
 namespace longhaul {
@@ -26,7 +27,9 @@ struct VariantDraft {
   ParallelDims dims;
   Value settings;
   std::vector<StageInputText> inputs;
-  Value needs;  // as written, with positions
+  Value needs;            // as written, with positions
+  Value written;          // the stage's table, for the places of its settings
+  bool is_sound = false;  // no problem was found in it alone
 };
 
 struct StageDraft {
@@ -72,6 +75,7 @@ class Planner {
   std::vector<int> link_variant(int index, VariantDraft& variant);
   int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
   void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
+  void check_fit();
   void write_plan(const std::vector<int>& order);
   PlannedInput plan_input(const StageInputText& input);
   const std::vector<std::string>& expand(const std::string& path, const SourcePos& where, const std::string& what);
@@ -265,6 +269,8 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   }
   if (diagnostics_.size() != before) return result;  // a layout of wrong numbers would only repeat the news
   result.dims = read_dims(draft, table, result.common, result.settings);
+  result.written = table;
+  result.is_sound = diagnostics_.size() == before;
   return result;
 }
 
@@ -308,7 +314,7 @@ ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, con
     diagnostics_.add(at, where + ": " + resolved.error().what, resolved.error().hint);
     return dims;
   }
-  check_layout(draft.name, *draft.kind, settings, *resolved, at, diagnostics_);
+  check_layout(draft.name, *draft.kind, settings, table, *resolved, at, diagnostics_);
   return *resolved;
 }
 
@@ -377,7 +383,24 @@ void Planner::link() {
     diagnostics_.add(drafts_[loop[0]].where, "stages wait for each other: " + join(names, " -> "),
                      "an arrow means 'needs'; remove one of these inputs or needs");
   }
+  if (order.loops.empty()) check_fit();
   write_plan(order.order);
+}
+
+void Planner::check_fit() {
+  std::vector<FittedStage> stages;
+  for (const StageDraft& draft : drafts_) {
+    if (draft.variants.empty() || !draft.variants.front().is_sound) continue;
+    for (const VariantDraft& variant : draft.variants) {
+      FittedStage stage{draft.name, draft.kind->name, &variant.settings, &variant.written, {}, {}};
+      for (const StageInputText& input : variant.inputs) {
+        stage.inputs.push_back(input.name);
+        if (input.name == "model") stage.model_from = input.stage;
+      }
+      if (variant.is_sound) stages.push_back(std::move(stage));
+    }
+  }
+  check_stages_fit(stages, diagnostics_);
 }
 
 const std::vector<std::string>& Planner::expand(const std::string& path, const SourcePos& where,

@@ -42,18 +42,26 @@ void block_signals() {
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
 }
 
-// The last line of a log that says something, shortened; "" if there is none.
-std::string last_line(const std::string& path) {
+// What a log says at its end, shortened: the error that the engine ended with, all its lines, or else the last line
+// that says something; "" if there is none.
+std::string last_words(const std::string& path) {
   const auto size = file_size(path);
   if (!size.ok() || *size == 0) return {};
   const auto map = MappedFile::open(path);
   if (!map.ok()) return {};
   std::string_view text = map->view();
   if (text.size() > 4096) text.remove_prefix(text.size() - 4096);
+  constexpr std::size_t length_max = 800;
   std::string found;
-  for (const std::string& line : split(text, '\n'))
-    if (!trim(line).empty()) found = trim(line);
-  return repair_utf8(found.size() > 400 ? found.substr(0, 400) : found);
+  bool is_engine_error = false;
+  for (const std::string& part : split(text, '\n')) {
+    const std::string line = trim(part);
+    if (line.empty()) continue;
+    const bool begins = starts_with(line, "longhaul-engine");
+    found = is_engine_error && !begins ? found + "; " + line : line;
+    is_engine_error = is_engine_error || begins;
+  }
+  return repair_utf8(found.size() > length_max ? found.substr(0, length_max) : found);
 }
 
 class Lead {
@@ -229,8 +237,8 @@ class Lead {
                             : "the ranks ended: " + end.status.text();
     if (const auto beat = beats_.find(end.rank); beat != beats_.end() && beat->second.step >= 0)
       cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
-    std::string line = last_line(rank_log_path(launch_dir_, end.rank));
-    if (line.empty()) line = last_line(join_path(launch_dir_, "mpirun.log"));
+    std::string line = last_words(rank_log_path(launch_dir_, end.rank));
+    if (line.empty()) line = last_words(join_path(launch_dir_, "mpirun.log"));
     if (!line.empty()) cause += ": " + line;
     return cause;
   }

@@ -220,9 +220,9 @@ TEST_CASE("inputs that cannot be read are told all together, and nothing is writ
   scratch.put("bad.jsonl", "{\"text\": \"fine\"}\n{\"title\": \"no text\"}\n");
   scratch.put("worse.jsonl", "{\"text\": \n");
   scratch.put("data.bin", "");
-  const auto report =
-      curate({{scratch.in(), scratch.in() + "/absent.html", scratch.in() + "/data.bin", scratch.in() + "/*.htm"}},
-             curate_plain_settings(), scratch.out());
+  const auto report = curate({{scratch.in(), scratch.in() + "/absent.html", scratch.in() + "/data.bin",
+                               scratch.in() + "/*.htm", scratch.in() + "/broken.txt.gz"}},
+                             curate_plain_settings(), scratch.out());
   REQUIRE_FALSE(report.ok());
   const std::string message = report.error().message();
   CAPTURE(message);
@@ -232,6 +232,24 @@ TEST_CASE("inputs that cannot be read are told all together, and nothing is writ
     CHECK(message.find(part) != std::string::npos);
   }
   CHECK_FALSE(file_exists(scratch.out() + "/documents.jsonl"));
+}
+
+TEST_CASE("a file of a folder that cannot be read is left out and counted") {
+  const CurateScratch scratch;
+  scratch.put("good.html", curate_page(curate_prose(1, 12)));
+  scratch.put("broken.txt.gz", std::string("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03garbage", 17));
+  const auto report = scratch.run(curate_plain_settings());
+  REQUIRE(report.ok());
+  CHECK(report->documents == 1);
+  CHECK(report->unreadable_files == 1);
+  CHECK(report->first_unreadable.find("broken.txt.gz") != std::string::npos);
+  const WaterfallStep& extract = report->steps.front();
+  CHECK(extract.documents_in == 2);
+  REQUIRE(extract.reasons.size() == 1);
+  CHECK(extract.reasons[0].reason == "unreadable");
+  const auto removed = scratch.lines("removed.jsonl");
+  REQUIRE(removed.size() == 1);
+  CHECK(removed[0].get_string("source") == "broken.txt.gz");
 }
 
 TEST_CASE("an empty corpus is an error with its biggest cause and a remedy") {

@@ -265,6 +265,49 @@ TEST_CASE("references to params and the site") {
   CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} 3 $${x}");
 }
 
+TEST_CASE("a problem is told at the setting that causes it") {
+  const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\nranks = 2\n";
+  CHECK(problems(pretrain + "global_batch_size = 30\n") ==
+        "w.toml:7:21: error: stage.p: global_batch_size = 30 is not a multiple of micro_batch_size(4) * dp(2) = 8; use "
+        "24 or 32\n1 error");
+  CHECK(problems(pretrain + "model = { hidden_size = 33 }\n").find("w.toml:7:25: error: stage.p: num_attention_heads") ==
+        0);
+  CHECK(problems(pretrain + "optimizer = { lr = inf }\n").find("w.toml:7:20: error: stage.p.optimizer.lr = inf is") == 0);
+}
+
+TEST_CASE("settings that do not fit what an earlier stage makes") {
+  const std::string text = header + R"([stage.p]
+kind = "pretrain"
+inputs = { tokens = "x" }
+sequence_length = 64
+model = { max_position_embeddings = 64 }
+[stage.s]
+kind = "sft"
+inputs = { model = "@p", data = "x" }
+sequence_length = 65
+[stage.c]
+kind = "convert"
+inputs = { model = "@s" }
+[stage.e]
+kind = "evaluate"
+inputs = { model = "@c", data = "x" }
+tasks = ["answer_loss"]
+)";
+  const std::string too_long =
+      " is longer than the model's max_position_embeddings = 64; use at most 64, or raise "
+      "model.max_position_embeddings where it is trained\n";
+  CHECK(problems(text) == "w.toml:11:19: error: stage.s: sequence_length = 65" + too_long + "1 error");
+  CHECK(problems(text + "context_length = 66\nstride = 70\n") ==
+        "w.toml:11:19: error: stage.s: sequence_length = 65" + too_long +
+            "w.toml:19:18: error: stage.e: context_length = 66" + too_long +
+            "w.toml:20:10: error: stage.e: stride = 70 is longer than the window of 66 tokens; every token has to be "
+            "scored: use at most the window\n3 errors");
+  const std::string from_path = header + "[stage.e]\nkind = \"evaluate\"\ninputs = { model = \"x\" }\n";
+  CHECK(problems(from_path + "context_length = 4096\n") ==
+        "w.toml:3:1: error: stage.e: the task \"bits_per_byte\" needs the input 'tokens'; give inputs.tokens, the "
+        "artifact of a tokenize stage\n1 error");
+}
+
 TEST_CASE("a matrix is one variant per combination, with short names for members of groups") {
   const std::string text = header + R"([stage.s]
 kind = "sft"
@@ -277,7 +320,7 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
   CHECK(plan.stages[1].id() == "s/lr=1e-05,checkpoint.keep_last=3");
   CHECK(plan.stages[2].settings.find("optimizer")->get_number("lr") == 2e-5);
   CHECK(plan.stages[3].settings.find("checkpoint")->get_integer("keep_last") == 3);
-  const std::string after = "[stage.e]\nkind = \"evaluate\"\ninputs = { model = \"@s\" }\n";
+  const std::string after = "[stage.e]\nkind = \"convert\"\ninputs = { model = \"@s\" }\n";
   CHECK(problems(text + after) ==
         "w.toml:9:20: error: stage.e.inputs.model names 's', a matrix of several results; add best = { metric = "
         "\"...\", mode = \"min\" } to [stage.s]\n1 error");

@@ -1,0 +1,99 @@
+#include "orchestrator/workflow/stage_fit.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "contracts/settings/inference.h"
+#include "orchestrator/workflow/layout_check.h"
+
+namespace longhaul {
+namespace {
+
+class FitCheck {
+ public:
+  FitCheck(const std::vector<FittedStage>& stages, Diagnostics& diagnostics) : diagnostics_(diagnostics) {
+    for (const FittedStage& stage : stages) by_name_.emplace(stage.name, &stage);
+  }
+
+  void check(const FittedStage& stage) {
+    if (stage.settings->find("steps") && stage.settings->find("epochs")) check_steps(stage);
+    if (stage.kind == "sft" || stage.kind == "align") check_length(stage, "sequence_length");
+    if (stage.kind == "evaluate") check_evaluate(stage);
+    if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
+      add(stage, {"perplexity_loss_max_pct"}, "perplexity_loss_max_pct is set, but there is no held-out text",
+          "give inputs.tokens, the artifact of a tokenize stage");
+    if (stage.kind == "deploy" && !stage.settings->get_bool("require_token") &&
+        !is_loopback(stage.settings->get_string("host")))
+      add(stage, {"require_token", "host"},
+          "require_token = false with host = \"" + stage.settings->get_string("host") + "\"",
+          "a server that other machines reach needs a token");
+  }
+
+ private:
+  void add(const FittedStage& stage, const std::vector<std::string>& keys, const std::string& what,
+           const std::string& hint) {
+    diagnostics_.add(place_of_setting(*stage.written, keys, stage.written->pos), "stage." + stage.name + ": " + what,
+                     hint);
+  }
+  static bool has(const FittedStage& stage, const std::string& input) {
+    return std::find(stage.inputs.begin(), stage.inputs.end(), input) != stage.inputs.end();
+  }
+
+  void check_steps(const FittedStage& stage) {
+    if (stage.settings->get_integer("steps") == 0 && stage.settings->get_number("epochs") == 0)
+      add(stage, {"epochs", "steps"}, "steps = 0 and epochs = 0: nothing would be trained", "give one of them");
+  }
+
+  // Longest sequence of the model that this stage takes; tuning and conversion keep the shape.
+  std::optional<std::int64_t> longest_of(const FittedStage& stage) const {
+    const FittedStage* at = &stage;
+    for (;;) {
+      const auto from = by_name_.find(at->model_from);
+      if (from == by_name_.end()) break;
+      at = from->second;
+    }
+    const Value* model = at->settings->find("model");
+    if (at == &stage || at->kind != "pretrain" || has(*at, "model") || !model) return std::nullopt;
+    return model->get_integer("max_position_embeddings");
+  }
+
+  void check_length(const FittedStage& stage, const char* key) {
+    const auto longest = longest_of(stage);
+    const std::int64_t length = stage.settings->get_integer(key);
+    if (longest && length > *longest)
+      add(stage, {key, "kind"},
+          format("{} = {} is longer than the model's max_position_embeddings = {}", key, length, *longest),
+          format("use at most {}, or raise model.max_position_embeddings where it is trained", *longest));
+  }
+
+  void check_evaluate(const FittedStage& stage) {
+    check_length(stage, "context_length");
+    std::int64_t context = stage.settings->get_integer("context_length");
+    if (context == 0) context = longest_of(stage).value_or(0);
+    const std::int64_t stride = stage.settings->get_integer("stride");
+    if (context > 0 && stride > context)
+      add(stage, {"stride"}, format("stride = {} is longer than the window of {} tokens", stride, context),
+          "every token has to be scored: use at most the window");
+    for (const Value& task : stage.settings->find("tasks")->as_array()) {
+      const std::string needed = task.as_string() == "bits_per_byte" ? "tokens" : "data";
+      if (!has(stage, needed))
+        add(stage, {"tasks"}, "the task \"" + task.as_string() + "\" needs the input '" + needed + "'",
+            needed == "tokens" ? "give inputs.tokens, the artifact of a tokenize stage"
+                               : "give inputs.data, a folder with the questions");
+    }
+  }
+
+  Diagnostics& diagnostics_;
+  std::unordered_map<std::string, const FittedStage*> by_name_;  // the first variant: the shape is that of all
+};
+
+}  // namespace
+
+void check_stages_fit(const std::vector<FittedStage>& stages, Diagnostics& diagnostics) {
+  FitCheck check(stages, diagnostics);
+  for (const FittedStage& stage : stages) check.check(stage);
+}
+
+}  // namespace longhaul

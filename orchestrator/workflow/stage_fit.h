@@ -1,0 +1,25 @@
+// What can be known before anything is submitted about whether a stage's settings agree with each other, with its
+// inputs, and with the model that an earlier stage of the workflow will make.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+struct FittedStage {  // one variant of a stage in which nothing else is wrong
+  std::string name;
+  std::string kind;
+  const Value* settings;            // complete
+  const Value* written;             // the stage's table, for places
+  std::vector<std::string> inputs;  // names of those given
+  std::string model_from;           // the stage whose model it takes, "" if that is a path or none
+};
+
+// The stages do not wait for each other in a loop.
+void check_stages_fit(const std::vector<FittedStage>& stages, Diagnostics& diagnostics);
+
+}  // namespace longhaul
