@@ -557,46 +557,96 @@ def full_disk_as_limit(here):
         shutil.rmtree(place)
 
 
+class TwoRanks:
+    """A training on two MPI ranks, in a process group of its own, whose ranks can be found."""
+
+    def __init__(self, here, name, retries):
+        self.folder = here / name
+        (here / f"{name}.toml").write_text(
+            HEADER.replace('"x"', f'"{name}"') + PRETRAIN.replace("steps = 2", "steps = 2000").replace("_size = 2\n", "_size = 4\n") +
+            f"ranks = 2\nretries = {retries}\nseed = {retries + 1}\ncheckpoint = {{ every_steps = 100 }}\n")
+        self.process = subprocess.Popen([LONGHAUL, "run", f"{name}.toml"], cwd=here, text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.run = wait_for("a run", lambda: next((r for r in runs(here) if r.name.startswith(name + "-")), None))
+        self.attempt = self.run / "stages/s/attempts/1"
+        wait_for("an attempt", (self.attempt / "claim.json").exists)
+        key = next(line.split('"')[1] for line in (self.attempt / "attempt.toml").read_text().splitlines() if line.startswith("key"))
+        self.entry = f"LONGHAUL_ATTEMPT_KEY={key}"
+
+    def ranks(self, launch):
+        """Process ids of both ranks of this launch once they train; [] where the job has ended."""
+        def found():
+            if self.process.poll() is not None:
+                return ["ended"]
+            ids = [p for p in processes_holding(self.entry) if self.is_rank(p, launch)]
+            return ids if len(ids) == 2 and self.checkpoints(launch) else None
+        ids = wait_for(f"two ranks of launch {launch}", found)
+        return [] if ids == ["ended"] else ids
+
+    @staticmethod
+    def is_rank(pid, launch):
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return words[0].endswith(b"longhaul-engine") and any(f"launches/{launch}/".encode() in w for w in words)
+
+    def checkpoints(self, launch):
+        """Has this launch saved one?"""
+        facts = events(self.run, "s")
+        begun = [i for i, e in enumerate(facts) if e["kind"] == "launched" and e["launch"] == launch]
+        return begun and any(e["kind"] == "checkpoint" for e in facts[begun[0]:])
+
+    def end(self):
+        try:
+            out, _ = self.process.communicate(timeout=60)
+            return out
+        finally:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+    def record(self):
+        return json.loads((self.attempt / "record.json").read_text())
+
+
+def no_process_is_left(job):
+    wait_for("no process of the attempt is left", lambda: not processes_holding(job.entry), 10, lambda: processes_holding(job.entry))
+
+
 @case
 def one_rank_is_killed(here):
-    _, tokens, _ = Made.copy(here)
-    (here / "w.toml").write_text(HEADER + PRETRAIN.replace("steps = 2", "steps = 4000").replace("_size = 2\n", "_size = 4\n") +
-                                 "ranks = 2\nretries = 1\ncheckpoint = { every_steps = 200 }\n")
-    for retries in (1, 0):
-        if retries == 0:
-            (here / "w.toml").write_text((here / "w.toml").read_text().replace("retries = 1", "retries = 0").replace("4000", "4001"))
-        process = subprocess.Popen([LONGHAUL, "run", "w.toml"], cwd=here, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True)
-        try:
-            run = wait_for("a run", lambda: [r for r in runs(here) if not (r / "seen").exists()])[-1]
-            (run / "seen").write_text("")
-            attempt = run / "stages/s/attempts/1"
-            wait_for("a checkpoint", lambda: (run / "stages/s/state/checkpoints/latest.json").exists(), 30)
-            key = next(line.split('"')[1] for line in (attempt / "attempt.toml").read_text().splitlines() if line.startswith("key"))
-            entry = f"LONGHAUL_ATTEMPT_KEY={key}"
-            ranks = [p for p in processes_holding(entry) if b"longhaul-engine" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[0]]
-            expect("two ranks run", len(ranks) == 2, ranks)
-            os.kill(ranks[1], signal.SIGKILL)
-            start = time.monotonic()
-            out, _ = process.communicate(timeout=60)
-            seconds = time.monotonic() - start
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        state = stage_status(here, "s")
-        record = json.loads((attempt / "record.json").read_text())
-        expect("the cause names what happened", "signal 9" in record["cause"] or "killed" in record["cause"].lower(), record)
-        if retries:
-            expect("it is tried again and ends well", process.returncode == OK and state["attempts"] == 2, out)
-            resumed = events(run, "s", "resumed") + events(run, "s", "restored")
-            first = [e["step"] for e in events(run, "s", "metric") if "loss" in e][0]
-            expect("from its checkpoint", first > 100, (first, resumed))
-        else:
-            expect("it fails in time", process.returncode == RUN_FAILED and seconds < 45, out)
-            expect("with its cause", state["cause"] == record["cause"], (state, record))
-            expect("nothing is published", not (run / "stages/s/out").exists())
-        wait_for("no process of the attempt is left", lambda: not processes_holding(entry), 10, lambda: processes_holding(entry))
+    Made.copy(here)
+    job = TwoRanks(here, "killed-once", retries=1)
+    os.kill(job.ranks(1)[1], signal.SIGKILL)
+    out = job.end()
+    record = job.record()
+    expect("the ranks are started again and end well", job.process.returncode == OK and record["launches"] == 2, (record, out))
+    told = (job.attempt / "lead.log").read_text()
+    expect("the cause names the signal and the rank", "signal 9" in told and "process rank" in told, told)
+    facts = events(job.run, "s")
+    launched = next(i for i, e in enumerate(facts) if e["kind"] == "launched" and e["launch"] == 2)
+    steps = [e["step"] for e in facts[launched:] if e["kind"] == "metric" and "loss" in e]
+    expect("from its checkpoint, to its end", steps[0] > 100 and steps[0] % 100 == 1 and steps[-1] == 2000, (steps[0], steps[-1]))
+    no_process_is_left(job)
+
+
+@case
+def one_rank_is_killed_every_time(here):
+    Made.copy(here)
+    job = TwoRanks(here, "killed-always", retries=0)
+    kills = 0
+    while kills < 5 and (ranks := job.ranks(kills + 1)):
+        os.kill(ranks[0], signal.SIGKILL)
+        kills += 1
+    start = time.monotonic()
+    out = job.end()
+    record = job.record()
+    expect("it fails, and soon", job.process.returncode == RUN_FAILED and time.monotonic() - start < 20, out)
+    expect("it was started more than once, and not for ever", record["launches"] == kills < 5, (record, kills))
+    expect("the cause is told", "signal 9" in record["cause"] and "the ranks ended" in out and "in section" in out, (record, out))
+    expect("nothing is published", not (job.run / "stages/s/out").exists())
+    no_process_is_left(job)
 
 
 @case

@@ -81,7 +81,7 @@ def longhaul(here, *arguments, code=None, says=(), never=(), deadline_s=CALL_DEA
 
 def runs(here):
     folder = here / "runs"
-    return sorted((p for p in folder.glob("*-*") if p.is_dir()), key=lambda p: p.stat().st_mtime_ns) if folder.exists() else []
+    return sorted((p for p in folder.glob("[!.]*-*") if p.is_dir()), key=lambda p: p.stat().st_mtime_ns) if folder.exists() else []
 
 
 def newest_run(here):
@@ -99,11 +99,11 @@ def stage_status(here, stage):
     return next(s for s in status(here)["stages"] if s["id"] == stage)
 
 
-def events(run, stage, kind):
-    """The events of this kind of a stage's newest attempt."""
+def events(run, stage, kind=None):
+    """The events of a stage's newest attempt, or those of one kind."""
     attempts = sorted((run / "stages" / stage / "attempts").iterdir(), key=lambda p: int(p.name))
     lines = (attempts[-1] / "events.jsonl").read_text().splitlines()
-    return [e for e in map(json.loads, lines) if e["kind"] == kind]
+    return [e for e in map(json.loads, lines) if kind in (None, e["kind"])]
 
 
 def snapshot(folder):

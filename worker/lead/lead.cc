@@ -18,6 +18,7 @@
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/retry_policy.h"
 #include "worker/launch/rank_group.h"
+#include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
 
@@ -40,28 +41,6 @@ void block_signals() {
   ::sigemptyset(&blocked);
   for (const int s : {SIGTERM, SIGCHLD, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&blocked, s);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
-}
-
-// What a log says at its end, shortened: the error that the engine ended with, all its lines, or else the last line
-// that says something; "" if there is none.
-std::string last_words(const std::string& path) {
-  const auto size = file_size(path);
-  if (!size.ok() || *size == 0) return {};
-  const auto map = MappedFile::open(path);
-  if (!map.ok()) return {};
-  std::string_view text = map->view();
-  if (text.size() > 4096) text.remove_prefix(text.size() - 4096);
-  constexpr std::size_t length_max = 800;
-  std::string found;
-  bool is_engine_error = false;
-  for (const std::string& part : split(text, '\n')) {
-    const std::string line = trim(part);
-    if (line.empty()) continue;
-    const bool begins = starts_with(line, "longhaul-engine");
-    found = is_engine_error && !begins ? found + "; " + line : line;
-    is_engine_error = is_engine_error || begins;
-  }
-  return repair_utf8(found.size() > length_max ? found.substr(0, length_max) : found);
 }
 
 class Lead {
@@ -232,14 +211,14 @@ class Lead {
 
   std::string cause_of(const LaunchEnd& end) {
     look_at_beats(task_.resources.ranks);
-    std::string cause = task_.resources.ranks == 1 || task_.kind == "command"
-                            ? format("rank {} ended: {}", end.rank, end.status.text())
-                            : "the ranks ended: " + end.status.text();
-    if (const auto beat = beats_.find(end.rank); beat != beats_.end() && beat->second.step >= 0)
+    const bool by_mpirun = task_.resources.ranks > 1 && task_.kind != "command";
+    const LastWords said = by_mpirun ? last_words_of_ranks(launch_dir_, task_.resources.ranks)
+                                     : LastWords{end.rank, last_words(rank_log_path(launch_dir_, end.rank))};
+    std::string cause =
+        by_mpirun ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
+    if (const auto beat = beats_.find(said.rank); beat != beats_.end() && beat->second.step >= 0)
       cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
-    std::string line = last_words(rank_log_path(launch_dir_, end.rank));
-    if (line.empty()) line = last_words(join_path(launch_dir_, "mpirun.log"));
-    if (!line.empty()) cause += ": " + line;
+    if (!said.text.empty()) cause += ": " + said.text;
     return cause;
   }
 

@@ -1,0 +1,47 @@
+#include "worker/lead/last_words.h"
+
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "tests/support/scratch.h"
+
+namespace longhaul {
+namespace {
+
+void put_log(const testing::Scratch& scratch, const std::string& name, const std::string& text) {
+  REQUIRE(write_file_atomic(join_path(scratch.path(), name), text).ok());
+}
+
+}  // namespace
+
+TEST_CASE("the last words of a log are its last line, or all lines of the engine's error") {
+  const testing::Scratch scratch;
+  const std::string path = join_path(scratch.path(), "log");
+  CHECK(last_words(path).empty());
+  put_log(scratch, "log", "");
+  CHECK(last_words(path).empty());
+  put_log(scratch, "log", "one\n two \n\n");
+  CHECK(last_words(path) == "two");
+  put_log(scratch, "log", "a warning\nlonghaul-engine rank 0: a.jsonl:2: error: what\n1 error; nothing was read\n");
+  CHECK(last_words(path) == "longhaul-engine rank 0: a.jsonl:2: error: what; 1 error; nothing was read");
+  put_log(scratch, "log", "longhaul-engine rank 0: " + std::string(100'000, 'x') + "\n\xff end");
+  CHECK(last_words(path).size() <= 820);
+}
+
+TEST_CASE("of several ranks the one that ended for its own reason speaks") {
+  const testing::Scratch scratch;
+  put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
+  put_log(scratch, "rank-1.log", "");
+  CHECK(last_words_of_ranks(scratch.path(), 2).text == "[host:1] Read -1, expected 4, errno = 3");
+  put_log(scratch, "mpirun.log",
+          "-----\nmpirun noticed that process rank 1 with PID 7 on node a exited on signal 9 (Killed).\n-----\n");
+  LastWords said = last_words_of_ranks(scratch.path(), 2);
+  CHECK(said.rank == 1);
+  CHECK(said.text == "mpirun noticed that process rank 1 with PID 7 on node a exited on signal 9 (Killed).");
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: stage s: no data\n");
+  said = last_words_of_ranks(scratch.path(), 3);
+  CHECK(said.rank == 2);
+  CHECK(said.text == "longhaul-engine rank 2: stage s: no data");
+}
+
+}  // namespace longhaul
