@@ -202,7 +202,8 @@ PageText extract_main_text(std::string_view bytes, const HtmlTextSettings& setti
   }
   const std::size_t chosen = best_element(tree, blocks, weights);
   PageText page;
-  page.title = tree.title.empty() ? tree.headline : tree.title;
+  // The parser turns some impossible character references into bytes that are no character.
+  page.title = repair_utf8(tree.title.empty() ? tree.headline : tree.title);
   page.text = join_blocks(select_blocks(tree, blocks, weights, bad, chosen));
   page.charset = std::move(decoded.charset);
   return page;
@@ -214,7 +215,7 @@ PageText extract_all_text(std::string_view bytes, const HtmlTextSettings& settin
   const std::vector<HtmlBlock> blocks = split_into_blocks(tree);
   std::vector<const HtmlBlock*> all;
   for (const HtmlBlock& block : blocks) all.push_back(&block);
-  return {tree.title, join_blocks(all), std::move(decoded.charset)};
+  return {repair_utf8(tree.title), join_blocks(all), std::move(decoded.charset)};
 }
 
 }  // namespace longhaul

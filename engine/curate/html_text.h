@@ -19,7 +19,7 @@ struct HtmlTextSettings {
 };
 
 struct PageText {
-  std::string title;  // of the page, "" if it has none
+  std::string title;  // UTF-8; of the page, "" if it has none
   std::string text;  // UTF-8. Blocks are separated by an empty line, items of one list by a newline with "- " in front;
                      // preformatted text keeps its lines
   std::string charset;  // what the bytes were taken for

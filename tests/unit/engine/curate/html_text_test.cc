@@ -157,6 +157,16 @@ TEST_CASE("monstrous pages take less than a second") {
   }
 }
 
+TEST_CASE("impossible character references leave no bytes that are no character") {
+  for (const char* reference : {"&#x80000080;", "&#xffffff80;", "&#x110000;", "&#xd800;", "&#99999999999999999999;"}) {
+    CAPTURE(reference);
+    const std::string html = std::string("<title>a") + reference + "b</title><p>a" + reference + "b</p>";
+    CHECK(is_valid_utf8(extract_main_text(html).title));
+    CHECK(is_valid_utf8(extract_all_text(html).title));
+    CHECK(is_valid_utf8(extract_all_text(html).text));
+  }
+}
+
 TEST_CASE("the text below the depth limit stays") {
   const std::string html = html_text_repeat("<div>", 1000) + "deep" + html_text_repeat("</div>", 1000) + "<p>after</p>";
   CHECK(extract_all_text(html).text == "deep\n\nafter");
