@@ -63,6 +63,22 @@ Value checkpoint_to_value(const CheckpointManifest& m) {
   return value;
 }
 
+namespace {
+
+// Sizes or offsets that a file claims: none negative, no product or sum of them near 63 bits.
+bool are_possible(const std::vector<std::int64_t>& numbers) {
+  constexpr std::int64_t elements_max = std::int64_t{1} << 50;
+  std::int64_t product = 1;
+  for (const std::int64_t number : numbers) {
+    if (number < 0 || number > elements_max) return false;
+    if (number > 0 && product > elements_max / number) return false;
+    if (number > 0) product *= number;
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   if (value.get_string("file") != "longhaul checkpoint")
     return make_error(ErrorCode::corrupt, "not a Longhaul checkpoint");
@@ -82,8 +98,11 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
   }
   if (const Value* extra = value.find("extra")) m.extra = *extra;
   if (const Value* tensors = value.find("tensors"); tensors && tensors->is_table())
-    for (const ValueMember& member : tensors->as_table())
+    for (const ValueMember& member : tensors->as_table()) {
       m.tensors.emplace_back(member.key, integers_from(&member.value));
+      if (!are_possible(m.tensors.back().second))
+        return make_error(ErrorCode::corrupt, "checkpoint tensor " + member.key + " has an impossible shape");
+    }
   if (const Value* entries = value.find("entries"); entries && entries->is_array()) {
     for (const Value& v : entries->as_array()) {
       CheckpointEntry e;
@@ -95,8 +114,9 @@ Result<CheckpointManifest> checkpoint_from_value(const Value& value) {
       e.key = v.get_string("key");
       e.dtype = v.get_string("dtype");
       e.xxh3 = std::strtoull(v.get_string("xxh3").c_str(), nullptr, 16);
-      if (e.box.offset.size() != e.box.extent.size() || e.flat_begin < 0 || e.flat_end < e.flat_begin ||
-          e.flat_end > e.box.elements())
+      if (e.box.offset.size() != e.box.extent.size() || !are_possible(e.box.extent) ||
+          !std::all_of(e.box.offset.begin(), e.box.offset.end(), [](std::int64_t o) { return are_possible({o}); }) ||
+          e.flat_begin < 0 || e.flat_end < e.flat_begin || e.flat_end > e.box.elements())
         return make_error(ErrorCode::corrupt, "checkpoint entry of " + e.tensor + " has an impossible box or range");
       m.entries.push_back(std::move(e));
     }

@@ -121,6 +121,12 @@ TEST_CASE("a checkpoint that leaves out or doubles elements is not covered") {
   REQUIRE(read_back.ok());
   CHECK(check_coverage(*read_back).ok());
   CHECK(read_back->entries[2].xxh3 == 3);
+  CheckpointManifest absurd = m;  // products that no 64 bits hold
+  absurd.tensors = {{"a", {1LL << 40, 1LL << 40}}};
+  CHECK(checkpoint_from_value(checkpoint_to_value(absurd)).error().code == ErrorCode::corrupt);
+  absurd = m;
+  absurd.entries[0].box.extent = {1LL << 62, 6};
+  CHECK(checkpoint_from_value(checkpoint_to_value(absurd)).error().code == ErrorCode::corrupt);
   m.entries.pop_back();
   CHECK(!check_coverage(m).ok());
   lower_2.flat_begin = 4;
