@@ -81,7 +81,10 @@ const FieldTable<ModelShape>& model_shape_fields() {
                  {.unit = "tokens", .help = "llama3 scaling", .min = 1})
           .field("tie_word_embeddings", &M::tie_word_embeddings, {.help = "output layer shares the embedding"})
           .field("initializer_range", &M::initializer_range,
-                 {.help = "standard deviation of initial weights", .min = 0, .max = 10});
+                 {.help = "standard deviation of initial weights", .min = 0, .max = 10})
+          .field(
+              "embedding_initializer_range", &M::embedding_initializer_range,
+              {.help = "that of the embedding and the output layer; 0 takes initializer_range", .min = 0, .max = 10});
   return table;
 }
 

@@ -27,6 +27,7 @@ struct ModelShape {
   std::int64_t rope_original_max_position_embeddings = 8192;
   bool tie_word_embeddings = true;
   double initializer_range = 0.02;
+  double embedding_initializer_range = 0;  // 0: initializer_range; Megatron-LM's --embedding-init-method-std
 
   std::int64_t q_size() const { return num_attention_heads * head_dim; }
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }

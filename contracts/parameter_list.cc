@@ -25,9 +25,11 @@ std::int64_t ParameterSpec::elements() const {
 std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   using Init = ParameterSpec::Init;
   const double range = s.initializer_range;
+  const double embedding_range = s.embedding_initializer_range > 0 ? s.embedding_initializer_range : range;
   const double output_range = range / std::sqrt(2.0 * static_cast<double>(s.num_hidden_layers));
   std::vector<ParameterSpec> list;
-  list.push_back({"model.embed_tokens.weight", {s.vocab_size, s.hidden_size}, Init::normal, range, true, -1, 0, false});
+  list.push_back(
+      {"model.embed_tokens.weight", {s.vocab_size, s.hidden_size}, Init::normal, embedding_range, true, -1, 0, false});
   for (int layer = 0; layer < static_cast<int>(s.num_hidden_layers); ++layer) {
     const std::string p = "model.layers." + std::to_string(layer) + ".";
     const auto matrix = [&](const char* name, std::int64_t out, std::int64_t in, double std_dev, int tp_dim) {
@@ -45,7 +47,7 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   }
   list.push_back({"model.norm.weight", {s.hidden_size}, Init::ones, 0, false, -1, -1, true});
   if (!s.tie_word_embeddings)
-    list.push_back({"lm_head.weight", {s.vocab_size, s.hidden_size}, Init::normal, range, true, -1, 0, true});
+    list.push_back({"lm_head.weight", {s.vocab_size, s.hidden_size}, Init::normal, embedding_range, true, -1, 0, true});
   return list;
 }
 

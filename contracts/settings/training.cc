@@ -99,6 +99,10 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("sft_weight", &A::sft_weight,
                  {.help = "adds that share of the chosen answer's cross-entropy", .min = 0})
           .field("length_normalized", &A::length_normalized, {.help = "log-probabilities per token instead of summed"})
+          .field("shuffle", &A::shuffle,
+                 {.help =
+                      "another order in every epoch; false takes the pairs in the file's order, which keeps pairs that "
+                      "belong together in one batch"})
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &A::sequence_length,

@@ -64,6 +64,7 @@ struct AlignSettings {
   double label_smoothing = 0;      // conservative DPO
   double sft_weight = 0;           // adds that share of the chosen answer's cross-entropy
   bool length_normalized = false;  // log-probabilities per token instead of summed
+  bool shuffle = true;             // false: pairs in the file's order, where neighbours may belong in one batch
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;

@@ -82,7 +82,7 @@ Status run_align(TaskRun& run) {
   LH_TRY(std::vector<double> references, reference_scores(run, *stage, train.pairs));
   std::vector<Figure> figures = {{"pairs", static_cast<double>(train.pairs.size()), ""}};
   PairSource source(std::move(train.pairs), std::move(references), settings.sequence_length, stage_settings.seed,
-                    SampleOrder::shuffled);
+                    settings.shuffle ? SampleOrder::shuffled : SampleOrder::sequential);
   std::optional<PairSource> heldout;
   if (!held.pairs.empty()) {
     LH_TRY(std::vector<double> held_references, reference_scores(run, *stage, held.pairs));

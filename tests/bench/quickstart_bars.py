@@ -73,6 +73,10 @@ def main():
         f"[{100 * evaluated['preference_accuracy_low']:.1f}, {100 * evaluated['preference_accuracy_high']:.1f}], "
         f"SFT {100 * evaluated['baseline_preference_accuracy']:.1f} %, length only {100 * evaluated['length_only_accuracy']:.1f} %")
 
+    aligned = figures(found["align"])
+    print(f"{'  the same by the reward that DPO learns':<44} {100 * aligned['heldout_accuracy']:>11.1f}% {'(chance 50 %)':>16}  "
+          f"{'':<7} log-ratio to the SFT model, mean margin {aligned['heldout_margin']:.2f} nats")
+
     loss = figures(found["quantize"])["perplexity_loss_pct"]
     row("int8: perplexity lost, %", f"{loss:.2f}", "<= 1", loss <= 1)
     print(f"{len(missed)} missed" + (": " + ", ".join(missed) if missed else ""))
