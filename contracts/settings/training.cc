@@ -70,7 +70,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("optimizer", &S::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &S::sequence_length,
-                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8, .max = 1e8})
+                 {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,
                  {.unit = "examples", .help = "examples that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &S::global_batch_size,
@@ -106,7 +106,7 @@ const FieldTable<AlignSettings>& align_fields() {
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
           .field("sequence_length", &A::sequence_length,
-                 {.unit = "tokens", .help = "longer examples are cut at the end and counted", .min = 8, .max = 1e8})
+                 {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &A::micro_batch_size,
                  {.unit = "pairs", .help = "pairs that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &A::global_batch_size,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/infer/serve.h"
+#include "engine/ops/cpu/kernels.h"
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/stages.h"
 
@@ -23,6 +24,7 @@ void on_stop_signal(int) {
 
 constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
+    "       longhaul-engine info\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16]\n"
     "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
@@ -97,6 +99,18 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   return run_as_rank(task, launch, clock, group);
 }
 
+// What this build computes with, here: a line per fact, for `longhaul doctor`.
+Status print_info() {
+  std::printf("operations: cpu, %s\ncommunicators: threads, mpi\ncuda operations: none\n",
+              cpu::kernels_name(ComputeContext()));
+#ifdef LONGHAUL_HAVE_CURATE
+  std::printf("curation: built in\n");
+#else
+  std::printf("curation: not built\n");
+#endif
+  return {};
+}
+
 Status dispatch(int argc, char** argv, int& rank) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
@@ -104,6 +118,7 @@ Status dispatch(int argc, char** argv, int& rank) {
     rank = std::atoi(options.get("rank", "0").c_str());
     return run_command(argc, argv, options, rank);
   }
+  if (command == "info") return print_info();
   if (command == "tokenize-ids") {
     LH_TRY(const std::string tokenizer, options.require("tokenizer"));
     LH_TRY(const std::string documents, options.require("documents"));

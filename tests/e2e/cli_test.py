@@ -85,6 +85,7 @@ def main():
         expect_call("a folder that cannot be made", ["docs", "--output", "file/below"], 6, cwd=here)
         out, _ = expect_call("doctor", ["doctor", "--json"], 0, cwd=here)
         expect("doctor in JSON", "cores" in json.loads(out), out)
+        expect("doctor asks the engine", "operations: cpu" in json.loads(out)["engine_build"], out)
         for example in sorted((source / "workflows/examples").glob("*.toml")):
             expect_call(f"example {example.name}", ["validate", str(example)], 0, cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")

@@ -38,6 +38,13 @@ const Kernels& kernels(const ComputeContext& context) {
   return *best[static_cast<int>(context.cpu_level())];
 }
 
+const char* kernels_name(const ComputeContext& context) {
+  const Kernels* table = &kernels(context);
+  if (table == kernels_avx512_bf16()) return "avx512_bf16";
+  if (table == kernels_avx512()) return "avx512";
+  return table == kernels_avx2() ? "avx2" : "portable";
+}
+
 // The larger of what the f32 and the bf16 kernels lay out.
 Index attention_forward_scratch(const AttentionArgs& a) {
   return 2 * kQueryTile * a.head_dim_padded + 2 * kQueryTile * kKeyTile + 2 * kQueryTile;

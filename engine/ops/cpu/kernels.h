@@ -94,6 +94,8 @@ inline const TypedKernels<bf16>& Kernels::of<bf16>() const {
 
 // The table for a context's level, or the best below it that this processor can run.
 const Kernels& kernels(const ComputeContext& context);
+// Of that table: portable, avx2, avx512 or avx512_bf16.
+const char* kernels_name(const ComputeContext& context);
 
 // Floats of scratch that the attention kernels need.
 Index attention_forward_scratch(const AttentionArgs& a);
