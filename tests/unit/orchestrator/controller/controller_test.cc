@@ -130,7 +130,9 @@ TEST_CASE("cancel ends a running stage and the run; resume goes on where it stop
   rig.stage("c", "true", {"b"});
   const std::string run = rig.create();
   std::int64_t epoch = 0;
-  rig.tick_until(run, epoch, [](const RunStatus& s) { return s.find("b")->state == StageState::running; });
+  rig.tick_until(run, epoch, [&](const RunStatus& s) {  // its script has begun, not its lead alone
+    return s.find("b")->state == StageState::running && rig.effects("b") == 1;
+  });
   CHECK(read_run_status(run)->driven);
   REQUIRE(request(run, "cancel", Value::make_table(), rig.clock).ok());
   rig.tick_until(run, epoch, [](const RunStatus& s) { return s.state != RunState::running; });
