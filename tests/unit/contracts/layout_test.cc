@@ -74,6 +74,21 @@ TEST_CASE("the shards of every layout tile every parameter") {
   }
 }
 
+TEST_CASE("embedding and output layer may start wider than the layers between") {
+  ModelShape shape;
+  shape.vocab_size = 64, shape.hidden_size = 32, shape.intermediate_size = 64, shape.num_hidden_layers = 1;
+  shape.num_attention_heads = shape.num_key_value_heads = 2, shape.head_dim = 16;
+  shape.tie_word_embeddings = false, shape.initializer_range = 0.02;
+  for (const double range : {0.0, 0.07}) {
+    shape.embedding_initializer_range = range;
+    for (const ParameterSpec& p : parameter_list(shape)) {
+      if (p.name == "model.embed_tokens.weight" || p.name == "lm_head.weight")
+        CHECK(p.init_std == (range > 0 ? range : 0.02));
+      if (p.name == "model.layers.0.self_attn.q_proj.weight") CHECK(p.init_std == 0.02);
+    }
+  }
+}
+
 TEST_CASE("the parameter list adds up to the shape's count, tied or not") {
   for (const bool tied : {true, false}) {
     ModelShape shape = tiny_shape();
