@@ -124,7 +124,8 @@ const FieldTable<StageCommon>& stage_common_fields() {
           .field("on_failure", &S::on_failure,
                  {.help = "what a failed stage does to the run",
                   .choices = {"stop", "continue", "skip-dependents"},
-                  .speed_only = true});
+                  .speed_only = true})
+          .group("job", &S::job, job_options_fields(), "what only a cluster's scheduler needs to know");
   return table;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "contracts/field_table.h"
+#include "contracts/settings/job_options.h"
 
 namespace longhaul {
 
@@ -44,6 +45,7 @@ struct StageCommon {
   Seconds time_limit{0};  // 0: none
   int retries = 1;
   std::string on_failure = "stop";  // stop | continue | skip-dependents
+  JobOptions job;                   // what only a cluster's scheduler needs to know
 };
 const FieldTable<StageCommon>& stage_common_fields();
 // Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for, resiliency

@@ -122,7 +122,7 @@ Result<Observations> Controller::observe() {
   bool jobs_open = false;
   for (const LedgerStage& stage : ledger_.stages) jobs_open = jobs_open || stage.job_open();
   if (jobs_open) {
-    LH_TRY(auto jobs, scheduler_->snapshot());
+    LH_TRY(auto jobs, scheduler_->snapshot({}));
     for (JobInfo& job : jobs) {
       const std::string key = job.key;
       seen.jobs.emplace(key, std::move(job));
@@ -186,7 +186,7 @@ Status Controller::submit(const LedgerStage& stage, std::vector<Fact>& outcomes)
   job.worker = join_path(run_dir_, "bin/longhaul-worker");
   job.slots = task.resources.ranks * task.resources.threads;
   if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
-  const auto submitted = scheduler_->submit(job);
+  const auto submitted = scheduler_->submit_one(job);
   if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
   if (!submitted.ok() && submitted.error().code == ErrorCode::unavailable) {
     log_.warn("event=scheduler_unavailable error='" + submitted.error().message() + "' next=try_again");

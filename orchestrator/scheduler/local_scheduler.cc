@@ -12,16 +12,6 @@
 
 namespace longhaul {
 
-const char* to_string(JobState state) {
-  switch (state) {
-    case JobState::queued: return "queued";
-    case JobState::running: return "running";
-    case JobState::ended: return "ended";
-    case JobState::lost: return "lost";
-  }
-  return "unknown";
-}
-
 namespace {
 
 constexpr int starts_max = 3;  // leads that end without claiming their attempt: the third says that it is no accident
@@ -62,7 +52,13 @@ std::string last_words(const JobSpec& spec) {
 LocalScheduler::LocalScheduler(const std::string& run_dir, int slots, Clock& clock, Logger& log)
     : folder_(join_path(run_dir, "local")), slots_(slots > 0 ? slots : usable_cores()), clock_(clock), log_(log) {}
 
-Result<std::string> LocalScheduler::submit(const JobSpec& spec) {
+std::vector<Result<std::string>> LocalScheduler::submit(const std::vector<JobSpec>& specs) {
+  std::vector<Result<std::string>> ids;
+  for (const JobSpec& spec : specs) ids.push_back(enqueue(spec));
+  return ids;
+}
+
+Result<std::string> LocalScheduler::enqueue(const JobSpec& spec) {
   if (!file_exists(spec.worker))
     return make_error(ErrorCode::not_found, "no worker program " + spec.worker,
                       "the run's bin/ folder is incomplete; create the run again");
@@ -177,7 +173,7 @@ void LocalScheduler::start_what_fits() {
   }
 }
 
-Result<std::vector<JobInfo>> LocalScheduler::snapshot() {
+Result<std::vector<JobInfo>> LocalScheduler::snapshot(const std::vector<OpenJob>&) {
   LH_CHECK(read_queue());
   for (auto& [key, job] : jobs_) observe(job);
   start_what_fits();
@@ -191,6 +187,10 @@ Result<std::vector<JobInfo>> LocalScheduler::snapshot() {
   infos.reserve(ordered.size());
   for (const Job* job : ordered) infos.push_back(job->info);
   return infos;
+}
+
+Status LocalScheduler::release(const std::string& id) {
+  return make_error(ErrorCode::unsupported, "local job " + id + " is not held: no local job ever is");
 }
 
 Status LocalScheduler::cancel(const std::string& id) {

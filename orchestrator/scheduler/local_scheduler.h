@@ -23,9 +23,10 @@ class LocalScheduler final : public Scheduler {
   // `slots`: 0 takes the cores that this process may use.
   LocalScheduler(const std::string& run_dir, int slots, Clock& clock, Logger& log);
 
-  Result<std::string> submit(const JobSpec& spec) override;  // the id is the key
-  Result<std::vector<JobInfo>> snapshot() override;          // also starts what fits now
+  std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) override;  // the id is the key
+  Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) override;     // also starts what fits now
   Status cancel(const std::string& id) override;
+  Status release(const std::string& id) override;
   int slots() const { return slots_; }
 
  private:
@@ -37,6 +38,7 @@ class LocalScheduler final : public Scheduler {
     int starts = 0;               // by this process
     std::int64_t started_ns = 0;  // of the newest start
   };
+  Result<std::string> enqueue(const JobSpec& spec);
   Status read_queue();
   void observe(Job& job);
   void start_what_fits();

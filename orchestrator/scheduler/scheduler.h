@@ -1,10 +1,13 @@
 // Where jobs run, as the controller sees it. All implementations pass one contract suite
-// (tests/unit/orchestrator/scheduler/scheduler_contract.h):
+// (tests/unit/orchestrator/scheduler/scheduler_contract_test.cc):
 //   - submit is idempotent by key: a key that is known gives the same id and no second job, whoever submitted it first,
-//     in this process or in one that was killed;
-//   - snapshot answers for all our jobs in one question; a job never goes back (queued -> running -> ended or lost);
+//     in this process or in one that was killed, and also when the answer to the first submission was lost;
+//   - snapshot answers for all our jobs in one question, however many there are; an ended or lost job never changes
+//     again; a running one may be queued again by the scheduler, and `restarts` has grown then;
+//   - "not found" is not "failed": a job that the scheduler has forgotten is told by its record, by accounting, or lost
+//     after a while, never at once;
 //   - cancel of a queued job ends it without ever starting; of a running one asks its lead; of an ended one does
-//   nothing.
+//     nothing.
 #pragma once
 
 #include <optional>
@@ -16,34 +19,85 @@
 
 namespace longhaul {
 
+// One submission: one job, or one array of jobs whose tasks differ in nothing but their attempt.
 struct JobSpec {
   std::string key;          // unique among all submissions; [A-Za-z0-9._-]
-  std::string attempt_dir;  // holds attempt.toml
+  std::string attempt_dir;  // holds attempt.toml; of an array: the folder with tasks.txt, one attempt folder per line
   std::string worker;       // path of longhaul-worker
-  int slots = 1;            // CPU slots: ranks * threads
+  int slots = 1;            // CPU slots: ranks * threads (local scheduler)
+  // An earlier submission with this key may have happened: look for it first. False only for a key that was made in
+  // this very round.
+  bool maybe_known = true;
+  // Slurm. The script's own #SBATCH lines ask for everything but what differs from submission to submission.
+  std::string script;            // path of job.sbatch
+  std::string after;             // id of a job that has to end before this one starts, however it ends; "" for none
+  std::vector<int> array_tasks;  // empty: no array. Otherwise the indices (lines of tasks.txt, from 0)
+  int array_throttle = 0;        // tasks that run at the same time; 0: no limit
 };
+// The key of one task of an array.
+std::string array_task_key(const std::string& key, int task);  // "<key>+<task>"
 
 enum class JobState { queued, running, ended, lost };
 const char* to_string(JobState state);
 
+// What the scheduler itself says about a job's end; `none` where it has nothing to say (the local one).
+enum class SchedulerEnd {
+  none,
+  completed,
+  failed,
+  cancelled,
+  time_limit,
+  node_fail,
+  boot_fail,
+  preempted,
+  out_of_memory,
+  launch_failed,
+  deadline,
+  forgotten,  // it no longer knows the job
+};
+const char* to_string(SchedulerEnd end);
+
 struct JobInfo {
-  std::string id;
-  std::string key;
+  std::string id;   // "1234", "1234_7" for the task of an array
+  std::string key;  // of the submission; of the task for arrays (array_task_key)
   JobState state = JobState::queued;
   std::int64_t started_ms = 0;      // of the lead's claim; 0: not yet
   std::optional<JobRecord> record;  // ended: the lead's own
   std::string cause;                // lost: what is known about it
+  SchedulerEnd end = SchedulerEnd::none;
+  std::string reason;  // queued: why it waits, in the scheduler's word ("Resources")
+  bool held = false;   // queued, and never to start by itself ("launch failed requeued held")
+  int restarts = 0;    // how often the scheduler queued it again
+  std::string nodes;   // that it runs or ran on, in the scheduler's notation ("n[1-2]")
+};
+
+// A job that the controller waits for.
+struct OpenJob {
+  std::string key;          // of the task for arrays
+  std::string id;           // "" until its submission was answered
+  std::string attempt_dir;  // where its record will be
 };
 
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // The job's id. Errors: io, not_found (no such worker), unavailable (try again later).
-  virtual Result<std::string> submit(const JobSpec& spec) = 0;
-  // All jobs submitted through this folder or account, oldest first.
-  virtual Result<std::vector<JobInfo>> snapshot() = 0;
+  // One answer per spec, in order: the job's id (of an array: without the task). Errors: invalid_input (it will never
+  // have it: nothing to try again), io, not_found (no such worker), unavailable (try again later: the controller of the
+  // scheduler does not answer, a limit on submissions is reached).
+  virtual std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) = 0;
+  // All jobs submitted through this folder or account that the scheduler still knows, and all of `open` that it does
+  // not know any more; oldest first. unavailable: it does not answer; nothing is known then.
+  virtual Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) = 0;
   // Ok also when it has ended meanwhile.
   virtual Status cancel(const std::string& id) = 0;
+  // Lets a held job start. unsupported where no job is ever held.
+  virtual Status release(const std::string& id) = 0;
+  // Politeness: at least this long between two snapshots while nothing has rung. 0: ask as often as you like.
+  virtual std::int64_t poll_interval_ms() const { return 0; }
+  // The most tasks that one array may have; 0: there are no arrays.
+  virtual int array_tasks_max() const { return 0; }
+
+  Result<std::string> submit_one(const JobSpec& spec) { return submit({spec}).front(); }
 };
 
 }  // namespace longhaul

@@ -314,7 +314,7 @@ class Simulation {
     RunLedger now = ledger();
     Observations seen;
     seen.requests = requests_;
-    const auto jobs = scheduler_.snapshot();
+    const auto jobs = scheduler_.snapshot({});
     for (const JobInfo& job : *jobs) seen.jobs[job.key] = job;
     for (const LedgerStage& stage : now.stages)
       if (stage.job_open() && seen.jobs.contains(stage.newest()->key) && seen.jobs[stage.newest()->key].record)
@@ -347,7 +347,13 @@ class Simulation {
 
   void submit_checked(const LedgerStage& stage, const RunLedger& now, std::vector<Fact>& outcomes) {
     for (const PlannedInput& input : plan_.find(stage.id)->inputs) CHECK(now.find(input.stages[0])->has_artifact());
-    const auto id = scheduler_.submit({stage.newest()->key, "", "", 1 + static_cast<int>(random_.next_below(3))});
+    const auto id = scheduler_.submit_one({.key = stage.newest()->key,
+                                           .attempt_dir = {},
+                                           .worker = {},
+                                           .slots = 1 + static_cast<int>(random_.next_below(3)),
+                                           .script = {},
+                                           .after = {},
+                                           .array_tasks = {}});
     Fact fact{FactKind::submitted, stage.id, stage.newest()->number, Value::make_table(), 0};
     fact.fields.set("job", *id);
     outcomes.push_back(std::move(fact));

@@ -26,7 +26,12 @@ class FakeScheduler final : public Scheduler {
 
   FakeScheduler(const Clock& clock, int slots, Play play) : clock_(clock), slots_(slots), play_(std::move(play)) {}
 
-  Result<std::string> submit(const JobSpec& spec) override {
+  std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) override {
+    std::vector<Result<std::string>> ids;
+    for (const JobSpec& spec : specs) ids.push_back(enqueue(spec));
+    return ids;
+  }
+  Result<std::string> enqueue(const JobSpec& spec) {
     advance();
     for (const Job& job : jobs_)
       if (job.info.key == spec.key) return job.info.id;
@@ -40,7 +45,7 @@ class FakeScheduler final : public Scheduler {
     advance();
     return jobs_.back().info.id;
   }
-  Result<std::vector<JobInfo>> snapshot() override {
+  Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>&) override {
     advance();
     std::vector<JobInfo> infos;
     for (const Job& job : jobs_) infos.push_back(job.info);
@@ -55,6 +60,9 @@ class FakeScheduler final : public Scheduler {
       return {};
     }
     return make_error(ErrorCode::not_found, "no job " + id);
+  }
+  Status release(const std::string& id) override {
+    return make_error(ErrorCode::unsupported, "job " + id + " is not held");
   }
   // How many jobs were ever made for a key: 1, or a promise is broken.
   const std::map<std::string, int>& submissions() const { return submissions_; }

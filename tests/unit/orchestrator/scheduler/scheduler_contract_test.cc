@@ -32,7 +32,7 @@ class SchedulerRig {
   virtual void new_controller() = 0;  // the process is killed, another takes its place
 
   JobInfo info(const std::string& key) {
-    const auto jobs = scheduler().snapshot();
+    const auto jobs = scheduler().snapshot({});
     REQUIRE(jobs.ok());
     for (const JobInfo& candidate : *jobs)
       if (candidate.key == key) return candidate;
@@ -59,7 +59,13 @@ class FakeRig final : public SchedulerRig {
   void new_controller() override {}
   JobSpec job(const std::string& name, int slots, std::int64_t ms, bool fails) override {
     scripts_[name] = {ms, fails ? "failed" : "succeeded", fails ? "exit code 1" : ""};
-    return {name, "/nowhere", "/nowhere", slots};
+    return {.key = name,
+            .attempt_dir = "/nowhere",
+            .worker = "/nowhere",
+            .slots = slots,
+            .script = {},
+            .after = {},
+            .array_tasks = {}};
   }
 
  private:
@@ -101,7 +107,13 @@ class LocalRig final : public SchedulerRig {
     REQUIRE(make_directories(attempt.attempt_dir).ok());
     REQUIRE(write_task(attempt.task_path, task).ok());
     REQUIRE(write_attempt(attempt.attempt_dir + "/attempt.toml", attempt).ok());
-    return {name, attempt.attempt_dir, parent_path(own_program_path()) + "/longhaul-worker", slots};
+    return {.key = name,
+            .attempt_dir = attempt.attempt_dir,
+            .worker = parent_path(own_program_path()) + "/longhaul-worker",
+            .slots = slots,
+            .script = {},
+            .after = {},
+            .array_tasks = {}};
   }
   const std::string& root() const { return root_; }
 
@@ -115,12 +127,12 @@ class LocalRig final : public SchedulerRig {
 void scheduler_contract(SchedulerRig& rig) {
   // Submitting is idempotent by key, also across a killed controller.
   const JobSpec a = rig.job("a", 1, 150, false);
-  const auto id = rig.scheduler().submit(a);
+  const auto id = rig.scheduler().submit_one(a);
   REQUIRE(id.ok());
-  CHECK(*rig.scheduler().submit(a) == *id);
+  CHECK(*rig.scheduler().submit_one(a) == *id);
   rig.new_controller();
-  CHECK(*rig.scheduler().submit(a) == *id);
-  CHECK(rig.scheduler().snapshot()->size() == 1);
+  CHECK(*rig.scheduler().submit_one(a) == *id);
+  CHECK(rig.scheduler().snapshot({})->size() == 1);
 
   // A job runs, ends, and keeps its record; its end is seen by a later controller as well.
   CHECK(rig.wait_for("a", {JobState::running}).started_ms > 0);
@@ -131,9 +143,9 @@ void scheduler_contract(SchedulerRig& rig) {
   CHECK(rig.starts() == 1);
 
   // Slots: two jobs of one slot run side by side, the third waits; a job larger than the machine runs alone.
-  for (const char* name : {"b", "c"}) REQUIRE(rig.scheduler().submit(rig.job(name, 1, 250, false)).ok());
+  for (const char* name : {"b", "c"}) REQUIRE(rig.scheduler().submit_one(rig.job(name, 1, 250, false)).ok());
   rig.clock().sleep_ms(2);
-  REQUIRE(rig.scheduler().submit(rig.job("d", 16, 50, true)).ok());
+  REQUIRE(rig.scheduler().submit_one(rig.job("d", 16, 50, true)).ok());
   rig.wait_for("b", {JobState::running});
   rig.wait_for("c", {JobState::running});
   CHECK(rig.info("d").state == JobState::queued);
@@ -143,9 +155,9 @@ void scheduler_contract(SchedulerRig& rig) {
   CHECK(rig.info("c").state == JobState::ended);
 
   // Cancelling: a queued job never starts, a running one ends as cancelled, an ended one stays as it is.
-  const auto e = rig.scheduler().submit(rig.job("e", 2, 20'000, false));
+  const auto e = rig.scheduler().submit_one(rig.job("e", 2, 20'000, false));
   rig.clock().sleep_ms(2);
-  const auto f = rig.scheduler().submit(rig.job("f", 2, 20'000, false));
+  const auto f = rig.scheduler().submit_one(rig.job("f", 2, 20'000, false));
   rig.wait_for("e", {JobState::running});
   CHECK(rig.info("f").state == JobState::queued);
   const int starts = rig.starts();
@@ -174,7 +186,7 @@ TEST_CASE("scheduler contract: local, real leads") {
 
 TEST_CASE("local: a lead that is killed is a lost job, a record wins over a process that is gone") {
   LocalRig rig;
-  REQUIRE(rig.scheduler().submit(rig.job("a", 1, 20'000, false)).ok());
+  REQUIRE(rig.scheduler().submit_one(rig.job("a", 1, 20'000, false)).ok());
   rig.wait_for("a", {JobState::running});
   const auto claim = read_claim(rig.root() + "/a/attempts/1/claim.json");
   REQUIRE(claim.ok());
@@ -194,7 +206,7 @@ TEST_CASE("local: a lead that cannot begin is given up after three starts, with 
   LocalRig rig;
   const JobSpec spec = rig.job("a", 1, 10, false);
   REQUIRE(write_file_atomic(spec.attempt_dir + "/attempt.toml", "this is not an attempt").ok());
-  REQUIRE(rig.scheduler().submit(spec).ok());
+  REQUIRE(rig.scheduler().submit_one(spec).ok());
   const JobInfo lost = rig.wait_for("a", {JobState::lost});
   CHECK(lost.cause.find("3 times") != std::string::npos);
   CHECK(lost.cause.find("attempt.toml") != std::string::npos);
@@ -204,5 +216,5 @@ TEST_CASE("local: a missing worker program is refused at submission") {
   LocalRig rig;
   JobSpec spec = rig.job("a", 1, 10, false);
   spec.worker = "/nowhere/longhaul-worker";
-  CHECK(rig.scheduler().submit(spec).error().code == ErrorCode::not_found);
+  CHECK(rig.scheduler().submit_one(spec).error().code == ErrorCode::not_found);
 }

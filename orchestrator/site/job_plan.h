@@ -1,0 +1,52 @@
+// How one stage's job asks for what it needs at one site: routing, limits, directives with the origin of each,
+// launcher, environment. Pure: the same site and stage give the same job, in every controller.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/diagnostics.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+// `#SBATCH --option=value`; value "" for a flag.
+struct Directive {
+  std::string option, value;
+  std::string origin;  // "site marenostrum5-acc: classes.prod.qos", "workflow: stage.pretrain.nodes", "default: ..."
+};
+
+struct JobPlan {
+  std::vector<Directive> directives;  // without those that name the run, the stage or the attempt
+  std::string job_class, partition;
+  double wall_s = 0;         // of one job
+  double stop_before_s = 0;  // SIGUSR1 to the lead this long before the end
+  bool resumable = false;    // keeps its state between jobs
+  bool chain = false;        // longer than one job may be: goes on in another, queued before the first ends
+  bool requeue = false;      // Slurm may start the same job again
+  int nodes = 1, ranks = 1, ranks_per_node = 1, cpus_per_rank = 1, gpus_per_node = 0;
+  // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
+  // the one rank, or calls mpirun.
+  std::vector<std::string> launcher;
+  std::vector<std::string> container;  // further words between the launcher and the program, or none
+  std::vector<std::string> prologue;   // shell lines of the script, comments included: modules, variables
+};
+
+// Problems (no account, more nodes than the partition has, a wall time over the limit that cannot become a chain, an
+// option that the site forbids, ...) go to `diagnostics` with the place where the user wrote it.
+JobPlan plan_job(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics);
+
+// One job.sbatch. Every value is quoted as data; nothing of the user's is interpolated into shell.
+struct JobScriptContext {
+  std::string run;          // name
+  std::string stage;        // id
+  std::string run_dir;      // absolute
+  std::string worker;       // path of longhaul-worker
+  std::string attempt_dir;  // of the attempt; of an array: the folder that holds tasks.txt, one attempt folder a line
+  bool array = false;
+  std::vector<Directive> of_attempt;  // what only this attempt asks for: excluded nodes, a shorter wall time
+};
+std::string job_script(const JobPlan& plan, const JobScriptContext& context);
+
+}  // namespace longhaul
