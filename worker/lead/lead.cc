@@ -114,8 +114,8 @@ class Lead {
       JobRecord so_far = record_;
       so_far.outcome = "failed";
       so_far.cause = cause;
-      ends.push_back({classify_end(so_far, task_.kind != "command"), cause, false});
-      const RetryVerdict verdict = decide_retry(ends, attempt_.launches_max - 1);
+      ends.push_back({classify_end(so_far, task_.kind != "command"), cause, false, ""});
+      const RetryVerdict verdict = decide_retry(ends, {.application = attempt_.launches_max - 1});
       log_.warn(format("event=launch_failed launch={} cause='{}' next={} reason='{}'", record_.launches, cause,
                        verdict.again ? "launch" : "record", verdict.reason));
       if (!verdict.again) {
