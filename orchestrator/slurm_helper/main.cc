@@ -14,14 +14,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "base/json.h"
@@ -39,22 +38,41 @@ namespace {
 
 constexpr int protocol = 1;
 
-std::string release_text(long number) {
-  return format("{:02}.{:02}.{}", SLURM_VERSION_MAJOR(number), SLURM_VERSION_MINOR(number),
-                SLURM_VERSION_MICRO(number));
+// slurm_api_version() gives the number in the library's soname, which grows by one with every release.
+struct Release {
+  int library;
+  const char* name;
+};
+constexpr Release releases[] = {{36, "20.11"}, {37, "21.08"}, {38, "22.05"}, {39, "23.02"}, {40, "23.11"},
+                                {41, "24.05"}, {42, "24.11"}, {43, "25.05"}, {44, "25.11"}, {45, "26.05"}};
+
+std::string header_version() {
+  return format("{:02}.{:02}.{}", SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER), SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER),
+                SLURM_VERSION_MICRO(SLURM_VERSION_NUMBER));
+}
+
+// "" where the library is newer than this table.
+std::string library_release() {
+  const int number = SLURM_VERSION_MAJOR(slurm_api_version());
+  for (const Release& release : releases)
+    if (release.library == number) return release.name;
+  return {};
+}
+
+bool library_fits_header() {
+  const std::string library = library_release();
+  return library.empty() || starts_with(header_version(), library + ".");
 }
 
 // slurmctld understands clients of its own release and of the two before it (three since 24.11), never newer ones.
 bool fits_controller(const std::string& controller) {
-  static const std::vector<std::string> releases = {"20.11", "21.08", "22.05", "23.02", "23.11",
-                                                    "24.05", "24.11", "25.05", "25.11", "26.05"};
-  const std::string own = release_text(slurm_api_version()).substr(0, 5), theirs = controller.substr(0, 5);
+  const std::string own = header_version().substr(0, 5), theirs = controller.substr(0, 5);
   if (own == theirs) return true;
-  const auto place = [&](const std::string& release) {
-    return std::find(releases.begin(), releases.end(), release) - releases.begin();
+  const auto place = [](const std::string& name) {
+    return std::find_if(std::begin(releases), std::end(releases), [&](const Release& r) { return name == r.name; });
   };
-  const auto mine = place(own), other = place(theirs), end = static_cast<std::ptrdiff_t>(releases.size());
-  if (mine == end || other == end) return false;
+  const auto mine = place(own), other = place(theirs);
+  if (mine == std::end(releases) || other == std::end(releases)) return false;
   return other >= mine && other - mine <= (theirs >= "24.11" ? 3 : 2);
 }
 
@@ -69,6 +87,14 @@ Value error_value(const Error& error) {
 
 Error bad_request(const std::string& what) {
   return make_error(ErrorCode::internal, "longhaul-slurm: " + what);
+}
+
+std::uint32_t number_of(const submit_response_msg_t& response) {
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+  return response.step_id.job_id;
+#else
+  return response.job_id;
+#endif
 }
 
 class Helper {
@@ -181,8 +207,7 @@ class Helper {
   Result<Value> hello() {
     Value value = Value::make_table();
     value.set("protocol", protocol);
-    value.set("library", release_text(slurm_api_version()));
-    value.set("header", release_text(SLURM_VERSION_NUMBER));
+    value.set("library", header_version());
     return value;
   }
 
@@ -197,7 +222,7 @@ class Helper {
     return make_error(
         ErrorCode::unsupported,
         format("longhaul-slurm was built with libslurm {}, slurmctld is {}: they do not understand each other",
-               release_text(slurm_api_version()), facts.version),
+               header_version(), facts.version),
         "use slurm_backend = \"cli\", or build longhaul-slurm against this site's libslurm");
   }
 
@@ -247,13 +272,13 @@ class Helper {
     LH_TRY(JobDescription description, JobDescription::make(job, *context_));
     submit_response_msg_t* response = nullptr;
     if (slurm_submit_batch_job(&description.message(), &response) != SLURM_SUCCESS) {
-      const int number = slurm_get_errno();
+      const int number = errno;
       const Error error = slurm_error("cannot submit " + job.script, number);
       return is_connection_error(number) ? not_answered(error) : error;
     }
     Value value = Value::make_table();
     if (!response) return make_error(ErrorCode::unavailable, "cannot submit " + job.script + ": an empty answer");
-    value.set("job", std::to_string(response->job_id));
+    value.set("job", std::to_string(number_of(*response)));
     slurm_free_submit_response_response_msg(response);
     return value;
   }
@@ -264,7 +289,7 @@ class Helper {
     LH_TRY(JobDescription description, JobDescription::make(job, *context_));
     will_run_response_msg_t* response = nullptr;
     if (const int result = slurm_job_will_run2(&description.message(), &response); result != SLURM_SUCCESS)
-      return slurm_error(job.script + " would not run", result > 0 ? result : slurm_get_errno());
+      return slurm_error(job.script + " would not run", result > 0 ? result : errno);
     Value value = Value::make_table();
     if (response) {
       value.set("start_s", static_cast<long long>(response->start_time));
@@ -277,7 +302,7 @@ class Helper {
 
   static Result<Value> done_or(int result, const std::string& what) {
     if (result == SLURM_SUCCESS) return Value::make_table();
-    return slurm_error(what, result > 0 ? result : slurm_get_errno());
+    return slurm_error(what, result > 0 ? result : errno);
   }
 
   static Result<Value> signal(const Value& request, bool cancel) {
@@ -285,7 +310,7 @@ class Helper {
     const auto number = static_cast<std::uint16_t>(cancel ? SIGKILL : request.get_integer("signal"));
     const std::uint16_t flags = request.get_bool("batch_only") ? KILL_JOB_BATCH : 0;
     const int result = slurm_kill_job2(job.c_str(), number, flags, nullptr);
-    const int error = result > 0 ? result : result < 0 ? slurm_get_errno() : 0;
+    const int error = result > 0 ? result : result < 0 ? errno : 0;
     // Of a job that has ended there is nothing to cancel.
     if (cancel && (error == ESLURM_ALREADY_DONE || error == ESLURM_JOB_FINISHED)) return Value::make_table();
     if (error == 0) return Value::make_table();
@@ -312,7 +337,7 @@ class Helper {
 
   // One code for every part of an array: the first that is an error speaks for all.
   static Result<Value> first_response(int result, job_array_resp_msg_t* responses, const std::string& what) {
-    int error = result > 0 ? result : result < 0 ? slurm_get_errno() : 0;
+    int error = result > 0 ? result : result < 0 ? errno : 0;
     if (responses) {
       for (std::uint32_t i = 0; i < responses->job_array_count && error == 0; ++i)
         error = static_cast<int>(responses->error_code[i]);
@@ -369,7 +394,7 @@ int main(int argc, char** argv) {
   const pid_t starter = ::getppid();
   ::signal(SIGPIPE, SIG_IGN);
   if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
-    std::printf("longhaul-slurm (libslurm %s)\n", longhaul::release_text(slurm_api_version()).c_str());
+    std::printf("longhaul-slurm (libslurm %s)\n", longhaul::header_version().c_str());
     return 0;
   }
   if (argc > 1) {
@@ -377,11 +402,9 @@ int main(int argc, char** argv) {
                  "longhaul-slurm takes requests on stdin, one JSON object per line; --version says what it is\n");
     return 2;
   }
-  const long library = slurm_api_version();
-  if (SLURM_VERSION_MAJOR(library) != SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER) ||
-      SLURM_VERSION_MINOR(library) != SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)) {
-    std::fprintf(stderr, "longhaul-slurm was built for libslurm %s and found %s; build it again\n",
-                 longhaul::release_text(SLURM_VERSION_NUMBER).c_str(), longhaul::release_text(library).c_str());
+  if (!longhaul::library_fits_header()) {
+    std::fprintf(stderr, "longhaul-slurm was built for libslurm %s and found that of %s; build it again\n",
+                 longhaul::header_version().c_str(), longhaul::library_release().c_str());
     return 3;
   }
   // Lists of array tasks are cut at 64 characters otherwise. Slurm's own variables do not reach the jobs.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Row {
 
 Error last_error(const std::string& what, int result) {
   // Some calls return the number, others -1 and leave it behind.
-  return slurm_error(what, result > 0 ? result : slurm_get_errno());
+  return slurm_error(what, result > 0 ? result : errno);
 }
 
 std::int64_t minutes_as_seconds(std::uint32_t minutes) {
@@ -196,14 +197,19 @@ Status list_jobs(const RowSink& sink) {
   job_info_msg_t* message = nullptr;
   const int result = slurm_load_job_user(&message, ::getuid(), SHOW_ALL);
   // A controller that has no job of this user says so with an empty list or with "invalid job id".
-  if (result != SLURM_SUCCESS && (result == ESLURM_INVALID_JOB_ID || slurm_get_errno() == ESLURM_INVALID_JOB_ID))
-    return {};
+  if (result != SLURM_SUCCESS && (result == ESLURM_INVALID_JOB_ID || errno == ESLURM_INVALID_JOB_ID)) return {};
   return send_jobs(result, message, "cannot read the jobs", sink);
 }
 
 Status list_job(std::uint32_t id, const RowSink& sink) {
   job_info_msg_t* message = nullptr;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+  slurm_step_id_t step = SLURM_STEP_ID_INITIALIZER;
+  step.job_id = id;
+  const int result = slurm_load_job(&message, step, SHOW_ALL);
+#else
   const int result = slurm_load_job(&message, id, SHOW_ALL);
+#endif
   return send_jobs(result, message, format("cannot read job {}", id), sink);
 }
 
@@ -293,11 +299,7 @@ Status list_reservations(const RowSink& sink) {
 }
 
 Result<ControllerFacts> read_controller() {
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(21, 8, 0)
   slurm_conf_t* configuration = nullptr;
-#else
-  slurm_ctl_conf_t* configuration = nullptr;
-#endif
   if (const int result = slurm_load_ctl_conf(0, &configuration); result != SLURM_SUCCESS)
     return last_error("cannot read the configuration", result);
   const auto text = [](const char* content) { return std::string(content ? content : ""); };
@@ -322,7 +324,11 @@ Result<ControllerFacts> read_controller() {
   row.text("task_plugin", configuration->task_plugin);
   row.text("mpi_default", configuration->mpi_default);
   facts.configuration = row.take();
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+  slurm_free_conf(configuration);
+#else
   slurm_free_ctl_conf(configuration);
+#endif
   return facts;
 }
 

@@ -22,7 +22,9 @@ bool is_refused_for_now(int number) {
     case ESLURM_SUBMISSIONS_DISABLED:  // by the administrator
     case ESLURM_IN_STANDBY_MODE:       // the backup controller answers, and does not lead
     case ESLURM_IN_STANDBY_USE_BACKUP:
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(26, 5, 0)
     case ESLURM_ERROR_ON_DESC_TO_RECORD_COPY:  // MaxJobCount is reached
+#endif
     case ESLURM_NODES_BUSY:
     case ESLURM_NODE_NOT_AVAIL:
     case ESLURM_PARTITION_NOT_AVAIL:
