@@ -67,6 +67,7 @@ Status write_claim(const std::string& path, const LeadClaim& claim) {
   value.set("pid", static_cast<long long>(claim.process.pid));
   value.set("start_ticks", static_cast<long long>(claim.process.start_ticks));
   value.set("started_ms", static_cast<long long>(claim.started_ms));
+  value.set("scheduler_job", claim.scheduler_job);
   return create_file_exclusive(path, to_json_pretty(value));
 }
 
@@ -80,6 +81,7 @@ Result<LeadClaim> read_claim(const std::string& path) {
   claim.process.pid = static_cast<pid_t>(value.get_integer("pid", -1));
   claim.process.start_ticks = static_cast<std::uint64_t>(value.get_integer("start_ticks"));
   claim.started_ms = value.get_integer("started_ms");
+  claim.scheduler_job = value.get_string("scheduler_job");
   return claim;
 }
 

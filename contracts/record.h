@@ -39,6 +39,7 @@ struct LeadClaim {
   std::string host;
   ProcessId process;
   std::int64_t started_ms = 0;
+  std::string scheduler_job;  // "" where there is none
 };
 Status write_claim(const std::string& path, const LeadClaim& claim);  // conflict: somebody leads it already
 Result<LeadClaim> read_claim(const std::string& path);
