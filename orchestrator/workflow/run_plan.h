@@ -33,9 +33,12 @@ struct PlannedStage {
   std::vector<PlannedInput> inputs;
   std::vector<std::string> needs;  // ids that must have succeeded before (inputs included)
   SourcePos where;                 // of [stage.x] in the workflow
+  Value asked;                     // the common keys as written, for their places; null in a plan read from a file
 
   // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
   std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }
+  // Where the user wrote a common key ("nodes", "job.partition"); the stage's own place if he did not.
+  SourcePos place_of(const std::string& key) const;
 };
 
 struct RunPlan {
