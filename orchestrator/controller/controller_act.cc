@@ -109,8 +109,7 @@ Status Controller::submit_window(std::span<const PendingAct> window) {
 Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   const LedgerStage& stage = *acts[0].stage;
   const LedgerAttempt& first = *acts[0].attempt;
-  const PlannedStage* planned = frozen_.plan.find(stage.id);
-  LH_ASSERT(planned, "stage=" + stage.id);
+  const PlannedStage* planned = &planned_of(stage);
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
   const bool array = !first.array.empty();
   JobSpec job;
@@ -145,7 +144,8 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   context.array = array;
   context.of_attempt = of_attempt(first);
   job.script = join_path(job.attempt_dir, "job.sbatch");
-  LH_CHECK(write_file_renamed(job.script, job_script(plan, context), 0755));
+  LH_TRY(const std::string script, job_script(plan, context));
+  LH_CHECK(write_file_renamed(job.script, script, 0755));
   if (first.after > 0)
     for (const LedgerAttempt& earlier : stage.attempts)
       if (earlier.number == first.after) job.after = earlier.job;
@@ -154,8 +154,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
 
 Status Controller::write_attempt_files(const PendingAct& act) {
   const LedgerStage& stage = *act.stage;
-  const PlannedStage* planned = frozen_.plan.find(stage.id);
-  LH_ASSERT(planned, "stage=" + stage.id);
+  const PlannedStage* planned = &planned_of(stage);
   Task task = make_task(*planned, frozen_.name, stage, cores_);
   Attempt attempt;
   attempt.key = act.attempt->key;

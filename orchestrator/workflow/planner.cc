@@ -29,6 +29,7 @@ struct VariantDraft {
   std::vector<StageInputText> inputs;
   Value needs;            // as written, with positions
   Value written;          // the stage's table, for the places of its settings
+  Value asked;            // its common keys
   bool is_sound = false;  // no problem was found in it alone
 };
 
@@ -258,6 +259,7 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
       common.as_table().push_back(member);
   const std::size_t before = diagnostics_.size();
   result.common = stage_common_fields().parse(common, where, diagnostics_);
+  result.asked = std::move(common);
   result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
   result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
   if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
@@ -463,6 +465,7 @@ void Planner::write_plan(const std::vector<int>& order) {
       stage.kind = draft.kind->name;
       stage.kind_version = draft.kind->version;
       stage.common = std::move(variant.common);
+      stage.asked = std::move(variant.asked);
       stage.dims = variant.dims;
       stage.settings = std::move(variant.settings);
       stage.where = draft.where;

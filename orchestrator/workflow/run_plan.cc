@@ -98,6 +98,15 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
 
 }  // namespace
 
+SourcePos PlannedStage::place_of(const std::string& key) const {
+  const Value* at = &asked;
+  for (const std::string& part : split(key, '.')) {
+    at = at->find(part);
+    if (!at) return where;
+  }
+  return at->pos.line > 0 || !at->pos.file.empty() ? at->pos : where;
+}
+
 const PlannedStage* RunPlan::find(const std::string& id) const {
   for (const PlannedStage& stage : stages)
     if (stage.id() == id) return &stage;

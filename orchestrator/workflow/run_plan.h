@@ -39,6 +39,7 @@ struct PlannedStage {
   std::vector<std::string> needs;         // ids of stages that must have ended before (inputs included)
   std::map<std::string, NeedEdge> edges;  // of the needs that are not `afterok`
   SourcePos where;                        // of [stage.x] in the workflow
+  Value asked;  // the common keys as written, for their places; null in a plan read from a file
 
   // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
   NeedEdge edge_to(const std::string& need) const {
@@ -46,6 +47,8 @@ struct PlannedStage {
     return found == edges.end() ? NeedEdge::afterok : found->second;
   }
   std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }
+  // Where the user wrote a common key ("nodes", "job.partition"); the stage's own place if he did not.
+  SourcePos place_of(const std::string& key) const;
 };
 
 struct RunPlan {
