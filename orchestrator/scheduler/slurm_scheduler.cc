@@ -451,8 +451,10 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   // A running job that is seen to have ended: it was running until now.
   if (!job.nodes.empty()) memory.last_state = JobState::running;
   if (memory.last_started_ms == 0) memory.last_started_ms = job.started_s * 1000;
-  if (!waited_long_enough(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round))
-    return;
+  // Also for a process that looks once and ends: long ago by any clock.
+  const bool long_ago = job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
+  if (!is_waited_for_long_enough(open) && !long_ago)
+    return await(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round);
   info.state = JobState::lost;
   info.started_ms = memory.last_started_ms;
   info.cause = words_of_end(job, "Slurm") + "; its lead left no record";
