@@ -34,11 +34,12 @@ std::int64_t number_of_job(const std::string& id) {
   }
   return number;
 }
-std::string record_path(const std::string& attempt_dir) {
-  return join_path(attempt_dir, "record.json");
+// A job that Slurm queued again claims and records anew.
+std::string record_path(const std::string& attempt_dir, int restarts = 0) {
+  return join_path(attempt_dir, record_file_name(restarts));
 }
-std::string claim_path(const std::string& attempt_dir) {
-  return join_path(attempt_dir, "claim.json");
+std::string claim_path(const std::string& attempt_dir, int restarts = 0) {
+  return join_path(attempt_dir, claim_file_name(restarts));
 }
 
 // A lead has been at work for this submission.
@@ -364,7 +365,7 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   if (info.state == JobState::running) {
     // The lead's own word on when it began, looked for until it is there.
     if (memory.claim_restarts != job.restarts) {
-      const auto claim = read_claim(claim_path(open->attempt_dir));
+      const auto claim = read_claim(claim_path(open->attempt_dir, job.restarts));
       if (claim.ok()) {
         memory.claim_ms = claim->started_ms;
         memory.claim_restarts = job.restarts;
@@ -376,6 +377,15 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   memory.last_started_ms = info.started_ms;
   memory.last_restarts = info.restarts;
   memory.last_nodes = info.nodes;
+  // A lead that has written its record may still be at its last duties, the next round of the controller among them.
+  if (info.state == JobState::running) {
+    auto record = read_record(record_path(open->attempt_dir, job.restarts));
+    if (record.ok() && record->outcome != "cancelled") {  // why it was told to stop, only Slurm's own end tells
+      info.state = JobState::ended;
+      info.started_ms = record->started_ms;
+      info.record = std::move(record).value();
+    }
+  }
   return info;
 }
 
@@ -385,9 +395,9 @@ void SlurmScheduler::conclude(JobInfo info, Round& round) {
 }
 
 bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round) {
-  auto record = read_record(record_path(open.attempt_dir));
-  if (!record.ok()) return false;
   const Memory& memory = memory_[open.key];
+  auto record = read_record(record_path(open.attempt_dir, memory.last_restarts));
+  if (!record.ok()) return false;
   JobInfo info;
   info.id = id;
   info.key = open.key;
