@@ -70,6 +70,8 @@ def main():
             for option, value in meant(script).items():
                 if option == "signal":
                     value = value.removesuffix("@60")  # the default, which it does not print
+                if option == "mem":
+                    value = value.removesuffix("M")
                 if found.get(option, "").removeprefix("gres:") != OTHERWISE.get(option, value):
                     sys.exit(f"{script}: --{option} was meant as {value!r}, sbatch read {found.get(option)!r}\n{output}")
                 compared += 1
