@@ -145,7 +145,8 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   context.array = array;
   context.of_attempt = of_attempt(first);
   job.script = join_path(job.attempt_dir, "job.sbatch");
-  LH_CHECK(write_file_renamed(job.script, job_script(plan, context), 0755));
+  LH_TRY(const std::string script, job_script(plan, context));
+  LH_CHECK(write_file_renamed(job.script, script, 0755));
   if (first.after > 0)
     for (const LedgerAttempt& earlier : stage.attempts)
       if (earlier.number == first.after) job.after = earlier.job;
