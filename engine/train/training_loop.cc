@@ -177,6 +177,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
       LH_CHECK(evaluate(*heldout));
   }
   outcome_.step = trainer_.progress().step;
+  outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
   if (outcome_.stopped) return outcome_;
   LH_CHECK(save());
   if (heldout) LH_CHECK(evaluate(*heldout));

@@ -24,6 +24,7 @@ struct TrainingLoopOptions {
 struct TrainingOutcome {
   bool stopped = false;          // asked to stop before the last step; a checkpoint was saved
   bool shortened = false;        // an order ended it early: what it has is its result
+  bool steered = false;          // by an order that changes results
   std::int64_t step = 0;         // done
   std::int64_t resumed_at = -1;  // step of the checkpoint it went on from
   double loss = 0;               // of the last step

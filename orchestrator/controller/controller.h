@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/epoch_log.h"
@@ -49,6 +50,7 @@ class Controller {
   Clock& clock_;
   Logger& log_;
   RunLedger ledger_;
+  RunMessages messages_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
   int cores_;

@@ -141,9 +141,9 @@ Result<std::string> find_run(const std::string& runs_dir, const std::string& nam
 }
 
 Status request(const std::string& run_dir, const std::string& what, const Value& arguments, const Clock& clock) {
-  if (what != "cancel" && what != "resume")
+  if (what != "cancel" && what != "resume" && what != "tell")
     return make_error(ErrorCode::invalid_input, "nothing can be asked of a run with '" + what + "'",
-                      "cancel or resume");
+                      "cancel, resume or tell");
   if (!is_run(run_dir)) return make_error(ErrorCode::not_found, run_dir + " is not a run");
   Value value = Value::make_table();
   value.set("what", what);

@@ -102,6 +102,12 @@ bool take(const std::string& run_dir, const std::string& id) {
     return false;
   }
   if (::link(from.c_str(), to.c_str()) != 0) return false;
+  // link(2) looks `from` up before it makes `to`: in between, another sender may have taken, sent and put away the same
+  // file. Then it is in sent/ by now, because `to` was free again.
+  if (file_exists(path_of(run_dir, "sent", id))) {
+    (void)::unlink(to.c_str());
+    return false;
+  }
   (void)::utimensat(AT_FDCWD, to.c_str(), nullptr, 0);  // its age counts from now
   (void)::unlink(from.c_str());
   return true;

@@ -212,7 +212,7 @@ TEST_CASE("outbox: senders at the same time share the messages, and an abandoned
       (void)deliver_outbox(folder.path, notify_config_by_env(), hook_environment(), clock, options).ok();
     });
   for (std::thread& sender : senders) sender.join();
-  CHECK(posts == messages);
+  CHECK(posts.load() == messages);
   CHECK(list_directory(join_path(folder.path, "notify/sent"))->size() == messages);
 
   SystemClock clock;
