@@ -21,7 +21,7 @@ ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parall
                       "engine/checkpoint", "engine/interop"]
 ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
 CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
-CONTROL_STORE = ["orchestrator/" + room for room in ("site", "workflow", "scheduler", "state")]
+CONTROL_STORE = ["orchestrator/" + room for room in ("notify", "site", "workflow", "scheduler", "state")]
 CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "render", "notify")]
 WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
 
@@ -52,7 +52,7 @@ WALLS = {
     "orchestrator/site": CONTROL_FLOOR + ["orchestrator/notify"],
     "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
     "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
-    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
+    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/notify", "orchestrator/site", "orchestrator/workflow"],
     "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE,
     "orchestrator/notify": CONTROL_FLOOR,  # a site file says where messages go, so this room lies below it
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,

@@ -41,6 +41,11 @@ void check_notify(const NotifyConfig& config, const SourcePos& where, Diagnostic
     diagnostics.add(where, "notify has both url_file and url_env", "keep one of them");
   if (!config.token_file.empty() && !config.token_env.empty())
     diagnostics.add(where, "notify has both token_file and token_env", "keep one of them");
+  for (const auto& [name, path] :
+       {std::pair{"url_file", config.url_file}, {"token_file", config.token_file}, {"ca_file", config.ca_file}})
+    if (!path.empty() && !starts_with(path, "/"))
+      diagnostics.add(where, format("notify.{} = \"{}\" is not an absolute path", name, path),
+                      "runs are driven from many folders and hosts");
   for (const std::string& event : config.events)
     if (!NotifyConfig().wants(event))
       diagnostics.add(where, "notify.events: there is no event '" + event + "'",

@@ -59,7 +59,8 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("runs", &S::runs, {.help = "folder of runs; empty is ./runs; --runs-dir wins"})
           .field(
               "artifacts", &S::artifacts,
-              {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"});
+              {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})
+          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook");
   return table;
 }
 
@@ -85,6 +86,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   }
   Diagnostics diagnostics;
   site.config = site_fields().parse(merged, "site", diagnostics);
+  if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));
   if (site.config.scheduler != "local") {
     Error error = make_error(ErrorCode::unsupported,

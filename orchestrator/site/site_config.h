@@ -8,6 +8,7 @@
 #include "base/diagnostics.h"
 #include "base/value.h"
 #include "contracts/field_table.h"
+#include "orchestrator/notify/notify_config.h"
 
 namespace longhaul {
 
@@ -19,6 +20,7 @@ struct SiteConfig {
   std::string data;       // ${site.data}
   std::string runs;       // folder of runs; "": runs/ below the current folder. --runs-dir wins
   std::string artifacts;  // artifact root; "": <runs>/.artifacts
+  NotifyConfig notify;    // where messages about runs go
 };
 const FieldTable<SiteConfig>& site_fields();
 

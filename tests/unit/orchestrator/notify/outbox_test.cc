@@ -100,7 +100,7 @@ TEST_CASE("notify config: what contradicts itself is refused") {
   NotifyConfig config = notify_config_by_env();
   check_notify(config, {}, diagnostics);
   CHECK(diagnostics.empty());
-  config.url_file = "f";
+  config.url_file = "/f";
   config.events = {"run_startd"};
   check_notify(config, {}, diagnostics);
   CHECK(diagnostics.size() == 2);
