@@ -170,7 +170,7 @@ std::vector<OptionText> option_texts(Command command) {
     text.name = option->get_name(text.positional);
     if (!option->get_lnames().empty()) text.name = "--" + option->get_lnames().front();
     text.help = option->get_description();
-    text.takes_value = option->get_type_size() > 0;
+    text.takes_value = option->get_expected_max() > 0;
     texts.push_back(std::move(text));
   }
   return texts;

@@ -58,7 +58,8 @@ std::vector<std::string> set_words(const std::string& workflow, const std::strin
   for (const ValueMember& stage : stages->as_table()) {
     const std::string kind = stage.value.get_string("kind"), prefix = "stage." + stage.key + ".";
     const std::size_t equals = typed.find('=');
-    if (equals != std::string::npos && starts_with(typed, prefix)) {
+    if (equals != std::string::npos && !starts_with(typed, prefix)) continue;
+    if (equals != std::string::npos) {
       for (const std::string& value : values_of(kind, typed.substr(prefix.size(), equals - prefix.size())))
         words.push_back(typed.substr(0, equals + 1) + value);
       continue;
@@ -166,7 +167,8 @@ std::string bash_script() {
         positionals += (positionals.empty() ? "" : " ") + positional_kind(option);
         continue;
       }
-      if (option.name != "--help") options += " " + option.name;
+      if (option.name == "--help") continue;
+      options += " " + option.name;
       if (!option.takes_value) flags += "|" + option.name;
       if (option.takes_value) values += format("        {}) kind={} ;;\n", option.name, option_kind(option));
     }

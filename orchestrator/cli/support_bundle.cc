@@ -35,7 +35,7 @@ bool is_wanted(const std::string& name) {
     if (("/" + name).find(part) != std::string::npos) return false;
   for (const char* folder : {"bin/", "fork/", ".trash/", "local/"})
     if (starts_with(name, folder)) return false;
-  for (const char* suffix : {".toml", ".json", ".jsonl", ".log", ".sbatch", ".out", ".err", ".txt", ".html"})
+  for (const char* suffix : {".toml", ".json", ".jsonl", ".log", ".sbatch", ".out", ".err", ".txt"})
     if (ends_with(name, suffix)) return true;
   return false;
 }

@@ -25,6 +25,7 @@ name = "steered"
 [stage.corpus]
 kind = "curate"
 inputs = { documents = "pages" }
+heldout_bytes = 600
 [stage.tokens]
 kind = "tokenize"
 inputs = { corpus = "@corpus" }
@@ -72,6 +73,7 @@ def logged(run):
 @case
 def orders_steer_a_training_and_their_outcomes_are_known(here):
     write_training(here, 200000)
+    (here / "train.toml").write_text((here / "train.toml").read_text().replace("global_batch_size = 4", "global_batch_size = 64"))
     process = start(here, "run", "train.toml")
     try:
         wait_for("the training runs", lambda: runs(here) and stage_status(here, "pretrain")["state"] == "running", 60)
