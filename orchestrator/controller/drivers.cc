@@ -25,7 +25,9 @@ std::string quoted(const std::string& word) {
 }
 
 Result<std::string> read_scrontab() {
-  LH_TRY(const RunOutput output, run_captured({.argv = {"scrontab", "-l"}}, scrontab_deadline_ms));
+  SpawnSpec spec;
+  spec.argv = {"scrontab", "-l"};
+  LH_TRY(const RunOutput output, run_captured(std::move(spec), scrontab_deadline_ms));
   if (output.status.success()) return output.out;
   if (output.err.find("no crontab") != std::string::npos || output.out.find("no crontab") != std::string::npos ||
       trim(output.err).empty())
@@ -37,7 +39,9 @@ Status write_scrontab(const std::string& run_dir, const std::string& table) {
   const std::string path = join_path(run_dir, format("driver/scrontab.{}", ::getpid()));
   LH_CHECK(make_directories(parent_path(path)));
   LH_CHECK(write_file_renamed(path, table));
-  const auto output = run_captured({.argv = {"scrontab", path}}, scrontab_deadline_ms);
+  SpawnSpec spec;
+  spec.argv = {"scrontab", path};
+  const auto output = run_captured(std::move(spec), scrontab_deadline_ms);
   (void)remove_tree(path).ok();
   if (!output.ok()) return output.error();
   if (output->status.success()) return {};
