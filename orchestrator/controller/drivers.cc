@@ -30,7 +30,7 @@ Result<std::string> read_scrontab() {
   LH_TRY(const RunOutput output, run_captured(std::move(spec), scrontab_deadline_ms));
   if (output.status.success()) return output.out;
   if (output.err.find("no crontab") != std::string::npos || output.out.find("no crontab") != std::string::npos ||
-      trim(output.err).empty())
+      output.err.find("no table") != std::string::npos || trim(output.err).empty())
     return std::string();
   return make_error(ErrorCode::unavailable, "scrontab -l: " + trim(output.err));
 }
@@ -79,7 +79,10 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   double wall_s = 0;
   LH_TRY(const auto directives, driver_directives(site, wall_s));
   std::string lines;
+  // One core is what a job gets that does not ask for more.
   for (const Directive& directive : directives) {
+    const char* const routing[] = {"partition", "qos", "account", "reservation", "constraint", "time"};
+    if (std::find(std::begin(routing), std::end(routing), directive.option) == std::end(routing)) continue;
     LH_TRY(const std::string word, sbatch_word(directive.value));
     lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
   }
