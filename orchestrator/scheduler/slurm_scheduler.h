@@ -30,7 +30,8 @@ class SlurmScheduler final : public Scheduler {
  public:
   SlurmScheduler(std::unique_ptr<SlurmPort> port, SlurmSchedulerOptions options, Clock& clock, Logger& log);
 
-  // The id of a job that has left its record or claim but that Slurm no longer knows is "gone-<key>".
+  // A job that has left its record or claim but that Slurm no longer knows: the id that its lead wrote down, or
+  // "gone-<key>".
   std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) override;
   // Ended jobs are told only if they are in `open`: their records lie in folders that only the caller knows.
   Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) override;
@@ -73,7 +74,7 @@ class SlurmScheduler final : public Scheduler {
   void look_at_ended(const OpenJob& open, const Seen& seen, Round& round);
   void look_at_missing(const OpenJob& open, Round& round);
   void settle_missing(Round& round);
-  bool take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round);
+  bool take_record(const OpenJob& open, const std::string& id, int restarts, SchedulerEnd end, Round& round);
   bool is_forgotten(const OpenJob& open, Round& round);
   bool slurm_waited(const OpenJob& open);
   bool is_waited_for_long_enough(const OpenJob& open);
