@@ -92,6 +92,18 @@ std::string known_id(const OpenJob& open) {
   return left.empty() ? "gone-" + open.key : left;
 }
 
+JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,
+                               const std::string& witness) {
+  JobRecord record;
+  record.key = key;
+  record.started_ms = record.ended_ms = ended_ms;
+  record.outcome = "cancelled";
+  record.cause = "cancelled before it started; " + witness;
+  record.scheduler_job = id;
+  record.restarts = restarts;
+  return record;
+}
+
 std::string words_of_end(const SlurmJob& job, const char* witness) {
   std::string text = format("{} says {}", witness, job.state);
   if (!job.reason.empty() && job.reason != "None") text += format(", reason {}", job.reason);
@@ -106,6 +118,7 @@ std::string words_of_end(const SlurmJob& job, const char* witness) {
 struct SlurmScheduler::Round {
   std::vector<std::pair<std::int64_t, JobInfo>> infos;  // with the time of submission
   std::vector<OpenJob> missing;                         // unknown to Slurm, without a record
+  std::set<std::string> submissions;                    // that Slurm's list has something of
   int single_questions = 0;
 };
 
@@ -299,6 +312,8 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
   std::erase_if(memory_, [&](const auto& entry) { return !open_by_key.contains(entry.first); });
 
   Round round;
+  for (const SlurmJob& job : *jobs)
+    if (!job.array_id.empty()) round.submissions.insert(job.array_id);
   for (const auto& [key, found] : seen) {
     if (!is_live(*found.job)) continue;
     const auto wanted = open_by_key.find(key);
@@ -430,16 +445,9 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir, job.restarts));
   if (never_started && end == SchedulerEnd::cancelled) {
     // No lead was there to write a record.
-    JobRecord record;
-    record.key = open.key;
-    record.ended_ms = record.started_ms = job.ended_s * 1000;
-    record.scheduler_job = seen.id;
-    record.restarts = job.restarts;
-    record.outcome = "cancelled";
-    record.cause = "cancelled before it started; " + words_of_end(job, "Slurm");
     info.state = JobState::ended;
-    info.started_ms = record.started_ms;
-    info.record = std::move(record);
+    info.record = never_started_record(open.key, seen.id, job.restarts, job.ended_s * 1000, words_of_end(job, "Slurm"));
+    info.started_ms = info.record->started_ms;
     return conclude(std::move(info), round);
   }
   // A running job that is seen to have ended: it was running until now.
@@ -460,6 +468,18 @@ void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
   Memory& memory = memory_[open.key];
   memory.last_restarts = std::max(memory.last_restarts, newest);
   if (take_record(open, known_id(open), memory.last_restarts, SchedulerEnd::forgotten, round)) return;
+  // Of an array's waiting task that is cancelled alone Slurm keeps nothing at all.
+  const bool cancelled = cancelled_.contains(open.id) || cancelled_.contains(open.id.substr(0, open.id.find('_')));
+  if (newest < 0 && cancelled) {
+    JobInfo info;
+    info.id = open.id;
+    info.key = open.key;
+    info.state = JobState::ended;
+    info.end = SchedulerEnd::cancelled;
+    info.record = never_started_record(open.key, open.id, 0, clock_.wall_ms(), "Slurm no longer has it");
+    info.started_ms = info.record->started_ms;
+    return conclude(std::move(info), round);
+  }
   // A submission that nobody answered and nobody sees: submit() finds out.
   if (open.id.empty() && newest < 0) return;
   round.missing.push_back(open);
@@ -477,8 +497,10 @@ bool SlurmScheduler::is_forgotten(const OpenJob& open, Round& round) {
 
 // Slurm forgets a job some time after its end. Where that time is as long as ours, no more has to be waited for a job
 // that was not seen alive by this process: one that was, and is gone, was lost by a slurmctld that crashed.
-bool SlurmScheduler::slurm_waited(const OpenJob& open) {
+bool SlurmScheduler::slurm_waited(const OpenJob& open, const Round& round) {
   if (memory_[open.key].seen_alive || !is_job_id(open.id)) return false;
+  // A task is missing from an array that is there: it may have been cancelled just now.
+  if (round.submissions.contains(open.id.substr(0, open.id.find('_')))) return false;
   if (min_job_age_ms_ < 0) {
     const auto configuration = port_->configuration();
     if (!configuration.ok()) return false;
@@ -493,7 +515,7 @@ void SlurmScheduler::settle_missing(Round& round) {
   std::vector<std::string> ids;
   for (const OpenJob& open : round.missing) {
     const std::string id = known_id(open);
-    const bool over = slurm_waited(open) || is_waited_for_long_enough(open);
+    const bool over = slurm_waited(open, round) || is_waited_for_long_enough(open);
     if (!over || !is_forgotten(open, round)) {
       await(open, id, "Slurm's list does not have it, its record is awaited", round);
       continue;
@@ -545,6 +567,7 @@ Status SlurmScheduler::cancel(const std::string& id) {
   Status cancelled = port_->cancel(id);
   // Slurm forgets only what has ended.
   if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
+  if (cancelled.ok()) cancelled_.insert(id);
   return cancelled;
 }
 

@@ -9,6 +9,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,7 +78,7 @@ class SlurmScheduler final : public Scheduler {
   void settle_missing(Round& round);
   bool take_record(const OpenJob& open, const std::string& id, int restarts, SchedulerEnd end, Round& round);
   bool is_forgotten(const OpenJob& open, Round& round);
-  bool slurm_waited(const OpenJob& open);
+  bool slurm_waited(const OpenJob& open, const Round& round);
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
   void conclude(JobInfo info, Round& round);
@@ -88,6 +90,7 @@ class SlurmScheduler final : public Scheduler {
   std::int64_t made_ns_;
   std::map<std::string, std::int64_t> unanswered_ns_;  // key -> when its submission was not answered
   std::map<std::string, std::string> known_;           // key -> id, of submissions of this process
+  std::set<std::string> cancelled_;                    // ids, by this process
   std::map<std::string, Memory> memory_;               // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;

@@ -323,6 +323,9 @@ class FakeSlurmPort final : public SlurmPort {
   }
   Status cancel(const std::string& id) override {
     return with(id, [&](FakeSlurm::Job& job) {
+      // Of a waiting task that is cancelled alone, Slurm keeps nothing.
+      if (job.shown.state == "PENDING" && job.shown.restarts == 0 && id.find('_') != std::string::npos)
+        job.forgotten = true;
       if (slurm_.is_live(job)) slurm_.end(job, "CANCELLED", slurm_.clock_.wall_ms());
       return Status();
     });

@@ -369,6 +369,9 @@ TEST_CASE("slurm: tasks of an array have keys and ends of their own") {
   CHECK(seen["a+3"].state == JobState::running);
   CHECK(seen["a+4"].state == JobState::queued);
   CHECK(seen["a+7"].id == *id + "_7");
+  // A waiting task that is cancelled alone leaves nothing in Slurm, and has ended.
+  CHECK(world.scheduler->cancel(*id + "_4").ok());
+  CHECK(states()["a+4"].record->outcome == "cancelled");
   // Another controller finds the array, whose first task has left its claim.
   world.new_controller();
   JobSpec again = spec;
@@ -378,6 +381,7 @@ TEST_CASE("slurm: tasks of an array have keys and ends of their own") {
   seen = states();
   CHECK(seen["a+3"].record->outcome == "succeeded");
   CHECK(seen["a+7"].record->outcome == "failed");
+  CHECK(seen["a+4"].state != JobState::lost);  // this controller knows nothing of the cancelling: only after a while
   CHECK(world.slurm.submissions("a") == 1);
   spec.key = "wide";
   spec.array_tasks = {1001};
