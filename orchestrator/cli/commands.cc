@@ -15,6 +15,12 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::report: return write_run_report(line, installation);
     case Command::docs: return show_docs(line, installation);
     case Command::doctor: return show_doctor(line, installation);
+    case Command::tell: return tell_run(line, installation);
+    case Command::notify: return send_run_messages(line, installation);
+    case Command::fork: return fork_run(line, installation);
+    case Command::gc: return collect_garbage(line, installation);
+    case Command::support_bundle: return write_support_bundle(line, installation);
+    case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }
   return ExitCode::usage;
