@@ -8,7 +8,7 @@
 
 namespace longhaul {
 
-enum class Command { none, run, validate, plan, status, logs, cancel, resume, tick, report, docs, doctor };
+enum class Command { none, run, validate, plan, status, logs, cancel, resume, tick, report, docs, doctor, sites };
 
 struct CommandSpec {
   Command command;

@@ -14,7 +14,8 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::tick: return tick_run(line, installation);
     case Command::report: return write_run_report(line, installation);
     case Command::docs: return show_docs(line, installation);
-    case Command::doctor: return show_doctor(line, installation);
+    case Command::doctor: return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);
+    case Command::sites: return show_sites(line, installation);
     case Command::none: break;
   }
   return ExitCode::usage;
