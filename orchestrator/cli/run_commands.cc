@@ -106,7 +106,7 @@ ExitCode exit_of(RunState state) {
   switch (state) {
     case RunState::succeeded: return ExitCode::ok;
     case RunState::failed: return ExitCode::run_failed;
-    case RunState::cancelled: return ExitCode::interrupted;
+    case RunState::cancelled:
     case RunState::running: return ExitCode::interrupted;
   }
   return ExitCode::internal;

@@ -46,6 +46,10 @@ class Controller {
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   std::vector<OpenJob> open_jobs() const;
+  // The ledger's stages stand in plan order.
+  const PlannedStage& planned_of(const LedgerStage& stage) const {
+    return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
+  }
   Status act();
   Status submit_window(std::span<const PendingAct> window);
   Result<JobSpec> prepare_job(std::span<const PendingAct> acts);

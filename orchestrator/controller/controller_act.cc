@@ -109,8 +109,7 @@ Status Controller::submit_window(std::span<const PendingAct> window) {
 Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   const LedgerStage& stage = *acts[0].stage;
   const LedgerAttempt& first = *acts[0].attempt;
-  const PlannedStage* planned = frozen_.plan.find(stage.id);
-  LH_ASSERT(planned, "stage=" + stage.id);
+  const PlannedStage* planned = &planned_of(stage);
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
   const bool array = !first.array.empty();
   JobSpec job;
@@ -155,8 +154,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
 
 Status Controller::write_attempt_files(const PendingAct& act) {
   const LedgerStage& stage = *act.stage;
-  const PlannedStage* planned = frozen_.plan.find(stage.id);
-  LH_ASSERT(planned, "stage=" + stage.id);
+  const PlannedStage* planned = &planned_of(stage);
   Task task = make_task(*planned, frozen_.name, stage, cores_);
   Attempt attempt;
   attempt.key = act.attempt->key;

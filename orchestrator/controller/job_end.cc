@@ -30,7 +30,10 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
   if (is_one_node(info.nodes)) end.node = info.nodes;
   end.started_ms = info.started_ms;
   if (!info.record) {
-    end.fault = fault_of_scheduler(info.end, we_cancelled, FaultClass::lost);
+    // Acknowledged, then forgotten without ever having started: its slurmctld crashed.
+    const bool never_started = info.end == SchedulerEnd::forgotten && info.started_ms == 0;
+    end.fault =
+        never_started ? FaultClass::launch_failed : fault_of_scheduler(info.end, we_cancelled, FaultClass::lost);
     end.cause = info.cause;
     return end;
   }
@@ -41,9 +44,10 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
   end.ended_ms = record.ended_ms;
   if (end.node.empty() && is_one_node(record.nodes)) end.node = record.nodes;
   end.fault = classify_end(record, own_program);
-  if (end.fault == FaultClass::interrupted && !we_cancelled && !record.scheduler_job.empty()) {
+  const bool scheduled = !record.scheduler_job.empty() || info.end != SchedulerEnd::none;
+  if (end.fault == FaultClass::interrupted && !we_cancelled && scheduled) {
     // A preemption, an administrator, a drained node: only the scheduler knows.
-    if (info.state != JobState::ended || info.end == SchedulerEnd::none) return std::nullopt;
+    if (info.end == SchedulerEnd::none) return std::nullopt;
     end.fault = fault_of_scheduler(info.end, we_cancelled, FaultClass::interrupted);
     end.cause = format("{} ({})", end.cause, to_string(info.end));
   } else if (info.end == SchedulerEnd::out_of_memory) {

@@ -3,21 +3,17 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_status.h"
 
 namespace longhaul {
 
 struct TickOptions {
-  std::string worker_fault_plan;                          // handed to the leads that this tick starts (tests)
-  int cpu_slots = 0;                                      // of the local scheduler; 0: cores of this machine
-  std::function<std::unique_ptr<Scheduler>()> scheduler;  // instead of the site's (tests)
+  std::string worker_fault_plan;  // handed to the leads that this tick starts (tests)
+  int cpu_slots = 0;              // of the local scheduler; 0: cores of this machine
 };
 
 struct TickOutcome {

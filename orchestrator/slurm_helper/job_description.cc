@@ -509,6 +509,12 @@ void DescriptionBuilder::complete_environment() {
   if (m.ntasks_per_socket != none) variable("SLURM_NTASKS_PER_SOCKET", std::to_string(m.ntasks_per_socket));
   if (m.threads_per_core != none) variable("SLURM_THREADS_PER_CORE", std::to_string(m.threads_per_core));
   if (!hint_.empty()) variable("SLURM_HINT", hint_);
+  for (const auto& [name, value] :
+       {std::pair{"SLURM_GPUS", &gpus_}, std::pair{"SLURM_GPUS_PER_NODE", &gpus_per_node_},
+        std::pair{"SLURM_GPUS_PER_SOCKET", &gpus_per_socket_}, std::pair{"SLURM_GPUS_PER_TASK", &gpus_per_task_},
+        std::pair{"SLURM_CPUS_PER_GPU", &cpus_per_gpu_}})
+    if (!value->empty()) variable(name, *value);
+  if (mem_per_gpu_) variable("SLURM_MEM_PER_GPU", std::to_string(*mem_per_gpu_));
   if (m.open_mode == OPEN_MODE_APPEND) variable("SLURM_OPEN_MODE", "a");
   if (m.open_mode == OPEN_MODE_TRUNCATE) variable("SLURM_OPEN_MODE", "t");
   if (m.dependency) variable("SLURM_JOB_DEPENDENCY", m.dependency);

@@ -100,8 +100,10 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
 
 SourcePos PlannedStage::place_of(const std::string& key) const {
   const Value* at = &asked;
-  for (const std::string& part : split(key, '.'))
-    if (!(at = at->find(part))) return where;
+  for (const std::string& part : split(key, '.')) {
+    at = at->find(part);
+    if (!at) return where;
+  }
   return at->pos.line > 0 || !at->pos.file.empty() ? at->pos : where;
 }
 

@@ -265,7 +265,7 @@ class Lead {
 Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
   for (int tries = 0;; ++tries) {
     record.ended_ms = clock.wall_ms();
-    const Status written = write_record(attempt.record_path(record.restarts), record);
+    Status written = write_record(attempt.record_path(record.restarts), record);
     if (written.ok()) return {};
     log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
                      written.error().message()));
