@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
-#include "orchestrator/cli/site_port.h"
 #include "orchestrator/render/site_text.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/site_probe.h"
 
 namespace longhaul {
@@ -34,9 +34,9 @@ ExitCode list_sites(const CommandLine& line, const Installation& installation) {
 }
 
 ExitCode probe_cluster(const CommandLine& line, const Installation& installation) {
-  auto opened = open_site_port("auto", installation);
+  auto opened = open_slurm_port("auto", installation.programs_dir);
   if (!opened.ok()) return fail(line, opened.error());
-  const auto facts = ask_cluster(**opened);
+  const auto facts = ask_cluster(*opened->port);
   if (!facts.ok()) return fail(line, facts.error());
   const std::string name = line.new_name.empty() ? facts->configuration.cluster : line.new_name;
   std::fputs(probed_site_text(name, *facts).c_str(), stdout);
@@ -94,10 +94,11 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   std::string asked_of = "a local site: there is no cluster to compare with";
   ExitCode exit = ExitCode::ok;
   if (site->config.is_slurm()) {
-    auto opened = open_site_port(site->config.slurm_backend, installation);
-    const auto facts = opened.ok() ? ask_cluster(**opened) : Result<ClusterFacts>(opened.error());
+    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir);
+    const auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
     if (facts.ok()) {
-      asked_of = "compared with the cluster " + facts->configuration.cluster + " through " + (*opened)->description();
+      asked_of =
+          "compared with the cluster " + facts->configuration.cluster + " through " + opened->port->description();
       findings = compare_site(*site, *facts);
     } else {
       asked_of = "NOT compared: " + facts.error().message();

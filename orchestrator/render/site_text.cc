@@ -15,13 +15,6 @@ std::string value_text(const Value& value) {
   return trim(to_toml(holder).substr(3));
 }
 
-const Value* find_path(const Value& table, const std::string& path) {
-  const Value* at = &table;
-  for (const std::string& part : split(path, '.'))
-    if (!(at = at->find(part))) return nullptr;
-  return at;
-}
-
 std::string note_of(const ValueOrigin& origin) {
   if (!origin.verified) return origin.source.empty() ? "UNVERIFIED" : "UNVERIFIED; " + origin.source;
   return origin.source;
