@@ -16,8 +16,7 @@ std::string value_text(const Value& value) {
 }
 
 std::string note_of(const ValueOrigin& origin) {
-  if (!origin.verified) return origin.source.empty() ? "UNVERIFIED" : "UNVERIFIED; " + origin.source;
-  return origin.source;
+  return origin.verified ? origin.source : "UNVERIFIED";
 }
 
 // Values that somebody said, or all: path -> value, in the order of the schema.
@@ -41,7 +40,8 @@ std::string site_text(const Site& site, bool with_defaults) {
       continue;
     }
     if (!origin->second.verified) ++unverified;
-    rows.push_back({path, clipped(value_text(*value), 60), origin->second.site, note_of(origin->second)});
+    rows.push_back(
+        {path, clipped(value_text(origin->second.written), 60), origin->second.site, note_of(origin->second)});
   }
   std::string out = site.config.name + ": " + site.config.description + "\n";
   for (const std::string& file : site.files) out += "  " + file + "\n";

@@ -245,12 +245,9 @@ std::vector<SiteFinding> unverified_values(const Site& site) {
   std::vector<SiteFinding> findings;
   for (const auto& [path, origin] : site.origins) {
     if (origin.verified) continue;
-    const Value* at = &site.values;
-    for (const std::string& part : split(path, '.'))
-      if (at) at = at->find(part);
     Value holder = Value::make_table();
-    if (at) holder.set("x", *at);
-    const std::string text = at ? trim(to_toml(holder).substr(3)) : "";
+    holder.set("x", origin.written);
+    const std::string text = trim(to_toml(holder).substr(3));
     findings.push_back({SiteFinding::Kind::ask, path, text, origin.source,
                         "check it on the machine, then name its source in " + origin.site + ".toml"});
   }
