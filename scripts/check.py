@@ -21,7 +21,7 @@ ENGINE_BELOW_TRAIN = ["engine/core", "engine/ops", "engine/comm", "engine/parall
                       "engine/checkpoint", "engine/interop"]
 ENGINE_BELOW_TASKS = ENGINE_BELOW_TRAIN + ["engine/train"]
 CONTROL_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat", "autotune"]
-CONTROL_STORE = ["orchestrator/" + room for room in ("site", "workflow", "scheduler", "state")]
+CONTROL_STORE = ["orchestrator/" + room for room in ("notify", "site", "workflow", "scheduler", "state")]
 CONTROL_BELOW = ["orchestrator/" + room for room in ("workflow", "site", "scheduler", "state", "render", "notify")]
 WORKER_FLOOR = ["base", "contracts", "resiliency", "resiliency/beat"]
 
@@ -48,13 +48,13 @@ WALLS = {
     "engine/curate": ENGINE_FLOOR + ["engine/core"],
     "engine/tasks": ENGINE_FLOOR + ["engine"],
     "engine": ENGINE_FLOOR + ["engine"],  # main.cc
-    # orchestrator: cli web -> controller -> render notify -> state scheduler -> workflow -> site
-    "orchestrator/site": CONTROL_FLOOR,
+    # orchestrator: cli web -> controller -> render -> state scheduler -> workflow -> site -> notify
+    "orchestrator/site": CONTROL_FLOOR + ["orchestrator/notify"],
     "orchestrator/workflow": CONTROL_FLOOR + ["orchestrator/site"],
     "orchestrator/scheduler": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
-    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/site", "orchestrator/workflow"],
+    "orchestrator/state": CONTROL_FLOOR + ["orchestrator/notify", "orchestrator/site", "orchestrator/workflow"],
     "orchestrator/render": CONTROL_FLOOR + CONTROL_STORE,
-    "orchestrator/notify": CONTROL_FLOOR + CONTROL_STORE,
+    "orchestrator/notify": CONTROL_FLOOR,  # a site file says where messages go, so this room lies below it
     "orchestrator/controller": CONTROL_FLOOR + CONTROL_BELOW,
     "orchestrator/cli": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],

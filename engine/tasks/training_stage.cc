@@ -108,6 +108,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
   LH_CHECK(run_.group.agree(export_model()));
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
+  if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
+  if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
   figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
   if (outcome.tokens > 0) {
     figures.push_back({"loss", outcome.loss, "nats"});

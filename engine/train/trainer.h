@@ -49,6 +49,9 @@ class Trainer {
   // Mean loss over samples [0, count) of `source`, dealt to the ranks; micro-batches of the training size.
   Result<ObjectiveSums> evaluate(BatchSource& source, std::int64_t count);
 
+  // Another peak of the learning rate's schedule from the next step on. All ranks at the same step.
+  void set_peak_learning_rate(double lr) { options_.optimizer.lr = lr; }
+
   TrainingProgress& progress() { return progress_; }
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }

@@ -4,6 +4,9 @@
 #include "base/text.h"
 
 namespace longhaul {
+namespace {
+constexpr const char* ordered_lr_key = "ordered_lr";  // in a checkpoint: the peak that an order set
+}
 
 TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints,
                            EventWriter& events, const std::atomic<bool>& stop, HeartbeatPage* beat,
@@ -15,9 +18,7 @@ TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& obje
       events_(events),
       stop_(stop),
       beat_(beat),
-      options_(options) {
-  if (beat_) orders_seen_ = beat_->checkpoint_orders();
-}
+      options_(options) {}
 
 void TrainingLoop::section(const char* name) {
   if (beat_) beat_->enter(beat_->section(name));
@@ -34,6 +35,7 @@ TrainingState TrainingLoop::state() {
   state.progress = trainer_.progress();
   state.seed = options_.seed;
   state.extra = Value::make_table();
+  if (ordered_lr_ > 0) state.extra.set(ordered_lr_key, ordered_lr_);
   return state;
 }
 
@@ -55,6 +57,7 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
                       format("{} was trained with seed {}, this stage has seed {}", path, state.seed, options_.seed),
                       "the data order would change; use the same seed");
   trainer_.progress() = state.progress;
+  if (const double ordered = state.extra.get_number(ordered_lr_key); ordered > 0) set_learning_rate(ordered);
   trainer_.store().refresh_compute_copy(context);
   saved_step_ = outcome_.resumed_at = state.progress.step;
   events_.message("info", format("goes on from step {} ({})", state.progress.step, path));
@@ -107,25 +110,42 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
                    done_here / outcome_.seconds);
 }
 
-Result<bool> TrainingLoop::asked(bool& save_now) {
+void TrainingLoop::set_learning_rate(double peak) {
+  ordered_lr_ = peak;
+  trainer_.set_peak_learning_rate(peak);
+}
+
+Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::int64_t step = trainer_.progress().step;
-  double mine[2] = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0, 0.0};
+  enum { stop, shorten, save, interval, lr, fields };
+  double mine[fields] = {};
+  Asked asked;
+  if (stop_.load(std::memory_order_relaxed)) mine[stop] = 1;
   if (beat_) {
-    if (beat_->stop_after_step() >= 0 && step >= beat_->stop_after_step()) mine[0] = 1.0;
+    asked.orders = beat_->orders();
+    if (beat_->stop_after_step() >= 0 && step >= beat_->stop_after_step()) mine[shorten] = 1;
     const std::int64_t orders = beat_->checkpoint_orders();
-    if (orders != orders_seen_) mine[1] = 1.0;
-    orders_seen_ = orders;
+    if (orders != checkpoint_orders_seen_) mine[save] = 1;
+    checkpoint_orders_seen_ = orders;
+    mine[interval] = static_cast<double>(beat_->checkpoint_interval());
+    mine[lr] = beat_->learning_rate();
   }
-  std::vector<double> all(static_cast<std::size_t>(trainer_.group().size()) * 2);
+  const std::size_t ranks = static_cast<std::size_t>(trainer_.group().size());
+  std::vector<double> all(ranks * count);
   LH_CHECK(trainer_.group().all_gather(mine, all));
-  bool stop = false;
-  save_now = false;
-  for (std::size_t i = 0; i < all.size(); i += 2) stop |= all[i] > 0, save_now |= all[i + 1] > 0;
-  std::int64_t every = options_.checkpoint_every_steps;
-  // The worker's interval is one order for the whole launch; the first rank's page counts.
-  if (beat_ && beat_->checkpoint_interval() > 0 && trainer_.group().size() == 1) every = beat_->checkpoint_interval();
-  save_now |= every > 0 && step % every == 0;
-  return stop;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const double* of_rank = &all[i * count];
+    asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.save |= of_rank[save] > 0;
+  }
+  // Values are one order for the whole launch: the first rank's page counts.
+  const std::int64_t every =
+      all[interval] > 0 ? static_cast<std::int64_t>(all[interval]) : options_.checkpoint_every_steps;
+  asked.save |= every > 0 && step % every == 0;
+  if (all[lr] > 0 && all[lr] != ordered_lr_) {
+    set_learning_rate(all[lr]);
+    events_.message("info", format("the learning rate's peak is {:g} from step {} on, as ordered", all[lr], step + 1));
+  }
+  return asked;
 }
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
@@ -140,10 +160,16 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     outcome_.loss = step.loss;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
     report(step, seconds);
-    bool save_now = false;
-    LH_TRY(const bool stop, asked(save_now));
-    if (save_now || (stop && step.step < steps)) LH_CHECK(save());
-    if (stop && step.step < steps) {
+    LH_TRY(const Asked told, asked());
+    const bool early = step.step < steps;
+    if (told.save || ((told.stop || told.shorten) && early)) LH_CHECK(save());
+    if (beat_) beat_->obeyed(told.orders);
+    if (told.shorten && early) {
+      outcome_.shortened = true;
+      events_.message("info", format("ends after step {} of {}, as ordered", step.step, steps));
+      break;
+    }
+    if (told.stop && early) {
       outcome_.stopped = true;
       break;
     }
@@ -151,6 +177,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
       LH_CHECK(evaluate(*heldout));
   }
   outcome_.step = trainer_.progress().step;
+  outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
   if (outcome_.stopped) return outcome_;
   LH_CHECK(save());
   if (heldout) LH_CHECK(evaluate(*heldout));

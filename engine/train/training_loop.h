@@ -23,6 +23,8 @@ struct TrainingLoopOptions {
 
 struct TrainingOutcome {
   bool stopped = false;          // asked to stop before the last step; a checkpoint was saved
+  bool shortened = false;        // an order ended it early: what it has is its result
+  bool steered = false;          // by an order that changes results
   std::int64_t step = 0;         // done
   std::int64_t resumed_at = -1;  // step of the checkpoint it went on from
   double loss = 0;               // of the last step
@@ -51,8 +53,15 @@ class TrainingLoop {
   Status evaluate(BatchSource& heldout);
   void report(const StepReport& step, double seconds);
   void section(const char* name);
-  // What all ranks have been told, agreed upon: stop, and whether to save now.
-  Result<bool> asked(bool& save_now);
+  // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
+  struct Asked {
+    bool stop = false;     // at once, to go on later (SIGTERM on any rank)
+    bool shorten = false;  // the ordered last step is done
+    bool save = false;
+    std::int64_t orders = 0;  // of the page, acted upon once save is done
+  };
+  Result<Asked> asked();
+  void set_learning_rate(double peak);
 
   const Clock& clock_;
   Trainer& trainer_;
@@ -64,7 +73,8 @@ class TrainingLoop {
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
   std::int64_t saved_step_ = -1;
-  std::int64_t orders_seen_ = 0;
+  std::int64_t checkpoint_orders_seen_ = 0;
+  double ordered_lr_ = 0;  // 0: as configured
 };
 
 }  // namespace longhaul

@@ -37,12 +37,14 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
+void add_sets(CLI::App& app, CommandLine& line, const std::string& help) {
+  app.add_option("--set", line.sets, help)->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
 void add_planning_options(CLI::App& app, CommandLine& line) {
   app.add_option("WORKFLOW", line.workflow, "workflow file (TOML)")->required();
-  app.add_option("--set", line.sets,
-                 "KEY=VALUE: params.NAME=VALUE, stage.NAME.KEY=VALUE or site.KEY=VALUE; VALUE is TOML. May be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_sets(app, line,
+           "KEY=VALUE: params.NAME=VALUE, stage.NAME.KEY=VALUE or site.KEY=VALUE; VALUE is TOML. May be repeated");
   app.add_option("--site", line.site, "site's name or file")->capture_default_str();
 }
 
@@ -113,8 +115,46 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_option("NAME", line.subject, "site's name or file, or 'probe'");
       app.add_flag("--all", line.all, "also what the file leaves at its default");
       app.add_option("--name", line.new_name, "of the site that 'probe' writes [the cluster's]");
-      app.add_option("--set", line.sets, "site.KEY=VALUE")->type_name("KEY=VALUE")->allow_extra_args(false);
+      add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
       json();
+      break;
+    case Command::tell:
+      add_run(app, line, true);
+      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE...")->required();
+      app.add_option("--stage", line.stage, "which one, where several are running")->type_name("STAGE");
+      app.add_option("--wait", line.wait_s, "seconds to wait for the outcome; 0 does not")->capture_default_str();
+      add_driving_options(app, line);
+      break;
+    case Command::notify:
+      add_run(app, line, false);
+      app.add_flag("--test", line.test, "one message more, to see that it arrives");
+      break;
+    case Command::fork:
+      add_run(app, line, true);
+      app.add_option("--from", line.from, "STAGE[@STEP]: the training stage, and the step of its checkpoint")
+          ->type_name("STAGE[@STEP]")
+          ->required();
+      add_sets(app, line, "stage.NAME.KEY=VALUE; VALUE is TOML. May be repeated");
+      break;
+    case Command::gc:
+      add_runs_dir(app, line);
+      app.add_flag("--delete", line.erase, "delete what is listed; without it nothing is");
+      app.add_option("--keep-last", line.keep_last,
+                     "artifacts of all but the newest N runs of a workflow may go, where no other run refers to them")
+          ->type_name("N")
+          ->check(CLI::NonNegativeNumber);
+      app.add_option("--pin", line.pin, "never delete anything of this run or stage")->type_name("RUN[/STAGE]");
+      app.add_option("--unpin", line.unpin, "take a pin back")->type_name("RUN[/STAGE]");
+      json();
+      break;
+    case Command::support_bundle:
+      add_run(app, line, false);
+      app.add_option("--output", line.output, "the file [RUN.tar.gz here]")->type_name("FILE");
+      app.add_option("--size-max", line.size_max_mib, "of what is packed, in MiB")->capture_default_str();
+      break;
+    case Command::completion:
+      app.add_option("SHELL", line.words, "bash, zsh or fish")->required();
+      add_runs_dir(app, line);
       break;
     case Command::none: break;
   }
@@ -130,6 +170,24 @@ std::string no_command_text(int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+std::vector<OptionText> option_texts(Command command) {
+  CommandLine line;
+  CLI::App app;
+  add_options(command, app, line);
+  std::vector<OptionText> texts;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    OptionText text;
+    text.positional = option->get_positional();
+    text.name = option->get_name(text.positional);
+    if (!option->get_lnames().empty()) text.name = "--" + option->get_lnames().front();
+    text.help = option->get_description();
+    text.takes_value = option->get_expected_max() > 0;
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
 
 CommandLine parse_command_line(int argc, const char* const* argv, const std::string& version) {
   CommandLine line;

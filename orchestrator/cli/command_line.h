@@ -21,19 +21,35 @@ struct CommandLine {
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs
   bool json = false;
-  bool settings = false;          // plan
-  bool scripts = false;           // plan
-  bool all = false;               // sites NAME
-  bool site_given = false;        // --site stood on the command line
-  std::string subject;            // sites: a name, "probe", or ""
-  std::string new_name;           // sites probe
-  bool follow = false;            // logs
-  int attempt = 0;                // logs; 0 is the newest
-  double quiet_limit_s = 600;     // logs --follow
-  std::string output;             // docs
-  std::string fault_plan;         // tests
-  std::string worker_fault_plan;  // tests
+  bool settings = false;           // plan
+  bool scripts = false;            // plan
+  bool all = false;                // sites NAME
+  bool site_given = false;         // --site stood on the command line
+  std::string subject;             // sites: a name, "probe", or ""
+  std::string new_name;            // sites probe
+  bool follow = false;             // logs
+  int attempt = 0;                 // logs; 0 is the newest
+  double quiet_limit_s = 600;      // logs --follow
+  std::string output;              // docs support-bundle
+  std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for
+  double wait_s = 60;              // tell
+  bool test = false;               // notify
+  std::string from;                // fork: STAGE[@STEP]
+  bool erase = false;              // gc --delete
+  int keep_last = -1;              // gc; -1: artifacts stay
+  std::string pin, unpin;          // gc
+  double size_max_mib = 64;        // support-bundle
+  std::string fault_plan;          // tests
+  std::string worker_fault_plan;   // tests
 };
+struct OptionText {
+  std::string name;  // "--site"; of a positional: "RUN"
+  std::string help;
+  bool takes_value = false, positional = false;
+};
+// All visible options of a command, as the parser knows them.
+std::vector<OptionText> option_texts(Command command);
+
 // Prints help and usage errors itself.
 CommandLine parse_command_line(int argc, const char* const* argv, const std::string& version);
 

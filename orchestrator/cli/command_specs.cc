@@ -6,124 +6,130 @@ namespace longhaul {
 
 const std::vector<CommandSpec>& command_specs() {
   using enum ExitCode;
-  static const std::vector<CommandSpec> specs = {
-      {Command::run,
-       "run",
-       "longhaul run WORKFLOW [options]",
-       "start a workflow here and stay with it to its end",
-       "Checks the whole workflow first; with any problem nothing is started. Then creates a run below the folder of "
-       "runs and drives it: "
-       "stages start when their inputs are there, stages whose result exists already are taken as cached. Progress is "
-       "shown until the end, then a "
-       "table of stages, the answers of a served model, and the paths of the report and of a server that was left "
-       "running. ctrl-C leaves the "
-       "jobs running and says how to come back; a second ctrl-C within 5 s cancels the run. SIGTERM leaves them "
-       "running at once.",
-       {"longhaul run workflows/quickstart.toml",
-        "longhaul run my.toml --set params.steps=500 --set 'params.languages=[\"ca\",\"es\"]'"},
-       {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
-      {Command::validate,
-       "validate",
-       "longhaul validate WORKFLOW [options]",
-       "check a workflow and say all that is wrong with it",
-       "Reads the workflow with its recipes and site, checks every key, value, reference, input file and layout, and "
-       "prints all problems together "
-       "as file:line:column. Starts nothing and writes nothing.",
-       {"longhaul validate workflows/quickstart.toml", "longhaul validate my.toml --json"},
-       {invalid_input, not_found, system}},
-      {Command::plan,
-       "plan",
-       "longhaul plan WORKFLOW [options]",
-       "show what a run would do",
-       "Prints the stages in the order they can start, what each waits for, its ranks, threads and layout, and the "
-       "model's size where there is one; at a Slurm site also each stage's job with the origin of every directive, and "
-       "GPU-hours against the site's budget. "
-       "With --settings also every setting of every stage, defaults included; with --scripts the job scripts. Starts "
-       "nothing and writes nothing.",
-       {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",
-        "longhaul plan my.toml --site leonardo-booster --set 'site.account=\"NAME\"' --scripts"},
-       {invalid_input, not_found, system}},
-      {Command::status,
-       "status",
-       "longhaul status [RUN] [options]",
-       "how a run is doing",
-       "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
-       "Changes nothing. RUN is a path, a "
-       "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run.",
-       {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json"},
-       {not_found, run_failed, system, interrupted}},
-      {Command::logs,
-       "logs",
-       "longhaul logs RUN STAGE [options]",
-       "what the programs of a stage printed",
-       "Prints the logs of the stage's newest attempt: the lead's, then each rank's. STAGE is a stage or "
-       "stage/variant. With --follow new lines are "
-       "printed as they come, until the run ends or nothing has been written for --quiet-limit.",
-       {"longhaul logs latest pretrain", "longhaul logs latest pretrain --follow",
-        "longhaul logs latest sft/lr=1e-05 --attempt 1"},
-       {not_found, system, interrupted, timeout}},
-      {Command::cancel,
-       "cancel",
-       "longhaul cancel [RUN] [options]",
-       "end a run's jobs",
-       "Leaves the request for the run's controller. If nobody drives the run, this command does until the jobs have "
-       "ended. What was finished stays; `longhaul resume` goes on from there.",
-       {"longhaul cancel", "longhaul cancel quickstart-20260302-041109-8f3a"},
-       {not_found, system, timeout, conflict}},
-      {Command::resume,
-       "resume",
-       "longhaul resume [RUN] [options]",
-       "go on with a run that stopped, failed or was left",
-       "Takes over the run and drives it to its end, as `run` does. Jobs that are still running are adopted, finished "
-       "stages stay finished, failed "
-       "and cancelled ones are tried again from their newest checkpoint.",
-       {"longhaul resume", "longhaul resume quickstart-20260302-041109-8f3a"},
-       {not_found, run_failed, system, interrupted, timeout, conflict}},
-      {Command::tick,
-       "tick",
-       "longhaul tick RUN [options]",
-       "one round of the controller",
-       "Reads what is, decides, acts, writes down what it did, and ends. Safe to kill at any point and to call as "
-       "often as one likes: from cron, for "
-       "example. `run` and `resume` do the same again and again.",
-       {"longhaul tick latest"},
-       {not_found, run_failed, system, interrupted, conflict}},
-      {Command::report,
-       "report",
-       "longhaul report [RUN] [options]",
-       "write a run's report",
-       "Writes report/index.html (one file without anything from outside: graph, loss curves, curation waterfall, "
-       "samples, stages, provenance) and "
-       "report/report.json below the run, and prints their paths. `run` does it at its end.",
-       {"longhaul report", "longhaul report latest --json"},
-       {not_found, system}},
-      {Command::docs,
-       "docs",
-       "longhaul docs [--output FOLDER]",
-       "the reference, generated from this program",
-       "Prints the reference of commands, workflow, stage kinds, site files and exit codes as Markdown, or writes one "
-       "file for each below --output.",
-       {"longhaul docs | less", "longhaul docs --output docs/reference"},
-       {system}},
-      {Command::doctor,
-       "doctor",
-       "longhaul doctor [options]",
-       "what this installation has",
-       "Says which programs, sites and recipes are found, how many cores there are, and what the engine beside it was "
-       "built with. With --site it compares that site's file with the cluster, says what to change, and asks about the "
-       "values that nobody has checked.",
-       {"longhaul doctor", "longhaul doctor --site leonardo-booster"},
-       {invalid_input, not_found, system, timeout}},
-      {Command::sites,
-       "sites",
-       "longhaul sites [NAME | probe] [options]",
-       "what is known about the machines",
-       "Lists the site files. With a NAME: every value of that site, the file that says it, and where it was read or "
-       "that nobody has checked it. `longhaul sites probe` asks the cluster that this machine belongs to and prints a "
-       "first site file for it.",
-       {"longhaul sites", "longhaul sites alps-clariden", "longhaul sites probe --name mycluster > mycluster.toml"},
-       {invalid_input, not_found, system, timeout}},
-  };
+  static const std::vector<CommandSpec> specs = [] {
+    std::vector<CommandSpec> all = {
+        {Command::run,
+         "run",
+         "longhaul run WORKFLOW [options]",
+         "start a workflow here and stay with it to its end",
+         "Checks the whole workflow first; with any problem nothing is started. Then creates a run below the folder of "
+         "runs and drives it: "
+         "stages start when their inputs are there, stages whose result exists already are taken as cached. Progress "
+         "is "
+         "shown until the end, then a "
+         "table of stages, the answers of a served model, and the paths of the report and of a server that was left "
+         "running. ctrl-C leaves the "
+         "jobs running and says how to come back; a second ctrl-C within 5 s cancels the run. SIGTERM leaves them "
+         "running at once.",
+         {"longhaul run workflows/quickstart.toml",
+          "longhaul run my.toml --set params.steps=500 --set 'params.languages=[\"ca\",\"es\"]'"},
+         {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
+        {Command::validate,
+         "validate",
+         "longhaul validate WORKFLOW [options]",
+         "check a workflow and say all that is wrong with it",
+         "Reads the workflow with its recipes and site, checks every key, value, reference, input file and layout, and "
+         "prints all problems together "
+         "as file:line:column. Starts nothing and writes nothing.",
+         {"longhaul validate workflows/quickstart.toml", "longhaul validate my.toml --json"},
+         {invalid_input, not_found, system}},
+        {Command::plan,
+         "plan",
+         "longhaul plan WORKFLOW [options]",
+         "show what a run would do",
+         "Prints the stages in the order they can start, what each waits for, its ranks, threads and layout, and the "
+         "model's size where there is one; at a Slurm site also each stage's job with the origin of every directive, "
+         "and GPU-hours against the site's budget. With --settings also every setting of every stage, defaults "
+         "included; with --scripts the job scripts. Starts nothing and writes nothing.",
+         {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",
+          "longhaul plan my.toml --site leonardo-booster --set 'site.account=\"NAME\"' --scripts"},
+         {invalid_input, not_found, system}},
+        {Command::status,
+         "status",
+         "longhaul status [RUN] [options]",
+         "how a run is doing",
+         "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
+         "Changes nothing. RUN is a path, a "
+         "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run.",
+         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json"},
+         {not_found, run_failed, system, interrupted}},
+        {Command::logs,
+         "logs",
+         "longhaul logs RUN STAGE [options]",
+         "what the programs of a stage printed",
+         "Prints the logs of the stage's newest attempt: the lead's, then each rank's. STAGE is a stage or "
+         "stage/variant. With --follow new lines are "
+         "printed as they come, until the run ends or nothing has been written for --quiet-limit.",
+         {"longhaul logs latest pretrain", "longhaul logs latest pretrain --follow",
+          "longhaul logs latest sft/lr=1e-05 --attempt 1"},
+         {not_found, system, interrupted, timeout}},
+        {Command::cancel,
+         "cancel",
+         "longhaul cancel [RUN] [options]",
+         "end a run's jobs",
+         "Leaves the request for the run's controller. If nobody drives the run, this command does until the jobs have "
+         "ended. What was finished stays; `longhaul resume` goes on from there.",
+         {"longhaul cancel", "longhaul cancel quickstart-20260302-041109-8f3a"},
+         {not_found, system, timeout, conflict}},
+        {Command::resume,
+         "resume",
+         "longhaul resume [RUN] [options]",
+         "go on with a run that stopped, failed or was left",
+         "Takes over the run and drives it to its end, as `run` does. Jobs that are still running are adopted, "
+         "finished "
+         "stages stay finished, failed "
+         "and cancelled ones are tried again from their newest checkpoint.",
+         {"longhaul resume", "longhaul resume quickstart-20260302-041109-8f3a"},
+         {not_found, run_failed, system, interrupted, timeout, conflict}},
+        {Command::tick,
+         "tick",
+         "longhaul tick RUN [options]",
+         "one round of the controller",
+         "Reads what is, decides, acts, writes down what it did, and ends. Safe to kill at any point and to call as "
+         "often as one likes: from cron, for "
+         "example. `run` and `resume` do the same again and again.",
+         {"longhaul tick latest"},
+         {not_found, run_failed, system, interrupted, conflict}},
+        {Command::report,
+         "report",
+         "longhaul report [RUN] [options]",
+         "write a run's report",
+         "Writes report/index.html (one file without anything from outside: graph, loss curves, curation waterfall, "
+         "samples, stages, provenance) and "
+         "report/report.json below the run, and prints their paths. `run` does it at its end.",
+         {"longhaul report", "longhaul report latest --json"},
+         {not_found, system}},
+        {Command::docs,
+         "docs",
+         "longhaul docs [--output FOLDER]",
+         "the reference, generated from this program",
+         "Prints the reference of commands, workflow, stage kinds, site files and exit codes as Markdown, or writes "
+         "one "
+         "file for each below --output.",
+         {"longhaul docs | less", "longhaul docs --output docs/reference"},
+         {system}},
+        {Command::doctor,
+         "doctor",
+         "longhaul doctor [options]",
+         "what this installation has",
+         "Says which programs, sites and recipes are found, how many cores there are, and what the engine beside it "
+         "was built with. With --site it compares that site's file with the cluster, says what to change, and asks "
+         "about the values that nobody has checked.",
+         {"longhaul doctor", "longhaul doctor --site leonardo-booster"},
+         {invalid_input, not_found, system, timeout}},
+        {Command::sites,
+         "sites",
+         "longhaul sites [NAME | probe] [options]",
+         "what is known about the machines",
+         "Lists the site files. With a NAME: every value of that site, the file that says it, and where it was read or "
+         "that nobody has checked it. `longhaul sites probe` asks the cluster that this machine belongs to and prints "
+         "a first site file for it.",
+         {"longhaul sites", "longhaul sites alps-clariden", "longhaul sites probe --name mycluster > mycluster.toml"},
+         {invalid_input, not_found, system, timeout}},
+    };
+    for (CommandSpec& spec : day_one_specs()) all.push_back(std::move(spec));
+    return all;
+  }();
   return specs;
 }
 

@@ -8,7 +8,27 @@
 
 namespace longhaul {
 
-enum class Command { none, run, validate, plan, status, logs, cancel, resume, tick, report, docs, doctor, sites };
+enum class Command {
+  none,
+  run,
+  validate,
+  plan,
+  status,
+  logs,
+  cancel,
+  resume,
+  tick,
+  report,
+  docs,
+  doctor,
+  sites,
+  tell,
+  notify,
+  fork,
+  gc,
+  support_bundle,
+  completion
+};
 
 struct CommandSpec {
   Command command;
@@ -21,6 +41,8 @@ struct CommandSpec {
 };
 const std::vector<CommandSpec>& command_specs();
 const CommandSpec& command_spec(Command command);
+// Of those that people need once a run is under way; part of command_specs().
+std::vector<CommandSpec> day_one_specs();
 
 // Examples and exit codes, as they stand below the options.
 std::string command_footer(const CommandSpec& spec);

@@ -16,6 +16,12 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::docs: return show_docs(line, installation);
     case Command::doctor: return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);
     case Command::sites: return show_sites(line, installation);
+    case Command::tell: return tell_run(line, installation);
+    case Command::notify: return send_run_messages(line, installation);
+    case Command::fork: return fork_run(line, installation);
+    case Command::gc: return collect_garbage(line, installation);
+    case Command::support_bundle: return write_support_bundle(line, installation);
+    case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }
   return ExitCode::usage;

@@ -16,6 +16,7 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/controller/run.h"
+#include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/render/progress_view.h"
 #include "orchestrator/render/report.h"
@@ -26,6 +27,7 @@ namespace {
 
 constexpr std::int64_t second_signal_ms = 5'000;
 constexpr std::int64_t cancel_deadline_ms = 120'000;
+constexpr std::int64_t last_messages_deadline_ms = 20'000;
 
 std::size_t terminal_columns() {
   winsize size{};
@@ -41,6 +43,7 @@ class DriveSession {
         log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
+    options_.environment = process_environment();
     if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
@@ -112,7 +115,23 @@ ExitCode exit_of(RunState state) {
   return ExitCode::internal;
 }
 
+// The last messages of a run: its end is the last that this process does for it.
+void send_last_messages(const std::string& run_dir, Clock& clock) {
+  const auto config = notify_config_of(run_dir);
+  const Environment environment = process_environment();
+  if (!config.ok() || !config->enabled() || !may_send_here(*config, environment)) return;
+  DeliveryOptions options;
+  options.deadline_ms = last_messages_deadline_ms;
+  options.wait = true;
+  const auto report = deliver_outbox(run_dir, *config, environment, clock, options);
+  const std::string problem = report.ok() ? report->problem : report.error().message();
+  if (!report.ok() || report->waiting + report->given_up > 0)
+    std::fprintf(stderr, "longhaul: messages could not be sent: %s\n  longhaul notify %s\n", problem.c_str(),
+                 run_dir.c_str());
+}
+
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
+  send_last_messages(run_dir, clock);
   auto story = read_run_story(run_dir);
   if (!story.ok()) return fail(line, story.error());
   std::fputs(("\n" + run_end_text(*story, clock.wall_ms())).c_str(), stdout);

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "contracts/record.h"
 #include "orchestrator/controller/artifact_index.h"
+#include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/state/status_from_ledger.h"
@@ -28,7 +29,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       options_(options),
       clock_(clock),
       log_(log),
-      ledger_(frozen_.stage_ids()) {}
+      ledger_(frozen_.stage_ids()),
+      messages_(run_dir_, frozen_, options.environment, clock, log) {}
 
 Status Controller::set_up_scheduler() {
   LH_TRY(RunScheduler made, make_run_scheduler(run_dir_, frozen_, options_, clock_, log_));
@@ -51,6 +53,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
       new Controller(folder, std::move(frozen), std::move(log_file).value(), options, clock, log));
   LH_CHECK(controller->set_up_scheduler());
   for (const Fact& fact : facts) controller->ledger_.apply(fact);
+  controller->messages_.take(facts);
   controller->unindexed_ = std::move(facts);
   if (epoch == 0) log.info(format("event=epoch_claimed epoch={}", controller->epoch()));
   return controller;
@@ -83,6 +86,7 @@ Result<TickOutcome> Controller::round() {
     if (auto fault = fault_here(FaultPoint::controller_before_index)) return *fault;
     update_index();
   }
+  messages_.look_and_send(ledger_);
   if (auto fault = fault_here(FaultPoint::controller_end_of_tick)) return *fault;
   outcome.state = ledger_.ended ? ledger_.state : RunState::running;
   return outcome;
@@ -98,6 +102,7 @@ Status Controller::write(std::vector<Fact>& facts) {
   for (; refused_logged_ < ledger_.refused.size(); ++refused_logged_)
     log_.error("event=fact_refused what='" + ledger_.refused[refused_logged_] + "'");
   unindexed_.insert(unindexed_.end(), facts.begin(), facts.end());
+  messages_.take(facts);
   return {};
 }
 
@@ -111,7 +116,10 @@ Result<Observations> Controller::observe() {
     if (!text.ok()) continue;  // removed meanwhile
     const auto value = parse_json(*text, name);
     seen.requests.push_back({name, value.ok() ? value->get_string("what") : "unreadable"});
+    if (const Value* arguments = value.ok() ? value->find("arguments") : nullptr)
+      seen.requests.back().arguments = *arguments;
   }
+  seen.orders = observe_orders(run_dir_, ledger_);
   seen.now_ms = clock_.wall_ms();
   LH_CHECK(observe_jobs(seen));
   for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
@@ -180,7 +188,9 @@ void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) 
     seen.broken[stage.id] = "its job succeeded, but its artifact is not whole: " + artifact.error().message();
     return;
   }
-  const Status registered = register_artifact(frozen_.artifact_root, stage.key, *artifact);
+  // One that was steered by orders is not what its key says, and no other run's.
+  const bool steered = artifact->figures.find("steered") != nullptr;
+  const Status registered = steered ? Status() : register_artifact(frozen_.artifact_root, stage.key, *artifact);
   if (!registered.ok())
     log_.warn("event=artifact_not_registered stage=" + stage.id + " error='" + registered.error().message() + "'");
   seen.artifacts.emplace(stage.id, std::move(artifact).value());

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/poll_pace.h"
+#include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/site/site_config.h"
@@ -68,6 +69,7 @@ class Controller {
   Clock& clock_;
   Logger& log_;
   RunLedger ledger_;
+  RunMessages messages_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
   SchedulingRules rules_;

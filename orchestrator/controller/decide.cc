@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_end.h"
+#include "orchestrator/controller/tell.h"
 #include "resiliency/retry_policy.h"
 
 namespace longhaul {
@@ -51,6 +52,7 @@ class Round {
     for (const RequestSeen& request : seen_.requests) answer(request);
     for (LedgerStage& stage : now_.stages)
       if (stage.job_open()) look_at_job(stage);
+    look_at_orders();
     if (now_.cancel_requested) cancel_everything();
     for (LedgerStage& stage : now_.stages) look_at_successor(stage);
     skip_what_cannot_run();
@@ -87,6 +89,11 @@ class Round {
       accepted = !(now_.cancel_requested && jobs_open);
       answer = accepted ? "failed, cancelled and skipped stages are tried again"
                         : "its cancellation is still under way; ask again when it has ended";
+    } else if (request.what == "tell") {
+      const TellAnswer told = answer_tell(plan_, now_, request.arguments);
+      accepted = told.accepted;
+      answer = told.answer;
+      if (accepted) put_order(fields, request.id, told);
     } else {
       accepted = false;
       answer = "not a request that this version knows";
@@ -99,6 +106,29 @@ class Round {
       if (stage.state == StageState::failed || stage.state == StageState::cancelled ||
           stage.state == StageState::skipped)
         emit(FactKind::reset, stage.id, 0, {});
+  }
+
+  static void put_order(Value& fields, const std::string& request, const TellAnswer& told) {
+    Order order = told.order;
+    order.id = ends_with(request, ".json") ? request.substr(0, request.size() - 5) : request;
+    fields.set("stage", told.stage);
+    fields.set("order", order_to_value(order));
+  }
+
+  // An order ends when its lead says so, or with its stage.
+  void look_at_orders() {
+    for (std::size_t i = 0; i < now_.orders.size(); ++i) {
+      const LedgerOrder order = now_.orders[i];
+      if (!order.outcome.empty()) continue;
+      const auto seen = seen_.orders.find(order.order.id);
+      const LedgerStage* stage = now_.find(order.stage);
+      if (seen == seen_.orders.end() && stage && !is_final(stage->state)) continue;
+      Value fields = Value::make_table();
+      fields.set("id", order.order.id);
+      fields.set("done", seen != seen_.orders.end() && seen->second.done);
+      fields.set("text", seen != seen_.orders.end() ? seen->second.text : "the stage ended before it could be done");
+      emit(FactKind::order_ended, order.stage, 0, std::move(fields));
+    }
   }
 
   void look_at_job(LedgerStage& stage) {

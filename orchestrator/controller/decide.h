@@ -22,7 +22,8 @@ struct ArtifactSeen {
 
 struct RequestSeen {
   std::string id;    // name of its file
-  std::string what;  // "cancel", "resume"; anything else is answered with a refusal
+  std::string what;  // "cancel", "resume", "tell"; anything else is answered with a refusal
+  Value arguments = {};
 };
 
 // A stage whose inputs are there, made ready for submission outside (digests of raw inputs are I/O).
@@ -56,6 +57,7 @@ struct Observations {
   std::map<std::string, JobInfo> jobs;            // by submission key
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
   std::map<std::string, std::string> broken;      // by stage: the record says succeeded, the artifact does not
+  std::map<std::string, OrderOutcome> orders;     // by id: of open orders, what their leads wrote down
   std::map<std::string, PreparedStage> prepared;  // by stage: of those that wants_preparation() named
 };
 

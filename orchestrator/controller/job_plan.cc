@@ -504,7 +504,7 @@ void JobPlanner::plan_environment() {
   const auto set_all = [&](const std::map<std::string, std::string>& environment, const std::string& key,
                            bool by_user) {
     for (const auto& [variable, value] : environment) {
-      const std::string path = key + "." + variable;
+      const std::string path = format("{}.{}", key, variable);
       if (const auto good = check_variable(variable, value); !good.ok()) {
         diagnostics_.add(by_user ? stage_.place_of(path) : site_place(path), good.error().what, good.error().hint);
         continue;

@@ -82,7 +82,9 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
     frozen.name = format("{}-{}-{}", plan.workflow, compact_utc_text(frozen.created_ms), random);
     const std::string folder = join_path(root, frozen.name);
     const std::string beside = join_path(root, format(".new-{}.{}", frozen.name, ::getpid()));
-    Status made = fill_run(beside, frozen, origin);
+    FrozenRun filled = frozen;
+    Status made = origin.add ? origin.add(beside, folder, filled) : Status();
+    if (made.ok()) made = fill_run(beside, filled, origin);
     if (made.ok()) made = sync_tree(beside);
     if (made.ok()) made = publish_directory(beside, folder);
     if (made.ok()) return folder;
@@ -140,10 +142,11 @@ Result<std::string> find_run(const std::string& runs_dir, const std::string& nam
                     "there are: " + join(all, ", "));
 }
 
-Status request(const std::string& run_dir, const std::string& what, const Value& arguments, const Clock& clock) {
-  if (what != "cancel" && what != "resume")
+Result<std::string> request(const std::string& run_dir, const std::string& what, const Value& arguments,
+                            const Clock& clock) {
+  if (what != "cancel" && what != "resume" && what != "tell")
     return make_error(ErrorCode::invalid_input, "nothing can be asked of a run with '" + what + "'",
-                      "cancel or resume");
+                      "cancel, resume or tell");
   if (!is_run(run_dir)) return make_error(ErrorCode::not_found, run_dir + " is not a run");
   Value value = Value::make_table();
   value.set("what", what);
@@ -156,7 +159,8 @@ Status request(const std::string& run_dir, const std::string& what, const Value&
     // Names sort by time: requests are answered in the order in which they were made.
     const std::string file = format("{:015}-{}-{}.json", clock.wall_ms(), random, what);
     const Status created = create_file_exclusive(join_path(run_dir, "requests/" + file), to_json_pretty(value));
-    if (created.ok() || created.error().code != ErrorCode::conflict || tries == 10) return created;
+    if (created.ok()) return file;
+    if (created.error().code != ErrorCode::conflict || tries == 10) return created.error();
   }
 }
 

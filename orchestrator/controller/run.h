@@ -1,10 +1,12 @@
 // A run on disk: creating it, finding it, asking something of it. See docs/architecture.md, section 4.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "orchestrator/state/run_folder.h"
 #include "orchestrator/workflow/run_plan.h"
 
 namespace longhaul {
@@ -16,6 +18,8 @@ struct RunOrigin {
   std::string artifact_root;  // published artifacts of all runs of a project are found through it
   std::string programs_dir;   // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
   std::string software;       // "longhaul 0.1.0 (git 1a2b3c4)"
+  // Adds to the run before it appears: `beside` is where it is made, `folder` where it will be. May change the plan.
+  std::function<Status(const std::string& beside, const std::string& folder, FrozenRun&)> add = {};
 };
 
 // Creates runs_dir/<name>-<yyyymmdd-hhmmss>-<4 hex>/ whole (built beside, renamed) and returns its path.
@@ -27,7 +31,9 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
 Result<std::string> find_run(const std::string& runs_dir, const std::string& name);
 Result<std::vector<std::string>> list_runs(const std::string& runs_dir);  // paths, oldest first
 
-// Leaves a request (`cancel`, `resume`) for the controller: one file in requests/, created exclusively.
-Status request(const std::string& run_dir, const std::string& what, const Value& arguments, const Clock& clock);
+// Leaves a request (`cancel`, `resume`, `tell`) for the controller: one file in requests/, created exclusively. Returns
+// its name, which is its id in the log.
+Result<std::string> request(const std::string& run_dir, const std::string& what, const Value& arguments,
+                            const Clock& clock);
 
 }  // namespace longhaul

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "orchestrator/notify/secret.h"
 #include "orchestrator/state/run_status.h"
 
 namespace longhaul {
@@ -14,6 +15,7 @@ namespace longhaul {
 struct TickOptions {
   std::string worker_fault_plan;  // handed to the leads that this tick starts (tests)
   int cpu_slots = 0;              // of the local scheduler; 0: cores of this machine
+  Environment environment = {};   // for the webhook's secret; empty: none is read
 };
 
 struct TickOutcome {

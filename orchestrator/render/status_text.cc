@@ -98,6 +98,10 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   for (const StageStatus& stage : status.stages)
     if (stage.state == StageState::failed && !stage.cause.empty())
       text += "\n" + stage.id + " failed: " + stage.cause + "\n";
+  for (const OrderStatus& order : status.orders)
+    text +=
+        format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);
+  for (const std::string& note : status.notes) text += "\n" + note + "\n";
   if (status.state == RunState::running && !status.driven)
     text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
             (status.run.empty() ? status.name : status.run) + "\n";

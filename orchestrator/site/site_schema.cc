@@ -180,7 +180,8 @@ const FieldTable<SiteConfig>& site_fields() {
           .group("container", &S::container, container_rules_fields(), "how containers start")
           .group("can", &S::can, site_capabilities_fields(), "what users can do here")
           .group("paths", &S::paths, site_paths_fields(), "of the file systems, for people and for doctor")
-          .group("network", &S::network, bandwidths_fields(), "bandwidths, for the tuner");
+          .group("network", &S::network, bandwidths_fields(), "bandwidths, for the tuner")
+          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook");
   return table;
 }
 

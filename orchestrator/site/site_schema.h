@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contracts/field_table.h"
+#include "orchestrator/notify/notify_config.h"
 
 namespace longhaul {
 
@@ -124,6 +125,7 @@ struct SiteConfig {
   SiteCapabilities can;
   SitePaths paths;
   Bandwidths network;
+  NotifyConfig notify;            // where messages about runs go
   std::vector<JobClass> classes;  // [classes.NAME], in the order written; not part of site_fields()
 
   bool is_slurm() const { return scheduler == "slurm"; }

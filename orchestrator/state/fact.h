@@ -36,6 +36,7 @@ enum class FactKind {
   skipped,      // will not run                                        cause
   reset,        // by a resume: as if it had never been tried
   run_ended,    //                                                     state
+  order_ended,  // what became of something that was told to a stage   id, done, text
   count
 };
 const char* to_string(FactKind kind);

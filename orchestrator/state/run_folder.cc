@@ -7,6 +7,32 @@
 namespace longhaul {
 namespace {
 constexpr int run_format = 1;
+
+ForkOrigin fork_from_value(const Value* table) {
+  ForkOrigin fork;
+  if (!table) return fork;
+  fork.run = table->get_string("run");
+  fork.stage = table->get_string("stage");
+  fork.step = table->get_integer("step");
+  if (const Value* sets = table->find("sets"); sets && sets->is_array())
+    for (const Value& set : sets->as_array())
+      if (set.is_string()) fork.sets.push_back(set.as_string());
+  return fork;
+}
+
+Value fork_to_value(const ForkOrigin& fork) {
+  Value table = Value::make_table();
+  table.set("run", fork.run);
+  table.set("stage", fork.stage);
+  table.set("step", static_cast<long long>(fork.step));
+  table.set("sets", ValueArray(fork.sets.begin(), fork.sets.end()));
+  return table;
+}
+}  // namespace
+
+std::string ForkOrigin::text() const {
+  return format("a fork: {} goes on from step {} of run {}{}", stage, step, run,
+                sets.empty() ? "" : ", with " + join(sets, ", "));
 }
 
 std::vector<std::string> FrozenRun::stage_ids() const {
@@ -28,6 +54,7 @@ Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
     run.workflow_path = header->get_string("workflow_path");
     run.driver = header->get_string("driver", "here");
     run.created_ms = header->get_integer("created_ms");
+    run.fork = fork_from_value(header->find("fork"));
   }
   const Value* plan = value.find("plan");
   if (!plan) return make_error(ErrorCode::corrupt, path + " has no plan");
@@ -46,6 +73,7 @@ std::string frozen_run_text(const FrozenRun& run) {
   header.set("workflow_path", run.workflow_path);
   header.set("driver", run.driver);
   header.set("created_ms", static_cast<long long>(run.created_ms));
+  if (!run.fork.empty()) header.set("fork", fork_to_value(run.fork));
   value.set("run", std::move(header));
   value.set("plan", run_plan_to_value(run.plan));
   return to_toml(value);

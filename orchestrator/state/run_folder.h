@@ -8,6 +8,17 @@
 
 namespace longhaul {
 
+// Where a run came from that goes on from another one's checkpoint.
+struct ForkOrigin {
+  std::string run;    // name
+  std::string stage;  // id
+  std::int64_t step = 0;
+  std::vector<std::string> sets;  // what was changed
+
+  bool empty() const { return run.empty(); }
+  std::string text() const;  // "goes on from step 40 of pretrain of quickstart-..., with ..."
+};
+
 struct FrozenRun {
   RunPlan plan;
   std::string name;  // of the run: its folder's name
@@ -16,6 +27,7 @@ struct FrozenRun {
   std::string workflow_path;
   std::string driver = "here";  // who ticks: here | lead | scrontab | job
   std::int64_t created_ms = 0;
+  ForkOrigin fork;  // empty: none
 
   std::vector<std::string> stage_ids() const;
 };

@@ -109,6 +109,13 @@ LedgerAttempt attempt_of(const Fact& fact) {
   return attempt;
 }
 
+void fold_order(RunLedger& ledger, const Fact& fact) {
+  const Value* table = fact.fields.find("order");
+  if (!table) return;
+  auto order = order_from_value(*table);
+  if (order.ok()) ledger.orders.push_back({fact.text("stage"), std::move(order).value(), {}, false});
+}
+
 // What a legal fact changes beside the state.
 void fold_into(LedgerStage& stage, const Fact& fact) {
   LedgerAttempt* attempt = stage.attempt(fact.attempt);
@@ -265,8 +272,14 @@ void RunLedger::apply(const Fact& fact) {
     case F::request:
       requests.push_back(fact.text("id"));
       if (!fact.fields.get_bool("accepted")) return;
+      if (fact.text("what") == "tell") return fold_order(*this, fact);
       cancel_requested = fact.text("what") == "cancel";
       if (!cancel_requested) ended = false, state = RunState::running, ended_ms = 0;
+      return;
+    case F::order_ended:
+      for (LedgerOrder& order : orders)
+        if (order.order.id == fact.text("id") && order.outcome.empty())
+          order.outcome = fact.text("text"), order.done = fact.fields.get_bool("done");
       return;
     case F::run_ended:
       ended = true;

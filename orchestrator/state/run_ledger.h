@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contracts/order.h"
 #include "contracts/task.h"
 #include "orchestrator/state/fact.h"
 #include "orchestrator/state/run_status.h"
@@ -70,9 +71,18 @@ struct LedgerStage {
   bool job_open() const { return state == StageState::submitted || state == StageState::running; }
 };
 
+// Something that was told to a stage and accepted.
+struct LedgerOrder {
+  std::string stage;
+  Order order;
+  std::string outcome;  // "" until it is known
+  bool done = false;
+};
+
 struct RunLedger {
   std::vector<LedgerStage> stages;    // in plan order
   std::vector<std::string> requests;  // ids of answered ones
+  std::vector<LedgerOrder> orders;    // as they were accepted
   bool cancel_requested = false;
   bool ended = false;  // run_ended was the last word
   RunState state = RunState::running;

@@ -7,7 +7,9 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "contracts/event.h"
+#include "orchestrator/notify/outbox.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/status_from_ledger.h"
@@ -48,6 +50,18 @@ bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
   return std::time(nullptr) - info.st_mtime < driver_silence_s && ledger.driver_host != host_name();
 }
 
+std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRun& frozen) {
+  std::vector<std::string> notes;
+  if (!frozen.fork.empty()) notes.push_back(frozen.fork.text());
+  const DeliveryReport messages = outbox_backlog(run_dir);
+  if (messages.waiting > 0)
+    notes.push_back(format("{} messages wait to be sent: longhaul notify {}", messages.waiting, frozen.name));
+  if (messages.given_up > 0)
+    notes.push_back(format("{} messages could not be sent: {}; again with: longhaul notify {}", messages.given_up,
+                           messages.problem, frozen.name));
+  return notes;
+}
+
 }  // namespace
 
 std::string driver_pulse_path(const std::string& run_dir) {
@@ -70,6 +84,9 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
   status.ended_ms = ledger.ended_ms;
   status.epoch = ledger.epoch;
   status.driven = is_driven(run_dir, ledger);
+  for (const LedgerOrder& order : ledger.orders)
+    status.orders.push_back({order.stage, order.order.text(), order.outcome, order.done});
+  status.notes = notes_of_run(run_dir, frozen);
   for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
     const LedgerStage& stage = ledger.stages[i];
     StageStatus s;
@@ -139,6 +156,17 @@ Value run_status_to_value(const RunStatus& status) {
     stages.push_back(std::move(s));
   }
   value.set("stages", std::move(stages));
+  Value orders = Value::make_array();
+  for (const OrderStatus& order : status.orders) {
+    Value o = Value::make_table();
+    o.set("stage", order.stage);
+    o.set("order", order.text);
+    o.set("outcome", order.outcome);
+    o.set("done", order.done);
+    orders.push_back(std::move(o));
+  }
+  value.set("orders", std::move(orders));
+  value.set("notes", ValueArray(status.notes.begin(), status.notes.end()));
   return value;
 }
 

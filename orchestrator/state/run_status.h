@@ -31,6 +31,13 @@ struct StageStatus {
   std::string progress_unit;
 };
 
+// Something that was told to a stage.
+struct OrderStatus {
+  std::string stage, text;  // "pretrain", "stop after step 500"
+  std::string outcome;      // "" while it is on its way
+  bool done = false;
+};
+
 enum class RunState { running, succeeded, failed, cancelled };
 const char* to_string(RunState state);
 
@@ -43,6 +50,8 @@ struct RunStatus {
   std::int64_t epoch = 0;
   bool driven = false;              // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
   std::vector<StageStatus> stages;  // in plan order
+  std::vector<OrderStatus> orders;  // as they were accepted
+  std::vector<std::string> notes;   // further things that people should know, one line each
 
   const StageStatus* find(const std::string& id) const;
 };

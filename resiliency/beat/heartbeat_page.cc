@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -129,6 +130,26 @@ void HeartbeatPage::enqueued(int communicator) {
 }
 void HeartbeatPage::completed(int communicator) {
   if (communicator >= 0) page_->communicator[communicator].completed.fetch_add(1, std::memory_order_relaxed);
+}
+
+double HeartbeatPage::learning_rate() const {
+  return std::bit_cast<double>(page_->learning_rate.load(std::memory_order_relaxed));
+}
+std::int64_t HeartbeatPage::order_checkpoint() {
+  page_->checkpoint_orders.fetch_add(1, std::memory_order_relaxed);
+  return page_->orders.fetch_add(1, std::memory_order_release) + 1;
+}
+std::int64_t HeartbeatPage::order_stop_after(std::int64_t step) {
+  page_->stop_after_step.store(step, std::memory_order_relaxed);
+  return page_->orders.fetch_add(1, std::memory_order_release) + 1;
+}
+std::int64_t HeartbeatPage::order_checkpoint_interval(std::int64_t steps) {
+  page_->checkpoint_interval.store(steps, std::memory_order_relaxed);
+  return page_->orders.fetch_add(1, std::memory_order_release) + 1;
+}
+std::int64_t HeartbeatPage::order_learning_rate(double peak) {
+  page_->learning_rate.store(std::bit_cast<std::uint64_t>(peak), std::memory_order_relaxed);
+  return page_->orders.fetch_add(1, std::memory_order_release) + 1;
 }
 
 BeatSnapshot HeartbeatPage::snapshot() const {

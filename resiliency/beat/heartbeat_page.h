@@ -44,7 +44,9 @@ struct BeatPageLayout {
   std::atomic<std::int32_t> section;
   std::atomic<std::int32_t> sections;       // names in use
   std::atomic<std::int32_t> communicators;  // names in use
-  std::int32_t reserved0[11];
+  std::int32_t reserved0[1];
+  std::atomic<std::int64_t> orders_obeyed;  // the newest value of `orders` that the rank has acted upon
+  std::int32_t reserved3[8];
   char section_names[beat_sections_max][beat_name_bytes];
   Communicator communicator[beat_communicators_max];
   char reserved1[2048 - 104 - beat_sections_max * beat_name_bytes - beat_communicators_max * 48];
@@ -53,7 +55,9 @@ struct BeatPageLayout {
   std::atomic<std::int64_t> checkpoint_orders;    // grows by one per order
   std::atomic<std::int64_t> stop_after_step;      // -1: none
   std::atomic<std::int64_t> checkpoint_interval;  // steps; 0: as configured
-  char reserved2[2048 - 24];
+  std::atomic<std::int64_t> orders;               // grows by one with each order of any kind, after its value is there
+  std::atomic<std::uint64_t> learning_rate;       // bits of a double, the peak of the schedule; 0: as configured
+  char reserved2[2048 - 40];
 };
 static_assert(sizeof(BeatPageLayout) == beat_page_bytes);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
@@ -98,14 +102,19 @@ class HeartbeatPage {
   std::int64_t checkpoint_orders() const { return page_->checkpoint_orders.load(std::memory_order_relaxed); }
   std::int64_t stop_after_step() const { return page_->stop_after_step.load(std::memory_order_relaxed); }
   std::int64_t checkpoint_interval() const { return page_->checkpoint_interval.load(std::memory_order_relaxed); }
+  double learning_rate() const;  // 0: none
+  // Read before the values; obeyed(that) afterwards tells the worker that they were acted upon.
+  std::int64_t orders() const { return page_->orders.load(std::memory_order_acquire); }
+  void obeyed(std::int64_t orders) { page_->orders_obeyed.store(orders, std::memory_order_release); }
 
   // The worker's half.
   BeatSnapshot snapshot() const;
-  void order_checkpoint() { page_->checkpoint_orders.fetch_add(1, std::memory_order_relaxed); }
-  void order_stop_after(std::int64_t step) { page_->stop_after_step.store(step, std::memory_order_relaxed); }
-  void order_checkpoint_interval(std::int64_t steps) {
-    page_->checkpoint_interval.store(steps, std::memory_order_relaxed);
-  }
+  // Each returns the order's number: it is carried out once orders_obeyed() has reached it.
+  std::int64_t order_checkpoint();
+  std::int64_t order_stop_after(std::int64_t step);
+  std::int64_t order_checkpoint_interval(std::int64_t steps);
+  std::int64_t order_learning_rate(double peak);
+  std::int64_t orders_obeyed() const { return page_->orders_obeyed.load(std::memory_order_acquire); }
 
  private:
   explicit HeartbeatPage(BeatPageLayout* page) : page_(page) {}

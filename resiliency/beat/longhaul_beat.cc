@@ -48,5 +48,17 @@ int64_t longhaul_beat_checkpoint_orders(const longhaul_beat* beat) {
 int64_t longhaul_beat_stop_after(const longhaul_beat* beat) {
   return beat ? beat->page.stop_after_step() : -1;
 }
+int64_t longhaul_beat_checkpoint_interval(const longhaul_beat* beat) {
+  return beat ? beat->page.checkpoint_interval() : 0;
+}
+double longhaul_beat_learning_rate(const longhaul_beat* beat) {
+  return beat ? beat->page.learning_rate() : 0;
+}
+int64_t longhaul_beat_orders(const longhaul_beat* beat) {
+  return beat ? beat->page.orders() : 0;
+}
+void longhaul_beat_obeyed(longhaul_beat* beat, int64_t orders) {
+  if (beat) beat->page.obeyed(orders);
+}
 
 }  // extern "C"

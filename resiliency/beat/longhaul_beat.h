@@ -38,6 +38,13 @@ void longhaul_beat_completed(struct longhaul_beat* beat, int communicator);
 /* Orders back. The number of checkpoints ordered so far: save one when it grew. The step to stop after, -1: none. */
 int64_t longhaul_beat_checkpoint_orders(const struct longhaul_beat* beat);
 int64_t longhaul_beat_stop_after(const struct longhaul_beat* beat);
+/* New values of settings: steps between checkpoints and the peak of the learning rate; 0: as configured. */
+int64_t longhaul_beat_checkpoint_interval(const struct longhaul_beat* beat);
+double longhaul_beat_learning_rate(const struct longhaul_beat* beat);
+/* The number of orders so far. Read it before the values above, act, and then say that they were obeyed: whoever gave
+ * the order learns of it. */
+int64_t longhaul_beat_orders(const struct longhaul_beat* beat);
+void longhaul_beat_obeyed(struct longhaul_beat* beat, int64_t orders);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
+#include "worker/lead/order_book.h"
 #include "worker/lead/publish.h"
 
 namespace longhaul {
@@ -56,7 +57,8 @@ class Lead {
         job_(std::move(job)),
         clock_(clock),
         log_(log),
-        events_(clock, attempt_.events_path(), 0) {}
+        events_(clock, attempt_.events_path(), 0),
+        orders_(attempt_.stage_dir, clock, events_) {}
 
   // Everything between claim and record; the record is complete but for `ended_ms`.
   JobRecord run(std::int64_t started_ms) {
@@ -191,6 +193,7 @@ class Lead {
   Result<LaunchEnd> watch(RankGroup& ranks, const LaunchSpec& spec) {
     launch_dir_ = spec.launch.launch_dir;
     beats_.clear();
+    orders_.new_launch();
     const std::int64_t limit_ms = static_cast<std::int64_t>(attempt_.time_limit_s * 1000);
     const Deadline limit(clock_, limit_ms);
     std::int64_t next_look_ns = 0;
@@ -199,6 +202,8 @@ class Lead {
       if (end) return *end;
       if (clock_.monotonic_ns() >= next_look_ns) {
         look_at_beats(spec.launch.ranks);
+        const auto first = pages_.find({record_.launches, 0});
+        orders_.look(first == pages_.end() ? nullptr : &first->second);
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
       }
       if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
@@ -251,6 +256,7 @@ class Lead {
   Clock& clock_;
   Logger& log_;
   EventWriter events_;
+  OrderBook orders_;
   Task task_;
   JobRecord record_;
   std::string launch_dir_;

@@ -63,12 +63,36 @@ TEST_CASE("orders of the worker reach the rank") {
   REQUIRE(worker.ok());
   CHECK(rank->checkpoint_orders() == 0);
   CHECK(rank->stop_after_step() == -1);
-  worker->order_checkpoint();
-  worker->order_stop_after(120);
-  worker->order_checkpoint_interval(50);
+  CHECK(rank->learning_rate() == 0);
+  CHECK(worker->order_checkpoint() == 1);
+  CHECK(worker->order_stop_after(120) == 2);
+  CHECK(worker->order_checkpoint_interval(50) == 3);
+  CHECK(worker->order_learning_rate(2.5e-4) == 4);
   CHECK(rank->checkpoint_orders() == 1);
   CHECK(rank->stop_after_step() == 120);
   CHECK(rank->checkpoint_interval() == 50);
+  CHECK(rank->learning_rate() == 2.5e-4);
+  CHECK(rank->orders() == 4);
+  CHECK(worker->orders_obeyed() == 0);
+  rank->obeyed(3);
+  CHECK(worker->orders_obeyed() == 3);
+}
+
+TEST_CASE("orders reach a program through the C interface") {
+  const BeatFolder folder;
+  const std::string path = beat_page_path(folder.path, 0);
+  longhaul_beat* beat = longhaul_beat_open(path.c_str(), 0);
+  REQUIRE(beat != nullptr);
+  auto worker = HeartbeatPage::open(path);
+  REQUIRE(worker.ok());
+  worker->order_checkpoint_interval(7);
+  worker->order_learning_rate(0.5);
+  CHECK(longhaul_beat_checkpoint_interval(beat) == 7);
+  CHECK(longhaul_beat_learning_rate(beat) == 0.5);
+  CHECK(longhaul_beat_orders(beat) == 2);
+  longhaul_beat_obeyed(beat, 2);
+  CHECK(worker->orders_obeyed() == 2);
+  longhaul_beat_close(beat);
 }
 
 TEST_CASE("names are bounded: too many or too long are cut, nothing is written beyond the page") {

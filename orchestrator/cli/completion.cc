@@ -1,0 +1,283 @@
+#include "orchestrator/cli/completion.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "contracts/stage_kinds.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/controller/run.h"
+#include "orchestrator/state/run_folder.h"
+
+namespace longhaul {
+namespace {
+
+void add_keys(const std::vector<FieldInfo>& fields, const std::string& prefix, std::vector<std::string>& keys) {
+  for (const FieldInfo& field : fields) {
+    const std::string name = prefix.empty() ? field.name : prefix + "." + field.name;
+    if (field.members.empty())
+      keys.push_back(name);
+    else
+      add_keys(field.members, name, keys);
+  }
+}
+
+const FieldInfo* find_field(const std::vector<FieldInfo>& fields, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  for (const FieldInfo& field : fields) {
+    if (field.name != key.substr(0, dot)) continue;
+    return dot == std::string::npos ? &field : find_field(field.members, key.substr(dot + 1));
+  }
+  return nullptr;
+}
+
+std::vector<std::string> values_of(const std::string& kind, const std::string& key) {
+  const StageKind* known = find_stage_kind(kind);
+  const std::vector<FieldInfo> common = stage_common_fields().describe();
+  const FieldInfo* field = known ? find_field(known->fields, key) : nullptr;
+  if (!field) field = find_field(common, key);
+  if (!field) return {};
+  std::vector<std::string> values;
+  for (const std::string& choice : field->options.choices) values.push_back("\"" + choice + "\"");
+  if (field->type == "yes/no") values = {"true", "false"};
+  return values;
+}
+
+// "params.x=", "stage.pretrain.optimizer.lr=", and behind the "=" the values that a key allows.
+std::vector<std::string> set_words(const std::string& workflow, const std::string& typed) {
+  std::vector<std::string> words;
+  const auto file = read_toml_file(workflow);
+  if (!file.ok()) return words;
+  if (const Value* params = file->find("params"); params && params->is_table())
+    for (const ValueMember& param : params->as_table()) words.push_back("params." + param.key + "=");
+  const Value* stages = file->find("stage");
+  if (!stages || !stages->is_table()) return words;
+  for (const ValueMember& stage : stages->as_table()) {
+    const std::string kind = stage.value.get_string("kind"), prefix = "stage." + stage.key + ".";
+    const std::size_t equals = typed.find('=');
+    if (equals != std::string::npos && !starts_with(typed, prefix)) continue;
+    if (equals != std::string::npos) {
+      for (const std::string& value : values_of(kind, typed.substr(prefix.size(), equals - prefix.size())))
+        words.push_back(typed.substr(0, equals + 1) + value);
+      continue;
+    }
+    for (const std::string& key : stage_key_words(kind)) words.push_back(prefix + key + "=");
+  }
+  return words;
+}
+
+// Positionals by what completes them.
+std::string positional_kind(const OptionText& option) {
+  if (option.name == "WORKFLOW") return "workflow";
+  if (option.name == "RUN") return "run";
+  if (option.name == "STAGE") return "stage";
+  if (option.name == "ORDER") return "order";
+  if (option.name == "SHELL") return "shell";
+  return "none";
+}
+
+std::string option_kind(const OptionText& option) {
+  const std::string& name = option.name;
+  if (name == "--site") return "site";
+  if (name == "--set") return "set";
+  if (name == "--stage") return "stage";
+  if (name == "--from") return "stage";
+  if (name == "--pin" || name == "--unpin") return "run";
+  if (name == "--runs-dir" || name == "--output") return "path";
+  return "none";
+}
+
+constexpr const char* bash_head = R"bash(# Completion of longhaul for bash, written by `longhaul completion bash`.
+_longhaul_words() { "${COMP_WORDS[0]}" completion words "$@" 2>/dev/null; }
+_longhaul() {
+  local current before command="" kind="" options="" positionals=() given=() runs_dir=() i word
+  # Bash takes "=" and ":" for separators; longhaul does not.
+  local words=() line="${COMP_LINE:0:COMP_POINT}"
+  read -r -a words <<< "$line"
+  [[ "$line" == *[[:space:]] ]] && words+=("")
+  current="${words[${#words[@]}-1]}"
+  before="${words[${#words[@]}-2]}"
+  for ((i = 1; i < ${#words[@]} - 1; ++i)); do
+    word="${words[i]}"
+    [[ "$word" == --runs-dir ]] && runs_dir=(--runs-dir "${words[i + 1]}")
+    case "$word" in
+      @FLAGS@) ;;
+      --*) ((++i)) ;;
+      -*) ;;
+      *) if [[ -z "$command" ]]; then command="$word"; else given+=("$word"); fi ;;
+    esac
+  done
+  case "$command" in
+    "") COMPREPLY=($(compgen -W "@COMMANDS@ --help --version" -- "$current")); return ;;
+@CASES@    *) return ;;
+  esac
+  if [[ -z "$kind" && "$current" == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$current"))
+    return
+  fi
+  if [[ -z "$kind" ]]; then
+    local place=${#given[@]}
+    ((place >= ${#positionals[@]})) && place=$((${#positionals[@]} - 1))
+    ((place >= 0)) && kind="${positionals[place]}"
+  fi
+  case "$kind" in
+    workflow)
+      COMPREPLY=($(compgen -f -X '!*.toml' -- "$current") $(compgen -d -S / -- "$current"))
+      compopt -o nospace 2>/dev/null ;;
+    path) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    run) COMPREPLY=($(compgen -W "latest $(_longhaul_words runs "${runs_dir[@]}")" -- "$current")) ;;
+    stage)
+      COMPREPLY=($(compgen -W "$(_longhaul_words stages "${given[0]:-latest}" "${runs_dir[@]}")" -- "$current")) ;;
+    site) COMPREPLY=($(compgen -W "$(_longhaul_words sites)" -- "$current")) ;;
+    shell) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")) ;;
+    order)
+      if [[ " ${given[*]} " == *" set "* ]]; then
+        COMPREPLY=($(compgen -W "lr= checkpoint_interval=" -- "$current"))
+        compopt -o nospace 2>/dev/null
+      else
+        COMPREPLY=($(compgen -W "checkpoint stop-after set" -- "$current"))
+      fi ;;
+    set)
+      local found
+      mapfile -t found < <(_longhaul_words set "${given[0]}" "$current")
+      COMPREPLY=()
+      for word in "${found[@]}"; do
+        [[ "$word" == "$current"* ]] || continue
+        # What is left of "=" stands on the line already, as a word of its own.
+        [[ "$current" == *=* ]] && word="${word#*=}"
+        COMPREPLY+=("$word")
+      done
+      compopt -o nospace 2>/dev/null ;;
+    *) COMPREPLY=() ;;
+  esac
+}
+complete -F _longhaul longhaul
+)bash";
+
+std::string bash_script() {
+  std::string names, cases, flags = "--help";
+  for (const CommandSpec& spec : command_specs()) {
+    names += (names.empty() ? "" : " ") + spec.name;
+    std::string options = "--help", values, positionals;
+    for (const OptionText& option : option_texts(spec.command)) {
+      if (option.positional) {
+        positionals += (positionals.empty() ? "" : " ") + positional_kind(option);
+        continue;
+      }
+      if (option.name == "--help") continue;
+      options += " " + option.name;
+      if (!option.takes_value) flags += "|" + option.name;
+      if (option.takes_value) values += format("        {}) kind={} ;;\n", option.name, option_kind(option));
+    }
+    cases += format("    {})\n      options=\"{}\"\n      positionals=({})\n", spec.name, options, positionals);
+    if (!values.empty()) cases += "      case \"$before\" in\n" + values + "      esac\n";
+    cases += "      ;;\n";
+  }
+  return replace_all(replace_all(replace_all(bash_head, "@FLAGS@", flags), "@COMMANDS@", names), "@CASES@", cases);
+}
+
+std::string fish_script() {
+  std::string out =
+      "# Completion of longhaul for fish, written by `longhaul completion fish`.\n"
+      "function __longhaul_words\n  set -l tokens (commandline -opc)\n  $tokens[1] completion words $argv "
+      "2>/dev/null\nend\n"
+      "complete -c longhaul -f\n";
+  const auto quoted = [](const std::string& text) {
+    return "'" + replace_all(replace_all(text, "\\", "\\\\"), "'", "\\'") + "'";
+  };
+  for (const CommandSpec& spec : command_specs()) {
+    out += format("complete -c longhaul -n __fish_use_subcommand -a {} -d {}\n", spec.name, quoted(spec.summary));
+    const std::string here = format("complete -c longhaul -n '__fish_seen_subcommand_from {}'", spec.name);
+    for (const OptionText& option : option_texts(spec.command)) {
+      const std::string kind = option.positional ? positional_kind(option) : option_kind(option);
+      std::string values;
+      if (kind == "run") values = "(__longhaul_words runs)";
+      if (kind == "stage") values = "(__longhaul_words stages latest)";
+      if (kind == "site") values = "(__longhaul_words sites)";
+      if (kind == "shell") values = "bash zsh fish";
+      if (kind == "order") values = "checkpoint stop-after set";
+      if (kind == "workflow") values = "(__fish_complete_suffix .toml)";
+      if (option.positional) {
+        if (!values.empty()) out += here + " -a " + quoted(values) + "\n";
+        continue;
+      }
+      if (option.name == "--help") continue;
+      out += here + " -l " + option.name.substr(2) + " -d " + quoted(option.help);
+      if (option.takes_value) out += kind == "path" ? " -r -F" : " -x";
+      if (!values.empty()) out += " -a " + quoted(values);
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return bash_script();
+  if (shell == "zsh")
+    return "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash_script();
+  return shell == "fish" ? fish_script() : "";
+}
+
+std::vector<std::string> stage_key_words(const std::string& kind) {
+  std::vector<std::string> keys;
+  const StageKind* known = find_stage_kind(kind);
+  if (!known) return keys;
+  add_keys(known->fields, "", keys);
+  add_keys(stage_common_fields().describe(), "", keys);
+  return keys;
+}
+
+std::vector<std::string> completion_words(const std::vector<std::string>& words, const CommandLine& line,
+                                          const Installation& installation) {
+  std::vector<std::string> found;
+  if (words.empty()) return found;
+  const auto site = load_site("local", installation.site_folders());
+  const std::string runs = runs_folder(line, site.ok() ? site->config : SiteConfig());
+  const std::string argument = words.size() > 1 ? words[1] : "";
+  if (words[0] == "runs") {
+    if (const auto paths = list_runs(runs); paths.ok())
+      for (const std::string& path : *paths) found.push_back(file_name(path));
+  } else if (words[0] == "stages") {
+    const auto run = find_run(runs, argument);
+    const auto frozen = run.ok() ? read_frozen_run(*run) : Result<FrozenRun>(run.error());
+    if (frozen.ok()) found = frozen->stage_ids();
+  } else if (words[0] == "sites") {
+    found.emplace_back("local");
+    for (const std::string& folder : installation.site_folders())
+      if (const auto names = list_directory(folder); names.ok())
+        for (const std::string& name : *names)
+          if (ends_with(name, ".toml")) found.push_back(name.substr(0, name.size() - 5));
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+  } else if (words[0] == "kinds") {
+    for (const StageKind& kind : stage_kinds()) found.push_back(kind.name);
+  } else if (words[0] == "stage-keys") {
+    found = stage_key_words(argument);
+  } else if (words[0] == "set") {
+    found = set_words(argument, words.size() > 2 ? words[2] : "");
+  }
+  return found;
+}
+
+ExitCode show_completion(const CommandLine& line, const Installation& installation) {
+  if (line.words.front() == "words") {
+    for (const std::string& word : completion_words({line.words.begin() + 1, line.words.end()}, line, installation))
+      std::printf("%s\n", word.c_str());
+    return ExitCode::ok;
+  }
+  const std::string script = completion_script(line.words.front());
+  if (script.empty()) {
+    std::fprintf(stderr, "longhaul completion: no completion for '%s'; there is one for bash, zsh and fish\n",
+                 line.words.front().c_str());
+    return ExitCode::usage;
+  }
+  std::fputs(script.c_str(), stdout);
+  return ExitCode::ok;
+}
+
+}  // namespace longhaul

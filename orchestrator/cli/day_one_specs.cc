@@ -1,0 +1,81 @@
+// The commands in words that people need once a run is under way.
+#include "orchestrator/cli/command_specs.h"
+
+namespace longhaul {
+
+std::vector<CommandSpec> day_one_specs() {
+  using enum ExitCode;
+  return {
+      {Command::tell,
+       "tell",
+       "longhaul tell RUN ORDER... [options]",
+       "tell a running stage something: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS",
+       "Leaves the order for the run's controller, which refuses it with the reason or hands it to the stage's lead; "
+       "all "
+       "ranks obey at the same step. `checkpoint` saves after the present step. `stop-after` ends the training well "
+       "after that step, with its checkpoint and an artifact of what it has. `set lr` moves the peak of the schedule "
+       "from the next step on. Where several stages train, --stage names one. Waits for the outcome, at most --wait "
+       "seconds; the order goes on without. What was told stands in the run's log and in `status`. An artifact that "
+       "was "
+       "steered is not offered to other runs.",
+       {"longhaul tell latest checkpoint", "longhaul tell latest stop-after 5000 --stage pretrain",
+        "longhaul tell latest set lr=1e-4 checkpoint_interval=200"},
+       {invalid_input, not_found, system, interrupted, timeout, conflict}},
+      {Command::notify,
+       "notify",
+       "longhaul notify [RUN] [options]",
+       "send a run's messages that wait",
+       "Sends what controllers left in the run's notify/outbox to the webhook of its site: from a login node, where "
+       "compute nodes are offline, or once more after the webhook refused. With --test one message more, so that one "
+       "knows that it arrives. The address comes from a file of mode 0600 or from the variable that the site names.",
+       {"longhaul notify", "longhaul notify latest --test"},
+       {invalid_input, not_found, system, timeout}},
+      {Command::fork,
+       "fork",
+       "longhaul fork RUN --from STAGE[@STEP] [--set stage.NAME.KEY=VALUE]...",
+       "a new run that goes on from a checkpoint of another one, with other settings",
+       "Makes a run of the same plan in which the training stage STAGE starts from the checkpoint of STEP (or the "
+       "newest). "
+       "What lies before that stage is taken as it is; settings of it and of later stages can be changed, except those "
+       "that the checkpoint fixes: the model's shape and the seed. Where the run came from stands in its "
+       "resolved.toml, "
+       "in `status` and in its report. Starts nothing: `longhaul resume` does.",
+       {"longhaul fork latest --from pretrain@4000 --set stage.pretrain.optimizer.lr=1e-4",
+        "longhaul fork quickstart-2026 --from sft --set stage.sft.epochs=5"},
+       {invalid_input, not_found, system, conflict}},
+      {Command::gc,
+       "gc",
+       "longhaul gc [options]",
+       "what could be deleted, and how fast the runs grow",
+       "Lists, for every run below the folder of runs, its bytes and files and what of it nobody needs: staging "
+       "folders of "
+       "ended attempts, checkpoints of stages that succeeded, older checkpoints of stages that did not, dangling "
+       "entries "
+       "of the artifact index, and, with --keep-last, artifacts of older runs that no other run refers to. Deletes "
+       "nothing without --delete, and never anything of a run that has not ended, of one that still serves a model, or "
+       "that is pinned (--pin RUN or RUN/STAGE, --unpin). Can be killed at any point; the next one goes on.",
+       {"longhaul gc", "longhaul gc --keep-last 3 --delete", "longhaul gc --pin quickstart-2026/pretrain"},
+       {invalid_input, not_found, system}},
+      {Command::support_bundle,
+       "support-bundle",
+       "longhaul support-bundle [RUN] [--output FILE.tar.gz]",
+       "everything that explains a run, in one file, without secrets",
+       "Packs the run's logs, plans, site, records, events, scripts and what `doctor` says; no artifacts, checkpoints "
+       "or "
+       "data. What looks like a secret is replaced by [redacted], long logs are cut in the middle, and the whole stays "
+       "below --size-max MiB. MANIFEST.txt inside says what was cut or left out. Read it before you send it.",
+       {"longhaul support-bundle", "longhaul support-bundle latest --output trouble.tar.gz"},
+       {not_found, system, timeout}},
+      {Command::completion,
+       "completion",
+       "longhaul completion bash|zsh|fish",
+       "completion for the shell",
+       "Prints a script that completes commands, options, workflow files, runs, stages, sites and the keys of --set, "
+       "for "
+       "bash, zsh or fish. It asks this program for names, so it never goes stale.",
+       {"source <(longhaul completion bash)", "longhaul completion fish > ~/.config/fish/completions/longhaul.fish"},
+       {}},
+  };
+}
+
+}  // namespace longhaul

@@ -1,0 +1,30 @@
+// fork: a new run from a checkpoint of another one.
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "orchestrator/cli/asked_run.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/controller/fork.h"
+
+namespace longhaul {
+
+ExitCode fork_run(const CommandLine& line, const Installation& installation) {
+  const auto run = asked_run(line, installation);
+  if (!run.ok()) return fail(line, run.error());
+  auto request = parse_fork_from(line.from);
+  if (!request.ok()) return fail(line, request.error());
+  request->sets = line.sets;
+  const SystemClock clock;
+  const auto forked =
+      fork_run_folder(*run, parent_path(*run), *request, installation.programs_dir, installation.version, clock);
+  if (!forked.ok()) return fail(line, forked.error());
+  const auto frozen = read_frozen_run(*forked);
+  if (!frozen.ok()) return fail(line, frozen.error());
+  std::printf("%s\n%s\nnothing was started:\n  longhaul resume %s\n", forked->c_str(), frozen->fork.text().c_str(),
+              forked->c_str());
+  return ExitCode::ok;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,101 @@
+#include "orchestrator/notify/http_post.h"
+
+#include <curl/curl.h>
+
+#include <memory>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+struct Free {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+
+bool library_ready() {
+  static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return ready;
+}
+
+std::size_t discard(char*, std::size_t size, std::size_t count, void*) {
+  return size * count;
+}
+
+std::string part_of(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return {};
+  std::string out = text;
+  curl_free(text);
+  return out;
+}
+
+// Checks the address; tells whether it is on this machine.
+Result<bool> check_address(const std::string& address) {
+  const std::unique_ptr<CURLU, Free> url(curl_url());
+  if (!url || curl_url_set(url.get(), CURLUPART_URL, address.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
+    return make_error(ErrorCode::invalid_input, "the webhook's address is not an address", "https://HOST/PATH");
+  const std::string scheme = part_of(url.get(), CURLUPART_SCHEME), host = part_of(url.get(), CURLUPART_HOST);
+  const bool here = host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+  if (scheme != "https" && !(scheme == "http" && here))
+    return make_error(ErrorCode::invalid_input,
+                      "the webhook's address begins with " + scheme + "://, which would send it in the clear",
+                      "use https://");
+  return here;
+}
+
+bool is_certificate_problem(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_ISSUER_ERROR ||
+         code == CURLE_SSL_INVALIDCERTSTATUS;
+}
+
+}  // namespace
+
+Result<HttpAnswer> http_post(const HttpPost& post) {
+  LH_TRY(const bool here, check_address(post.url));
+  if (!library_ready()) return make_error(ErrorCode::unavailable, "libcurl cannot be used");
+  const std::unique_ptr<CURL, Free> handle(curl_easy_init());
+  if (!handle) return make_error(ErrorCode::unavailable, "libcurl cannot be used");
+  std::unique_ptr<curl_slist, Free> headers;
+  for (const auto& [name, value] : post.headers) {
+    curl_slist* longer = curl_slist_append(headers.get(), (name + ": " + value).c_str());
+    if (!longer) return make_error(ErrorCode::unavailable, "no memory for a request");
+    (void)headers.release();
+    headers.reset(longer);
+  }
+  CURL* curl = handle.get();
+  const long timeout_ms = static_cast<long>(post.timeout_s * 1000);
+  curl_easy_setopt(curl, CURLOPT_URL, post.url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, here ? "https,http" : "https");
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+  curl_easy_setopt(curl, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "longhaul");
+  curl_easy_setopt(curl, CURLOPT_POST, 1L);
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(post.body.size()));
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, post.body.data());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, discard);
+  if (!post.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, post.ca_file.c_str());
+  if (here) curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  const CURLcode code = curl_easy_perform(curl);
+  if (is_certificate_problem(code))
+    return make_error(ErrorCode::invalid_input,
+                      std::string("the webhook's server is not trusted: ") + curl_easy_strerror(code),
+                      "for a certificate of the site's own, name its PEM file in notify.ca_file");
+  if (code != CURLE_OK)
+    return make_error(ErrorCode::unavailable, std::string("the webhook did not answer: ") + curl_easy_strerror(code));
+  long status = 0;
+  curl_off_t retry_after = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+  return HttpAnswer{static_cast<int>(status), static_cast<double>(retry_after)};
+}
+
+}  // namespace longhaul

@@ -1,0 +1,30 @@
+// One HTTP POST. Certificates are always verified, redirects are not followed (they would carry the secret elsewhere),
+// and plain http is allowed to this machine only (a relay of the site, tests). The only file that knows libcurl is
+// http_post.cc. Proxies are taken from the usual variables (https_proxy, no_proxy), as libcurl does.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+struct HttpPost {
+  std::string url;
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string ca_file;  // "": the system's certificates
+  double timeout_s = 10;
+};
+struct HttpAnswer {
+  int status = 0;
+  double retry_after_s = 0;  // as the server asks; 0: it does not
+};
+
+// An answer of any status is an answer. Errors: unavailable (try again), invalid_input (this can never go: not https,
+// not an address, or a certificate that is not to be trusted). No message holds the address or a header.
+Result<HttpAnswer> http_post(const HttpPost& post);
+
+}  // namespace longhaul

@@ -1,0 +1,104 @@
+// What a training does when it is told something from outside.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "engine/train/lr_schedule.h"
+#include "engine/train/training_loop.h"
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+
+namespace {
+
+struct OrderedTraining {
+  explicit OrderedTraining(std::int64_t steps, const std::string& checkpoints_of = {})
+      : setup(4, steps), stop(false), events(clock, "", 0) {
+    std::string name = (std::filesystem::temp_directory_path() / "longhaul-orders-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+    auto created = HeartbeatPage::create(beat_page_path(folder, 0), 0);
+    auto opened = HeartbeatPage::open(beat_page_path(folder, 0));
+    REQUIRE(created.ok());
+    REQUIRE(opened.ok());
+    page = std::make_unique<HeartbeatPage>(std::move(created).value());
+    worker = std::make_unique<HeartbeatPage>(std::move(opened).value());
+    store = std::make_unique<CheckpointStore>(clock, checkpoints_of.empty() ? folder : checkpoints_of, 100);
+    setup.trainer.on_micro_batch = nullptr;
+    options.dims.dp_replicate = 1;
+    loop = std::make_unique<TrainingLoop>(clock, setup.trainer, setup.objective, *store, events, stop, page.get(),
+                                          options);
+  }
+  ~OrderedTraining() { std::filesystem::remove_all(folder); }
+
+  test::TrainingSetup setup;
+  SystemClock clock;
+  std::atomic<bool> stop;
+  EventWriter events;
+  std::string folder;
+  TrainingLoopOptions options;
+  std::unique_ptr<HeartbeatPage> page, worker;
+  std::unique_ptr<CheckpointStore> store;
+  std::unique_ptr<TrainingLoop> loop;
+};
+
+}  // namespace
+
+TEST_CASE("orders: a checkpoint now, and the worker learns that it was saved") {
+  OrderedTraining training(4);
+  const std::int64_t order = training.worker->order_checkpoint();
+  CHECK(training.worker->orders_obeyed() < order);
+  const auto outcome = training.loop->run(nullptr);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->step == 4);
+  CHECK(training.worker->orders_obeyed() == order);
+  CHECK(training.store->list() == std::vector<std::string>{"step-00000004", "step-00000001"});
+}
+
+TEST_CASE("orders: stop-after ends the training well, with a checkpoint, before its last step") {
+  OrderedTraining training(20);
+  training.worker->order_stop_after(3);
+  const auto outcome = training.loop->run(nullptr);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->shortened);
+  CHECK(!outcome->stopped);
+  CHECK(outcome->step == 3);
+  CHECK(training.store->list() == std::vector<std::string>{"step-00000003"});
+
+  OrderedTraining late(2);  // nothing to shorten
+  late.worker->order_stop_after(5);
+  const auto whole = late.loop->run(nullptr);
+  REQUIRE(whole.ok());
+  CHECK(!whole->shortened);
+  CHECK(whole->step == 2);
+}
+
+TEST_CASE("orders: another checkpoint interval") {
+  OrderedTraining training(7);
+  training.worker->order_checkpoint_interval(3);
+  REQUIRE(training.loop->run(nullptr).ok());
+  CHECK(training.store->list() == std::vector<std::string>{"step-00000007", "step-00000006", "step-00000003"});
+}
+
+TEST_CASE("orders: another learning rate holds from the next step on, and through a restart") {
+  OrderedTraining training(12);
+  REQUIRE(training.setup.trainer.step().ok());
+  training.worker->order_learning_rate(5e-3);
+  training.worker->order_stop_after(2);
+  REQUIRE(training.loop->run(nullptr).ok());
+  OptimizerSettings expected = training.setup.options.optimizer;
+  expected.lr = 5e-3;
+  const auto next = training.setup.trainer.step();
+  REQUIRE(next.ok());
+  CHECK(next->lr == learning_rate(expected, 3, 12));
+
+  OrderedTraining resumed(12, training.folder);
+  const auto restored = resumed.loop->restore(resumed.setup.context);
+  REQUIRE(restored.ok());
+  CHECK(*restored);
+  const auto again = resumed.setup.trainer.step();
+  REQUIRE(again.ok());
+  CHECK(again->step == 3);
+  CHECK(again->lr == next->lr);
+  CHECK(again->loss == next->loss);
+}

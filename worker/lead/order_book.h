@@ -1,0 +1,42 @@
+// The orders of one stage, as its lead carries them to the ranks: looks at the folder about once a second, writes what
+// is new to the first rank's heartbeat page (the ranks agree upon it), and writes down what became of it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "contracts/event.h"
+#include "contracts/order.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+
+class OrderBook {
+ public:
+  OrderBook(std::string stage_dir, const Clock& clock, EventWriter& events)
+      : stage_dir_(std::move(stage_dir)), clock_(clock), events_(events) {}
+
+  // A new start of the ranks, with new pages: standing orders are handed over again.
+  void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1; }
+  // `first_rank`: its page, or null while it has none: orders wait. Cheap to call often.
+  void look(HeartbeatPage* first_rank);
+
+ private:
+  struct Handed {
+    Order order;
+    std::int64_t number = 0;  // of the page
+    bool told = false;        // its outcome is written
+  };
+  void hand_over(const Order& order, HeartbeatPage& page);
+  void note_outcomes(const HeartbeatPage& page);
+  void tell(const Order& order, const OrderOutcome& outcome);
+
+  std::string stage_dir_;
+  const Clock& clock_;
+  EventWriter& events_;
+  std::map<std::string, Handed> handed_;  // in this launch, by id
+  std::int64_t next_look_ns_ = 0, folder_changed_ns_ = -1;
+};
+
+}  // namespace longhaul
