@@ -22,6 +22,11 @@ struct CommandLine {
   std::string runs_dir;  // "": the site's, or ./runs
   bool json = false;
   bool settings = false;           // plan
+  bool scripts = false;            // plan
+  bool all = false;                // sites NAME
+  bool site_given = false;         // --site stood on the command line
+  std::string subject;             // sites: a name, "probe", or ""
+  std::string new_name;            // sites probe
   bool follow = false;             // logs
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow

@@ -22,6 +22,7 @@ enum class Command {
   report,
   docs,
   doctor,
+  sites,
   tell,
   notify,
   fork,
