@@ -52,12 +52,16 @@ Status sync_path(const std::string& path, int flags) {
   return {};
 }
 
-Status write_synced(const std::string& path, std::string_view text, unsigned mode) {
+Status write_new(const std::string& path, std::string_view text, unsigned mode, bool synced) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
   if (!fd.valid()) return path_error("create", path, errno);
   LH_CHECK(write_all(fd.get(), text, path));
-  if (::fsync(fd.get()) != 0) return path_error("sync", path, errno);
+  if (synced && ::fsync(fd.get()) != 0) return path_error("sync", path, errno);
   return {};
+}
+
+Status write_synced(const std::string& path, std::string_view text, unsigned mode) {
+  return write_new(path, text, mode, true);
 }
 
 }  // namespace
@@ -92,9 +96,11 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   }
 }
 
-Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode) {
+namespace {
+
+Status write_beside_and_rename(const std::string& path, std::string_view text, unsigned mode, bool synced) {
   const std::string beside = unique_neighbour(path);
-  Status written = write_synced(beside, text, mode);
+  Status written = write_new(beside, text, mode, synced);
   if (!written.ok()) {
     ::unlink(beside.c_str());
     return written;
@@ -104,7 +110,16 @@ Status write_file_atomic(const std::string& path, std::string_view text, unsigne
     ::unlink(beside.c_str());
     return path_error("rename to", path, error_number);
   }
-  return sync_path(parent_path(path), O_DIRECTORY);
+  return synced ? sync_path(parent_path(path), O_DIRECTORY) : Status{};
+}
+
+}  // namespace
+
+Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode) {
+  return write_beside_and_rename(path, text, mode, true);
+}
+Status write_file_renamed(const std::string& path, std::string_view text, unsigned mode) {
+  return write_beside_and_rename(path, text, mode, false);
 }
 
 Status create_file_exclusive(const std::string& path, std::string_view text, unsigned mode) {

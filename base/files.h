@@ -18,6 +18,10 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max = 
 // text.
 Status write_file_atomic(const std::string& path, std::string_view text, unsigned mode = 0644);
 
+// The same without the syncs, for files that are written again from elsewhere if the machine loses power (thousands of
+// them before one submission). Never for the only copy of anything.
+Status write_file_renamed(const std::string& path, std::string_view text, unsigned mode = 0644);
+
 // Creates `path` with this text only if it does not exist (written beside, then link(2)): ErrorCode::conflict if it
 // does. Exactly one of several concurrent callers succeeds, on NFS and Lustre too.
 Status create_file_exclusive(const std::string& path, std::string_view text, unsigned mode = 0644);

@@ -43,7 +43,17 @@ Prepared prepare(const SpawnSpec& spec) {
     const char* equals = std::strchr(*entry, '=');
     if (equals) environment[std::string(*entry, static_cast<std::size_t>(equals - *entry))] = equals + 1;
   }
-  for (const std::string& name : spec.environment_removed) environment.erase(name);
+  for (const std::string& name : spec.environment_removed) {
+    if (!ends_with(name, "*")) {
+      environment.erase(name);
+      continue;
+    }
+    const std::string prefix = name.substr(0, name.size() - 1);
+    std::erase_if(environment, [&](const auto& entry) {
+      return starts_with(entry.first, prefix) && std::find(spec.environment_kept.begin(), spec.environment_kept.end(),
+                                                           entry.first) == spec.environment_kept.end();
+    });
+  }
   for (const auto& [name, value] : spec.environment) environment[name] = value;
   for (const auto& [name, value] : environment) p.environment_text.push_back(fmt::format("{}={}", name, value));
   for (const std::string& entry : p.environment_text) p.envp.push_back(const_cast<char*>(entry.c_str()));
@@ -104,8 +114,9 @@ void close_on_exec_above_stderr() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) ::_exit(127);  // the starter ended before the call
   }
-  const int null_fd = ::open("/dev/null", O_RDONLY);
-  if (null_fd >= 0) {
+  if (spec.stdin_fd >= 0) {
+    ::dup2(spec.stdin_fd, 0);  // the copy stays open across exec
+  } else if (const int null_fd = ::open("/dev/null", O_RDONLY); null_fd >= 0) {
     ::dup2(null_fd, 0);
     if (null_fd > 2) ::close(null_fd);
   }
@@ -114,6 +125,7 @@ void close_on_exec_above_stderr() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) ::signal(s, SIG_DFL);
   if (spec.own_group && !spec.detached) require(::setpgid(0, 0) == 0, Report::What::group);
+  if (spec.stdout_fd >= 0) ::dup2(spec.stdout_fd, 1);
   require(redirect(spec.stdout_path, 1), Report::What::stdout_path);
   require(redirect(spec.stderr_path, 2), Report::What::stderr_path);
   if (!spec.working_directory.empty())
@@ -239,26 +251,41 @@ bool read_available(int fd, std::string& text) {
 }
 }  // namespace
 
-Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
+namespace {
+struct OutputPipe {
+  FileDescriptor read, write;
+  bool at_end = false;
+};
+Result<OutputPipe> open_output_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error(ErrorCode::io, "cannot create a pipe", errno);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);  // of this end only: the program's writes still wait
+  return OutputPipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+std::string path_of(const FileDescriptor& fd) {
+  return "/proc/self/fd/" + std::to_string(fd.get());
+}
+
+Result<RunOutput> run_to_end(SpawnSpec& spec, bool with_stderr, std::int64_t deadline_ms) {
   SystemClock clock;
   const Deadline deadline(clock, deadline_ms);
-  int out[2];
-  if (::pipe2(out, O_CLOEXEC) != 0) return errno_error(ErrorCode::io, "cannot create a pipe", errno);
-  FileDescriptor out_read(out[0]), out_write(out[1]);
-  ::fcntl(out_read.get(), F_SETFL, O_NONBLOCK);  // of this end only: the program's writes still wait
-  SpawnSpec spec;
-  spec.argv = argv;
+  LH_TRY(OutputPipe out, open_output_pipe());
+  LH_TRY(OutputPipe err, open_output_pipe());
   spec.own_group = true;
-  spec.stdout_path = "/proc/self/fd/" + std::to_string(out[1]);
+  spec.detached = false;
+  spec.stdout_fd = -1;
+  spec.stdout_path = path_of(out.write);
+  spec.stderr_path = with_stderr ? path_of(err.write) : std::string();
   LH_TRY(const pid_t pid, spawn(spec));
-  out_write.reset();
+  out.write.reset();
+  err.write.reset();
   RunOutput result;
-  bool at_end = false;
   for (;;) {
-    // The exit is looked at before the pipe: what the program wrote is then in the pipe already. Its end of file may
-    // come much later, when a background child of the program holds the other end.
+    // The exit is looked at before the pipes: what the program wrote is then in the pipes already. Their end of file
+    // may come much later, when a background child of the program holds the other end.
     LH_TRY(const auto exited, poll_exit(pid));
-    at_end = at_end || read_available(out_read.get(), result.out);
+    out.at_end = out.at_end || read_available(out.read.get(), result.out);
+    err.at_end = err.at_end || read_available(err.read.get(), result.err);
     if (exited) {
       result.status = *exited;
       return result;
@@ -268,16 +295,31 @@ Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t
       int ignored = 0;
       while (::waitpid(pid, &ignored, 0) < 0 && errno == EINTR) {
       }
-      return make_error(ErrorCode::timeout, argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
+      return make_error(ErrorCode::timeout,
+                        spec.argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
     }
-    pollfd waiting{out_read.get(), POLLIN, 0};
+    pollfd waiting[2];
+    nfds_t count = 0;
+    for (const OutputPipe* pipe : {&out, &err})
+      if (!pipe->at_end) waiting[count++] = {pipe->read.get(), POLLIN, 0};
     const int pause_ms = static_cast<int>(std::min<std::int64_t>(deadline.left_ms(), 10));
-    if (at_end) {
+    if (count == 0) {
       clock.sleep_ms(1);
     } else {
-      ::poll(&waiting, 1, pause_ms);
+      ::poll(waiting, count, pause_ms);
     }
   }
+}
+}  // namespace
+
+Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
+  SpawnSpec spec;
+  spec.argv = argv;
+  return run_to_end(spec, false, deadline_ms);
+}
+
+Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms) {
+  return run_to_end(spec, true, deadline_ms);
 }
 
 std::string host_name() {

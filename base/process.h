@@ -27,12 +27,14 @@ bool process_alive(const ProcessId& id);
 struct SpawnSpec {
   std::vector<std::string> argv;                                 // argv[0] is looked up in PATH if it has no slash
   std::vector<std::pair<std::string, std::string>> environment;  // added to (or replacing in) the inherited one
-  std::vector<std::string> environment_removed;
-  std::string working_directory;         // empty: inherited
-  std::string stdout_path, stderr_path;  // appended to; empty: inherited; stdin is /dev/null
-  bool detached = false;                 // own session; not a child in any later wait (double fork)
-  bool own_group = false;                // own process group, so that kill(-pid) ends all of it
-  bool dies_with_starter = false;        // SIGKILL when the starting thread ends (Linux); not inherited by its children
+  std::vector<std::string> environment_removed;                  // "NAME", or "PREFIX_*"; not what is added above
+  std::vector<std::string> environment_kept;                     // exceptions from those prefixes
+  std::string working_directory;                                 // empty: inherited
+  std::string stdout_path, stderr_path;                          // appended to; empty: inherited
+  int stdin_fd = -1, stdout_fd = -1;  // descriptors of the caller to take instead; stdin is /dev/null otherwise
+  bool detached = false;              // own session; not a child in any later wait (double fork)
+  bool own_group = false;             // own process group, so that kill(-pid) ends all of it
+  bool dies_with_starter = false;     // SIGKILL when the starting thread ends (Linux); not inherited by its children
 };
 
 // Starts a program; the exec itself is checked (a missing program is an error here, not an exit code later).
@@ -48,12 +50,15 @@ struct ExitStatus {
 // Non-blocking: nullopt while it runs. The child is reaped.
 Result<std::optional<ExitStatus>> poll_exit(pid_t pid);
 
-// Runs a program to its end with a deadline and returns its output (stdout only). On timeout the group is killed.
+// Runs a program to its end with a deadline and returns its output. On timeout the group is killed.
 struct RunOutput {
   ExitStatus status;
-  std::string out;
+  std::string out, err;
 };
-Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms);
+Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms);  // stderr: inherited
+// The same with an environment and a folder of its own; stderr is returned as well. What `spec` says about output and
+// ownership is not used.
+Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms);
 
 std::string host_name();
 // The path of the running program, with symbolic links resolved.

@@ -4,6 +4,17 @@
 #include "base/toml.h"
 
 namespace longhaul {
+namespace {
+
+std::vector<std::string> texts_of(const Value* list) {
+  std::vector<std::string> texts;
+  if (list && list->is_array())
+    for (const Value& text : list->as_array())
+      if (text.is_string()) texts.push_back(text.as_string());
+  return texts;
+}
+
+}  // namespace
 
 Status write_attempt(const std::string& path, const Attempt& a) {
   Value value = Value::make_table();
@@ -22,7 +33,12 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("grace_s", a.grace_s);
   value.set("launches_max", a.launches_max);
   value.set("fault_plan", a.fault_plan);
-  return write_file_atomic(path, to_toml(value));
+  value.set("run_dir", a.run_dir);
+  value.set("doorbell", a.doorbell);
+  value.set("launcher", ValueArray(a.launcher.begin(), a.launcher.end()));
+  value.set("container", ValueArray(a.container.begin(), a.container.end()));
+  value.set("at_end", ValueArray(a.at_end.begin(), a.at_end.end()));
+  return write_file_renamed(path, to_toml(value));
 }
 
 Result<Attempt> read_attempt(const std::string& path) {
@@ -44,6 +60,11 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.grace_s = value.get_number("grace_s", 10);
   a.launches_max = static_cast<int>(value.get_integer("launches_max", 1));
   a.fault_plan = value.get_string("fault_plan");
+  a.run_dir = value.get_string("run_dir");
+  a.doorbell = value.get_string("doorbell");
+  a.launcher = texts_of(value.find("launcher"));
+  a.container = texts_of(value.find("container"));
+  a.at_end = texts_of(value.find("at_end"));
   return a;
 }
 

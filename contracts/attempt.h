@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/value.h"
+#include "contracts/record.h"
 
 namespace longhaul {
 
@@ -22,13 +24,20 @@ struct Attempt {
   double time_limit_s = 0;  // 0: none
   double grace_s = 10;      // between SIGTERM and SIGKILL
   int launches_max = 1;     // starts of the ranks within this job
-  std::string fault_plan;   // for the lead and its ranks; "" outside of tests
+  std::string run_dir;      // of the whole run
+  std::string doorbell;     // file to touch when the record is written; "" for none
+  // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
+  std::vector<std::string> launcher;
+  std::vector<std::string> container;  // further words between launcher and program
+  std::vector<std::string> at_end;     // program to run when the record is written: the next round of the controller
+  std::string fault_plan;              // for the lead and its ranks; "" outside of tests
 
   std::string out_dir() const { return stage_dir + "/out"; }            // the published artifact
   std::string state_dir() const { return stage_dir + "/state"; }        // checkpoints; survive attempts
   std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename
-  std::string claim_path() const { return attempt_dir + "/claim.json"; }
-  std::string record_path() const { return attempt_dir + "/record.json"; }
+  // A job that the scheduler queued again (`restarts` > 0) claims and records anew.
+  std::string claim_path(int restarts = 0) const { return attempt_dir + "/" + claim_file_name(restarts); }
+  std::string record_path(int restarts = 0) const { return attempt_dir + "/" + record_file_name(restarts); }
   std::string events_path() const { return attempt_dir + "/events.jsonl"; }
 };
 

@@ -151,6 +151,16 @@ class FieldTable {
     for (const FieldSlot& slot : slots_) table.set(slot.info.name, slot.get(&settings));
     return table;
   }
+  // Only what differs from the defaults: parse() gives the same settings back.
+  Value to_value_changed(const S& settings) const {
+    const S defaults{};
+    Value table = Value::make_table();
+    for (const FieldSlot& slot : slots_) {
+      Value value = slot.get(&settings);
+      if (!(value == slot.get(&defaults))) table.set(slot.info.name, std::move(value));
+    }
+    return table;
+  }
   std::vector<FieldInfo> describe() const {
     std::vector<FieldInfo> infos;
     for (const FieldSlot& slot : slots_) infos.push_back(slot.info);

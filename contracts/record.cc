@@ -2,8 +2,16 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 
 namespace longhaul {
+
+std::string record_file_name(int restarts) {
+  return restarts == 0 ? "record.json" : format("record-{}.json", restarts);
+}
+std::string claim_file_name(int restarts) {
+  return restarts == 0 ? "claim.json" : format("claim-{}.json", restarts);
+}
 
 Status write_record(const std::string& path, const JobRecord& r) {
   Value value = Value::make_table();
@@ -19,6 +27,11 @@ Status write_record(const std::string& path, const JobRecord& r) {
   value.set("signal", r.signal);
   value.set("cause", r.cause);
   value.set("launches", r.launches);
+  value.set("ended_by", r.ended_by);
+  value.set("step", static_cast<long long>(r.step));
+  value.set("scheduler_job", r.scheduler_job);
+  value.set("restarts", r.restarts);
+  value.set("nodes", r.nodes);
   return create_file_exclusive(path, to_json_pretty(value));
 }
 
@@ -38,6 +51,11 @@ Result<JobRecord> read_record(const std::string& path) {
   r.signal = static_cast<int>(value.get_integer("signal"));
   r.cause = value.get_string("cause");
   r.launches = static_cast<int>(value.get_integer("launches"));
+  r.ended_by = value.get_string("ended_by");
+  r.step = value.get_integer("step", -1);
+  r.scheduler_job = value.get_string("scheduler_job");
+  r.restarts = static_cast<int>(value.get_integer("restarts"));
+  r.nodes = value.get_string("nodes");
   return r;
 }
 
@@ -49,6 +67,7 @@ Status write_claim(const std::string& path, const LeadClaim& claim) {
   value.set("pid", static_cast<long long>(claim.process.pid));
   value.set("start_ticks", static_cast<long long>(claim.process.start_ticks));
   value.set("started_ms", static_cast<long long>(claim.started_ms));
+  value.set("scheduler_job", claim.scheduler_job);
   return create_file_exclusive(path, to_json_pretty(value));
 }
 
@@ -62,6 +81,7 @@ Result<LeadClaim> read_claim(const std::string& path) {
   claim.process.pid = static_cast<pid_t>(value.get_integer("pid", -1));
   claim.process.start_ticks = static_cast<std::uint64_t>(value.get_integer("start_ticks"));
   claim.started_ms = value.get_integer("started_ms");
+  claim.scheduler_job = value.get_string("scheduler_job");
   return claim;
 }
 

@@ -21,7 +21,14 @@ struct JobRecord {
   int signal = 0;
   std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
+  std::string ended_by;       // "wall_time": told by the scheduler that its time is nearly over; "" otherwise
+  std::int64_t step = -1;     // newest of any rank, -1: none was seen
+  std::string scheduler_job;  // "1234", "1234_7"; "" where there is none
+  int restarts = 0;           // how often the scheduler had queued the job again
+  std::string nodes;          // in the scheduler's notation
 };
+std::string record_file_name(int restarts);  // "record.json", "record-1.json" after the first restart of the job
+std::string claim_file_name(int restarts);
 Status write_record(const std::string& path, const JobRecord& record);  // conflict: there is one already
 Result<JobRecord> read_record(const std::string& path);                 // not_found: not ended
 
@@ -32,6 +39,7 @@ struct LeadClaim {
   std::string host;
   ProcessId process;
   std::int64_t started_ms = 0;
+  std::string scheduler_job;  // "" where there is none
 };
 Status write_claim(const std::string& path, const LeadClaim& claim);  // conflict: somebody leads it already
 Result<LeadClaim> read_claim(const std::string& path);

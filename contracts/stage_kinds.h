@@ -42,8 +42,9 @@ struct StageCommon {
   int ranks = 1;
   int threads = 0;  // per rank; 0: cores / ranks
   int nodes = 1;
-  Seconds time_limit{0};  // 0: none
-  int retries = 1;
+  Seconds time_limit{0};            // 0: none
+  int retries = 1;                  // after faults of the program
+  int infrastructure_retries = 5;   // after faults of nodes and launches, without progress in between
   std::string on_failure = "stop";  // stop | continue | skip-dependents
   JobOptions job;                   // what only a cluster's scheduler needs to know
 };

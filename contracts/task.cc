@@ -101,7 +101,7 @@ Result<Task> read_task(const std::string& path) {
   return task_from_value(value).with_context(path);
 }
 Status write_task(const std::string& path, const Task& task) {
-  return write_file_atomic(path, to_toml(task_to_value(task)));
+  return write_file_renamed(path, to_toml(task_to_value(task)));
 }
 
 std::string task_key(const Task& task) {

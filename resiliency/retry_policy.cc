@@ -1,30 +1,105 @@
 #include "resiliency/retry_policy.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/text.h"
 
 namespace longhaul {
+namespace {
 
-RetryVerdict decide_retry(const std::vector<PastEnd>& ends, int retries) {
-  if (ends.empty()) return {true, "nothing failed yet"};
-  const PastEnd& newest = ends.back();
-  switch (newest.fault) {
-    case FaultClass::none:
-    case FaultClass::cancelled: return {false, "nothing to try again"};
-    case FaultClass::bad_input:
-    case FaultClass::time_limit: return {false, format("{} is not cured by trying again", to_string(newest.fault))};
-    default: break;
-  }
-  int same = 0;
-  for (auto end = ends.rbegin(); end != ends.rend() && end->fault == newest.fault && end->cause == newest.cause;
-       ++end) {
-    ++same;
+// Ends of the newest one's group, back to the last that had made progress.
+int used_without_progress(const std::vector<PastEnd>& ends) {
+  const FaultGroup group = group_of(ends.back().fault);
+  int used = 0;
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
+    if (group_of(end->fault) != group) continue;
+    ++used;
     if (end->made_progress) break;
   }
-  if (same >= same_cause_max && !newest.made_progress)
+  return used;
+}
+
+int used_at_all(const std::vector<PastEnd>& ends) {
+  const FaultGroup group = group_of(ends.back().fault);
+  return static_cast<int>(
+      std::count_if(ends.begin(), ends.end(), [&](const PastEnd& end) { return group_of(end.fault) == group; }));
+}
+
+int same_cause_without_progress(const std::vector<PastEnd>& ends) {
+  const PastEnd& newest = ends.back();
+  int same = 0;
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
+    if (end->fault != newest.fault || end->cause != newest.cause || end->made_progress) break;
+    ++same;
+  }
+  return same;
+}
+
+RetryVerdict within(int used, int budget, const char* of_what) {
+  if (used > budget)
+    return {false, budget == 0 ? format("no retries of {} allowed", of_what)
+                               : format("all {} retries of {} used", budget, of_what)};
+  return {true, format("retry {} of {} ({})", used, budget, of_what)};
+}
+
+RetryVerdict after_memory(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  const PastEnd& newest = ends.back();
+  const bool elsewhere = budgets.can_exclude && !newest.node.empty();
+  if (used_at_all(ends) == 1 && elsewhere) return {true, "once more, on another node than " + newest.node};
+  return {false, "out of memory is not tried the same way twice: give it more nodes, more memory or smaller batches"};
+}
+
+RetryVerdict after_wall_time(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  if (!budgets.resumable)
+    return {false, "the job's wall time is over, and this stage cannot go on where it stopped (job.resumable)"};
+  const int barren = used_without_progress(ends) - (ends.back().made_progress ? 1 : 0);
+  if (barren >= 2) return {false, "two jobs in a row reached their wall time without a new checkpoint"};
+  return {true, "goes on where it stopped"};
+}
+
+}  // namespace
+
+RetryVerdict decide_retry(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  if (ends.empty()) return {true, "nothing failed yet"};
+  const PastEnd& newest = ends.back();
+  const FaultGroup group = group_of(newest.fault);
+  if (group == FaultGroup::none && newest.fault == FaultClass::cancelled_there)
+    return {false, "it was cancelled in the scheduler, not through longhaul; `longhaul resume` tries it again"};
+  if (group == FaultGroup::none) return {false, "nothing to try again"};
+  if (group == FaultGroup::hopeless) return {false, format("{} is not cured by trying again", to_string(newest.fault))};
+  if (group == FaultGroup::wall_time) return after_wall_time(ends, budgets);
+  if (group == FaultGroup::memory) return after_memory(ends, budgets);
+  if (group == FaultGroup::infrastructure)
+    return within(used_without_progress(ends), budgets.infrastructure, "infrastructure");
+  if (group == FaultGroup::preemption) return within(used_without_progress(ends), budgets.preemptions, "preemption");
+  if (const int same = same_cause_without_progress(ends); same >= same_cause_max)
     return {false, format("the same cause {} times without progress", same)};
-  const int used = static_cast<int>(ends.size());
-  if (used > retries) return {false, retries == 0 ? "no retries allowed" : format("all {} retries used", retries)};
-  return {true, format("attempt {} of {}", used + 1, retries + 1)};
+  const int used = used_at_all(ends);
+  if (used > budgets.application)
+    return {false,
+            budgets.application == 0 ? "no retries allowed" : format("all {} retries used", budgets.application)};
+  return {true, format("attempt {} of {}", used + 1, budgets.application + 1)};
+}
+
+std::vector<NodeSuspicion> suspect_nodes(const std::vector<NodeEvidence>& evidence, std::int64_t now_ms,
+                                         std::int64_t expiry_ms) {
+  constexpr int doublings_max = 3;
+  std::map<std::string, std::pair<NodeSuspicion, int>> found;
+  for (const NodeEvidence& seen : evidence) {
+    const FaultGroup group = group_of(seen.fault);
+    if (seen.node.empty() || (group != FaultGroup::infrastructure && group != FaultGroup::memory)) continue;
+    auto& [suspicion, times] = found[seen.node];
+    suspicion.node = seen.node;
+    suspicion.since_ms = std::max(suspicion.since_ms, seen.at_ms);
+    suspicion.until_ms = suspicion.since_ms + (expiry_ms << std::min(times, doublings_max));
+    suspicion.evidence = seen.what;
+    ++times;
+  }
+  std::vector<NodeSuspicion> suspects;
+  for (const auto& [node, entry] : found)
+    if (entry.first.until_ms > now_ms) suspects.push_back(entry.first);
+  return suspects;
 }
 
 }  // namespace longhaul

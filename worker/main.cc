@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "worker/launch/rank_exec.h"
+#include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
 
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr const char* usage =
     "usage: longhaul-worker lead --attempt DIR             leads one job: claims it, starts its ranks, writes its "
     "record\n"
+    "       longhaul-worker lead --by-hand DIR             does the same work once more, beside the run: job scripts\n"
     "       longhaul-worker rank --log-dir DIR -- PROGRAM  becomes one rank below mpirun, with a log file of its own\n";
 
 std::string launcher_rank() {
@@ -25,12 +27,38 @@ std::string launcher_rank() {
   return {};
 }
 
-int lead(const std::string& attempt_dir) {
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+longhaul::JobSurroundings surroundings() {
+  longhaul::JobSurroundings job;
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  job.scheduler_job = array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  job.restarts = std::atoi(variable("SLURM_RESTART_COUNT").c_str());
+  job.nodes = variable("SLURM_JOB_NODELIST");
+  return job;
+}
+
+// 0: the work ended well, or somebody leads it already; 1 otherwise, so that the scheduler calls the job failed, too.
+int lead(std::string attempt_dir, bool by_hand) {
   using namespace longhaul;
   SystemClock clock;
   Logger log("lead", "attempt=" + attempt_dir);
-  const auto end = run_lead(absolute_path(attempt_dir), own_program_path(), clock, log);
-  if (end.ok()) return 0;
+  const JobSurroundings job = surroundings();
+  attempt_dir = absolute_path(attempt_dir);
+  if (by_hand) {
+    auto made = make_attempt_by_hand(attempt_dir, job, clock);
+    if (!made.ok()) {
+      log.error("event=lead_failed error='" + made.error().message() + "'");
+      return 1;
+    }
+    attempt_dir = *made;
+    log.info("event=started_by_hand attempt=" + attempt_dir);
+  }
+  const auto end = run_lead(attempt_dir, own_program_path(), job, clock, log);
+  if (end.ok()) return *end == LeadEnd::recorded_failure ? 1 : 0;
   log.error("event=lead_failed error='" + end.error().message() + "'");
   return 1;
 }
@@ -39,7 +67,8 @@ int lead(const std::string& attempt_dir) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2]);
+  if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
+  if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() >= 5 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--") {
     const auto failed = longhaul::exec_rank(words[2], launcher_rank(), {words.begin() + 4, words.end()});
     std::fprintf(stderr, "longhaul-worker: %s\n", failed.error().message().c_str());

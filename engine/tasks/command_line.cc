@@ -79,6 +79,7 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   if (!launch.fault_plan.empty()) LH_CHECK(load_fault_plan(launch.fault_plan));
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGINT, on_stop_signal);
+  std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
   if (launch.ranks <= 1) {
     CollectiveGroup group;

@@ -116,13 +116,25 @@ ReferencePage workflow_page() {
 }
 
 ReferencePage site_page() {
-  return {
-      "site.md",
-      "# Site files\n\n" + generated +
-          "One TOML file per site, below `site-configs/` or given by its path with `--site`. `inherits = \"NAME\"` "
-          "takes what is not said from "
-          "another one. Relative paths start at the file's folder. A workflow names these keys as `${site.NAME}`.\n\n" +
-          field_table(site_fields().describe())};
+  std::string text = "# Site files\n\n" + generated +
+                     "One TOML file per site, below `site-configs/` or given by its path with `--site`. `inherits = "
+                     "\"NAME\"` takes what is not said from another one, table by table. Relative paths start at the "
+                     "file's folder. A workflow names these keys as `${site.NAME}`; `--set 'site.KEY=VALUE'` replaces "
+                     "one for one command.\n\n" +
+                     field_table(site_fields().describe());
+  text +=
+      "\n## [classes.NAME]\n\nKinds of jobs with their own route and limits. A stage goes to the class that "
+      "`job.class` "
+      "names, else to the first whose `kinds` hold its kind, else to `default_class`.\n\n" +
+      field_table(job_class_fields().describe());
+  text +=
+      "\n## [sources] and unverified\n\n`[sources]` says where a value was read: `\"classes.prod.max_wall\" = "
+      "\"...\"`, "
+      "or `\"classes\"` for "
+      "all below. `unverified = [\"classes.prod.max_wall\"]` names those that nobody has checked on the machine; "
+      "`longhaul doctor --site NAME` "
+      "asks about them. Every value of a shipped file is in one of the two.\n";
+  return {"site.md", text};
 }
 
 ReferencePage exit_codes_page() {

@@ -109,7 +109,7 @@ ExitCode exit_of(RunState state) {
   switch (state) {
     case RunState::succeeded: return ExitCode::ok;
     case RunState::failed: return ExitCode::run_failed;
-    case RunState::cancelled: return ExitCode::interrupted;
+    case RunState::cancelled:
     case RunState::running: return ExitCode::interrupted;
   }
   return ExitCode::internal;
@@ -181,6 +181,14 @@ Result<std::string> find_asked_run(const CommandLine& line, const Installation& 
   return asked_run(line, installation);
 }
 
+Status check_scheduler(const SiteConfig& site) {
+  if (!site.is_slurm()) return {};
+  return make_error(
+      ErrorCode::unsupported,
+      "site '" + site.name + "' uses the scheduler '" + site.scheduler + "', which this version cannot drive",
+      "use a site with scheduler = \"local\", for example --site local");
+}
+
 // The other programs are needed before anything is created.
 Status check_programs(const RunPlan& plan, const Installation& installation) {
   std::vector<std::string> programs = {"longhaul-worker"};
@@ -202,6 +210,7 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
     std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
     return ExitCode::invalid_input;
   }
+  if (const auto status = check_scheduler(loaded->site.config); !status.ok()) return fail(line, status.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return fail(line, status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return fail(line, status.error());
   const std::string runs = runs_folder(line, loaded->site.config);

@@ -7,28 +7,17 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "contracts/attempt.h"
+#include "contracts/record.h"
 #include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
-#include "orchestrator/scheduler/local_scheduler.h"
+#include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/state/status_from_ledger.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::int64_t pulse_interval_ms = 5'000;
-
-Value with(const char* name, const std::string& text) {
-  Value fields = Value::make_table();
-  fields.set(name, text);
-  return fields;
-}
-
-// Kinds that keep checkpoints may start their ranks once more within the job.
-int launches_max_of(const std::string& kind) {
-  return kind == "pretrain" || kind == "sft" || kind == "align" ? 2 : 1;
-}
 
 }  // namespace
 
@@ -41,10 +30,16 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       clock_(clock),
       log_(log),
       ledger_(frozen_.stage_ids()),
-      messages_(run_dir_, frozen_, options.environment, clock, log) {
-  auto local = std::make_unique<LocalScheduler>(run_dir_, options.cpu_slots, clock, log);
-  cores_ = local->slots();
-  scheduler_ = std::move(local);
+      messages_(run_dir_, frozen_, options.environment, clock, log) {}
+
+Status Controller::set_up_scheduler() {
+  LH_TRY(RunScheduler made, make_run_scheduler(run_dir_, frozen_, options_, clock_, log_));
+  scheduler_ = std::move(made.scheduler);
+  site_ = std::move(made.site);
+  rules_ = std::move(made.rules);
+  cores_ = made.cores;
+  pace_ = PollPace(scheduler_->poll_interval_ms(), static_cast<std::uint64_t>(frozen_.created_ms) + epoch());
+  return {};
 }
 
 Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir, std::int64_t epoch,
@@ -56,6 +51,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
   if (!log_file.ok()) return log_file.error();
   std::unique_ptr<Controller> controller(
       new Controller(folder, std::move(frozen), std::move(log_file).value(), options, clock, log));
+  LH_CHECK(controller->set_up_scheduler());
   for (const Fact& fact : facts) controller->ledger_.apply(fact);
   controller->messages_.take(facts);
   controller->unindexed_ = std::move(facts);
@@ -71,23 +67,21 @@ Result<TickOutcome> Controller::round() {
   LH_CHECK(log_file_.check_newest());
   pulse();
   LH_TRY(const Observations seen, observe());
-  std::vector<Fact> decided = decide(frozen_.plan, ledger_, seen, frozen_.name);
-  TickOutcome outcome;
-  outcome.changed = !decided.empty();
+  std::vector<Fact> decided = decide(frozen_.plan, rules_, ledger_, seen, frozen_.name);
+  const std::int64_t facts_before = ledger_.facts;
+  fresh_.clear();
   if (!decided.empty()) {
     if (auto fault = fault_here(FaultPoint::controller_before_intent)) return *fault;
     LH_CHECK(write(decided));
+    for (const Fact& fact : decided)
+      if (fact.kind == FactKind::submit || fact.kind == FactKind::submit_next) fresh_.insert(fact.text("key"));
     if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
   }
   LH_CHECK(log_file_.check_newest());  // the intents are readable by whoever comes later: now they may be acted upon
-  std::vector<Fact> outcomes;
-  LH_CHECK(act(outcomes));
-  if (!outcomes.empty()) {
-    outcome.changed = true;
-    if (auto fault = fault_here(FaultPoint::controller_before_outcome)) return *fault;
-    LH_CHECK(write(outcomes));
-    if (auto fault = fault_here(FaultPoint::controller_after_outcome)) return *fault;
-  }
+  LH_CHECK(place_orders(run_dir_, ledger_));
+  LH_CHECK(act());
+  TickOutcome outcome;
+  outcome.changed = changed_ = ledger_.facts != facts_before;
   LH_CHECK(remove_answered_requests(seen));
   if (!unindexed_.empty()) {
     if (auto fault = fault_here(FaultPoint::controller_before_index)) return *fault;
@@ -127,26 +121,68 @@ Result<Observations> Controller::observe() {
       seen.requests.back().arguments = *arguments;
   }
   seen.orders = observe_orders(run_dir_, ledger_);
-  bool jobs_open = false;
-  for (const LedgerStage& stage : ledger_.stages) jobs_open = jobs_open || stage.job_open();
-  if (jobs_open) {
-    LH_TRY(auto jobs, scheduler_->snapshot({}));
-    for (JobInfo& job : jobs) {
-      const std::string key = job.key;
-      seen.jobs.emplace(key, std::move(job));
-    }
-    for (const LedgerStage& stage : ledger_.stages)
-      if (stage.job_open()) observe_artifact(stage, seen);
-  }
+  seen.now_ms = clock_.wall_ms();
+  LH_CHECK(observe_jobs(seen));
   for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
     seen.prepared.emplace(planned->id(), prepare_stage(*planned, ledger_, frozen_.artifact_root));
   return seen;
 }
 
+std::vector<OpenJob> Controller::open_jobs() const {
+  std::vector<OpenJob> open;
+  const auto add = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
+    open.push_back({attempt.key, attempt.job, attempt_folder(run_dir_, stage.id, attempt.number)});
+  };
+  for (const LedgerStage& stage : ledger_.stages) {
+    if (stage.job_open()) add(stage, *stage.newest());
+    if (stage.successor_open()) add(stage, *stage.successor);
+  }
+  return open;
+}
+
+// From the scheduler when it is due; in between from the records of jobs that rang.
+Status Controller::observe_jobs(Observations& seen) {
+  const std::vector<OpenJob> open = open_jobs();
+  if (open.empty()) return {};
+  struct stat bell{};
+  const bool rang = ::stat(doorbell_path(run_dir_).c_str(), &bell) == 0 &&
+                    (bell.st_mtim.tv_sec != rung_.tv_sec || bell.st_mtim.tv_nsec != rung_.tv_nsec);
+  if (rang) rung_ = bell.st_mtim;
+  if (pace_.due(clock_.monotonic_ns())) {
+    auto jobs = scheduler_->snapshot(open);
+    pace_.asked(clock_.monotonic_ns(), changed_);
+    if (!jobs.ok() && jobs.error().code != ErrorCode::unavailable) return jobs.error();
+    if (!jobs.ok()) log_.warn("event=scheduler_unavailable error='" + jobs.error().message() + "' next=try_again");
+    if (jobs.ok()) {
+      seen.jobs_known = true;
+      for (JobInfo& job : *jobs) {
+        const std::string key = job.key;
+        seen.jobs.insert_or_assign(key, std::move(job));
+      }
+    }
+  } else if (rang) {
+    for (const OpenJob& job : open) {
+      auto record = read_record(join_path(job.attempt_dir, record_file_name(0)));
+      if (!record.ok()) continue;
+      JobInfo info;
+      info.id = job.id;
+      info.key = job.key;
+      info.state = JobState::ended;
+      info.started_ms = record->started_ms;
+      info.record = std::move(record).value();
+      seen.jobs.insert_or_assign(job.key, std::move(info));
+    }
+  }
+  for (const LedgerStage& stage : ledger_.stages)
+    if (stage.job_open()) observe_artifact(stage, seen);
+  return {};
+}
+
 // A job that says it succeeded: is its artifact there? If so, other runs may find it from now on.
 void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) {
   const auto job = seen.jobs.find(stage.newest()->key);
-  if (job == seen.jobs.end() || job->second.state != JobState::ended || job->second.record->outcome != "succeeded")
+  if (job == seen.jobs.end() || job->second.state != JobState::ended || !job->second.record ||
+      job->second.record->outcome != "succeeded")
     return;
   auto artifact = read_artifact(join_path(stage_folder(run_dir_, stage.id), "out"), stage.key);
   if (!artifact.ok()) {
@@ -159,67 +195,6 @@ void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) 
   if (!registered.ok())
     log_.warn("event=artifact_not_registered stage=" + stage.id + " error='" + registered.error().message() + "'");
   seen.artifacts.emplace(stage.id, std::move(artifact).value());
-}
-
-Status Controller::act(std::vector<Fact>& outcomes) {
-  LH_CHECK(place_orders(run_dir_, ledger_));
-  const PendingActs acts = pending_acts(ledger_);
-  for (const LedgerStage* stage : acts.submit) LH_CHECK(submit(*stage, outcomes));
-  for (const LedgerStage* stage : acts.cancel) LH_CHECK(cancel(*stage, outcomes));
-  return {};
-}
-
-Status Controller::submit(const LedgerStage& stage, std::vector<Fact>& outcomes) {
-  const PlannedStage* planned = frozen_.plan.find(stage.id);
-  LH_ASSERT(planned, "stage=" + stage.id);
-  const LedgerAttempt& intent = *stage.newest();
-  const Task task = make_task(*planned, frozen_.name, stage, cores_);
-  Attempt attempt;
-  attempt.key = intent.key;
-  attempt.attempt = intent.number;
-  attempt.run = frozen_.name;
-  attempt.stage = stage.id;
-  attempt.stage_dir = stage_folder(run_dir_, stage.id);
-  attempt.attempt_dir = attempt_folder(run_dir_, stage.id, intent.number);
-  attempt.task_path = join_path(attempt.stage_dir, "task.toml");
-  attempt.engine = join_path(run_dir_, "bin/longhaul-engine");
-  attempt.software = frozen_.software;
-  attempt.time_limit_s = planned->common.time_limit.value;
-  attempt.launches_max = launches_max_of(planned->kind);
-  attempt.fault_plan = options_.worker_fault_plan;
-  LH_CHECK(make_directories(attempt.attempt_dir));
-  LH_CHECK(write_task(attempt.task_path, task));
-  LH_CHECK(write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt));
-
-  JobSpec job;
-  job.key = intent.key;
-  job.attempt_dir = attempt.attempt_dir;
-  job.worker = join_path(run_dir_, "bin/longhaul-worker");
-  job.slots = task.resources.ranks * task.resources.threads;
-  if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
-  const auto submitted = scheduler_->submit_one(job);
-  if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
-  if (!submitted.ok() && submitted.error().code == ErrorCode::unavailable) {
-    log_.warn("event=scheduler_unavailable error='" + submitted.error().message() + "' next=try_again");
-    return {};  // the intent stays without outcome
-  }
-  if (submitted.ok())
-    outcomes.push_back({FactKind::submitted, stage.id, intent.number, with("job", *submitted), 0});
-  else
-    outcomes.push_back({FactKind::refused, stage.id, intent.number, with("cause", submitted.error().message()), 0});
-  return {};
-}
-
-Status Controller::cancel(const LedgerStage& stage, std::vector<Fact>& outcomes) {
-  const LedgerAttempt& attempt = *stage.newest();
-  if (attempt.job.empty()) return {};  // submitted in this very round: its outcome comes first
-  const Status sent = scheduler_->cancel(attempt.job);
-  if (!sent.ok()) {
-    log_.warn(format("event=cancel_failed stage={} error='{}' next=try_again", stage.id, sent.error().message()));
-    return {};
-  }
-  outcomes.push_back({FactKind::cancel_sent, stage.id, attempt.number, {}, 0});
-  return {};
 }
 
 Status Controller::remove_answered_requests(const Observations& seen) {

@@ -2,16 +2,22 @@
 // it remembers can be read again from the logs; it is kept only so that a round without news costs a few system calls.
 #pragma once
 
+#include <ctime>
 #include <memory>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/scheduler/scheduler.h"
+#include "orchestrator/site/site_config.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/run_index.h"
@@ -29,16 +35,29 @@ class Controller {
   std::int64_t epoch() const { return log_file_.epoch(); }
   const RunLedger& ledger() const { return ledger_; }
   RunStatus status() const;
+  // How long to wait before another round can bring something new.
+  std::int64_t pause_ms_max() const { return pace_.interval_ms() > 0 ? 1000 : 250; }
 
  private:
   Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file, const TickOptions& options, Clock& clock,
              Logger& log);
+  Status set_up_scheduler();
   Result<Observations> observe();
   void observe_artifact(const LedgerStage& stage, Observations& seen);
   Status write(std::vector<Fact>& facts);
-  Status act(std::vector<Fact>& outcomes);
-  Status submit(const LedgerStage& stage, std::vector<Fact>& outcomes);
-  Status cancel(const LedgerStage& stage, std::vector<Fact>& outcomes);
+  Status observe_jobs(Observations& seen);
+  std::vector<OpenJob> open_jobs() const;
+  // The ledger's stages stand in plan order.
+  const PlannedStage& planned_of(const LedgerStage& stage) const {
+    return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
+  }
+  Status act();
+  Status submit_window(std::span<const PendingAct> window);
+  Result<JobSpec> prepare_job(std::span<const PendingAct> acts);
+  Status write_attempt_files(const PendingAct& act);
+  Status cancel(const PendingAct& act, std::vector<Fact>& outcomes);
+  Status release(const PendingAct& act, std::vector<Fact>& outcomes);
+  Status write_outcomes(std::vector<Fact>& outcomes);
   Status remove_answered_requests(const Observations& seen);
   void update_index();
   void pulse();
@@ -53,7 +72,13 @@ class Controller {
   RunMessages messages_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
-  int cores_;
+  SchedulingRules rules_;
+  std::optional<Site> site_;     // of a cluster; without one there are no job scripts
+  std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
+  PollPace pace_;                // when the scheduler is asked again
+  timespec rung_{};              // when a job last rang the doorbell, as far as we have looked
+  bool changed_ = true;          // by the last round
+  int cores_ = 1;
   std::int64_t pulse_ns_ = 0;
   std::size_t refused_logged_ = 0;
 };

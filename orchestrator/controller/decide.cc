@@ -3,23 +3,31 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "orchestrator/controller/job_end.h"
 #include "orchestrator/controller/tell.h"
 #include "resiliency/retry_policy.h"
 
 namespace longhaul {
 namespace {
 
+constexpr int releases_max = 3;                // of a job that the scheduler holds
+constexpr double maintenance_margin_s = 300;   // a shortened job ends this long before
+constexpr double shortened_wall_min_s = 1800;  // shorter ones are not worth their start
+
 // What a need means for the stage that has it.
 enum class Need { open, met, broken };
 
-Need state_of_need(const RunPlan& plan, const RunLedger& ledger, const std::string& id) {
+Need state_of_need(const RunPlan& plan, const RunLedger& ledger, const std::string& id, NeedEdge edge) {
   const LedgerStage* needed = ledger.find(id);
   if (!needed) return Need::broken;
-  if (needed->has_artifact()) return Need::met;
   if (!is_final(needed->state)) return Need::open;
+  const bool failed = needed->state == StageState::failed;
+  if (edge == NeedEdge::afternotok) return failed ? Need::met : Need::broken;
+  if (needed->has_artifact() || (edge == NeedEdge::afterany && failed)) return Need::met;
   const PlannedStage* planned = plan.find(id);
   const bool tolerated = needed->state == StageState::failed && planned && planned->common.on_failure == "continue";
   return tolerated ? Need::met : Need::broken;
@@ -36,8 +44,9 @@ bool has_source(const PlannedInput& input, const RunLedger& ledger) {
 // One round of decisions over a copy of the ledger: each fact is folded at once, so later rules see earlier ones.
 class Round {
  public:
-  Round(const RunPlan& plan, const RunLedger& ledger, const Observations& seen, const std::string& run_name)
-      : plan_(plan), seen_(seen), run_name_(run_name), now_(ledger) {}
+  Round(const RunPlan& plan, const SchedulingRules& rules, const RunLedger& ledger, const Observations& seen,
+        const std::string& run_name)
+      : plan_(plan), rules_(rules), seen_(seen), run_name_(run_name), now_(ledger) {}
 
   std::vector<Fact> run() {
     for (const RequestSeen& request : seen_.requests) answer(request);
@@ -45,8 +54,10 @@ class Round {
       if (stage.job_open()) look_at_job(stage);
     look_at_orders();
     if (now_.cancel_requested) cancel_everything();
+    for (LedgerStage& stage : now_.stages) look_at_successor(stage);
     skip_what_cannot_run();
     for (LedgerStage& stage : now_.stages) advance(stage);
+    submit_what_is_ready();
     if (!now_.ended && now_.all_final()) end_run();
     return std::move(facts_);
   }
@@ -122,44 +133,98 @@ class Round {
 
   void look_at_job(LedgerStage& stage) {
     const LedgerAttempt& attempt = *stage.newest();
-    if (!attempt.refused.empty()) return ended_badly(stage, FaultClass::not_started, attempt.refused, nullptr);
+    if (!attempt.refused.empty()) return ended_badly(stage, {FaultClass::not_started, attempt.refused, {}, -1, 0, 0});
     if (attempt.job.empty()) return;  // an intent without outcome: acted upon again
     const auto job = seen_.jobs.find(attempt.key);
     if (job == seen_.jobs.end()) return;  // "not found" is not "failed"
     const JobInfo& info = job->second;
-    switch (info.state) {
-      case JobState::queued: return;
-      case JobState::running: return note_start(stage, info.started_ms);
-      case JobState::lost: return ended_badly(stage, FaultClass::lost, info.cause, nullptr);
-      case JobState::ended: break;
-    }
-    const JobRecord& record = *info.record;
-    const auto artifact = seen_.artifacts.find(stage.id);
-    if (record.outcome == "succeeded" && artifact != seen_.artifacts.end()) {
-      Value fields = times(record);
-      put_artifact(fields, artifact->second);
-      return emit(FactKind::succeeded, stage.id, attempt.number, std::move(fields));
-    }
-    if (record.outcome == "succeeded") {
+    if (info.restarts > attempt.restarts) note_requeue(stage, info);
+    if (info.state == JobState::queued) return look_at_queued(stage, info);
+    if (info.state == JobState::running) return note_start(stage, info);
+    if (info.state == JobState::ended && info.record && info.record->outcome == "succeeded") {
+      const auto artifact = seen_.artifacts.find(stage.id);
       const auto broken = seen_.broken.find(stage.id);
-      if (broken != seen_.broken.end()) ended_badly(stage, FaultClass::program, broken->second, &record);
+      if (artifact != seen_.artifacts.end()) {
+        Value fields = times(info.record->started_ms, info.record->ended_ms);
+        put_artifact(fields, artifact->second);
+        return emit(FactKind::succeeded, stage.id, attempt.number, std::move(fields));
+      }
+      if (broken != seen_.broken.end())
+        ended_badly(stage,
+                    {FaultClass::program, broken->second, {}, -1, info.record->started_ms, info.record->ended_ms});
       return;
     }
-    const PlannedStage* planned = plan_.find(stage.id);
-    ended_badly(stage, classify_end(record, planned && planned->kind != "command"), record.cause, &record);
+    if (const auto end = judge_end(info, planned_of(stage).kind != "command", attempt.cancel_wanted))
+      ended_badly(stage, *end);
   }
 
-  void note_start(LedgerStage& stage, std::int64_t started_ms) {
-    if (stage.state != StageState::submitted) return;
-    Value fields = Value::make_table();
-    fields.set("started_ms", static_cast<long long>(started_ms));
-    emit(FactKind::started, stage.id, stage.newest()->number, std::move(fields));
+  // Held for good unless somebody lets it go ("launch failed requeued held"): we do, a few times.
+  void look_at_queued(LedgerStage& stage, const JobInfo& info) {
+    const LedgerAttempt& attempt = *stage.newest();
+    if (!info.held || attempt.cancel_wanted || attempt.release_wanted) return;
+    if (attempt.releases < releases_max)
+      return emit(FactKind::release_job, stage.id, attempt.number, because(info.reason));
+    emit(FactKind::cancel_job, stage.id, attempt.number, because(info.reason));
+    ended_badly(stage, {FaultClass::launch_failed,
+                        format("held by the scheduler {} times: {}", releases_max + 1, info.reason),
+                        {},
+                        -1,
+                        0,
+                        0});
   }
 
-  static Value times(const JobRecord& record) {
+  void note_requeue(LedgerStage& stage, const JobInfo& info) {
+    Value fields = because("the scheduler queued the job again");
+    fields.set("restarts", info.restarts);
+    emit(FactKind::requeued, stage.id, stage.newest()->number, std::move(fields));
+  }
+
+  void note_start(LedgerStage& stage, const JobInfo& info) {
+    if (stage.state == StageState::submitted) {
+      Value fields = Value::make_table();
+      fields.set("started_ms", static_cast<long long>(info.started_ms));
+      if (!info.nodes.empty()) fields.set("nodes", info.nodes);
+      emit(FactKind::started, stage.id, stage.newest()->number, std::move(fields));
+    }
+    const StageRules* rules = rules_of(stage);
+    if (rules && rules->chain && !stage.successor && !now_.cancel_requested && wants_successor(stage, *rules))
+      emit(FactKind::submit_next, stage.id, stage.next_number(), intent(stage, stage.next_number()));
+  }
+
+  // Whether the stage's own time limit leaves anything to do after the job that runs now.
+  bool wants_successor(const LedgerStage& stage, const StageRules& rules) const {
+    if (room_left() <= 0) return false;
+    const double limit_s = planned_of(stage).common.time_limit.value;
+    if (limit_s <= 0) return true;
+    double spent_s = rules.wall_s;
+    for (std::size_t i = stage.attempts_before_reset; i < stage.attempts.size(); ++i)
+      spent_s += static_cast<double>(stage.attempts[i].ran_ms) * 1e-3;
+    return spent_s < limit_s;
+  }
+
+  // A successor outlives its stage only until it is cancelled.
+  void look_at_successor(LedgerStage& stage) {
+    if (!stage.successor || !stage.successor->refused.empty()) return;
+    if (!is_final(stage.state) && !now_.cancel_requested) return;
+    const LedgerAttempt& successor = *stage.successor;
+    if (!successor.cancel_wanted)
+      emit(FactKind::cancel_job, stage.id, successor.number, because("its stage has ended"));
+    if (successor.answered() || !seen_.jobs_known) return;
+    // Nobody knows whether its submission went through: the scheduler's list tells.
+    const auto job = seen_.jobs.find(successor.key);
     Value fields = Value::make_table();
-    fields.set("started_ms", static_cast<long long>(record.started_ms));
-    fields.set("ended_ms", static_cast<long long>(record.ended_ms));
+    if (job != seen_.jobs.end())
+      fields.set("job", job->second.id);
+    else
+      fields.set("cause", "it was not submitted before its stage ended");
+    emit(job != seen_.jobs.end() ? FactKind::submitted : FactKind::refused, stage.id, successor.number,
+         std::move(fields));
+  }
+
+  static Value times(std::int64_t started_ms, std::int64_t ended_ms) {
+    Value fields = Value::make_table();
+    if (started_ms > 0) fields.set("started_ms", static_cast<long long>(started_ms));
+    if (ended_ms > 0) fields.set("ended_ms", static_cast<long long>(ended_ms));
     return fields;
   }
   static void put_artifact(Value& fields, const ArtifactSeen& artifact) {
@@ -168,64 +233,87 @@ class Round {
     fields.set("figures", artifact.figures);
   }
 
-  void ended_badly(LedgerStage& stage, FaultClass fault, const std::string& cause, const JobRecord* record) {
+  void ended_badly(LedgerStage& stage, const JobEnd& end) {
     const int number = stage.newest()->number;
-    Value fields = record ? times(*record) : Value::make_table();
-    fields.set("cause", cause);
+    Value fields = times(end.started_ms, end.ended_ms);
+    fields.set("cause", end.cause);
     if (now_.cancel_requested) {
-      if (fault == FaultClass::interrupted) fields.set("cause", "cancelled on request");
+      if (end.fault == FaultClass::interrupted || end.fault == FaultClass::cancelled)
+        fields.set("cause", "cancelled on request");
       return emit(FactKind::cancelled, stage.id, number, std::move(fields));
     }
+    std::int64_t before = -1;
     std::vector<PastEnd> ends;
-    for (std::size_t i = stage.attempts_before_reset; i + 1 < stage.attempts.size(); ++i)
-      ends.push_back({fault_of(stage.attempts[i].fault), stage.attempts[i].cause, false});
-    ends.push_back({fault, cause, false});
-    const PlannedStage* planned = plan_.find(stage.id);
-    const RetryVerdict verdict = decide_retry(ends, planned ? planned->common.retries : 0);
-    fields.set("fault", to_string(fault));
+    for (std::size_t i = stage.attempts_before_reset; i + 1 < stage.attempts.size(); ++i) {
+      const LedgerAttempt& past = stage.attempts[i];
+      ends.push_back({fault_class_of(past.fault), past.cause, past.made_progress, past.node});
+      before = std::max(before, past.step);
+    }
+    const bool progress = end.step > before;
+    ends.push_back({end.fault, end.cause, progress, end.node});
+    const RetryVerdict verdict = decide_retry(ends, budgets_of(stage));
+    fields.set("fault", to_string(end.fault));
     fields.set("reason", verdict.reason);
-    emit(verdict.again ? FactKind::retry : FactKind::failed, stage.id, number, std::move(fields));
+    fields.set("progress", progress);
+    if (end.step >= 0) fields.set("step", static_cast<long long>(end.step));
+    if (!end.node.empty()) fields.set("node", end.node);
+    const bool successor = stage.successor && stage.successor->refused.empty() && !stage.successor->cancel_wanted;
+    emit(!verdict.again ? FactKind::failed
+         : successor    ? FactKind::go_on
+                        : FactKind::retry,
+         stage.id, number, std::move(fields));
   }
 
-  static FaultClass fault_of(const std::string& text) {
-    for (int i = 0; i <= static_cast<int>(FaultClass::cancelled); ++i)
-      if (text == to_string(static_cast<FaultClass>(i))) return static_cast<FaultClass>(i);
-    return FaultClass::program;
+  RetryBudgets budgets_of(const LedgerStage& stage) const {
+    const StageCommon& common = planned_of(stage).common;
+    const StageRules* rules = rules_of(stage);
+    RetryBudgets budgets;
+    budgets.application = common.retries;
+    budgets.infrastructure = common.infrastructure_retries;
+    budgets.resumable = rules && rules->resumable;
+    budgets.can_exclude = rules_.can_exclude;
+    return budgets;
   }
 
   void cancel_everything() {
     for (LedgerStage& stage : now_.stages) {
       if (stage.state == StageState::waiting || stage.state == StageState::ready)
         emit(FactKind::cancelled, stage.id, 0, because("cancelled on request before it was submitted"));
-      else if (stage.job_open() && !stage.newest()->cancel_wanted)
+      else if (stage.job_open() && stage.newest()->refused.empty() && !stage.newest()->cancel_wanted)
         emit(FactKind::cancel_job, stage.id, stage.newest()->number, {});
     }
   }
 
   void skip_what_cannot_run() {
     const LedgerStage* stopper = nullptr;
-    for (const LedgerStage& stage : now_.stages) {
-      const PlannedStage* planned = plan_.find(stage.id);
-      if (stage.state == StageState::failed && planned && planned->common.on_failure == "stop") stopper = &stage;
-    }
-    for (const PlannedStage& planned : plan_.stages) {  // in plan order: a skipped need is seen by what comes after
-      LedgerStage* stage = now_.find(planned.id());
-      if (!stage || (stage->state != StageState::waiting && stage->state != StageState::ready)) continue;
-      if (stopper) {
-        emit(FactKind::skipped, stage->id, 0,
+    for (const LedgerStage& stage : now_.stages)
+      if (stage.state == StageState::failed && planned_of(stage).common.on_failure == "stop") stopper = &stage;
+    for (LedgerStage& stage : now_.stages) {  // in plan order: a skipped need is seen by what comes after
+      if (stage.state != StageState::waiting && stage.state != StageState::ready) continue;
+      const PlannedStage& planned = planned_of(stage);
+      if (stopper && !runs_after_failure(planned)) {
+        emit(FactKind::skipped, stage.id, 0,
              because(format("stage {} failed and stops the run (on_failure = stop)", stopper->id)));
         continue;
       }
       const std::string blocker = blocked_by(planned);
-      if (!blocker.empty()) emit(FactKind::skipped, stage->id, 0, because(blocker));
+      if (!blocker.empty()) emit(FactKind::skipped, stage.id, 0, because(blocker));
     }
+  }
+
+  // Stages that are there for the case of a failure are not stopped by it.
+  bool runs_after_failure(const PlannedStage& planned) const {
+    return std::any_of(planned.edges.begin(), planned.edges.end(), [&](const auto& edge) {
+      const LedgerStage* needed = now_.find(edge.first);
+      return needed && needed->state == StageState::failed;
+    });
   }
 
   // Why a stage can never run, "" if it still may.
   std::string blocked_by(const PlannedStage& planned) const {
     bool open = false;
     for (const std::string& id : planned.needs) {
-      const Need need = state_of_need(plan_, now_, id);
+      const Need need = state_of_need(plan_, now_, id, planned.edge_to(id));
       if (need == Need::broken) {
         const LedgerStage* needed = now_.find(id);
         return format("it needs {}, which is {}", id, needed ? to_string(needed->state) : "not in the plan");
@@ -259,18 +347,90 @@ class Round {
         return emit(FactKind::cached, stage.id, 0, std::move(artifact));
       }
     }
-    if (stage.state != StageState::ready) return;
-    const int number = static_cast<int>(stage.attempts.size()) + 1;
+  }
+
+  // Ready stages in plan order, variants of one stage together as the tasks of an array where the site has them.
+  void submit_what_is_ready() {
+    int room = room_left();
+    for (std::size_t i = 0; i < now_.stages.size() && room > 0; ++i) {
+      if (now_.stages[i].state != StageState::ready) continue;
+      std::vector<LedgerStage*> group = {&now_.stages[i]};
+      const int number = group.front()->next_number();
+      if (rules_.array_tasks_max > 1 && !plan_.stages[i].variant.empty())
+        gather_array(i, std::min(room, rules_.array_tasks_max), group);
+      room -= static_cast<int>(group.size());
+      if (group.size() == 1) {
+        emit(FactKind::submit, group.front()->id, number, intent(*group.front(), number));
+        continue;
+      }
+      std::string ids;
+      for (const LedgerStage* stage : group) ids += stage->id + "\n";
+      const std::string array = submission_key(run_name_, ids, number);
+      for (std::size_t task = 0; task < group.size(); ++task) {
+        Value fields = intent(*group[task], number);
+        fields.set("key", array_task_key(array, static_cast<int>(task)));
+        fields.set("array", array);
+        fields.set("task", task);
+        emit(FactKind::submit, group[task]->id, number, std::move(fields));
+      }
+    }
+  }
+
+  // Variants of the same stage that are ready, ask for the same and were not tried since the user last asked (a further
+  // try goes alone, with its own exclusions).
+  void gather_array(std::size_t first, int tasks_max, std::vector<LedgerStage*>& group) {
+    const auto untried = [](const LedgerStage& stage) { return stage.attempts.size() == stage.attempts_before_reset; };
+    LedgerStage& leader = now_.stages[first];
+    for (std::size_t i = first + 1; untried(leader) && i < now_.stages.size(); ++i) {
+      LedgerStage& stage = now_.stages[i];
+      if (static_cast<int>(group.size()) >= tasks_max) return;
+      if (stage.state == StageState::ready && plan_.stages[i].stage == plan_.stages[first].stage && untried(stage) &&
+          stage.next_number() == leader.next_number() && rules_.stages[i].shape == rules_.stages[first].shape)
+        group.push_back(&stage);
+    }
+  }
+
+  // What a submission is to be, beyond what the plan says: decided once, so that doing it again is the same.
+  Value intent(const LedgerStage& stage, int number) {
     Value fields = Value::make_table();
     fields.set("key", submission_key(run_name_, stage.id, number));
-    emit(FactKind::submit, stage.id, number, std::move(fields));
+    if (stage.job_open()) fields.set("after", stage.newest()->number);
+    if (rules_.can_exclude && !suspects().empty()) {
+      ValueArray nodes;
+      for (const NodeSuspicion& suspect : suspects()) nodes.emplace_back(suspect.node);
+      fields.set("exclude", Value(std::move(nodes)));
+    }
+    const StageRules* rules = rules_of(stage);
+    if (rules && rules->resumable && rules->wall_s > 0 && rules_.maintenance_ms > 0) {
+      const double left_s = static_cast<double>(rules_.maintenance_ms - seen_.now_ms) * 1e-3 - maintenance_margin_s;
+      if (left_s >= shortened_wall_min_s && left_s < rules->wall_s) fields.set("wall_s", std::floor(left_s / 60) * 60);
+    }
+    return fields;
+  }
+
+  const std::vector<NodeSuspicion>& suspects() {
+    if (suspects_) return *suspects_;
+    std::vector<NodeEvidence> evidence;
+    for (const LedgerStage& stage : now_.stages)
+      for (const LedgerAttempt& attempt : stage.attempts)
+        if (!attempt.node.empty())
+          evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
+                              format("{} of {}, attempt {}", attempt.fault, stage.id, attempt.number)});
+    suspects_ = suspect_nodes(evidence, seen_.now_ms, rules_.suspicion_ms);
+    return *suspects_;
+  }
+
+  int room_left() const {
+    if (rules_.submitted_max <= 0) return std::numeric_limits<int>::max();
+    int open = 0;
+    for (const LedgerStage& stage : now_.stages) open += (stage.job_open() ? 1 : 0) + (stage.successor_open() ? 1 : 0);
+    return rules_.submitted_max - open;
   }
 
   void end_run() {
     RunState state = RunState::succeeded;
     for (const LedgerStage& stage : now_.stages) {
-      const PlannedStage* planned = plan_.find(stage.id);
-      const bool tolerated = planned && planned->common.on_failure == "continue";
+      const bool tolerated = planned_of(stage).common.on_failure == "continue";
       if (stage.state == StageState::failed && !tolerated && state == RunState::succeeded) state = RunState::failed;
       if (stage.state == StageState::cancelled) state = RunState::cancelled;
     }
@@ -279,18 +439,29 @@ class Round {
     emit(FactKind::run_ended, {}, 0, std::move(fields));
   }
 
+  // The ledger's stages stand in plan order.
+  std::size_t position(const LedgerStage& stage) const { return static_cast<std::size_t>(&stage - now_.stages.data()); }
+  const PlannedStage& planned_of(const LedgerStage& stage) const { return plan_.stages[position(stage)]; }
+  const StageRules* rules_of(const LedgerStage& stage) const {
+    return rules_.stages.empty() ? nullptr : &rules_.stages[position(stage)];
+  }
+
   const RunPlan& plan_;
+  const SchedulingRules& rules_;
   const Observations& seen_;
   const std::string& run_name_;
   RunLedger now_;
+  std::optional<std::vector<NodeSuspicion>> suspects_;
   std::vector<Fact> facts_;
 };
 
 }  // namespace
 
-std::vector<Fact> decide(const RunPlan& plan, const RunLedger& ledger, const Observations& seen,
-                         const std::string& run_name) {
-  return Round(plan, ledger, seen, run_name).run();
+std::vector<Fact> decide(const RunPlan& plan, const SchedulingRules& rules, const RunLedger& ledger,
+                         const Observations& seen, const std::string& run_name) {
+  LH_ASSERT(plan.stages.size() == ledger.stages.size(), "run=" + run_name);
+  LH_ASSERT(rules.stages.empty() || rules.stages.size() == plan.stages.size(), "run=" + run_name);
+  return Round(plan, rules, ledger, seen, run_name).run();
 }
 
 std::vector<const PlannedStage*> wants_preparation(const RunPlan& plan, const RunLedger& ledger) {
@@ -300,7 +471,7 @@ std::vector<const PlannedStage*> wants_preparation(const RunPlan& plan, const Ru
     const LedgerStage* stage = ledger.find(planned.id());
     if (!stage || stage->state != StageState::waiting) continue;
     const bool needs_met = std::all_of(planned.needs.begin(), planned.needs.end(), [&](const std::string& id) {
-      return state_of_need(plan, ledger, id) == Need::met;
+      return state_of_need(plan, ledger, id, planned.edge_to(id)) == Need::met;
     });
     const bool sources = std::all_of(planned.inputs.begin(), planned.inputs.end(),
                                      [&](const PlannedInput& input) { return has_source(input, ledger); });
@@ -336,12 +507,20 @@ Result<std::string> choose_source(const PlannedInput& input, const RunLedger& le
 
 PendingActs pending_acts(const RunLedger& ledger) {
   PendingActs acts;
+  const auto look = [&](const LedgerStage& stage, const LedgerAttempt& attempt, bool may_start) {
+    if (may_start && !attempt.answered() && !attempt.cancel_sent) acts.submit.push_back({&stage, &attempt});
+    if (attempt.cancel_wanted && !attempt.cancel_sent && attempt.refused.empty())
+      acts.cancel.push_back({&stage, &attempt});
+    if (attempt.release_wanted && !attempt.cancel_wanted) acts.release.push_back({&stage, &attempt});
+  };
   for (const LedgerStage& stage : ledger.stages) {
-    if (!stage.job_open()) continue;
-    const LedgerAttempt& attempt = *stage.newest();
-    if (attempt.job.empty() && attempt.refused.empty()) acts.submit.push_back(&stage);
-    if (attempt.cancel_wanted && !attempt.cancel_sent && attempt.refused.empty()) acts.cancel.push_back(&stage);
+    for (const LedgerAttempt& attempt : stage.attempts)
+      look(stage, attempt, stage.job_open() && &attempt == stage.newest());
+    if (stage.successor) look(stage, *stage.successor, stage.state == StageState::running);
   }
+  std::stable_sort(acts.submit.begin(), acts.submit.end(), [](const PendingAct& a, const PendingAct& b) {
+    return a.attempt->array < b.attempt->array;  // jobs of their own first, then array by array
+  });
   return acts;
 }
 

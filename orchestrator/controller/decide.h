@@ -34,7 +34,25 @@ struct PreparedStage {
   std::optional<ArtifactSeen> cached;
 };
 
+// What the site makes of the stages.
+struct StageRules {
+  bool resumable = false;  // goes on from its saved state in another job
+  bool chain = false;      // longer than one job may be: the next one is queued while one runs
+  double wall_s = 0;       // of one job; 0: no limit
+  std::string shape;       // equal text, equal request: variants of one stage may be tasks of one array
+};
+struct SchedulingRules {
+  std::vector<StageRules> stages;          // in plan order; empty: a scheduler without any of this
+  int array_tasks_max = 0;                 // 0: no arrays
+  int submitted_max = 0;                   // jobs in the queue at the same time; 0: no limit
+  bool can_exclude = false;                // jobs may name nodes that they do not want
+  std::int64_t suspicion_ms = 86'400'000;  // how long a node is avoided
+  std::int64_t maintenance_ms = 0;         // start of the next one that concerns us; 0: none is known
+};
+
 struct Observations {
+  std::int64_t now_ms = 0;
+  bool jobs_known = false;  // `jobs` is the scheduler's answer; otherwise it only holds what records told
   std::vector<RequestSeen> requests;
   std::map<std::string, JobInfo> jobs;            // by submission key
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
@@ -44,8 +62,8 @@ struct Observations {
 };
 
 // Facts to write, in order. Intents among them (`submit`, `cancel_job`) are acted upon afterwards, see pending_acts().
-std::vector<Fact> decide(const RunPlan& plan, const RunLedger& ledger, const Observations& seen,
-                         const std::string& run_name);
+std::vector<Fact> decide(const RunPlan& plan, const SchedulingRules& rules, const RunLedger& ledger,
+                         const Observations& seen, const std::string& run_name);
 
 // Stages that wait for nothing but their preparation.
 std::vector<const PlannedStage*> wants_preparation(const RunPlan& plan, const RunLedger& ledger);
@@ -56,9 +74,14 @@ Result<std::string> choose_source(const PlannedInput& input, const RunLedger& le
 
 // Intents of the ledger without an outcome: what has to be done (again), by whichever controller reads them. Doing one
 // twice is harmless: submissions are idempotent by key, a second cancellation changes nothing.
+struct PendingAct {
+  const LedgerStage* stage;
+  const LedgerAttempt* attempt;  // one of the stage's, or its successor
+};
 struct PendingActs {
-  std::vector<const LedgerStage*> submit;
-  std::vector<const LedgerStage*> cancel;
+  std::vector<PendingAct> submit;  // tasks of one array stand together
+  std::vector<PendingAct> cancel;
+  std::vector<PendingAct> release;
 };
 PendingActs pending_acts(const RunLedger& ledger);
 

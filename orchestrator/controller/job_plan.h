@@ -31,13 +31,19 @@ struct JobPlan {
   std::vector<std::string> launcher;
   std::vector<std::string> container;  // further words between the launcher and the program, or none
   std::vector<std::string> prologue;   // shell lines of the script, comments included: modules, variables
+
+  double gpu_hours() const { return wall_s / 3600 * nodes * gpus_per_node; }  // of one job that uses all its time
 };
 
 // Problems (no account, more nodes than the partition has, a wall time over the limit that cannot become a chain, an
 // option that the site forbids, ...) go to `diagnostics` with the place where the user wrote it.
+// A site whose scheduler is not Slurm gives shape, time and container, and no directives.
 JobPlan plan_job(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics);
+// Of every stage, in order; a problem that several stages share is told once.
+std::vector<JobPlan> plan_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics);
 
-// One job.sbatch. Every value is quoted as data; nothing of the user's is interpolated into shell.
+// One job.sbatch. Every value is quoted as data; nothing of the user's is interpolated into shell. invalid_input: a
+// path of the context, or a directive of the attempt, that no #SBATCH line can hold.
 struct JobScriptContext {
   std::string run;          // name
   std::string stage;        // id
@@ -47,6 +53,6 @@ struct JobScriptContext {
   bool array = false;
   std::vector<Directive> of_attempt;  // what only this attempt asks for: excluded nodes, a shorter wall time
 };
-std::string job_script(const JobPlan& plan, const JobScriptContext& context);
+Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& context);
 
 }  // namespace longhaul

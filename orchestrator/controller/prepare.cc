@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/artifact_index.h"
+#include "resiliency/fault_class.h"
 
 namespace longhaul {
 namespace {
@@ -68,6 +69,16 @@ Task make_task(const PlannedStage& planned, const std::string& run_name, const L
   task.inputs = stage.inputs;
   task.settings = planned.settings;
   return task;
+}
+
+double time_left_s(const PlannedStage& planned, const LedgerStage& stage) {
+  const double limit_s = planned.common.time_limit.value;
+  if (limit_s <= 0) return 0;
+  double spent_s = 0;
+  for (std::size_t i = stage.attempts_before_reset; i < stage.attempts.size(); ++i)
+    if (group_of(fault_class_of(stage.attempts[i].fault)) == FaultGroup::wall_time)  // a chain shares one limit
+      spent_s += static_cast<double>(stage.attempts[i].ran_ms) * 1e-3;
+  return std::max(1.0, limit_s - spent_s);
 }
 
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root) {

@@ -16,6 +16,9 @@ Result<std::string> digest_raw_input(const std::vector<std::string>& paths);
 // `cores`: of the machine, shared by the ranks where the stage does not say how many threads it wants.
 Task make_task(const PlannedStage& planned, const std::string& run_name, const LedgerStage& stage, int cores);
 
+// What is left of the stage's own time limit for the newest attempt, in seconds; 0: no limit.
+double time_left_s(const PlannedStage& planned, const LedgerStage& stage);
+
 // Chooses sources, digests raw inputs, computes the key and looks for an artifact of that key. `deploy` is never taken
 // from an earlier run: what it makes is a running server, not files.
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root);

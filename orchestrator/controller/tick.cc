@@ -10,7 +10,6 @@ namespace {
 
 // Between two rounds: soon after a change, then slower and slower while nothing happens.
 constexpr std::int64_t pause_ms_min = 4;
-constexpr std::int64_t pause_ms_max = 250;
 
 }  // namespace
 
@@ -40,7 +39,7 @@ Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, 
     }
     if (outcome->state != RunState::running) break;
     clock.sleep_ms(pause_ms);
-    pause_ms = std::min(pause_ms_max, pause_ms + pause_ms / 4 + 1);
+    pause_ms = std::min(controller->pause_ms_max(), pause_ms + pause_ms / 4 + 1);
   }
   return controller->status();
 }

@@ -201,7 +201,7 @@ Status LocalScheduler::cancel(const std::string& id) {
   // Whoever creates the claim owns the attempt: if it is us, no lead will ever begin.
   LH_TRY(const ProcessId self, identify_process(::getpid()));
   const std::int64_t now = clock_.wall_ms();
-  Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now});
+  Status claimed = write_claim(claim_path(job.spec), {job.spec.key, host_name(), self, now, {}});
   if (claimed.ok()) {
     JobRecord record;
     record.key = job.spec.key;

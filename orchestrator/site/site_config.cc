@@ -1,6 +1,7 @@
 #include "orchestrator/site/site_config.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -16,19 +17,13 @@ Result<std::string> find_site_file(const std::string& name, const std::vector<st
     if (!file_exists(name)) return make_error(ErrorCode::not_found, "site file " + name + " does not exist");
     return name;
   }
-  std::vector<std::string> known;
   for (const std::string& folder : folders) {
     const std::string path = join_path(folder, name + ".toml");
     if (file_exists(path)) return path;
-    if (auto names = list_directory(folder); names.ok())
-      for (const std::string& file : *names)
-        if (ends_with(file, ".toml")) known.push_back(file.substr(0, file.size() - 5));
   }
   if (name == "local") return std::string();
-  known.emplace_back("local");
+  const std::vector<std::string> known = site_names(folders);
   const std::string nearest = nearest_word(name, known);
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
   return make_error(ErrorCode::not_found, "there is no site '" + name + "'",
                     (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "known sites: " + join(known, ", "));
 }
@@ -44,29 +39,152 @@ void anchor_paths(Value& table, const std::string& folder) {
   }
 }
 
-}  // namespace
+void collect_leaves(const Value& table, const std::string& prefix,
+                    std::vector<std::pair<std::string, const Value*>>& out) {
+  for (const ValueMember& member : table.as_table()) {
+    const std::string path = prefix.empty() ? member.key : prefix + "." + member.key;
+    if (member.value.is_table())
+      collect_leaves(member.value, path, out);
+    else
+      out.emplace_back(path, &member.value);
+  }
+}
 
-const FieldTable<SiteConfig>& site_fields() {
-  using S = SiteConfig;
-  static const auto table =
-      FieldTable<S>()
-          .field("name", &S::name, {.help = "of the site"})
-          .field("description", &S::description, {.help = "one line for people"})
-          .field("scheduler", &S::scheduler, {.help = "what starts the jobs", .choices = {"local", "slurm"}})
-          .field("cpu_slots", &S::cpu_slots,
-                 {.unit = "cores", .help = "that jobs may use at the same time; 0 takes the machine's", .min = 0})
-          .field("data", &S::data, {.help = "folder of raw data, for ${site.data}"})
-          .field("runs", &S::runs, {.help = "folder of runs; empty is ./runs; --runs-dir wins"})
-          .field(
-              "artifacts", &S::artifacts,
-              {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})
-          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook");
+// How much of `path` the key `said` names: its length if it is the path or a table above it, 0 if it is neither.
+std::size_t covers(const std::string& said, const std::string& path) {
+  if (said == path || (starts_with(path, said) && path[said.size()] == '.')) return said.size();
+  return 0;
+}
+
+// One file, or the command line, as a layer of a site.
+struct Layer {
+  std::string name;
+  Value table;       // without the keys about the file itself
+  Value sources;     // path -> text
+  Value unverified;  // list of paths
+  Value origins;     // of a frozen site: path -> "site" or "site: source" or "site (unverified)"
+};
+
+Value take(Value& table, const char* key) {
+  const Value* found = table.find(key);
+  Value taken = found ? *found : Value();
+  table.erase(key);
+  return taken;
+}
+
+void check_meta(const Layer& layer, Diagnostics& diagnostics) {
+  if (!layer.sources.is_null() && !layer.sources.is_table())
+    diagnostics.add(layer.sources.pos,
+                    "site.sources is " + std::string(layer.sources.kind_name()) + ", expected a table",
+                    "write [sources] with \"classes.prod.max_wall\" = \"where you read it\"");
+  if (!layer.unverified.is_null() && !layer.unverified.is_array())
+    diagnostics.add(layer.unverified.pos,
+                    "site.unverified is " + std::string(layer.unverified.kind_name()) + ", expected a list of text");
+}
+
+ValueOrigin origin_in(const Layer& layer, const std::string& path, const SourcePos& where) {
+  ValueOrigin origin{layer.name, where, "", true};
+  std::size_t best = 0;
+  if (layer.sources.is_table())
+    for (const ValueMember& member : layer.sources.as_table())
+      if (const std::size_t length = covers(member.key, path); length > best && member.value.is_string()) {
+        best = length;
+        origin.source = member.value.as_string();
+      }
+  if (layer.unverified.is_array())
+    for (const Value& said : layer.unverified.as_array())
+      if (said.is_string() && covers(said.as_string(), path) >= std::max<std::size_t>(best, 1)) origin.verified = false;
+  if (layer.origins.is_table())
+    if (const Value* frozen = layer.origins.find(path); frozen && frozen->is_table()) {
+      origin.site = frozen->get_string("site");
+      origin.source = frozen->get_string("source");
+      origin.verified = frozen->get_bool("verified", true);
+    }
+  return origin;
+}
+
+// Adds what `merged` does not say yet, and where it stands.
+void merge_layer(Value& merged, const Value& below, const Layer& layer, const std::string& prefix, Site& site) {
+  for (const ValueMember& member : below.as_table()) {
+    const std::string path = prefix.empty() ? member.key : prefix + "." + member.key;
+    Value* own = merged.find(member.key);
+    if (!own) {
+      ValueMember added = member;
+      if (member.value.is_table()) {
+        added.value = Value::make_table();
+        added.value.pos = member.value.pos;
+      }
+      merged.as_table().push_back(std::move(added));
+      own = &merged.as_table().back().value;
+      if (!member.value.is_table()) {
+        // A frozen site holds defaults too; they have no origin there.
+        if (!layer.origins.is_table() || layer.origins.find(path))
+          site.origins[path] = origin_in(layer, path, member.value.pos);
+        continue;
+      }
+    }
+    if (own->is_table() && member.value.is_table()) merge_layer(*own, member.value, layer, path, site);
+  }
+}
+
+Result<Layer> override_layer(const std::vector<std::string>& sets) {
+  Layer layer;
+  layer.name = "--set";
+  std::string text;
+  for (const std::string& set : sets) {
+    if (auto one = parse_toml(set + "\n", "--set site." + set); !one.ok() || one->size() != 1)
+      return make_error(ErrorCode::invalid_input, "--set site." + set + " is not KEY=VALUE with a TOML value",
+                        "text needs quotes: --set 'site.account=\"name\"'");
+    text += set + "\n";
+  }
+  LH_TRY(layer.table, parse_toml(text, "--set site"));
+  return layer;
+}
+
+Value origins_value(const Site& site) {
+  Value table = Value::make_table();
+  for (const auto& [path, origin] : site.origins) {
+    Value one = Value::make_table();
+    one.set("site", origin.site);
+    if (!origin.source.empty()) one.set("source", origin.source);
+    if (!origin.verified) one.set("verified", false);
+    table.set(path, std::move(one));
+  }
   return table;
 }
 
-Result<Site> load_site(const std::string& name, const std::vector<std::string>& folders) {
-  Site site;
-  Value merged = Value::make_table();
+std::vector<JobClass> read_classes(const Value& merged, Diagnostics& diagnostics) {
+  std::vector<JobClass> classes;
+  const Value* table = merged.find("classes");
+  if (!table) return classes;
+  if (!table->is_table()) {
+    diagnostics.add(table->pos, "site.classes is " + std::string(table->kind_name()) + ", expected a table",
+                    "write [classes.NAME]");
+    return classes;
+  }
+  for (const ValueMember& member : table->as_table()) {
+    if (!member.value.is_table()) {
+      diagnostics.add(member.value.pos,
+                      "site.classes." + member.key + " is " + member.value.kind_name() + ", expected a table");
+      continue;
+    }
+    JobClass one = job_class_fields().parse(member.value, "site.classes." + member.key, diagnostics);
+    one.name = member.key;
+    classes.push_back(std::move(one));
+  }
+  return classes;
+}
+
+void check_names(const SiteConfig& config, const Value& merged, Diagnostics& diagnostics) {
+  if (config.default_class.empty() || config.find_class(config.default_class)) return;
+  std::vector<std::string> names;
+  for (const JobClass& one : config.classes) names.push_back(one.name);
+  diagnostics.add(merged.find("default_class")->pos, "there is no class '" + config.default_class + "'",
+                  names.empty() ? "add [classes." + config.default_class + "]" : "classes: " + join(names, ", "));
+}
+
+Status read_layers(const std::string& name, const std::vector<std::string>& folders, std::vector<Layer>& layers,
+                   Site& site) {
   std::string next = name;
   while (!next.empty()) {
     LH_TRY(const std::string path, find_site_file(next, folders));
@@ -76,27 +194,80 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
       return make_error(ErrorCode::invalid_input, "site '" + name + "' inherits in a circle",
                         join(site.files, " -> ") + " -> " + path);
     site.files.push_back(path);
-    LH_TRY(Value table, read_toml_file(path));
-    next = table.get_string("inherits");
+    Layer layer;
+    LH_TRY(layer.table, read_toml_file(path));
+    next = layer.table.get_string("inherits");
     if (ends_with(next, ".toml") && !starts_with(next, "/")) next = join_path(parent_path(path), next);
-    table.erase("inherits");
-    anchor_paths(table, absolute_path(parent_path(path)));
-    for (const ValueMember& member : table.as_table())
-      if (!merged.find(member.key)) merged.as_table().push_back(member);
+    layer.table.erase("inherits");
+    layer.sources = take(layer.table, "sources");
+    layer.unverified = take(layer.table, "unverified");
+    layer.origins = take(layer.table, "origins");
+    layer.name = file_name(path).substr(0, file_name(path).rfind(".toml"));
+    if (const std::string own = layer.table.get_string("name"); !own.empty())
+      layer.name = own;
+    else
+      layer.table.set("name", layer.name);
+    anchor_paths(layer.table, absolute_path(parent_path(path)));
+    layers.push_back(std::move(layer));
   }
+  return {};
+}
+
+}  // namespace
+
+const std::vector<std::string>& site_meta_keys() {
+  static const std::vector<std::string> keys = {"inherits", "sources", "unverified", "origins"};
+  return keys;
+}
+
+std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table) {
+  std::vector<std::pair<std::string, const Value*>> leaves;
+  collect_leaves(table, "", leaves);
+  return leaves;
+}
+
+std::vector<std::string> site_names(const std::vector<std::string>& folders) {
+  std::set<std::string> names = {"local"};
+  for (const std::string& folder : folders)
+    if (const auto files = list_directory(folder); files.ok())
+      for (const std::string& file : *files)
+        if (ends_with(file, ".toml")) names.insert(file.substr(0, file.size() - 5));
+  return {names.begin(), names.end()};
+}
+
+std::string Site::origin_of(const std::string& path) const {
+  const auto found = origins.find(path);
+  if (found == origins.end()) return "default: " + path;
+  return (found->second.site == "--set" ? "--set site: " : "site " + found->second.site + ": ") + path;
+}
+
+Result<Site> load_site(const std::string& name, const std::vector<std::string>& folders,
+                       const std::vector<std::string>& sets) {
+  Site site;
+  std::vector<Layer> layers;
+  if (!sets.empty()) {
+    LH_TRY(Layer asked, override_layer(sets));
+    layers.push_back(std::move(asked));
+  }
+  LH_CHECK(read_layers(name, folders, layers, site));
   Diagnostics diagnostics;
-  site.config = site_fields().parse(merged, "site", diagnostics);
+  Value merged = Value::make_table();
+  for (const Layer& layer : layers) {
+    check_meta(layer, diagnostics);
+    merge_layer(merged, layer.table, layer, "", site);
+  }
+  site.config = site_fields().parse(merged, "site", diagnostics, {"classes", "sources", "unverified", "inherits"});
+  site.config.classes = read_classes(merged, diagnostics);
+  if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));
-  if (site.config.scheduler != "local") {
-    Error error = make_error(ErrorCode::unsupported,
-                             "site '" + site.config.name + "' uses the scheduler '" + site.config.scheduler +
-                                 "', which this version cannot drive",
-                             "use a site with scheduler = \"local\", for example --site local");
-    error.where = merged.find("scheduler")->pos;
-    return error;
-  }
   site.values = site_fields().to_value(site.config);
+  if (!site.config.classes.empty()) {
+    Value classes = Value::make_table();
+    for (const JobClass& one : site.config.classes) classes.set(one.name, job_class_fields().to_value(one));
+    site.values.set("classes", std::move(classes));
+  }
+  if (!site.origins.empty()) site.values.set("origins", origins_value(site));
   return site;
 }
 

@@ -1,38 +1,53 @@
-// A site file says where runs happen: which scheduler, how many slots, where data lies. Files inherit from each other
-// (`inherits = "parent"`); the nearer file wins. ${site.NAME} in a workflow names these keys.
+// A site file says where runs happen and what holds there: the scheduler, the classes of jobs with their limits, how
+// GPUs are asked for, modules and variables, bandwidths (site_schema.h). Files inherit from each other (`inherits =
+// "parent"`), table by table; the nearer file wins. ${site.NAME} in a workflow names these keys.
+//
+// No value stands alone: [sources] of a file says where it was read ("classes.prod.max_wall" = "...", or "classes" for
+// all below), `unverified` names those that nobody has checked, which `longhaul doctor --site` asks about.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/diagnostics.h"
 #include "base/value.h"
-#include "contracts/field_table.h"
-#include "orchestrator/notify/notify_config.h"
+#include "orchestrator/site/site_schema.h"
 
 namespace longhaul {
 
-struct SiteConfig {
-  std::string name = "local";
-  std::string description;
-  std::string scheduler = "local";
-  int cpu_slots = 0;      // 0: the cores of this machine
-  std::string data;       // ${site.data}
-  std::string runs;       // folder of runs; "": runs/ below the current folder. --runs-dir wins
-  std::string artifacts;  // artifact root; "": <runs>/.artifacts
-  NotifyConfig notify;    // where messages about runs go
+// Where one value of a site comes from.
+struct ValueOrigin {
+  std::string site;      // the name of the file that says it: "slurm-generic"; "--set"
+  SourcePos where;       // there
+  std::string source;    // where the file's author read it; "" if the file does not say
+  bool verified = true;  // false: named in `unverified`
 };
-const FieldTable<SiteConfig>& site_fields();
 
 struct Site {
   SiteConfig config;
   Value values;                    // table: every key with its value, for ${site.NAME} and site.toml of a run
   std::vector<std::string> files;  // that were read, nearest first
+  // Of every value that some file says, by its path ("classes.prod.qos"). What is missing here is a default.
+  std::map<std::string, ValueOrigin> origins;
+
+  // "site leonardo: classes.prod.qos", "default: ask.exclusive".
+  std::string origin_of(const std::string& path) const;
 };
 
-// `name` is a site's name, looked up as <name>.toml in `folders`, or the path of a .toml file. "local" needs no file.
-// Relative paths in a site file start at its folder. Problems come out together; a site whose scheduler this version
-// cannot drive is refused here.
-Result<Site> load_site(const std::string& name, const std::vector<std::string>& folders);
+// `name` is a site's name, looked up as <name>.toml in `folders`, or the path of a .toml file; also the frozen
+// site.toml of a run. "local" needs no file. Relative paths in a site file start at its folder. `sets` ("account=...",
+// TOML on the right) win over all files. Problems come out together.
+Result<Site> load_site(const std::string& name, const std::vector<std::string>& folders,
+                       const std::vector<std::string>& sets = {});
+
+// The names of all sites in these folders and "local", sorted.
+std::vector<std::string> site_names(const std::vector<std::string>& folders);
+
+// Paths of the leaves of a table with their values: "ask.memory", "environment.NCCL_NET".
+std::vector<std::pair<std::string, const Value*>> leaves_of(const Value& table);
+
+// Keys of a file that say something about the file and not about the site.
+const std::vector<std::string>& site_meta_keys();  // inherits, sources, unverified, origins
 
 }  // namespace longhaul

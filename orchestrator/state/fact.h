@@ -18,12 +18,17 @@ enum class FactKind {
   request,      // a request was read and decided                      id, what, answer, accepted
   ready,        // inputs are there                                    key, inputs = [{name, paths, stage, digest}]
   cached,       // an artifact of the same key exists                  artifact, digest, figures
-  submit,       // intent: this attempt with this key                  key
+  submit,       // intent: this attempt with this key                  key, array, task, exclude, wall_s
+  submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s
   submitted,    // outcome: the scheduler has it                       job
   refused,      // outcome: the scheduler will not have it             cause
-  started,      // the lead claimed it                                 started_ms
+  started,      // the lead claimed it                                 started_ms, nodes
+  requeued,     // the scheduler queued the same job again             restarts, cause
+  release_job,  // intent: let a held job start
+  released,     // outcome
   succeeded,    // record and artifact agree                           artifact, digest, figures, started_ms, ended_ms
-  retry,        // ended badly, another attempt follows                fault, cause, reason
+  retry,        // ended badly, another attempt follows                fault, cause, reason, progress, node, step
+  go_on,        // ended, and its successor is there already           fault, cause, reason, progress, node, step
   failed,       // ended badly for good                                fault, cause, reason
   cancel_job,   // intent: end this attempt
   cancel_sent,  // outcome

@@ -52,6 +52,7 @@ Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
     run.artifact_root = header->get_string("artifact_root");
     run.software = header->get_string("software");
     run.workflow_path = header->get_string("workflow_path");
+    run.driver = header->get_string("driver", "here");
     run.created_ms = header->get_integer("created_ms");
     run.fork = fork_from_value(header->find("fork"));
   }
@@ -70,11 +71,16 @@ std::string frozen_run_text(const FrozenRun& run) {
   header.set("artifact_root", run.artifact_root);
   header.set("software", run.software);
   header.set("workflow_path", run.workflow_path);
+  header.set("driver", run.driver);
   header.set("created_ms", static_cast<long long>(run.created_ms));
   if (!run.fork.empty()) header.set("fork", fork_to_value(run.fork));
   value.set("run", std::move(header));
   value.set("plan", run_plan_to_value(run.plan));
   return to_toml(value);
+}
+
+std::string doorbell_path(const std::string& run_dir) {
+  return join_path(run_dir, "log/doorbell");
 }
 
 std::string stage_folder(const std::string& run_dir, const std::string& stage) {

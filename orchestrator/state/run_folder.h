@@ -25,6 +25,7 @@ struct FrozenRun {
   std::string artifact_root;
   std::string software;
   std::string workflow_path;
+  std::string driver = "here";  // who ticks: here | lead | scrontab | job
   std::int64_t created_ms = 0;
   ForkOrigin fork;  // empty: none
 
@@ -34,6 +35,7 @@ struct FrozenRun {
 Result<FrozenRun> read_frozen_run(const std::string& run_dir);
 std::string frozen_run_text(const FrozenRun& run);
 
+std::string doorbell_path(const std::string& run_dir);  // touched by a lead whose record is written
 std::string stage_folder(const std::string& run_dir, const std::string& stage);
 std::string attempt_folder(const std::string& run_dir, const std::string& stage, int attempt);
 

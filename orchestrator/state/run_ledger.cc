@@ -22,17 +22,40 @@ constexpr Transition transitions[] = {
     {S::submitted, F::refused, S::submitted},
     {S::submitted, F::started, S::running},
     {S::submitted, F::succeeded, S::succeeded},
+    {S::submitted, F::requeued, S::submitted},
+    {S::submitted, F::release_job, S::submitted},
+    {S::submitted, F::released, S::submitted},
+    {S::submitted, F::go_on, S::submitted},
     {S::submitted, F::retry, S::ready},
     {S::submitted, F::failed, S::failed},
     {S::submitted, F::cancel_job, S::submitted},
     {S::submitted, F::cancel_sent, S::submitted},
     {S::submitted, F::cancelled, S::cancelled},
     {S::running, F::succeeded, S::succeeded},
+    {S::running, F::submit_next, S::running},
+    {S::running, F::submitted, S::running},  // the successor's
+    {S::running, F::refused, S::running},
+    {S::running, F::requeued, S::submitted},
+    {S::running, F::go_on, S::submitted},
     {S::running, F::retry, S::ready},
     {S::running, F::failed, S::failed},
     {S::running, F::cancel_job, S::running},
     {S::running, F::cancel_sent, S::running},
     {S::running, F::cancelled, S::cancelled},
+    // What is left of a stage's jobs when it has ended: answers to late questions.
+    {S::ready, F::cancel_sent, S::ready},
+    {S::succeeded, F::submitted, S::succeeded},
+    {S::succeeded, F::refused, S::succeeded},
+    {S::succeeded, F::cancel_job, S::succeeded},
+    {S::succeeded, F::cancel_sent, S::succeeded},
+    {S::failed, F::submitted, S::failed},
+    {S::failed, F::refused, S::failed},
+    {S::failed, F::cancel_job, S::failed},
+    {S::failed, F::cancel_sent, S::failed},
+    {S::cancelled, F::submitted, S::cancelled},
+    {S::cancelled, F::refused, S::cancelled},
+    {S::cancelled, F::cancel_job, S::cancelled},
+    {S::cancelled, F::cancel_sent, S::cancelled},
     {S::failed, F::reset, S::waiting},
     {S::cancelled, F::reset, S::waiting},
     {S::skipped, F::reset, S::waiting},
@@ -61,10 +84,29 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   stage.cause = fact.text("cause");
   stage.ended_ms = fact.fields.get_integer("ended_ms", fact.wall_ms);
   if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
-  if (fact.attempt > 0 && !stage.attempts.empty()) {
-    stage.attempts.back().fault = fact.text("fault");
-    stage.attempts.back().cause = stage.cause;
-  }
+  LedgerAttempt* attempt = fact.attempt > 0 ? stage.attempt(fact.attempt) : nullptr;
+  if (!attempt) return;
+  attempt->fault = fact.text("fault");
+  attempt->cause = stage.cause;
+  attempt->made_progress = fact.fields.get_bool("progress");
+  attempt->step = fact.fields.get_integer("step", -1);
+  attempt->node = fact.text("node");
+  attempt->ended_ms = stage.ended_ms;
+  attempt->ran_ms = stage.started_ms > 0 ? std::max<std::int64_t>(0, stage.ended_ms - stage.started_ms) : 0;
+}
+
+LedgerAttempt attempt_of(const Fact& fact) {
+  LedgerAttempt attempt;
+  attempt.number = fact.attempt;
+  attempt.key = fact.text("key");
+  attempt.array = fact.text("array");
+  attempt.task = static_cast<int>(fact.fields.get_integer("task", -1));
+  attempt.after = static_cast<int>(fact.fields.get_integer("after"));
+  attempt.wall_s = fact.fields.get_number("wall_s");
+  if (const Value* nodes = fact.fields.find("exclude"); nodes && nodes->is_array())
+    for (const Value& node : nodes->as_array())
+      if (node.is_string()) attempt.exclude.push_back(node.as_string());
+  return attempt;
 }
 
 void fold_order(RunLedger& ledger, const Fact& fact) {
@@ -76,7 +118,7 @@ void fold_order(RunLedger& ledger, const Fact& fact) {
 
 // What a legal fact changes beside the state.
 void fold_into(LedgerStage& stage, const Fact& fact) {
-  LedgerAttempt* attempt = stage.attempts.empty() ? nullptr : &stage.attempts.back();
+  LedgerAttempt* attempt = stage.attempt(fact.attempt);
   switch (fact.kind) {
     case F::ready:
       stage.key = fact.text("key");
@@ -87,7 +129,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.ended_ms = fact.wall_ms;
       break;
     case F::submit:
-      stage.attempts.push_back({fact.attempt, fact.text("key"), {}, {}, false, false, {}, {}});
+      stage.attempts.push_back(attempt_of(fact));
       stage.submitted_ms = fact.wall_ms;
       stage.started_ms = stage.ended_ms = 0;
       break;
@@ -102,9 +144,27 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       fold_end(stage, fact);
       fold_artifact(stage, fact);
       break;
+    case F::submit_next: stage.successor = attempt_of(fact); break;
+    case F::requeued:
+      if (attempt) attempt->restarts = static_cast<int>(fact.fields.get_integer("restarts"));
+      stage.started_ms = 0;
+      break;
+    case F::release_job:
+      if (attempt) attempt->release_wanted = true;
+      break;
+    case F::released:
+      if (attempt) attempt->release_wanted = false, ++attempt->releases;
+      break;
     case F::retry:
     case F::failed:
     case F::cancelled: fold_end(stage, fact); break;
+    case F::go_on:
+      fold_end(stage, fact);
+      if (stage.successor) stage.attempts.push_back(*stage.successor);
+      stage.successor.reset();
+      stage.cause.clear();
+      stage.started_ms = stage.ended_ms = 0;
+      break;
     case F::skipped: stage.cause = fact.text("cause"); break;
     case F::cancel_job:
       if (attempt) attempt->cancel_wanted = true;
@@ -118,6 +178,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.key.clear();
       stage.inputs.clear();
       stage.submitted_ms = stage.started_ms = stage.ended_ms = 0;
+      stage.successor.reset();
       break;
     default: break;
   }
@@ -159,24 +220,40 @@ const char* to_string(RunState state) {
   return "unknown";
 }
 
+LedgerAttempt* LedgerStage::attempt(int number) {
+  if (successor && successor->number == number) return &*successor;
+  for (auto entry = attempts.rbegin(); entry != attempts.rend(); ++entry)
+    if (entry->number == number) return &*entry;
+  return nullptr;
+}
+
+int LedgerStage::next_number() const {
+  const int newest_number = attempts.empty() ? 0 : attempts.back().number;
+  return std::max(newest_number, successor ? successor->number : 0) + 1;
+}
+
 RunLedger::RunLedger(const std::vector<std::string>& stage_ids) {
+  auto positions = std::make_shared<std::unordered_map<std::string, std::size_t>>();
+  stages.reserve(stage_ids.size());
   for (const std::string& id : stage_ids) {
+    positions->emplace(id, stages.size());
     stages.emplace_back();
     stages.back().id = id;
   }
+  positions_ = std::move(positions);
 }
 
 const LedgerStage* RunLedger::find(const std::string& id) const {
-  for (const LedgerStage& stage : stages)
-    if (stage.id == id) return &stage;
-  return nullptr;
+  const auto found = positions_->find(id);
+  return found == positions_->end() ? nullptr : &stages[found->second];
 }
 LedgerStage* RunLedger::find(const std::string& id) {
   return const_cast<LedgerStage*>(std::as_const(*this).find(id));
 }
 
 bool RunLedger::all_final() const {
-  return std::all_of(stages.begin(), stages.end(), [](const LedgerStage& stage) { return is_final(stage.state); });
+  return std::all_of(stages.begin(), stages.end(),
+                     [](const LedgerStage& stage) { return is_final(stage.state) && !stage.successor_open(); });
 }
 bool RunLedger::answered(const std::string& id) const {
   return std::find(requests.begin(), requests.end(), id) != requests.end();

@@ -2,8 +2,11 @@
 // legal when. No I/O, no clock: the same facts give the same ledger anywhere.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "contracts/order.h"
@@ -27,7 +30,21 @@ struct LedgerAttempt {
   std::string job;      // the scheduler's id, "" until submitted
   std::string refused;  // why the scheduler would not have it
   bool cancel_wanted = false, cancel_sent = false;
-  std::string fault, cause;  // how it ended, if badly
+  bool release_wanted = false;
+  int releases = 0, restarts = 0;  // of a held job; by the scheduler
+  std::string fault, cause;        // how it ended, if badly
+  bool made_progress = false;
+  std::int64_t step = -1;  // newest that it reached, -1: not known
+  std::string node;        // the only one that it ran on
+  std::int64_t ended_ms = 0;
+  std::int64_t ran_ms = 0;           // from its start to its end
+  std::string array;                 // key of the submission that it is a task of; "" for a job of its own
+  int task = -1;                     // its index there
+  int after = 0;                     // the attempt that has to end first; 0: none
+  std::vector<std::string> exclude;  // nodes not to use
+  double wall_s = 0;                 // of the job; 0: as planned
+
+  bool answered() const { return !job.empty() || !refused.empty(); }
 };
 
 struct LedgerStage {
@@ -42,7 +59,14 @@ struct LedgerStage {
   std::string artifact, digest;  // folder and manifest digest, when succeeded or cached
   Value figures;
 
+  // A chain's next job: queued while the newest attempt runs, in its place when that has ended.
+  std::optional<LedgerAttempt> successor;
+
   const LedgerAttempt* newest() const { return attempts.empty() ? nullptr : &attempts.back(); }
+  LedgerAttempt* attempt(int number);
+  int next_number() const;
+  // A successor that may still be in the scheduler's queue.
+  bool successor_open() const { return successor && successor->refused.empty() && !successor->cancel_sent; }
   bool has_artifact() const { return state == StageState::succeeded || state == StageState::cached; }
   bool job_open() const { return state == StageState::submitted || state == StageState::running; }
 };
@@ -76,6 +100,9 @@ struct RunLedger {
   bool answered(const std::string& request) const;
 
   void apply(const Fact& fact);
+
+ private:
+  std::shared_ptr<const std::unordered_map<std::string, std::size_t>> positions_;  // of the stages, by id
 };
 
 // The inputs of a `ready` fact, to and from its fields.

@@ -87,10 +87,11 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
   for (const LedgerOrder& order : ledger.orders)
     status.orders.push_back({order.stage, order.order.text(), order.outcome, order.done});
   status.notes = notes_of_run(run_dir, frozen);
-  for (const LedgerStage& stage : ledger.stages) {
+  for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
+    const LedgerStage& stage = ledger.stages[i];
     StageStatus s;
     s.id = stage.id;
-    if (const PlannedStage* planned = frozen.plan.find(stage.id)) s.kind = planned->kind;
+    s.kind = frozen.plan.stages[i].kind;
     s.state = stage.state;
     s.attempts = static_cast<int>(stage.attempts.size());
     s.submitted_ms = stage.submitted_ms;
@@ -99,10 +100,11 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     s.cause = stage.cause;
     s.folder = "stages/" + stage.id;
     s.artifact = stage.artifact;
-    if (const LedgerAttempt* attempt = stage.newest()) s.job = attempt->job;
+    const LedgerAttempt* attempt = stage.newest();
+    if (attempt) s.job = attempt->job;
     s.figures = stage.figures;
-    if (stage.state == StageState::running)
-      read_progress(join_path(attempt_folder(run_dir, stage.id, s.attempts), "events.jsonl"), s);
+    if (stage.state == StageState::running && attempt)
+      read_progress(join_path(attempt_folder(run_dir, stage.id, attempt->number), "events.jsonl"), s);
     if (!s.figures.is_table()) s.figures = Value::make_table();
     status.stages.push_back(std::move(s));
   }

@@ -29,6 +29,7 @@ struct VariantDraft {
   std::vector<StageInputText> inputs;
   Value needs;            // as written, with positions
   Value written;          // the stage's table, for the places of its settings
+  Value asked;            // its common keys
   bool is_sound = false;  // no problem was found in it alone
 };
 
@@ -258,6 +259,7 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
       common.as_table().push_back(member);
   const std::size_t before = diagnostics_.size();
   result.common = stage_common_fields().parse(common, where, diagnostics_);
+  result.asked = std::move(common);
   result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
   result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
   if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
@@ -345,6 +347,23 @@ void Planner::check_consumption(const StageDraft& draft, const StageInputText& i
                      "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
 }
 
+// An entry of `needs`: "@stage", "stage", "afterany:stage" or "afternotok:stage".
+struct NeedText {
+  std::string stage;
+  NeedEdge edge = NeedEdge::afterok;
+};
+NeedText read_need(const std::string& text) {
+  NeedText need{text, NeedEdge::afterok};
+  for (const NeedEdge edge : {NeedEdge::afterok, NeedEdge::afterany, NeedEdge::afternotok}) {
+    const std::string prefix = std::string(to_string(edge)) + ":";
+    if (!starts_with(text, prefix)) continue;
+    need = {text.substr(prefix.size()), edge};
+    break;
+  }
+  if (starts_with(need.stage, "@")) need.stage.erase(0, 1);
+  return need;
+}
+
 std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
   const StageDraft& draft = drafts_[index];
   std::vector<int> needs;
@@ -358,8 +377,7 @@ std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
   if (variant.needs.is_array())
     for (const Value& need : variant.needs.as_array()) {
       if (!need.is_string()) continue;  // reported by the field table
-      const std::string name = starts_with(need.as_string(), "@") ? need.as_string().substr(1) : need.as_string();
-      const int from = stage_index(name, need.pos, "stage." + draft.name + ".needs");
+      const int from = stage_index(read_need(need.as_string()).stage, need.pos, "stage." + draft.name + ".needs");
       if (from >= 0) needs.push_back(from);
     }
   return needs;
@@ -447,6 +465,7 @@ void Planner::write_plan(const std::vector<int>& order) {
       stage.kind = draft.kind->name;
       stage.kind_version = draft.kind->version;
       stage.common = std::move(variant.common);
+      stage.asked = std::move(variant.asked);
       stage.dims = variant.dims;
       stage.settings = std::move(variant.settings);
       stage.where = draft.where;
@@ -462,11 +481,14 @@ void Planner::write_plan(const std::vector<int>& order) {
         for (const std::string& id : planned.stages) need(id);
         stage.inputs.push_back(std::move(planned));
       }
-      for (std::string& name : stage.common.needs) {
-        if (starts_with(name, "@")) name.erase(0, 1);
-        const StageDraft& from = drafts_[index_.at(name)];
-        for (const VariantDraft& other : from.variants)
-          need(other.name.empty() ? from.name : from.name + "/" + other.name);
+      for (const std::string& text : stage.common.needs) {
+        const NeedText wanted = read_need(text);
+        const StageDraft& from = drafts_[index_.at(wanted.stage)];
+        for (const VariantDraft& other : from.variants) {
+          const std::string id = other.name.empty() ? from.name : from.name + "/" + other.name;
+          need(id);
+          if (wanted.edge != NeedEdge::afterok) stage.edges[id] = wanted.edge;
+        }
       }
       plan_.stages.push_back(std::move(stage));
     }

@@ -47,12 +47,17 @@ Value stage_to_value(const PlannedStage& stage) {
   table.set("kind", stage.kind);
   table.set("kind_version", stage.kind_version);
   table.set("needs", texts(stage.needs));
+  if (!stage.edges.empty()) {
+    Value edges = Value::make_table();
+    for (const auto& [id, edge] : stage.edges) edges.set(id, to_string(edge));
+    table.set("edges", std::move(edges));
+  }
   Value where = Value::make_table();
   where.set("file", stage.where.file);
   where.set("line", stage.where.line);
   where.set("column", stage.where.column);
   table.set("where", std::move(where));
-  table.set("common", stage_common_fields().to_value(stage.common));
+  table.set("common", stage_common_fields().to_value_changed(stage.common));
   table.set("parallel", parallel_dims_fields().to_value(stage.dims));
   Value inputs = Value::make_table();
   for (const PlannedInput& input : stage.inputs) inputs.set(input.name, input_to_value(input));
@@ -75,6 +80,10 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
   stage.kind = table.get_string("kind");
   stage.kind_version = static_cast<int>(table.get_integer("kind_version", 1));
   stage.needs = texts_of(table.find("needs"));
+  if (const Value* edges = table.find("edges"); edges && edges->is_table())
+    for (const ValueMember& member : edges->as_table())
+      for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok})
+        if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
   if (const Value* where = table.find("where"))
     stage.where = {where->get_string("file"), static_cast<int>(where->get_integer("line")),
                    static_cast<int>(where->get_integer("column"))};
@@ -88,6 +97,15 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
 }
 
 }  // namespace
+
+SourcePos PlannedStage::place_of(const std::string& key) const {
+  const Value* at = &asked;
+  for (const std::string& part : split(key, '.')) {
+    at = at->find(part);
+    if (!at) return where;
+  }
+  return at->pos.line > 0 || !at->pos.file.empty() ? at->pos : where;
+}
 
 const PlannedStage* RunPlan::find(const std::string& id) const {
   for (const PlannedStage& stage : stages)
@@ -124,6 +142,15 @@ Result<RunPlan> run_plan_from_value(const Value& value) {
     plan.stages.push_back(std::move(stage));
   }
   return plan;
+}
+
+const char* to_string(NeedEdge edge) {
+  switch (edge) {
+    case NeedEdge::afterok: return "afterok";
+    case NeedEdge::afterany: return "afterany";
+    case NeedEdge::afternotok: return "afternotok";
+  }
+  return "unknown";
 }
 
 }  // namespace longhaul

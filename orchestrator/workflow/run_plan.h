@@ -2,6 +2,7 @@
 // works on and what resolved.toml of a run holds; nothing in it refers back to the workflow file.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct PlannedInput {
   std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
 };
 
+// When a need counts as met, in Slurm's words: it ended well; it ended, well or not; it failed.
+enum class NeedEdge { afterok, afterany, afternotok };
+const char* to_string(NeedEdge edge);
+
 struct PlannedStage {
   std::string stage;
   std::string variant;  // "" or "lr=1e-05,lora_rank=16"
@@ -31,11 +36,19 @@ struct PlannedStage {
   ParallelDims dims;  // resolved against common.ranks
   Value settings;     // complete
   std::vector<PlannedInput> inputs;
-  std::vector<std::string> needs;  // ids that must have succeeded before (inputs included)
-  SourcePos where;                 // of [stage.x] in the workflow
+  std::vector<std::string> needs;         // ids of stages that must have ended before (inputs included)
+  std::map<std::string, NeedEdge> edges;  // of the needs that are not `afterok`
+  SourcePos where;                        // of [stage.x] in the workflow
+  Value asked;  // the common keys as written, for their places; null in a plan read from a file
 
   // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
+  NeedEdge edge_to(const std::string& need) const {
+    const auto found = edges.find(need);
+    return found == edges.end() ? NeedEdge::afterok : found->second;
+  }
   std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }
+  // Where the user wrote a common key ("nodes", "job.partition"); the stage's own place if he did not.
+  SourcePos place_of(const std::string& key) const;
 };
 
 struct RunPlan {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "resiliency/beat/heartbeat_page.h"
 #include "worker/launch/rank_group.h"
 
 namespace longhaul {
@@ -22,6 +23,8 @@ Status exec_rank(const std::string& log_dir, const std::string& rank_text, const
   if (::dup2(fd.get(), 1) < 0 || ::dup2(fd.get(), 2) < 0)
     return errno_error(ErrorCode::io, "cannot redirect to " + path, errno);
   fd.reset();
+  ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
+  ::setenv("LONGHAUL_BEAT", beat_page_path(log_dir, std::atoi(rank_text.c_str())).c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -40,6 +40,7 @@ SpawnSpec rank_spawn(const LaunchSpec& spec, int rank) {
   return spawn_spec;
 }
 
+// A rank of a `command` stage; below a launcher the wrapper adds what differs from rank to rank.
 Result<SpawnSpec> command_spawn(const LaunchSpec& spec, int rank) {
   LH_TRY(const CommandSettings settings, command_fields().parse(spec.task.settings, "settings"));
   SpawnSpec s = rank_spawn(spec, rank);
@@ -55,25 +56,43 @@ Result<SpawnSpec> command_spawn(const LaunchSpec& spec, int rank) {
     s.environment.emplace_back(input_variable(input.name), join(input.paths, " "));
   s.environment.emplace_back("LONGHAUL_OUT", spec.launch.output_dir);
   s.environment.emplace_back("LONGHAUL_STATE", spec.launch.state_dir);
-  s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
+  if (spec.attempt.launcher.empty()) {
+    s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
+    s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(spec.launch.launch_dir, rank));
+  }
   s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(spec.launch.ranks));
   s.environment.emplace_back("LONGHAUL_EVENTS", spec.launch.events_path);
-  s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(spec.launch.launch_dir, rank));
   s.working_directory = spec.launch.output_dir;
   return s;
+}
+
+// Puts the site's launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
+SpawnSpec launched(const LaunchSpec& spec, SpawnSpec program) {
+  std::vector<std::string> argv = spec.attempt.launcher;
+  argv.insert(argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
+  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", spec.launch.launch_dir, "--"});
+  argv.insert(argv.end(), program.argv.begin(), program.argv.end());
+  program.argv = std::move(argv);
+  program.stdout_path = program.stderr_path = launcher_log_path(spec.launch.launch_dir);
+  return program;
 }
 
 SpawnSpec engine_spawn(const LaunchSpec& spec) {
   SpawnSpec s = rank_spawn(spec, 0);
   const std::vector<std::string> engine = {spec.attempt.engine,    "run",      "--task",
                                            spec.attempt.task_path, "--launch", spec.launch_path};
-  if (spec.launch.ranks == 1) {
+  if (!spec.attempt.launcher.empty()) {
     s.argv = engine;
+    return launched(spec, std::move(s));
+  }
+  if (spec.launch.ranks == 1) {
+    s.argv = spec.attempt.container;
+    s.argv.insert(s.argv.end(), engine.begin(), engine.end());
     s.argv.insert(s.argv.end(), {"--rank", "0"});
     return s;
   }
   // mpirun's own output is apart; the wrapper sends every rank's to a file of its own.
-  s.stdout_path = s.stderr_path = join_path(spec.launch.launch_dir, "mpirun.log");
+  s.stdout_path = s.stderr_path = launcher_log_path(spec.launch.launch_dir);
   s.argv = {spec.mpirun,
             "-np",
             std::to_string(spec.launch.ranks),
@@ -88,6 +107,7 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
             "--log-dir",
             spec.launch.launch_dir,
             "--"};
+  s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());
   if (::geteuid() == 0) {
     s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
@@ -102,9 +122,18 @@ std::string rank_log_path(const std::string& launch_dir, int rank) {
   return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log");
 }
 
+std::string launcher_log_path(const std::string& launch_dir) {
+  return join_path(launch_dir, "mpirun.log");
+}
+
 Status RankGroup::start(const LaunchSpec& spec) {
   std::vector<SpawnSpec> programs;
-  if (spec.task.kind == "command") {
+  // srun kills its tasks when it is told to end (SIGTERM); other signals it passes on to them.
+  if (!spec.attempt.launcher.empty() && file_name(spec.attempt.launcher.front()) == "srun") stop_signal_ = SIGUSR1;
+  if (spec.task.kind == "command" && !spec.attempt.launcher.empty()) {
+    LH_TRY(SpawnSpec program, command_spawn(spec, 0));
+    programs.push_back(launched(spec, std::move(program)));
+  } else if (spec.task.kind == "command") {
     for (int rank = 0; rank < spec.launch.ranks; ++rank) {
       LH_TRY(SpawnSpec program, command_spawn(spec, rank));
       programs.push_back(std::move(program));
@@ -133,7 +162,7 @@ void RankGroup::signal_all(int signal_number) {
 void RankGroup::stop() {
   if (stop_asked_ns_) return;
   stop_asked_ns_ = clock_.monotonic_ns();
-  signal_all(SIGTERM);
+  signal_all(stop_signal_);
 }
 
 void RankGroup::kill_all() {

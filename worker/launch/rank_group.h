@@ -1,7 +1,9 @@
 // The ranks of one launch as a group: started, polled, told to stop. One engine rank is forked; several are started by
-// mpirun (forked MPI processes would each be rank 0 of 1); the ranks of a `command` stage are forked one by one.
+// mpirun (forked MPI processes would each be rank 0 of 1); the ranks of a `command` stage are forked one by one. Where
+// the site has a launcher (srun), that starts all ranks on all nodes, of engine and command alike.
 #pragma once
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,9 +61,11 @@ class RankGroup {
   std::optional<LaunchEnd> first_end_;
   std::optional<std::int64_t> stop_asked_ns_;
   bool killed_ = false;
+  int stop_signal_ = SIGTERM;
 };
 
 // The log file of a rank, below the launch's folder.
+std::string launcher_log_path(const std::string& launch_dir);  // of mpirun or srun itself
 std::string rank_log_path(const std::string& launch_dir, int rank);
 
 }  // namespace longhaul

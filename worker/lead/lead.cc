@@ -1,8 +1,11 @@
 #include "worker/lead/lead.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <map>
@@ -27,28 +30,31 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t watch_interval_ms = 100;
+constexpr std::int64_t at_end_deadline_ms = 20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
 
-// Waits for a child's end or a request to stop, at most `ms`. Returns true when told to stop.
-bool wait_for_signal(std::int64_t ms) {
+// Waits for a child's end or a request to stop, at most `ms`. Returns SIGTERM or SIGUSR1 when told so, 0 otherwise.
+int wait_for_signal(std::int64_t ms) {
   sigset_t waited;
   ::sigemptyset(&waited);
-  for (const int s : {SIGTERM, SIGCHLD}) ::sigaddset(&waited, s);
+  for (const int s : {SIGTERM, SIGUSR1, SIGCHLD}) ::sigaddset(&waited, s);
   const timespec timeout{ms / 1000, (ms % 1000) * 1'000'000};
-  return ::sigtimedwait(&waited, nullptr, &timeout) == SIGTERM;
+  const int signal_number = ::sigtimedwait(&waited, nullptr, &timeout);
+  return signal_number == SIGTERM || signal_number == SIGUSR1 ? signal_number : 0;
 }
 
 void block_signals() {
   sigset_t blocked;
   ::sigemptyset(&blocked);
-  for (const int s : {SIGTERM, SIGCHLD, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&blocked, s);
+  for (const int s : {SIGTERM, SIGUSR1, SIGCHLD, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&blocked, s);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
 }
 
 class Lead {
  public:
-  Lead(Attempt attempt, std::string worker_program, Clock& clock, Logger& log)
+  Lead(Attempt attempt, std::string worker_program, JobSurroundings job, Clock& clock, Logger& log)
       : attempt_(std::move(attempt)),
         worker_program_(std::move(worker_program)),
+        job_(std::move(job)),
         clock_(clock),
         log_(log),
         events_(clock, attempt_.events_path(), 0),
@@ -60,6 +66,9 @@ class Lead {
     record_.attempt = attempt_.attempt;
     record_.host = host_name();
     record_.started_ms = started_ms;
+    record_.scheduler_job = job_.scheduler_job;
+    record_.restarts = job_.restarts;
+    record_.nodes = job_.nodes;
     const Status status = lead_to_artifact();
     if (!status.ok()) fail(status.error().message());
     return record_;
@@ -105,8 +114,11 @@ class Lead {
     for (;;) {
       ++record_.launches;
       LH_TRY(const LaunchEnd end, launch_once());
-      if (cancelled_ || time_limit_passed_ || end.ok()) {
-        if (cancelled_) fail("cancelled on request");
+      look_at_beats(task_.resources.ranks);
+      for (const auto& [rank, beat] : beats_) record_.step = std::max(record_.step, beat.step);
+      if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) {
+        if (cancelled_) fail("told to stop (SIGTERM)");
+        if (wall_time_over_ && !end.ok()) leave_to_next_job();
         if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(attempt_.time_limit_s)));
         return {};
       }
@@ -116,8 +128,8 @@ class Lead {
       JobRecord so_far = record_;
       so_far.outcome = "failed";
       so_far.cause = cause;
-      ends.push_back({classify_end(so_far, task_.kind != "command"), cause, false});
-      const RetryVerdict verdict = decide_retry(ends, attempt_.launches_max - 1);
+      ends.push_back({classify_end(so_far, task_.kind != "command"), cause, false, ""});
+      const RetryVerdict verdict = decide_retry(ends, {.application = attempt_.launches_max - 1});
       log_.warn(format("event=launch_failed launch={} cause='{}' next={} reason='{}'", record_.launches, cause,
                        verdict.again ? "launch" : "record", verdict.reason));
       if (!verdict.again) {
@@ -125,6 +137,12 @@ class Lead {
         return {};
       }
     }
+  }
+
+  // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
+  void leave_to_next_job() {
+    record_.ended_by = "wall_time";
+    fail("the job's wall time is nearly over: its ranks were told to save and stop");
   }
 
   Result<LaunchEnd> launch_once() {
@@ -193,9 +211,14 @@ class Lead {
         log_.warn("event=time_limit next=stop_ranks");
         ranks.stop();
       }
-      if (wait_for_signal(watch_interval_ms / 2) && !cancelled_) {
+      const int told = wait_for_signal(watch_interval_ms / 2);
+      if (told == SIGTERM && !cancelled_) {
         cancelled_ = true;
         log_.info("event=told_to_stop next=stop_ranks");
+        ranks.stop();
+      } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
+        wall_time_over_ = true;
+        log_.info("event=wall_time_nearly_over next=stop_ranks");
         ranks.stop();
       }
     }
@@ -216,7 +239,7 @@ class Lead {
 
   std::string cause_of(const LaunchEnd& end) {
     look_at_beats(task_.resources.ranks);
-    const bool by_mpirun = task_.resources.ranks > 1 && task_.kind != "command";
+    const bool by_mpirun = !attempt_.launcher.empty() || (task_.resources.ranks > 1 && task_.kind != "command");
     const LastWords said = by_mpirun ? last_words_of_ranks(launch_dir_, task_.resources.ranks)
                                      : LastWords{end.rank, last_words(rank_log_path(launch_dir_, end.rank))};
     std::string cause =
@@ -229,6 +252,7 @@ class Lead {
 
   Attempt attempt_;
   std::string worker_program_;
+  JobSurroundings job_;
   Clock& clock_;
   Logger& log_;
   EventWriter events_;
@@ -238,6 +262,7 @@ class Lead {
   std::string launch_dir_;
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
+  bool wall_time_over_ = false;
   std::map<std::pair<int, int>, HeartbeatPage> pages_;  // by launch and rank
   std::map<int, BeatSnapshot> beats_;                   // of this launch
 };
@@ -246,7 +271,7 @@ class Lead {
 Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
   for (int tries = 0;; ++tries) {
     record.ended_ms = clock.wall_ms();
-    const Status written = write_record(attempt.record_path(), record);
+    Status written = write_record(attempt.record_path(record.restarts), record);
     if (written.ok()) return {};
     log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
                      written.error().message()));
@@ -257,23 +282,64 @@ Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& c
 
 }  // namespace
 
-Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, Clock& clock, Logger& log) {
+namespace {
+
+// Only news: whoever looks sees that something ended, and reads the record.
+void ring(const std::string& doorbell) {
+  if (doorbell.empty()) return;
+  FileDescriptor fd(::open(doorbell.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
+  if (fd.valid()) (void)::futimens(fd.get(), nullptr);
+}
+
+// The next round of the controller, in a child that knows nothing of the job that it is started from. SIGTERM ends it:
+// the rest is for whoever comes next.
+void run_at_end(const Attempt& attempt, Clock& clock, Logger& log) {
+  if (attempt.at_end.empty()) return;
+  SpawnSpec spec;
+  spec.argv = attempt.at_end;
+  spec.environment_removed = {"SLURM_*", "SBATCH_*", "SRUN_*", "PMIX_*", "PMI_*", "OMPI_*"};
+  spec.environment_kept = {"SLURM_CONF"};
+  spec.own_group = spec.dies_with_starter = true;
+  spec.stdout_path = spec.stderr_path = join_path(attempt.attempt_dir, "at-end.log");
+  const auto pid = spawn(spec);
+  if (!pid.ok()) return log.error("event=at_end_not_started error='" + pid.error().message() + "'");
+  const Deadline deadline(clock, at_end_deadline_ms);
+  for (bool told = false;;) {
+    const auto exit = poll_exit(*pid);
+    if (!exit.ok()) return log.error("event=at_end_lost error='" + exit.error().message() + "'");
+    if (*exit) return log.info("event=at_end_ended status='" + (*exit)->text() + "'");
+    if (deadline.passed()) (void)::kill(-*pid, SIGKILL);
+    if (wait_for_signal(watch_interval_ms) == SIGTERM && !told) {
+      told = true;
+      (void)::kill(-*pid, SIGTERM);
+    }
+  }
+}
+
+}  // namespace
+
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+                         Clock& clock, Logger& log) {
   block_signals();
   LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
   if (!attempt.fault_plan.empty()) LH_CHECK(load_fault_plan(attempt.fault_plan));
   LH_TRY(const ProcessId self, identify_process(::getpid()));
   const std::int64_t started_ms = clock.wall_ms();
-  const Status claimed = write_claim(attempt.claim_path(), {attempt.key, host_name(), self, started_ms});
+  const Status claimed =
+      write_claim(attempt.claim_path(job.restarts), {attempt.key, host_name(), self, started_ms, job.scheduler_job});
   if (!claimed.ok()) {
     if (claimed.error().code == ErrorCode::conflict) return LeadEnd::already_led;
     return claimed.error();
   }
   if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
-  const JobRecord record = Lead(attempt, worker_program, clock, log).run(started_ms);
+  const JobRecord record = Lead(attempt, worker_program, job, clock, log).run(started_ms);
   if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
   LH_CHECK(write_record_patiently(attempt, record, clock, log));
   log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
-  return LeadEnd::recorded;
+  ring(attempt.doorbell);
+  run_at_end(attempt, clock, log);
+  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
+                                                                         : LeadEnd::recorded_failure;
 }
 
 }  // namespace longhaul

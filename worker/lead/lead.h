@@ -5,7 +5,11 @@
 //
 // A second lead of the same attempt finds the claim and ends: exactly one job for every attempt, however often it was
 // submitted. SIGTERM cancels: the ranks get SIGTERM, after the grace SIGKILL. All other ways to end, good or bad, leave
-// a record; a lead without record and without process is lost, and the controller says so.
+// a record; a lead without record and without process is lost, and the controller says so. SIGUSR1 says that the job's
+// wall time is nearly over: the ranks are told to save and stop, and the record says that the work goes on elsewhere.
+//
+// When the record is written the doorbell rings, and where the run is driven by its jobs the lead starts the next round
+// of the controller and waits for it.
 #pragma once
 
 #include <string>
@@ -13,13 +17,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "worker/lead/job_surroundings.h"
 
 namespace longhaul {
 
-enum class LeadEnd { recorded, already_led };
+enum class LeadEnd { recorded, recorded_failure, already_led };  // failure: the work did not end well
 
 // Runs in the main thread of its process: blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and waits for them by itself.
 // An error means that not even a record could be written.
-Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, Clock& clock, Logger& log);
+Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+                         Clock& clock, Logger& log);
 
 }  // namespace longhaul

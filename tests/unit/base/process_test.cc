@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,6 +205,38 @@ TEST_CASE("output ends with the program, not with a stranger that holds the pipe
   CHECK(output.status.success());
   CHECK((clock.monotonic_ns() - before) / 1'000'000 < 5000);
   ::kill(std::stoi(output.out), SIGKILL);
+}
+
+TEST_CASE("a captured program has its own environment, and its stderr comes back") {
+  SpawnSpec spec;
+  spec.argv = {"sh", "-c", "echo \"$LH_A|$LH_B|$LH_KEPT|$LH_NEW|${HOME:+home}\"; echo oh >&2"};
+  ::setenv("LH_A", "1", 1);
+  ::setenv("LH_B", "2", 1);
+  ::setenv("LH_KEPT", "3", 1);
+  spec.environment_removed = {"LH_*"};
+  spec.environment_kept = {"LH_KEPT"};
+  spec.environment = {{"LH_NEW", "4"}, {"HOME", "/"}};
+  const RunOutput output = run_captured(spec, 10'000).value();
+  for (const char* name : {"LH_A", "LH_B", "LH_KEPT"}) ::unsetenv(name);
+  CHECK(output.out == "||3|4|home\n");
+  CHECK(output.err == "oh\n");
+}
+
+TEST_CASE("a child may take descriptors of its starter as stdin and stdout") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  SpawnSpec spec;
+  spec.argv = {"sh", "-c", "read line; echo \"got $line\""};
+  spec.stdin_fd = spec.stdout_fd = ends[1];
+  const pid_t pid = spawn(spec).value();
+  ::close(ends[1]);
+  REQUIRE(::write(ends[0], "this\n", 5) == 5);
+  std::string text;
+  for (char c; ::read(ends[0], &c, 1) == 1;) text += c;  // up to its end: nobody else holds the other side
+  CHECK(text == "got this\n");
+  ::close(ends[0]);
+  int status = 0;
+  CHECK(::waitpid(pid, &status, 0) == pid);
 }
 
 TEST_CASE("the program knows its host and its own path") {

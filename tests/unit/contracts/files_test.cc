@@ -68,10 +68,11 @@ TEST_CASE("a record and a claim are written once") {
   write_record(scratch.path + "/record.json", record).value();
   CHECK(write_record(scratch.path + "/record.json", record).error().code == ErrorCode::conflict);
   CHECK(read_record(scratch.path + "/record.json")->cause == record.cause);
-  LeadClaim claim{"k", "here", {123, 456}, 789};
+  LeadClaim claim{"k", "here", {123, 456}, 789, "1234"};
   write_claim(scratch.path + "/claim.json", claim).value();
   CHECK(write_claim(scratch.path + "/claim.json", claim).error().code == ErrorCode::conflict);
   CHECK(read_claim(scratch.path + "/claim.json")->process == claim.process);
+  CHECK(read_claim(scratch.path + "/claim.json")->scheduler_job == "1234");
 }
 
 TEST_CASE("a manifest notices every change of its artifact") {

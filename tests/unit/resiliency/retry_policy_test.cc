@@ -48,18 +48,27 @@ TEST_CASE("the budget is the user's, but some causes stop at once and the same c
     bool again;
   };
   const Case cases[] = {
-      {"first failure, one retry", {{F::program, "a", false}}, 1, true},
-      {"second failure, one retry", {{F::program, "a", false}, {F::program, "b", false}}, 1, false},
-      {"no retries", {{F::lost, "a", false}}, 0, false},
-      {"bad input", {{F::bad_input, "a", false}}, 5, false},
-      {"time limit", {{F::time_limit, "a", false}}, 5, false},
-      {"same cause three times", {{F::crash, "a", false}, {F::crash, "a", false}, {F::crash, "a", false}}, 9, false},
-      {"same text, other class", {{F::crash, "a", false}, {F::killed, "a", false}, {F::crash, "a", false}}, 9, true},
-      {"three times with progress", {{F::crash, "a", true}, {F::crash, "a", true}, {F::crash, "a", true}}, 9, true},
+      {"first failure, one retry", {{F::program, "a", false, ""}}, 1, true},
+      {"second failure, one retry", {{F::program, "a", false, ""}, {F::program, "b", false, ""}}, 1, false},
+      {"no retries", {{F::lost, "a", false, ""}}, 0, false},
+      {"bad input", {{F::bad_input, "a", false, ""}}, 5, false},
+      {"time limit", {{F::time_limit, "a", false, ""}}, 5, false},
+      {"same cause three times",
+       {{F::crash, "a", false, ""}, {F::crash, "a", false, ""}, {F::crash, "a", false, ""}},
+       9,
+       false},
+      {"same text, other class",
+       {{F::crash, "a", false, ""}, {F::killed, "a", false, ""}, {F::crash, "a", false, ""}},
+       9,
+       true},
+      {"three times with progress",
+       {{F::crash, "a", true, ""}, {F::crash, "a", true, ""}, {F::crash, "a", true, ""}},
+       9,
+       true},
   };
   for (const Case& c : cases) {
     CAPTURE(c.what);
-    const RetryVerdict verdict = decide_retry(c.ends, c.retries);
+    const RetryVerdict verdict = decide_retry(c.ends, {.application = c.retries});
     CHECK(verdict.again == c.again);
     CHECK(!verdict.reason.empty());
   }

@@ -58,11 +58,12 @@ struct DecideRig {
   std::string round() {
     prepare();
     std::vector<std::string> words;
-    for (const Fact& fact : decide(plan, ledger, seen, "run")) {
+    for (const Fact& fact : decide(plan, {}, ledger, seen, "run")) {
       ledger.apply(fact);
       words.push_back(std::string(to_string(fact.kind)) + (fact.stage.empty() ? "" : " " + fact.stage));
     }
-    for (const LedgerStage* stage : pending_acts(ledger).submit) {
+    for (const PendingAct& act : pending_acts(ledger).submit) {
+      const LedgerStage* stage = act.stage;
       Fact fact{FactKind::submitted, stage->id, stage->newest()->number, Value::make_table(), 0};
       fact.fields.set("job", "job-" + stage->newest()->key);
       ledger.apply(fact);
@@ -98,7 +99,7 @@ TEST_CASE("a chain goes one by one, a fork side by side, and the end is said onc
   CHECK(rig.round() == "");
   rig.end("a", "succeeded");
   CHECK(rig.round() == "succeeded a");
-  CHECK(rig.round() == "ready b, submit b, ready c, submit c");
+  CHECK(rig.round() == "ready b, ready c, submit b, submit c");
   rig.end("b", "succeeded");
   rig.end("c", "succeeded");
   CHECK(rig.round() == "succeeded b, succeeded c, run_ended");
@@ -123,7 +124,7 @@ TEST_CASE("what a failure does to the rest is the stage's on_failure") {
     PlannedStage after = decide_stage("c");
     after.needs = {"a"};
     DecideRig rig({decide_stage("a", {}, c.on_failure), decide_stage("b", {"a"}), after, decide_stage("d")});
-    CHECK(rig.round() == "ready a, submit a, ready d, submit d");
+    CHECK(rig.round() == "ready a, ready d, submit a, submit d");
     rig.end("a", "failed", 1);
     CHECK(rig.round() == c.facts);
     if (c.state == RunState::succeeded) {
@@ -209,7 +210,7 @@ TEST_CASE("unreadable input fails the stage before anything is submitted; an art
   rig.prepare();
   rig.seen.prepared["a"].problem = "cannot read /data/x";
   rig.seen.prepared["b"].cached = ArtifactSeen{"/elsewhere/out", "d", Value::make_table()};
-  const auto facts = decide(rig.plan, rig.ledger, rig.seen, "run");
+  const auto facts = decide(rig.plan, {}, rig.ledger, rig.seen, "run");
   for (const Fact& fact : facts) rig.ledger.apply(fact);
   CHECK(rig.ledger.find("a")->state == StageState::failed);
   CHECK(rig.ledger.find("a")->cause == "cannot read /data/x");
@@ -321,18 +322,20 @@ class Simulation {
         seen.artifacts[stage.id] = {"/" + stage.id, "d", Value::make_table()};
     for (const PlannedStage* stage : wants_preparation(plan_, now)) seen.prepared[stage->id()].key = stage->id();
     if (dies()) return false;
-    for (Fact& fact : decide(plan_, now, seen, "run")) {
+    for (Fact& fact : decide(plan_, {}, now, seen, "run")) {
       log_.push_back(fact);
       now.apply(fact);
     }
     if (dies()) return false;
     const PendingActs acts = pending_acts(now);
     std::vector<Fact> outcomes;
-    for (const LedgerStage* stage : acts.submit) {
+    for (const PendingAct& act : acts.submit) {
+      const LedgerStage* stage = act.stage;
       if (dies()) return false;
       submit_checked(*stage, now, outcomes);
     }
-    for (const LedgerStage* stage : acts.cancel) {
+    for (const PendingAct& act : acts.cancel) {
+      const LedgerStage* stage = act.stage;
       if (dies()) return false;
       if (stage->newest()->job.empty()) continue;
       CHECK(scheduler_.cancel(stage->newest()->job).ok());

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/toml.h"
 
 namespace longhaul {
 namespace {
@@ -39,22 +40,82 @@ TEST_CASE("a site inherits what it does not say; its paths start at its own fold
   CHECK(site->files.size() == 2);
 }
 
+TEST_CASE(
+    "tables are inherited member by member, and each value knows its file, its source and whether it was checked") {
+  SiteFolder folder;
+  folder.write("parent.toml",
+               "scheduler = \"slurm\"\nunverified = [\"classes.prod.max_wall\"]\n[node]\ncores = 72\ngpus = 4\n"
+               "[environment]\nA = \"1\"\nB = \"2\"\n[classes.prod]\npartition = \"normal\"\nmax_wall = \"12h\"\n"
+               "[sources]\nnode = \"the manual, page 3\"\n\"classes.prod\" = \"sinfo\"\n");
+  folder.write("child.toml",
+               "inherits = \"parent\"\n[node]\ncores = 80\n[environment]\nB = \"3\"\n[classes.debug]\n"
+               "qos = \"debug\"\n[sources]\nclasses = \"a friend\"\n");
+  const auto site = load_site("child", {folder.path});
+  REQUIRE_MESSAGE(site.ok(), site.error().message());
+  const SiteConfig& config = site->config;
+  CHECK(config.name == "child");  // its file's
+  CHECK(config.node.cores == 80);
+  CHECK(config.node.gpus == 4);
+  CHECK(config.environment == std::map<std::string, std::string>{{"A", "1"}, {"B", "3"}});
+  REQUIRE(config.classes.size() == 2);
+  CHECK(config.find_class("debug")->qos == "debug");
+  CHECK(config.find_class("prod")->max_wall.value == 12 * 3600);
+  CHECK(site->origins.at("node.cores").site == "child");
+  CHECK(site->origins.at("node.cores").source.empty());
+  CHECK(site->origins.at("node.gpus").source == "the manual, page 3");
+  CHECK(site->origins.at("classes.debug.qos").source == "a friend");
+  CHECK(site->origins.at("classes.prod.partition").source == "sinfo");
+  CHECK(site->origins.at("classes.prod.partition").verified);
+  CHECK(!site->origins.at("classes.prod.max_wall").verified);
+  CHECK(site->origins.at("environment.B").where.line == 5);
+  CHECK(site->origin_of("classes.prod.max_wall") == "site parent: classes.prod.max_wall");
+  CHECK(site->origin_of("ask.memory") == "default: ask.memory");
+
+  // The frozen copy of a run gives the same site, origins included.
+  folder.write("frozen.toml", to_toml(site->values));
+  const auto again = load_site(join_path(folder.path, "frozen.toml"), {});
+  REQUIRE_MESSAGE(again.ok(), again.error().message());
+  CHECK(again->values == site->values);
+  CHECK(again->origin_of("classes.prod.max_wall") == "site parent: classes.prod.max_wall");
+  CHECK(again->origin_of("ask.memory") == "default: ask.memory");
+  CHECK(!again->origins.at("classes.prod.max_wall").verified);
+}
+
+TEST_CASE("values of the command line win, with the same checks") {
+  SiteFolder folder;
+  folder.write("a.toml", "account = \"x\"\n[classes.prod]\npartition = \"p\"\n");
+  const auto site = load_site("a", {folder.path}, {"account = \"y z\"", "classes.prod.qos=\"q\""});
+  REQUIRE_MESSAGE(site.ok(), site.error().message());
+  CHECK(site->config.account == "y z");
+  CHECK(site->config.classes.at(0).partition == "p");
+  CHECK(site->config.classes.at(0).qos == "q");
+  CHECK(site->origin_of("account") == "--set site: account");
+  for (const char* wrong : {"account=y", "account", "=1", "a=1\nb=2", "account=\"a\"\n[x]"})
+    CHECK(load_site("a", {folder.path}, {wrong}).error().code == ErrorCode::invalid_input);
+  CHECK(load_site("a", {folder.path}, {"acount=\"y\""}).error().message().find("did you mean 'account'?") !=
+        std::string::npos);
+}
+
 TEST_CASE("sites that cannot be used say why") {
   SiteFolder folder;
   folder.write("alps.toml", "name = \"alps\"\nscheduler = \"slurm\"\n");
   folder.write("loop.toml", "inherits = \"loop\"\n");
   folder.write("wrong.toml", "cpu_slot = 4\n");
-  auto slurm = load_site("alps", {folder.path});
-  REQUIRE(!slurm.ok());
-  CHECK(slurm.error().code == ErrorCode::unsupported);
-  CHECK(slurm.error().message() == folder.path +
-                                       "/alps.toml:2:13: site 'alps' uses the scheduler 'slurm', which this version "
-                                       "cannot drive; use a site with scheduler = \"local\", for example --site local");
+  folder.write("classes.toml", "default_class = \"prod\"\nclasses = { debug = 3, long = { max_wal = \"1h\" } }\n");
+  folder.write("other.toml", "default_class = \"prod\"\n[classes.debug]\n");
+  CHECK(load_site("alps", {folder.path}).ok());
   CHECK(load_site("alp", {folder.path}).error().message() ==
-        "there is no site 'alp'; did you mean 'alps'? known sites: alps, local, loop, wrong");
+        "there is no site 'alp'; did you mean 'alps'? known sites: alps, classes, local, loop, other, wrong");
   CHECK(load_site("loop", {folder.path}).error().what == "site 'loop' inherits in a circle");
   CHECK(load_site("wrong", {folder.path}).error().what ==
         folder.path + "/wrong.toml:1:1: error: unknown key 'cpu_slot' in [site]; did you mean 'cpu_slots'?\n1 error");
+  const std::string classes = load_site("classes", {folder.path}).error().what;
+  CHECK(classes.find("classes.toml:2:21: error: site.classes.debug is integer, expected a table") != std::string::npos);
+  CHECK(classes.find("did you mean 'max_wall'?") != std::string::npos);
+  CHECK(load_site("other", {folder.path})
+            .error()
+            .what.find("other.toml:1:17: error: there is no class 'prod'; classes: "
+                       "debug") != std::string::npos);
   CHECK(load_site("./none.toml", {}).error().code == ErrorCode::not_found);
 }
 

@@ -1,0 +1,210 @@
+// The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/attempt.h"
+#include "orchestrator/controller/controller.h"
+#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/prepare.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::size_t window_max = 256;  // submissions whose outcomes are written together
+
+Value with(const char* name, const std::string& text) {
+  Value fields = Value::make_table();
+  fields.set(name, text);
+  return fields;
+}
+
+// Kinds that keep checkpoints may start their ranks once more within the job.
+int launches_max_of(const std::string& kind) {
+  return kind == "pretrain" || kind == "sft" || kind == "align" ? 2 : 1;
+}
+
+// The acts that one submission serves: one, or all tasks of one array.
+std::size_t group_size(std::span<const PendingAct> acts) {
+  std::size_t size = 1;
+  if (acts[0].attempt->array.empty()) return size;
+  while (size < acts.size() && acts[size].attempt->array == acts[0].attempt->array) ++size;
+  return size;
+}
+
+std::string wall_text(double seconds) {
+  const auto total = static_cast<long long>(seconds);
+  return format("{:02}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
+}
+
+std::vector<Directive> of_attempt(const LedgerAttempt& attempt) {
+  std::vector<Directive> directives;
+  if (!attempt.exclude.empty())
+    directives.push_back({"exclude", join(attempt.exclude, ","), "nodes on which earlier attempts failed"});
+  if (attempt.wall_s > 0)
+    directives.push_back({"time", wall_text(attempt.wall_s), "shortened to end before the next maintenance"});
+  return directives;
+}
+
+}  // namespace
+
+Status Controller::act() {
+  const PendingActs acts = pending_acts(ledger_);
+  std::span<const PendingAct> left(acts.submit);
+  while (!left.empty()) {
+    std::size_t size = 0;
+    for (std::size_t groups = 0; size < left.size() && groups < window_max; ++groups)
+      size += group_size(left.subspan(size));
+    const std::size_t facts = static_cast<std::size_t>(ledger_.facts);
+    LH_CHECK(submit_window(left.first(size)));
+    if (static_cast<std::size_t>(ledger_.facts) == facts) break;  // the scheduler does not answer: no more for now
+    left = left.subspan(size);
+  }
+  std::vector<Fact> outcomes;
+  for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
+  for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
+  return write_outcomes(outcomes);
+}
+
+Status Controller::write_outcomes(std::vector<Fact>& outcomes) {
+  if (outcomes.empty()) return {};
+  if (auto fault = fault_here(FaultPoint::controller_before_outcome)) return *fault;
+  LH_CHECK(write(outcomes));
+  if (auto fault = fault_here(FaultPoint::controller_after_outcome)) return *fault;
+  return {};
+}
+
+Status Controller::submit_window(std::span<const PendingAct> window) {
+  std::vector<JobSpec> specs;
+  std::vector<std::span<const PendingAct>> groups;
+  while (!window.empty()) {
+    groups.push_back(window.first(group_size(window)));
+    LH_TRY(JobSpec spec, prepare_job(groups.back()));
+    specs.push_back(std::move(spec));
+    window = window.subspan(groups.back().size());
+  }
+  if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
+  const auto answers = scheduler_->submit(specs);
+  if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
+  std::vector<Fact> outcomes;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const auto& answer = answers[i];
+    if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
+      log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
+      continue;  // the intents stay without outcome
+    }
+    for (const PendingAct& act : groups[i]) {
+      const LedgerAttempt& attempt = *act.attempt;
+      if (!answer.ok())
+        outcomes.push_back(
+            {FactKind::refused, act.stage->id, attempt.number, with("cause", answer.error().message()), 0});
+      else
+        outcomes.push_back({FactKind::submitted, act.stage->id, attempt.number,
+                            with("job", attempt.task < 0 ? *answer : format("{}_{}", *answer, attempt.task)), 0});
+    }
+  }
+  return write_outcomes(outcomes);
+}
+
+// Everything that a job needs lies on disk before it is submitted; written again if it has to be submitted again.
+Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
+  const LedgerStage& stage = *acts[0].stage;
+  const LedgerAttempt& first = *acts[0].attempt;
+  const PlannedStage* planned = &planned_of(stage);
+  for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
+  const bool array = !first.array.empty();
+  JobSpec job;
+  job.key = array ? first.array : first.key;
+  job.attempt_dir = attempt_folder(run_dir_, stage.id, first.number);
+  job.worker = join_path(run_dir_, "bin/longhaul-worker");
+  job.slots =
+      planned->common.ranks *
+      std::max(1, planned->common.threads > 0 ? planned->common.threads : cores_ / std::max(1, planned->common.ranks));
+  job.maybe_known = !fresh_.contains(first.key);
+  if (!site_) return job;
+  if (array) {
+    job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
+    std::string tasks;
+    for (const PendingAct& act : acts) {
+      tasks += attempt_folder(run_dir_, act.stage->id, act.attempt->number) + "\n";
+      job.array_tasks.push_back(act.attempt->task);
+    }
+    LH_CHECK(make_directories(job.attempt_dir));
+    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), tasks));
+    job.array_throttle = planned->common.job.throttle;
+  }
+  Diagnostics diagnostics;
+  const JobPlan plan = plan_job(*site_, *planned, diagnostics);
+  LH_CHECK(diagnostics.to_status("the site file no longer fits the workflow"));
+  JobScriptContext context;
+  context.run = frozen_.name;
+  context.stage = array ? planned->stage : stage.id;
+  context.run_dir = run_dir_;
+  context.worker = job.worker;
+  context.attempt_dir = job.attempt_dir;
+  context.array = array;
+  context.of_attempt = of_attempt(first);
+  job.script = join_path(job.attempt_dir, "job.sbatch");
+  LH_TRY(const std::string script, job_script(plan, context));
+  LH_CHECK(write_file_renamed(job.script, script, 0755));
+  if (first.after > 0)
+    for (const LedgerAttempt& earlier : stage.attempts)
+      if (earlier.number == first.after) job.after = earlier.job;
+  return job;
+}
+
+Status Controller::write_attempt_files(const PendingAct& act) {
+  const LedgerStage& stage = *act.stage;
+  const PlannedStage* planned = &planned_of(stage);
+  Task task = make_task(*planned, frozen_.name, stage, cores_);
+  Attempt attempt;
+  attempt.key = act.attempt->key;
+  attempt.attempt = act.attempt->number;
+  attempt.run = frozen_.name;
+  attempt.stage = stage.id;
+  attempt.run_dir = run_dir_;
+  attempt.stage_dir = stage_folder(run_dir_, stage.id);
+  attempt.attempt_dir = attempt_folder(run_dir_, stage.id, act.attempt->number);
+  attempt.task_path = join_path(attempt.stage_dir, "task.toml");
+  attempt.engine = join_path(run_dir_, "bin/longhaul-engine");
+  attempt.software = frozen_.software;
+  attempt.time_limit_s = time_left_s(*planned, stage);
+  attempt.launches_max = launches_max_of(planned->kind);
+  attempt.fault_plan = options_.worker_fault_plan;
+  attempt.doorbell = doorbell_path(run_dir_);
+  if (site_) {
+    Diagnostics diagnostics;
+    const JobPlan plan = plan_job(*site_, *planned, diagnostics);
+    attempt.launcher = plan.launcher;
+    attempt.container = plan.container;
+    task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
+    if (frozen_.driver == "lead")
+      attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", run_dir_, "--until-quiet"};
+  }
+  LH_CHECK(make_directories(attempt.attempt_dir));
+  LH_CHECK(write_task(attempt.task_path, task));
+  return write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt);
+}
+
+Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
+  const LedgerAttempt& attempt = *act.attempt;
+  if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
+  const Status sent = scheduler_->cancel(attempt.job);
+  if (!sent.ok()) {
+    log_.warn(format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
+    return {};
+  }
+  outcomes.push_back({FactKind::cancel_sent, act.stage->id, attempt.number, {}, 0});
+  return {};
+}
+
+Status Controller::release(const PendingAct& act, std::vector<Fact>& outcomes) {
+  const Status sent = scheduler_->release(act.attempt->job);
+  if (!sent.ok()) {
+    log_.warn(format("event=release_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
+    return {};
+  }
+  outcomes.push_back({FactKind::released, act.stage->id, act.attempt->number, {}, 0});
+  return {};
+}
+
+}  // namespace longhaul

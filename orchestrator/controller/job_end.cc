@@ -1,0 +1,61 @@
+#include "orchestrator/controller/job_end.h"
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+FaultClass fault_of_scheduler(SchedulerEnd end, bool we_cancelled, FaultClass otherwise) {
+  switch (end) {
+    case SchedulerEnd::time_limit: return FaultClass::wall_time;
+    case SchedulerEnd::node_fail: return FaultClass::node_fail;
+    case SchedulerEnd::boot_fail: return FaultClass::boot_fail;
+    case SchedulerEnd::preempted: return FaultClass::preempted;
+    case SchedulerEnd::out_of_memory: return FaultClass::out_of_memory;
+    case SchedulerEnd::launch_failed: return FaultClass::launch_failed;
+    case SchedulerEnd::deadline: return FaultClass::time_limit;
+    case SchedulerEnd::cancelled: return we_cancelled ? FaultClass::cancelled : FaultClass::cancelled_there;
+    default: return otherwise;
+  }
+}
+
+bool is_one_node(const std::string& nodes) {
+  return !nodes.empty() && nodes.find_first_of(",[") == std::string::npos;
+}
+
+}  // namespace
+
+std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_cancelled) {
+  JobEnd end;
+  if (is_one_node(info.nodes)) end.node = info.nodes;
+  end.started_ms = info.started_ms;
+  if (!info.record) {
+    // Acknowledged, then forgotten without ever having started: its slurmctld crashed.
+    const bool never_started = info.end == SchedulerEnd::forgotten && info.started_ms == 0;
+    end.fault =
+        never_started ? FaultClass::launch_failed : fault_of_scheduler(info.end, we_cancelled, FaultClass::lost);
+    end.cause = info.cause;
+    return end;
+  }
+  const JobRecord& record = *info.record;
+  end.cause = record.cause;
+  end.step = record.step;
+  end.started_ms = record.started_ms;
+  end.ended_ms = record.ended_ms;
+  if (end.node.empty() && is_one_node(record.nodes)) end.node = record.nodes;
+  end.fault = classify_end(record, own_program);
+  const bool scheduled = !record.scheduler_job.empty() || info.end != SchedulerEnd::none;
+  if (end.fault == FaultClass::interrupted && !we_cancelled && scheduled) {
+    // A preemption, an administrator, a drained node: only the scheduler knows.
+    if (info.end == SchedulerEnd::none) return std::nullopt;
+    end.fault = fault_of_scheduler(info.end, we_cancelled, FaultClass::interrupted);
+    end.cause = format("{} ({})", end.cause, to_string(info.end));
+  } else if (info.end == SchedulerEnd::out_of_memory) {
+    end.fault = FaultClass::out_of_memory;
+  } else if (info.end == SchedulerEnd::node_fail) {
+    end.fault = FaultClass::node_fail;
+  }
+  return end;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,24 @@
+// What the end of a job means: its own record first, then what the scheduler says. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "orchestrator/scheduler/scheduler.h"
+#include "resiliency/fault_class.h"
+
+namespace longhaul {
+
+struct JobEnd {
+  FaultClass fault = FaultClass::program;
+  std::string cause;
+  std::string node;                           // the only one that it ran on, "" if there were more or nothing is known
+  std::int64_t step = -1;                     // newest that it reached, -1: not known
+  std::int64_t started_ms = 0, ended_ms = 0;  // 0: not known
+};
+
+// Of a job that is `ended` with a bad record, or `lost`. `own_program`: the engine, whose exit codes we know.
+// nullopt: somebody told it to stop, and the scheduler has not said yet why: look again later.
+std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_cancelled);
+
+}  // namespace longhaul

@@ -1,0 +1,538 @@
+#include "orchestrator/controller/job_plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <set>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "orchestrator/controller/job_options_check.h"
+#include "orchestrator/controller/sbatch_text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr double final_signal_s = 60;   // what the lead of a job that cannot go on needs to write its record
+constexpr double signal_max_s = 65535;  // of --signal
+
+// A value with the place it was decided at.
+struct Chosen {
+  std::string value, origin;
+  SourcePos where;
+  bool by_user = false;
+};
+
+class JobPlanner {
+ public:
+  JobPlanner(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics)
+      : site_(site), config_(site.config), stage_(stage), job_(stage.common.job), diagnostics_(diagnostics) {}
+
+  JobPlan run() {
+    choose_class();
+    plan_shape();
+    plan_wall();
+    if (config_.is_slurm()) {
+      plan_routing();
+      plan_resources();
+      plan_behaviour();
+      plan_options();
+      plan_launcher();
+    }
+    plan_container();
+    plan_modules();
+    plan_environment();
+    return std::move(plan_);
+  }
+
+ private:
+  std::string name(const std::string& key) const { return "stage." + stage_.stage + "." + key; }
+  std::string class_path(const std::string& key) const { return "classes." + class_.name + "." + key; }
+  std::string site_text() const { return "site '" + config_.name + "'"; }
+
+  void problem(const std::string& key, const std::string& what, const std::string& hint) {
+    diagnostics_.add(stage_.place_of(key), what, hint);
+  }
+  SourcePos site_place(const std::string& path) const {
+    const auto found = site_.origins.find(path);
+    if (found != site_.origins.end()) return found->second.where;
+    return {site_.files.empty() ? "site " + config_.name : site_.files.front(), 0, 0};
+  }
+  Chosen of_user(const std::string& value, const std::string& key) const {
+    return {value, "workflow: " + name(key), stage_.place_of(key), true};
+  }
+  Chosen of_site(const std::string& value, const std::string& path) const {
+    return {value, site_.origin_of(path), site_place(path), false};
+  }
+  // The stage's word, else its class's, else the site's.
+  Chosen choose(const std::string& user, const std::string& key, const std::string& of_class,
+                const std::string& class_key, const std::string& of_all = {}, const std::string& path = {}) const {
+    if (!user.empty()) return of_user(user, key);
+    if (!of_class.empty()) return of_site(of_class, class_path(class_key));
+    if (!of_all.empty()) return of_site(of_all, path);
+    return {};
+  }
+  bool yes(const Chosen& chosen) const { return chosen.value == "yes"; }
+
+  void add(const std::string& option, const Chosen& chosen) {
+    if (const auto word = sbatch_word(chosen.value); !word.ok()) {
+      diagnostics_.add(chosen.where, "--" + option + ": " + word.error().what, word.error().hint);
+      return;
+    }
+    if (std::find(config_.ask.forbid.begin(), config_.ask.forbid.end(), option) != config_.ask.forbid.end()) {
+      diagnostics_.add(chosen.where, site_text() + " refuses jobs with --" + option,
+                       chosen.by_user ? "remove it" : "take it from the site file, or from its ask.forbid");
+      return;
+    }
+    plan_.directives.push_back({option, chosen.value, chosen.origin});
+  }
+  void add_if(const std::string& option, const Chosen& chosen) {
+    if (!chosen.value.empty()) add(option, chosen);
+  }
+
+  void choose_class();
+  void plan_shape();
+  void plan_gpus(bool exclusive);
+  void plan_cpus();
+  void plan_wall();
+  void plan_routing();
+  void plan_resources();
+  void plan_behaviour();
+  void plan_options();
+  void plan_launcher();
+  void plan_container();
+  void plan_modules();
+  void plan_environment();
+  void add_gpus();
+  Chosen exclusive() const {
+    return choose(job_.exclusive, "job.exclusive", class_.exclusive, "exclusive", config_.ask.exclusive ? "yes" : "",
+                  "ask.exclusive");
+  }
+
+  const Site& site_;
+  const SiteConfig& config_;
+  const PlannedStage& stage_;
+  const JobOptions& job_;
+  Diagnostics& diagnostics_;
+  JobClass class_;
+  JobPlan plan_;
+  std::string gpu_options_;  // further words of --gres from `options`
+};
+
+void JobPlanner::choose_class() {
+  const auto by_kind = std::find_if(config_.classes.begin(), config_.classes.end(), [&](const JobClass& one) {
+    return std::find(one.kinds.begin(), one.kinds.end(), stage_.kind) != one.kinds.end();
+  });
+  if (!job_.job_class.empty()) {
+    if (const JobClass* asked = config_.find_class(job_.job_class)) {
+      class_ = *asked;
+    } else if (config_.is_slurm()) {
+      std::vector<std::string> names;
+      for (const JobClass& one : config_.classes) names.push_back(one.name);
+      const std::string nearest = nearest_word(job_.job_class, names);
+      problem("job.class", site_text() + " has no class '" + job_.job_class + "'",
+              !nearest.empty() ? "did you mean '" + nearest + "'?"
+              : names.empty()  ? "its file has no [classes.NAME]"
+                               : "classes: " + join(names, ", "));
+    }
+  } else if (by_kind != config_.classes.end()) {
+    class_ = *by_kind;
+  } else if (const JobClass* usual = config_.find_class(config_.default_class)) {
+    class_ = *usual;
+  } else if (config_.classes.size() == 1) {
+    class_ = config_.classes.front();
+  }
+  plan_.job_class = class_.name;
+}
+
+void JobPlanner::plan_shape() {
+  plan_.nodes = stage_.common.nodes;
+  plan_.ranks = stage_.common.ranks;
+  plan_.ranks_per_node = job_.ranks_per_node > 0 ? job_.ranks_per_node : std::max(1, plan_.ranks / plan_.nodes);
+  if (plan_.ranks_per_node * plan_.nodes != plan_.ranks)
+    problem(job_.ranks_per_node > 0 ? "job.ranks_per_node" : "ranks",
+            format("{} = {} on {} node{} is not {} a node", name("ranks"), plan_.ranks, plan_.nodes,
+                   plan_.nodes == 1 ? "" : "s", plan_.ranks_per_node),
+            format("use nodes = {}, or ranks = {}", std::max(1, plan_.ranks / plan_.ranks_per_node),
+                   plan_.ranks_per_node * plan_.nodes));
+  if (config_.is_slurm() && class_.max_nodes > 0 && plan_.nodes > class_.max_nodes)
+    problem("nodes",
+            format("{} = {}: a job of the class '{}' of {} has at most {} node{}", name("nodes"), plan_.nodes,
+                   class_.name, site_text(), class_.max_nodes, class_.max_nodes == 1 ? "" : "s"),
+            "use fewer nodes, or another job.class");
+  if (config_.is_slurm() && plan_.nodes < class_.min_nodes)
+    problem("nodes",
+            format("{} = {}: a job of the class '{}' of {} has at least {} nodes", name("nodes"), plan_.nodes,
+                   class_.name, site_text(), class_.min_nodes),
+            "use more nodes, or another job.class");
+  plan_gpus(yes(exclusive()));
+  plan_cpus();
+}
+
+void JobPlanner::plan_gpus(bool exclusive) {
+  const bool known = class_.gpus_per_node >= 0 || site_.origins.count("node.gpus") > 0;
+  const int of_node = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
+  const bool whole = exclusive || config_.can.shared_nodes == "no" || config_.ask.gpu_request == "none";
+  plan_.gpus_per_node = whole ? of_node : std::min(of_node, plan_.ranks_per_node);
+  if (job_.gpus_per_node < 0) return;
+  plan_.gpus_per_node = job_.gpus_per_node;
+  if (known && config_.is_slurm() && job_.gpus_per_node > of_node)
+    problem("job.gpus_per_node",
+            format("{} = {}: nodes of {} have {} for the class '{}'", name("job.gpus_per_node"), job_.gpus_per_node,
+                   site_text(), of_node, class_.name),
+            format("use {} or fewer", of_node));
+}
+
+// A rank gets the CPUs of its GPUs, or an even share of the node, and never fewer than its threads.
+void JobPlanner::plan_cpus() {
+  const int of_node = class_.cores > 0 ? class_.cores * config_.node.threads_per_core : config_.node.cpus();
+  const int node_gpus = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
+  const int asked_per_gpu = class_.cpus_per_gpu >= 0 ? class_.cpus_per_gpu : config_.ask.cpus_per_gpu;
+  const int threads = stage_.common.threads;
+  int share = 1;  // CPUs of a node that this job takes
+  if (plan_.gpus_per_node > 0 && asked_per_gpu > 0)
+    share = plan_.gpus_per_node * asked_per_gpu;
+  else if (plan_.gpus_per_node > 0 && node_gpus > 0 && of_node > 0)
+    share = of_node * std::min(plan_.gpus_per_node, node_gpus) / node_gpus;
+  else if (of_node > 0 && threads == 0)
+    share = of_node;
+  const bool ratio_binds = plan_.gpus_per_node > 0 && asked_per_gpu > 0;
+  const int per_rank = ratio_binds ? (share + plan_.ranks_per_node - 1) / plan_.ranks_per_node
+                                   : std::max(1, share / plan_.ranks_per_node);
+  plan_.cpus_per_rank = std::max({1, threads, per_rank});
+  if (!config_.is_slurm() || of_node == 0 || plan_.cpus_per_rank * plan_.ranks_per_node <= of_node) return;
+  if (threads >= per_rank || !ratio_binds)
+    problem("threads",
+            format("{} ranks x {} CPUs on a node: nodes of {} have {}", plan_.ranks_per_node, plan_.cpus_per_rank,
+                   site_text(), of_node),
+            "use fewer ranks on a node, or fewer threads");
+  else
+    problem("ranks",
+            format("{} ranks cannot share {} GPUs with {} CPUs each evenly on nodes of {} CPUs", plan_.ranks_per_node,
+                   plan_.gpus_per_node, asked_per_gpu, of_node),
+            "use as many ranks on a node as GPUs, or one");
+}
+
+void JobPlanner::plan_wall() {
+  const bool trains = stage_.kind == "pretrain" || stage_.kind == "sft" || stage_.kind == "align";
+  plan_.resumable = job_.resumable.empty() ? trains : job_.resumable == "yes";
+  if (job_.resumable == "yes" && !trains && stage_.kind != "command") {
+    plan_.resumable = false;
+    problem("job.resumable", name("job.resumable") + ": a " + stage_.kind + " stage keeps no state between jobs",
+            "remove it");
+  }
+  const double asked = stage_.common.time_limit.value, max = class_.max_wall.value;
+  plan_.wall_s = asked;
+  if (!config_.is_slurm()) return;
+  if (asked == 0) {
+    plan_.wall_s = class_.default_wall.value > 0 ? class_.default_wall.value : max;
+    plan_.chain = plan_.resumable && plan_.wall_s > 0;
+  } else if (max > 0 && asked > max) {
+    plan_.wall_s = max;
+    plan_.chain = plan_.resumable;
+    if (!plan_.resumable)
+      problem("time_limit",
+              name("time_limit") + " = " + sbatch_time(asked) + ": a job of the class '" + class_.name + "' of " +
+                  site_text() + " ends after " + sbatch_time(max) + ", and a " + stage_.kind +
+                  " stage cannot go on in another job",
+              stage_.kind == "command"
+                  ? "use less, another job.class, or job.resumable = \"yes\" if the program goes on "
+                    "from its own saved state"
+                  : "use less, or another job.class");
+  }
+  if (plan_.wall_s <= 0) return;
+  const bool by_user = job_.stop_before.value > 0;
+  plan_.stop_before_s = by_user ? job_.stop_before.value : std::min(config_.stop_before.value, plan_.wall_s / 4);
+  if (!by_user && !plan_.resumable) plan_.stop_before_s = std::min(plan_.stop_before_s, final_signal_s);
+  if (by_user && (plan_.stop_before_s >= plan_.wall_s || plan_.stop_before_s > signal_max_s))
+    problem("job.stop_before",
+            name("job.stop_before") + " = " + sbatch_time(plan_.stop_before_s) + " of a job of " +
+                sbatch_time(plan_.wall_s),
+            "use less than the job's time, and at most 18 hours");
+}
+
+void JobPlanner::plan_routing() {
+  const Chosen account = choose(job_.account, "job.account", "", "", config_.account, "account");
+  const Chosen suffix =
+      choose("", "", class_.account_suffix, "account_suffix", config_.account_suffix, "account_suffix");
+  if (account.value.empty() && config_.account_required) {
+    diagnostics_.add(SourcePos{site_.files.empty() ? config_.name : site_.files.front(), 0, 0},
+                     site_text() + " takes no job without an account",
+                     "add --set 'site.account=\"NAME\"', or a site file of your own with inherits = \"" + config_.name +
+                         "\" and account = \"NAME\", or job = { account = \"NAME\" } to the stage");
+  } else if (!account.value.empty()) {
+    Chosen whole = account;
+    if (!suffix.value.empty() && !ends_with(account.value, suffix.value)) {
+      whole.value += suffix.value;
+      whole.origin += "; '" + suffix.value + "': " + suffix.origin;
+    }
+    add("account", whole);
+  }
+  const Chosen partition = choose(job_.partition, "job.partition", class_.partition, "partition");
+  plan_.partition = partition.value;
+  if (partition.by_user && !config_.partitions.empty())
+    for (const std::string& one : split(partition.value, ','))
+      if (std::find(config_.partitions.begin(), config_.partitions.end(), one) == config_.partitions.end()) {
+        const std::string nearest = nearest_word(one, config_.partitions);
+        problem("job.partition", site_text() + " has no partition '" + one_line(one) + "'",
+                nearest.empty() ? "partitions: " + join(config_.partitions, ", ") : "did you mean '" + nearest + "'?");
+      }
+  add_if("partition", partition);
+  add_if("qos", choose(job_.qos, "job.qos", class_.qos, "qos"));
+  add_if("constraint", choose(job_.constraint, "job.constraint", class_.constraint, "constraint"));
+  add_if("reservation", choose(job_.reservation, "job.reservation", class_.reservation, "reservation"));
+  add_if("licenses", of_user(job_.licenses, "job.licenses"));
+}
+
+void JobPlanner::plan_resources() {
+  const auto common = [&](const std::string& key, int value) {
+    Chosen chosen = of_user(std::to_string(value), key);
+    if (!stage_.asked.is_null() && !stage_.asked.find(key)) chosen.origin = "default: " + name(key);
+    return chosen;
+  };
+  add("nodes", common("nodes", plan_.nodes));
+  add("ntasks", common("ranks", plan_.ranks));
+  add("ntasks-per-node", job_.ranks_per_node > 0
+                             ? of_user(std::to_string(plan_.ranks_per_node), "job.ranks_per_node")
+                             : Chosen{std::to_string(plan_.ranks_per_node), "ranks / nodes", stage_.where, false});
+  Chosen cpus{std::to_string(plan_.cpus_per_rank), "an even share of the node's CPUs", stage_.where, false};
+  if (plan_.cpus_per_rank == stage_.common.threads) cpus = common("threads", plan_.cpus_per_rank);
+  if (plan_.cpus_per_rank != stage_.common.threads && plan_.gpus_per_node > 0) {
+    if (class_.cpus_per_gpu > 0) cpus.origin = site_.origin_of(class_path("cpus_per_gpu"));
+    if (class_.cpus_per_gpu < 0 && config_.ask.cpus_per_gpu > 0) cpus.origin = site_.origin_of("ask.cpus_per_gpu");
+  }
+  add("cpus-per-task", cpus);
+  add_gpus();
+  const Chosen memory = choose(job_.memory, "job.memory", class_.memory, "memory", config_.ask.memory, "ask.memory");
+  if (!memory.value.empty() && !is_slurm_memory(memory.value))
+    diagnostics_.add(memory.where, "'" + one_line(memory.value) + "' is not an amount of memory",
+                     "a number with K, M, G or T, for example \"200G\"; \"0\" is all of a node's");
+  else
+    add_if("mem", memory);
+  if (const Chosen whole = exclusive(); yes(whole)) add("exclusive", {"", whole.origin, whole.where, whole.by_user});
+  if (!job_.exclude.empty() && config_.can.exclude == "no")
+    problem("job.exclude", site_text() + " refuses jobs that name nodes", "remove job.exclude");
+  add_if("exclude", of_user(job_.exclude, "job.exclude"));
+  if (!job_.switches.empty() && !is_slurm_switches(job_.switches))
+    problem("job.switches", "'" + one_line(job_.switches) + "' is not a number of switches",
+            "for example \"1\" or \"1@01:00:00\"");
+  else
+    add_if("switches", of_user(job_.switches, "job.switches"));
+  if (job_.segment > 0) {
+    if (plan_.nodes % job_.segment != 0)
+      problem("job.segment", format("{} nodes are not whole segments of {}", plan_.nodes, job_.segment),
+              "use a number that divides nodes");
+    add("segment", of_user(std::to_string(job_.segment), "job.segment"));
+  }
+}
+
+void JobPlanner::add_gpus() {
+  const std::string& request = config_.ask.gpu_request;
+  if (plan_.gpus_per_node == 0 || request == "none") return;
+  Chosen chosen{"", "", stage_.where, false};
+  if (job_.gpus_per_node >= 0)
+    chosen = of_user("", "job.gpus_per_node");
+  else
+    chosen.origin =
+        class_.gpus_per_node >= 0 ? site_.origin_of(class_path("gpus_per_node")) : site_.origin_of("node.gpus");
+  chosen.origin += "; " + site_.origin_of("ask.gpu_request");
+  const std::string type = config_.ask.gpu_type.empty() ? "" : config_.ask.gpu_type + ":";
+  int count = plan_.gpus_per_node;
+  std::string option = replace_all(request, "_", "-");
+  if (request == "gpus") count *= plan_.nodes;
+  if (request == "gpus_per_task") {
+    if (count % plan_.ranks_per_node != 0) {
+      problem("ranks", format("{} GPUs of a node cannot be given evenly to {} ranks", count, plan_.ranks_per_node),
+              "use as many ranks as GPUs");
+      return;
+    }
+    count /= plan_.ranks_per_node;
+  }
+  chosen.value = (request == "gres" ? "gpu:" : "") + type + std::to_string(count);
+  add(option, chosen);
+}
+
+void JobPlanner::plan_behaviour() {
+  const bool by_class = class_.default_wall.value > 0 && stage_.common.time_limit.value == 0;
+  if (plan_.wall_s > 0) {
+    const bool by_user = stage_.common.time_limit.value > 0 && plan_.wall_s == stage_.common.time_limit.value;
+    Chosen wall = by_user ? of_user("", "time_limit") : of_site("", class_path(by_class ? "default_wall" : "max_wall"));
+    wall.value = sbatch_time(plan_.wall_s);
+    add("time", wall);
+  }
+  if (plan_.stop_before_s >= 1) {
+    Chosen signal = job_.stop_before.value > 0 ? of_user("", "job.stop_before") : of_site("", "stop_before");
+    if (job_.stop_before.value == 0 && plan_.stop_before_s < config_.stop_before.value)
+      signal.origin += plan_.resumable ? ", a quarter of the job at most" : ", 60 s at most where nothing is saved";
+    signal.value = format("B:USR1@{:.0f}", std::floor(plan_.stop_before_s));
+    add("signal", signal);
+  }
+  plan_.requeue = job_.requeue.empty() ? config_.ask.requeue : job_.requeue == "yes";
+  if (plan_.requeue && config_.can.requeue == "no")
+    problem("job.requeue", site_text() + " lets no job be requeued", "remove it");
+  Chosen requeue = job_.requeue.empty() ? of_site("", "ask.requeue") : of_user("", "job.requeue");
+  add(plan_.requeue ? "requeue" : "no-requeue", requeue);
+  if (job_.no_kill) {
+    if (config_.can.no_kill == "no")
+      problem("job.no_kill", site_text() + " ends every job that loses a node", "remove job.no_kill");
+    add("no-kill", of_user("", "job.no_kill"));
+  }
+}
+
+void JobPlanner::plan_options() {
+  const auto take = [&](const std::vector<std::string>& options, const std::string& origin, const SourcePos& where,
+                        bool by_user) {
+    for (const std::string& text : options) {
+      const auto option = parse_job_option(text);
+      if (!option.ok()) {
+        diagnostics_.add(where, option.error().what, option.error().hint);
+        continue;
+      }
+      // One --gres line holds all: the GPUs and what else a node has.
+      const auto gres = std::find_if(plan_.directives.begin(), plan_.directives.end(),
+                                     [](const Directive& d) { return d.option == "gres"; });
+      if (option->option == "gres" && gres != plan_.directives.end()) {
+        Chosen both{gres->value + "," + option->value, gres->origin + "; " + origin, where, by_user};
+        plan_.directives.erase(gres);
+        add("gres", both);
+        continue;
+      }
+      if (std::any_of(plan_.directives.begin(), plan_.directives.end(),
+                      [&](const Directive& d) { return d.option == option->option; })) {
+        diagnostics_.add(where, "--" + option->option + " is set already", "remove it here");
+        continue;
+      }
+      add(option->option, {option->value, origin, where, by_user});
+    }
+  };
+  take(config_.ask.options, site_.origin_of("ask.options"), site_place("ask.options"), false);
+  take(class_.options, site_.origin_of(class_path("options")), site_place(class_path("options")), false);
+  take(job_.options, "workflow: " + name("job.options"), stage_.place_of("job.options"), true);
+}
+
+void JobPlanner::plan_launcher() {
+  const std::string& runtime = config_.container.runtime;
+  const bool srun_starts_container = !job_.container.empty() && (runtime == "pyxis" || runtime == "cscs-edf");
+  if (config_.launcher.kind != "srun" || (plan_.ranks == 1 && !srun_starts_container)) {
+    if (srun_starts_container)
+      problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",
+              "remove it, or set launcher.kind = \"srun\" in the site file");
+    return;
+  }
+  plan_.launcher = {"srun",
+                    "--mpi=" + (plan_.ranks == 1 ? "none" : config_.launcher.mpi),
+                    format("--nodes={}", plan_.nodes),
+                    format("--ntasks={}", plan_.ranks),
+                    format("--ntasks-per-node={}", plan_.ranks_per_node),
+                    format("--cpus-per-task={}", plan_.cpus_per_rank)};
+  if (!config_.launcher.cpu_bind.empty()) plan_.launcher.push_back("--cpu-bind=" + config_.launcher.cpu_bind);
+  plan_.launcher.emplace_back("--kill-on-bad-exit=0");
+  if (job_.no_kill) plan_.launcher.emplace_back("--no-kill");
+  for (const std::string& option : config_.launcher.options) plan_.launcher.push_back(option);
+}
+
+void JobPlanner::plan_container() {
+  if (job_.container.empty()) {
+    if (!job_.mounts.empty())
+      problem("job.mounts", name("job.mounts") + " without job.container", "remove it, or name a container");
+    return;
+  }
+  const std::string& runtime = config_.container.runtime;
+  if (runtime == "none") {
+    problem("job.container", site_text() + " says no container runtime",
+            "set container.runtime in the site file: pyxis, apptainer, singularity or cscs-edf");
+    return;
+  }
+  const std::string& image = job_.container;
+  if (!is_one_line(image) || starts_with(image, "-"))
+    problem("job.container", "'" + one_line(image) + "' cannot name an image", "use a path or the name of an image");
+  else if (starts_with(image, "./") || starts_with(image, "../"))
+    problem("job.container", "the image " + image + " is a relative path", "write the whole path");
+  else if (starts_with(image, "/") && !file_exists(image))
+    problem("job.container", "the image " + image + " does not exist", "make or copy it first");
+  std::vector<std::string> mounts = config_.container.mounts;
+  mounts.insert(mounts.end(), job_.mounts.begin(), job_.mounts.end());
+  for (const std::string& mount : job_.mounts)
+    if (!is_one_line(mount) || mount.find(',') != std::string::npos || mount.find(':') == std::string::npos ||
+        starts_with(mount, ":"))
+      problem("job.mounts", "'" + one_line(mount) + "' is not SRC:DST", "without commas and line ends");
+  if (runtime == "pyxis") {
+    plan_.container.push_back("--container-image=" + image);
+    if (!mounts.empty()) plan_.container.push_back("--container-mounts=" + join(mounts, ","));
+  } else if (runtime == "cscs-edf") {
+    plan_.container.push_back("--environment=" + image);
+    if (!job_.mounts.empty())
+      problem("job.mounts", "an environment file of " + site_text() + " holds its own mounts", "write them there");
+  } else {
+    plan_.container = {runtime, "exec"};
+    if (plan_.gpus_per_node > 0) plan_.container.emplace_back("--nv");
+    for (const std::string& mount : mounts) {
+      plan_.container.emplace_back("--bind");
+      plan_.container.push_back(mount);
+    }
+  }
+  for (const std::string& option : config_.container.options) plan_.container.push_back(option);
+  if (runtime == "apptainer" || runtime == "singularity") plan_.container.push_back(image);
+}
+
+void JobPlanner::plan_modules() {
+  std::vector<std::string>& lines = plan_.prologue;
+  const auto load = [&](const std::vector<std::string>& modules, const std::string& origin, const SourcePos& where) {
+    if (modules.empty()) return;
+    if (lines.empty()) lines = module_preamble();
+    lines.push_back("# " + origin);
+    for (const std::string& module : modules) {
+      if (!is_module_name(module)) {
+        diagnostics_.add(where, "'" + one_line(module) + "' cannot name a module",
+                         "one module each, without blanks, for example \"cuda/12.6\"");
+        continue;
+      }
+      lines.push_back("module load " + shell_quote(module) + " || no_module " + shell_quote(module));
+    }
+  };
+  if (config_.is_slurm()) load(config_.modules, site_.origin_of("modules"), site_place("modules"));
+  load(job_.modules, "workflow: " + name("job.modules"), stage_.place_of("job.modules"));
+  if (!lines.empty()) lines.emplace_back("set -eu");
+}
+
+void JobPlanner::plan_environment() {
+  const auto set_all = [&](const std::map<std::string, std::string>& environment, const std::string& key,
+                           bool by_user) {
+    std::string origin;
+    for (const auto& [variable, value] : environment) {
+      const std::string path = format("{}.{}", key, variable);
+      const SourcePos where = by_user ? stage_.place_of(path) : site_place(path);
+      if (const auto good = check_variable(variable, value); !good.ok()) {
+        diagnostics_.add(where, good.error().what, good.error().hint);
+        continue;
+      }
+      if (!by_user && job_.environment.count(variable) > 0) continue;
+      const std::string from =
+          by_user ? "workflow: " + name(key) : replace_all(site_.origin_of(path), "." + variable, "");
+      if (from != origin) plan_.prologue.push_back("# " + from);
+      origin = from;
+      plan_.prologue.push_back("export " + variable + "=" + shell_quote(value));
+    }
+  };
+  set_all(config_.environment, "environment", false);
+  set_all(job_.environment, "job.environment", true);
+}
+
+}  // namespace
+
+JobPlan plan_job(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics) {
+  return JobPlanner(site, stage, diagnostics).run();
+}
+
+std::vector<JobPlan> plan_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {
+  Diagnostics all;
+  std::vector<JobPlan> jobs;
+  jobs.reserve(plan.stages.size());
+  for (const PlannedStage& stage : plan.stages) jobs.push_back(plan_job(site, stage, all));
+  std::set<std::string> seen;
+  for (const Error& error : all.errors())
+    if (seen.insert(error.message()).second) diagnostics.add(error);
+  return jobs;
+}
+
+}  // namespace longhaul

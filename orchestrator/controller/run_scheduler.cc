@@ -1,0 +1,70 @@
+#include "orchestrator/controller/run_scheduler.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/scheduler/local_scheduler.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
+#include "orchestrator/scheduler/slurm_scheduler.h"
+
+namespace longhaul {
+namespace {
+
+// Variants of a stage with the same shape may be tasks of one array.
+std::string shape_of(const JobPlan& plan) {
+  std::string text;
+  for (const Directive& directive : plan.directives) text += directive.option + "=" + directive.value + "\n";
+  for (const auto* words : {&plan.launcher, &plan.container, &plan.prologue}) text += join(*words, "\n") + "\n";
+  return xxh3_128_hex(text);
+}
+
+Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
+  SchedulingRules rules;
+  Diagnostics diagnostics;
+  rules.stages.reserve(plan.stages.size());
+  for (const PlannedStage& stage : plan.stages) {
+    const JobPlan job = plan_job(site, stage, diagnostics);
+    rules.stages.push_back({job.resumable, job.chain, job.wall_s, shape_of(job)});
+  }
+  LH_CHECK(diagnostics.to_status("the frozen site file does not fit the plan"));
+  rules.submitted_max = site.config.max_submitted;
+  rules.can_exclude = site.config.can.exclude != "no";
+  return rules;
+}
+
+Result<std::unique_ptr<Scheduler>> make_slurm(const Site& site, const std::string& run_dir, Clock& clock, Logger& log) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+  log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
+  SlurmSchedulerOptions options;
+  options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);
+  options.settle_ms = std::clamp<std::int64_t>(options.poll_interval_ms, 2'000, 15'000);
+  options.record_grace_ms = std::clamp<std::int64_t>(2 * options.poll_interval_ms, 10'000, 60'000);
+  return std::unique_ptr<Scheduler>(std::make_unique<SlurmScheduler>(std::move(opened.port), options, clock, log));
+}
+
+}  // namespace
+
+Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const FrozenRun& frozen, const TickOptions& options,
+                                        Clock& clock, Logger& log) {
+  RunScheduler made;
+  const std::string site_path = join_path(run_dir, "site.toml");
+  if (file_exists(site_path)) {
+    LH_TRY(Site site, load_site(site_path, {}));
+    if (site.config.is_slurm()) made.site = std::move(site);
+  }
+  if (made.site) {
+    LH_TRY(made.rules, rules_of(*made.site, frozen.plan));
+    LH_TRY(made.scheduler, make_slurm(*made.site, run_dir, clock, log));
+    made.rules.array_tasks_max = made.scheduler->array_tasks_max();
+    return made;
+  }
+  auto local = std::make_unique<LocalScheduler>(run_dir, options.cpu_slots, clock, log);
+  made.cores = local->slots();
+  made.scheduler = std::move(local);
+  return made;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,26 @@
+// The scheduler that a run was made for, and what its site makes of the run's stages.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/tick.h"
+#include "orchestrator/scheduler/scheduler.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/state/run_folder.h"
+
+namespace longhaul {
+
+struct RunScheduler {
+  std::unique_ptr<Scheduler> scheduler;
+  std::optional<Site> site;  // of a cluster; none for the local scheduler: there are no job scripts
+  SchedulingRules rules;
+  int cores = 1;  // shared by the ranks of a stage that does not say how many threads it wants
+};
+Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const FrozenRun& frozen, const TickOptions& options,
+                                        Clock& clock, Logger& log);
+
+}  // namespace longhaul

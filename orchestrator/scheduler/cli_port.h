@@ -1,0 +1,45 @@
+// SlurmPort over Slurm's commands: works at every site, whatever its release. squeue is asked in a text format of our
+// own: its JSON costs thirty times as much. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/scheduler/slurm_commands.h"
+#include "orchestrator/scheduler/slurm_port.h"
+
+namespace longhaul {
+
+class CliPort final : public SlurmPort {
+ public:
+  explicit CliPort(std::int64_t deadline_ms = 60'000) : deadline_ms_(deadline_ms) {}
+  // "22.05.8", of sbatch. not_found: there is none on PATH.
+  static Result<std::string> installed_version();
+
+  std::string description() const override;
+  std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) override;
+  Result<std::vector<SlurmJob>> jobs() override;
+  Result<std::vector<SlurmJob>> job(const std::string& id) override;
+  Result<std::vector<SlurmJob>> accounted(const std::vector<std::string>& ids) override;
+  Status signal(const std::string& id, int signal_number, bool batch_only) override;
+  Status cancel(const std::string& id) override;
+  Status requeue(const std::string& id, bool hold) override;
+  Status release(const std::string& id) override;
+  Status update(const std::string& id, const std::vector<std::pair<std::string, std::string>>& changes) override;
+  Result<SlurmWillRun> will_run(const SlurmSubmission& submission) override;
+  Result<std::vector<SlurmNode>> nodes() override;
+  Result<std::vector<SlurmPartition>> partitions() override;
+  Result<std::vector<SlurmReservation>> reservations() override;
+  Result<SlurmConfiguration> configuration() override;
+
+ private:
+  // The output of a query that succeeded.
+  Result<std::string> ask(const std::string& what, std::vector<std::string> argv) const;
+  Result<std::vector<SlurmJob>> read_queue(const std::string& what, const std::vector<std::string>& which) const;
+
+  std::int64_t deadline_ms_;
+  UniqueSeparators separators_;
+  mutable std::string version_;
+};
+
+}  // namespace longhaul

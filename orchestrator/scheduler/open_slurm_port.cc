@@ -1,0 +1,56 @@
+#include "orchestrator/scheduler/open_slurm_port.h"
+
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "orchestrator/scheduler/cli_port.h"
+#include "orchestrator/scheduler/helper_port.h"
+
+namespace longhaul {
+namespace {
+
+Result<OpenedSlurmPort> open_helper(const std::string& path) {
+  if (::access(path.c_str(), X_OK) != 0)
+    return make_error(ErrorCode::not_found, "there is no " + path,
+                      "build it with libslurm's headers (libslurm-dev), or use slurm_backend = \"cli\"");
+  auto port = std::make_unique<HelperPort>(path);
+  LH_CHECK(port->start());
+  const auto configuration = port->configuration();
+  std::string why = "longhaul-slurm is there and fits slurmctld ";
+  if (configuration.ok()) {
+    why += configuration->version;
+  } else if (configuration.error().code == ErrorCode::unavailable) {
+    // Nothing speaks against it; a release that does not fit is told by the first request that is answered.
+    why = "longhaul-slurm is there; slurmctld does not answer now, so its release is not known";
+  } else {
+    return configuration.error();
+  }
+  return OpenedSlurmPort{std::move(port), "helper", std::move(why)};
+}
+
+Result<OpenedSlurmPort> open_cli(const std::string& reason) {
+  const auto version = CliPort::installed_version();
+  if (!version.ok())
+    return make_error(ErrorCode::not_found, "sbatch cannot be run here: " + version.error().what,
+                      "load the site's Slurm module, or run this on a login node");
+  return OpenedSlurmPort{std::make_unique<CliPort>(), "cli", reason};
+}
+
+}  // namespace
+
+Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir) {
+  if (choice == "cli") return open_cli("slurm_backend = \"cli\"");
+  if (choice != "auto" && choice != "helper")
+    return make_error(ErrorCode::invalid_input, "slurm_backend = \"" + choice + "\" is unknown",
+                      "use auto, helper or cli");
+  auto helper = open_helper(join_path(programs_dir, "longhaul-slurm"));
+  if (helper.ok() || choice == "helper") return helper;
+  auto cli = open_cli(helper.error().what);
+  if (cli.ok()) return cli;
+  return make_error(ErrorCode::not_found,
+                    "Slurm cannot be reached from here: " + cli.error().what + "; and " + helper.error().what,
+                    cli.error().hint);
+}
+
+}  // namespace longhaul

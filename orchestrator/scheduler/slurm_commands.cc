@@ -1,0 +1,207 @@
+#include "orchestrator/scheduler/slurm_commands.h"
+
+#include <charconv>
+#include <map>
+#include <random>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+std::int64_t number_of(std::string_view text) {
+  std::int64_t number = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size() ? number : 0;
+}
+
+std::vector<std::string> split_by(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + separator.size();
+  }
+}
+
+Result<RunOutput> run(SpawnSpec spec, std::int64_t deadline_ms) {
+  const std::string program = spec.argv[0];
+  auto output = run_captured(std::move(spec), deadline_ms);
+  if (!output.ok() && output.error().code == ErrorCode::timeout)
+    return make_error(ErrorCode::unavailable, format("{} gave no answer within {} s", program, deadline_ms / 1000),
+                      "slurmctld may be down or busy; it is tried again later");
+  return output;
+}
+
+}  // namespace
+
+void leave_outer_job(SpawnSpec& spec) {
+  for (const char* prefix :
+       {"SLURM_*", "SLURMD_*", "SBATCH_*", "SQUEUE_*", "SACCT_*", "SCANCEL_*", "SINFO_*", "SCONTROL_*",
+        "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"})
+    spec.environment_removed.emplace_back(prefix);
+  spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
+}
+
+Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms) {
+  SpawnSpec spec;
+  spec.argv = std::move(argv);
+  leave_outer_job(spec);
+  spec.environment = {{"LC_ALL", "C"}, {"SLURM_TIME_FORMAT", "%s"}, {"SLURM_BITSTR_LEN", "0"}};
+  return run(std::move(spec), deadline_ms);
+}
+
+Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms) {
+  SpawnSpec spec;
+  spec.argv = std::move(argv);
+  leave_outer_job(spec);
+  return run(std::move(spec), deadline_ms);
+}
+
+Error slurm_command_error(const std::string& what, const RunOutput& output) {
+  // The last line that says something: the ones before are warnings and retries.
+  std::string said;
+  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n'))
+    if (!trim(line).empty()) said = repair_utf8(trim(line));
+  const std::string text = format("{}: {}", what, said.empty() ? output.status.text() : said);
+  const auto says = [&](std::initializer_list<const char*> phrases) {
+    for (const char* phrase : phrases)
+      if (output.err.find(phrase) != std::string::npos || output.out.find(phrase) != std::string::npos) return true;
+    return false;
+  };
+  if (output.status.signal != 0) return make_error(ErrorCode::unavailable, text);
+  if (says({"Invalid job id", "No job matching"})) return make_error(ErrorCode::not_found, text);
+  if (says({"Unable to contact slurm controller",
+            "Socket timed out",
+            "Connection refused",
+            "Connection timed out",
+            "Transport endpoint",
+            "Zero Bytes were transmitted",
+            "Protocol authentication error",
+            "authentication",
+            "munge",
+            "queue full",
+            "temporarily",
+            "accounting/QOS policy",
+            "AccountingPolicy",
+            "MaxSubmit",
+            "submission disabled",
+            "submissions are disabled",
+            "backup controller",
+            "in standby mode",
+            "Unable to establish controller machine",
+            "No route to host",
+            "Network is unreachable",
+            "partition not available",
+            "node not available"}))
+    return make_error(ErrorCode::unavailable, text, "it is tried again later");
+  return make_error(ErrorCode::invalid_input, text);
+}
+
+Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms) {
+  if (ids.empty()) return std::vector<SlurmJob>{};
+  const UniqueSeparators separators;
+  // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
+  // separator.
+  auto output = run_slurm_query(
+      {"sacct", "-X", "-n", "-p", "--delimiter=" + separators.field(), "-S", "now-366days", "-j", join(ids, ","), "-o",
+       "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,"
+       "TimelimitRaw,Reason,Comment"},
+      deadline_ms);
+  if (!output.ok() && output.error().code == ErrorCode::not_found)
+    return make_error(ErrorCode::unavailable, "there is no sacct here");
+  if (!output.ok()) return output.error();
+  if (!output->status.success()) {
+    Error error = slurm_command_error("sacct failed", *output);
+    error.code = ErrorCode::unavailable;
+    return error;
+  }
+  constexpr std::size_t fields_per_job = 14;
+  const auto fields = split_by(output->out, separators.field());
+  std::vector<SlurmJob> jobs;
+  for (std::size_t at = 0; at + fields_per_job < fields.size() + 1 && at + fields_per_job <= fields.size();
+       at += fields_per_job) {
+    const auto field = [&](std::size_t i) { return fields[at + i]; };
+    SlurmJob job;
+    job.id = trim(field(0));
+    if (job.id.empty()) break;
+    const std::string shown = field(1);
+    if (const std::size_t underscore = shown.find('_'); underscore != std::string::npos) {
+      job.array_id = shown.substr(0, underscore);
+      job.array_tasks = shown.substr(underscore + 1);
+      if (starts_with(job.array_tasks, "[")) job.array_tasks = job.array_tasks.substr(1, job.array_tasks.size() - 2);
+    }
+    job.state = read_slurm_state(field(2));
+    const auto codes = split(field(3), ':');
+    job.exit_code = static_cast<int>(number_of(codes[0]));
+    job.exit_signal = codes.size() > 1 ? static_cast<int>(number_of(codes[1])) : 0;
+    job.nodes = read_slurm_text(field(4));
+    job.partition = field(5);
+    job.account = field(6);
+    job.name = field(7);
+    job.submitted_s = read_slurm_time(field(8));
+    job.started_s = read_slurm_time(field(9));
+    job.ended_s = read_slurm_time(field(10));
+    job.time_limit_s = number_of(field(11)) * 60;
+    job.reason = read_slurm_text(field(12));
+    job.comment = field(13);
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+UniqueSeparators::UniqueSeparators() {
+  std::random_device random;
+  const std::string word = format("{:08x}{:08x}", random(), random());
+  record_ = "\x1e" + word;
+  field_ = "\x1f" + word;
+}
+
+std::vector<std::vector<std::string>> UniqueSeparators::read(const std::string& text) const {
+  std::vector<std::vector<std::string>> records;
+  const auto pieces = split_by(text, record_);
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    std::string piece = pieces[i];
+    if (ends_with(piece, "\n")) piece.pop_back();
+    records.push_back(split_by(piece, field_));
+  }
+  return records;
+}
+
+std::int64_t read_slurm_duration(const std::string& text) {
+  std::string rest = text;
+  std::int64_t days = 0;
+  if (const std::size_t dash = text.find('-'); dash != std::string::npos) {
+    days = number_of(text.substr(0, dash));
+    rest = text.substr(dash + 1);
+  }
+  if (rest.find_first_not_of("0123456789:") != std::string::npos) return 0;
+  std::int64_t seconds = 0;
+  for (const std::string& part : split(rest, ':')) seconds = seconds * 60 + number_of(part);
+  return days * 86400 + seconds;
+}
+
+std::int64_t read_slurm_time(const std::string& text) {
+  return number_of(trim(text));
+}
+
+std::string read_slurm_state(const std::string& text) {
+  const std::string state = text.substr(0, text.find_first_of(" +"));
+  static const std::map<std::string, std::string> bases = {
+      {"CONFIGURING", "RUNNING"},   {"COMPLETING", "RUNNING"},    {"STAGE_OUT", "RUNNING"},
+      {"SIGNALING", "RUNNING"},     {"RESIZING", "RUNNING"},      {"STOPPED", "SUSPENDED"},
+      {"REQUEUED", "PENDING"},      {"REQUEUE_FED", "PENDING"},   {"REQUEUE_HOLD", "PENDING"},
+      {"SPECIAL_EXIT", "PENDING"},  {"RESV_DEL_HOLD", "PENDING"}, {"REVOKED", "CANCELLED"},
+      {"NODE_FAILURE", "NODE_FAIL"}};
+  const auto found = bases.find(state);
+  return found == bases.end() ? state : found->second;
+}
+
+std::string read_slurm_text(const std::string& text) {
+  for (const char* nothing : {"(null)", "N/A", "None", "Unknown", "None assigned", "n/a"})
+    if (text == nothing) return {};
+  return text;
+}
+
+}  // namespace longhaul

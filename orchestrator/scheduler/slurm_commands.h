@@ -1,0 +1,51 @@
+// Slurm's commands, run with argv (no shell), a deadline, and an environment of their own: what an outer job of Slurm's
+// set for itself does not reach them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "orchestrator/scheduler/slurm_port.h"
+
+namespace longhaul {
+
+// Variables that a helper or command must not inherit, and the exceptions.
+void leave_outer_job(SpawnSpec& spec);
+
+// For commands whose output is read: plain C texts, times as seconds since 1970, lists of array tasks at full length.
+// The output also of a command that failed. unavailable: it passed its deadline; not_found: there is no such command.
+Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms);
+// For sbatch, whose environment is the job's.
+Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms);
+
+// What a command that failed said on stderr, as one of the errors of slurm_port.h.
+Error slurm_command_error(const std::string& what, const RunOutput& output);
+
+// Of these jobs, as accounting knows them; arrays: each task.
+Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms);
+
+// Pieces of a text between separators that nobody can have written into a comment: random for each process.
+class UniqueSeparators {
+ public:
+  UniqueSeparators();
+  const std::string& record() const { return record_; }
+  const std::string& field() const { return field_; }
+  // The records of `text`, each as its fields; what stands before the first record is left out.
+  std::vector<std::vector<std::string>> read(const std::string& text) const;
+
+ private:
+  std::string record_, field_;
+};
+
+// "1-02:03:04", "02:03:04", "03:04" in seconds; 0 for UNLIMITED, Partition_Limit and everything else.
+std::int64_t read_slurm_duration(const std::string& text);
+// Seconds since 1970; 0 for "Unknown", "N/A", "NONE".
+std::int64_t read_slurm_time(const std::string& text);
+// The base state of "CANCELLED by 0", "COMPLETING", "REQUEUE_HOLD", ... as SlurmJob::state wants it.
+std::string read_slurm_state(const std::string& text);
+// "" for "(null)", "N/A", "None", "Unknown", "None assigned".
+std::string read_slurm_text(const std::string& text);
+
+}  // namespace longhaul

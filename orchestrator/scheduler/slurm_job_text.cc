@@ -1,0 +1,62 @@
+// Small pure parts of SlurmScheduler: array indices, ends.
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "orchestrator/scheduler/slurm_scheduler.h"
+
+namespace longhaul {
+namespace {
+
+constexpr int indices_max = 4'000'001;  // Slurm's own limit on MaxArraySize
+
+int number_of(std::string_view text) {
+  int number = -1;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size() ? number : -1;
+}
+
+}  // namespace
+
+std::string compress_indices(std::vector<int> indices) {
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t last = i;
+    while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
+    ranges.push_back(last == i ? std::to_string(indices[i]) : format("{}-{}", indices[i], indices[last]));
+    i = last + 1;
+  }
+  return join(ranges, ",");
+}
+
+std::vector<int> expand_indices(const std::string& text) {
+  std::vector<int> indices;
+  for (const std::string& range : split(text.substr(0, text.find('%')), ',')) {
+    const auto with_step = split(range, ':');
+    const auto ends = split(with_step[0], '-');
+    const int first = number_of(ends[0]), last = ends.size() > 1 ? number_of(ends[1]) : first;
+    const int step = with_step.size() > 1 ? number_of(with_step[1]) : 1;
+    if (first < 0 || last < first || step < 1 || last >= indices_max) continue;
+    for (int i = first; i <= last; i += step) indices.push_back(i);
+  }
+  return indices;
+}
+
+SchedulerEnd scheduler_end_of(const SlurmJob& job) {
+  // A job that could not be launched fails with a reason of its own.
+  const bool not_launched = job.reason.find("aunch") != std::string::npos;
+  if (job.state == "COMPLETED") return SchedulerEnd::completed;
+  if (job.state == "FAILED") return not_launched ? SchedulerEnd::launch_failed : SchedulerEnd::failed;
+  if (job.state == "CANCELLED") return SchedulerEnd::cancelled;
+  if (job.state == "TIMEOUT") return SchedulerEnd::time_limit;
+  if (job.state == "NODE_FAIL") return SchedulerEnd::node_fail;
+  if (job.state == "PREEMPTED") return SchedulerEnd::preempted;
+  if (job.state == "BOOT_FAIL") return SchedulerEnd::boot_fail;
+  if (job.state == "DEADLINE") return SchedulerEnd::deadline;
+  if (job.state == "OUT_OF_MEMORY") return SchedulerEnd::out_of_memory;
+  return SchedulerEnd::none;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,569 @@
+#include "orchestrator/scheduler/slurm_scheduler.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::size_t window_size = 512;  // submissions handed to the port at a time
+constexpr int single_questions_max = 20;  // about forgotten jobs, in one round
+
+bool is_pending(const SlurmJob& job) {
+  return job.state == "PENDING";
+}
+bool is_live(const SlurmJob& job) {
+  return is_pending(job) || job.state == "RUNNING" || job.state == "SUSPENDED";
+}
+bool is_key(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
+bool is_job_id(const std::string& id) {
+  return !id.empty() && id.find_first_not_of("0123456789_") == std::string::npos;
+}
+std::int64_t number_of_job(const std::string& id) {
+  std::int64_t number = 0;
+  for (const char c : id) {
+    if (c < '0' || c > '9') break;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+// A job that Slurm queued again claims and records anew.
+std::string record_path(const std::string& attempt_dir, int restarts = 0) {
+  return join_path(attempt_dir, record_file_name(restarts));
+}
+std::string claim_path(const std::string& attempt_dir, int restarts = 0) {
+  return join_path(attempt_dir, claim_file_name(restarts));
+}
+
+// A lead has been at work for this submission.
+bool has_run(const JobSpec& spec) {
+  const auto left_something = [](const std::string& folder) {
+    return file_exists(record_path(folder)) || file_exists(claim_path(folder));
+  };
+  if (spec.array_tasks.empty()) return left_something(spec.attempt_dir);
+  const auto text = read_file(join_path(spec.attempt_dir, "tasks.txt"));
+  if (!text.ok()) return false;
+  const auto folders = split(*text, '\n');
+  return std::any_of(spec.array_tasks.begin(), spec.array_tasks.end(), [&](int task) {
+    const auto line = static_cast<std::size_t>(task);
+    return line < folders.size() && !folders[line].empty() && left_something(folders[line]);
+  });
+}
+
+SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
+  SlurmSubmission submission;
+  submission.script = spec.script;
+  submission.arguments = {spec.attempt_dir};
+  submission.options = {{"comment", spec.key}};
+  if (!spec.array_tasks.empty()) {
+    std::string indices = compress_indices(spec.array_tasks);
+    if (spec.array_throttle > 0) indices += format("%{}", spec.array_throttle);
+    submission.options.emplace_back("array", indices);
+  }
+  if (with_dependency && !spec.after.empty()) submission.options.emplace_back("dependency", "afterany:" + spec.after);
+  return submission;
+}
+
+Status check_spec(const JobSpec& spec, int array_tasks_max) {
+  const auto refuse = [&](const std::string& what) {
+    return make_error(ErrorCode::invalid_input, "job " + spec.key + ": " + what);
+  };
+  if (!is_key(spec.key)) return refuse("a key holds only letters, digits, '.', '_' and '-'");
+  if (!is_job_id(spec.after) && !spec.after.empty())
+    return refuse("'" + spec.after + "' is no job that one can wait for");
+  if (!file_exists(spec.script))
+    return make_error(ErrorCode::not_found, "job " + spec.key + ": no script " + spec.script);
+  if (!spec.worker.empty() && !file_exists(spec.worker))
+    return make_error(ErrorCode::not_found, "no worker program " + spec.worker,
+                      "the run's bin/ folder is incomplete; create the run again");
+  if (spec.array_tasks.empty()) return {};
+  const auto [least, most] = std::minmax_element(spec.array_tasks.begin(), spec.array_tasks.end());
+  if (*least < 0) return refuse("array tasks count from 0");
+  if (array_tasks_max > 0 && *most >= array_tasks_max)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("job {}: array task {} is beyond the cluster's MaxArraySize {}", spec.key, *most, array_tasks_max),
+        "submit it in windows");
+  return {};
+}
+
+// The submission's own number, of a job or of a task of its array.
+const std::string& submission_id(const SlurmJob& job) {
+  return job.array_id.empty() ? job.id : job.array_id;
+}
+
+bool covers(const SlurmJob& job, const std::string& id) {
+  const std::size_t underscore = id.find('_');
+  if (underscore == std::string::npos) return submission_id(job) == id || job.id == id;
+  if (job.array_id != id.substr(0, underscore)) return false;
+  const auto tasks = expand_indices(job.array_tasks);
+  return std::find(tasks.begin(), tasks.end(), static_cast<int>(number_of_job(id.substr(underscore + 1)))) !=
+         tasks.end();
+}
+
+std::string known_id(const OpenJob& open) {
+  return open.id.empty() ? "gone-" + open.key : open.id;
+}
+
+std::string words_of_end(const SlurmJob& job, const char* witness) {
+  std::string text = format("{} says {}", witness, job.state);
+  if (!job.reason.empty() && job.reason != "None") text += format(", reason {}", job.reason);
+  text += format(", exit code {}", job.exit_code);
+  if (job.exit_signal != 0) text += format(" by signal {}", job.exit_signal);
+  if (!job.nodes.empty()) text += " on " + job.nodes;
+  return text;
+}
+
+}  // namespace
+
+struct SlurmScheduler::Round {
+  std::vector<std::pair<std::int64_t, JobInfo>> infos;  // with the time of submission
+  std::vector<OpenJob> missing;                         // unknown to Slurm, without a record
+  int single_questions = 0;
+};
+
+SlurmScheduler::SlurmScheduler(std::unique_ptr<SlurmPort> port, SlurmSchedulerOptions options, Clock& clock,
+                               Logger& log)
+    : port_(std::move(port)), options_(options), clock_(clock), log_(log), made_ns_(clock.monotonic_ns()) {}
+
+int SlurmScheduler::array_tasks_max() const {
+  if (array_tasks_max_ < 0) {
+    const auto configuration = port_->configuration();
+    if (!configuration.ok()) return 0;
+    array_tasks_max_ = configuration->max_array_size;
+  }
+  return array_tasks_max_;
+}
+
+// -------------------------------------------------------------------------------------------------------------
+// submission
+std::vector<Result<std::string>> SlurmScheduler::submit(const std::vector<JobSpec>& specs) {
+  std::vector<std::optional<Result<std::string>>> answers(specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Status fine = check_spec(specs[i], specs[i].array_tasks.empty() ? 0 : array_tasks_max());
+    if (!fine.ok()) {
+      answers[i] = fine.error();
+    } else if (const auto known = known_.find(specs[i].key); known != known_.end()) {
+      answers[i] = known->second;
+    }
+  }
+  look_for(specs, answers);
+  submit_rest(specs, answers);
+  std::vector<Result<std::string>> results;
+  results.reserve(specs.size());
+  for (auto& answer : answers) results.push_back(std::move(*answer));
+  return results;
+}
+
+// One snapshot answers for all keys of the window that may be known.
+void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
+                              std::vector<std::optional<Result<std::string>>>& answers) {
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (!answers[i] && (specs[i].maybe_known || unanswered_ns_.contains(specs[i].key))) wanted.push_back(i);
+  if (wanted.empty()) return;
+  const auto jobs = port_->jobs();
+  std::map<std::string, std::string> ids;
+  if (jobs.ok())
+    for (const SlurmJob& job : *jobs)
+      if (is_key(job.comment)) ids.emplace(job.comment, submission_id(job));
+  for (const std::size_t i : wanted) {
+    if (!jobs.ok()) {
+      answers[i] = jobs.error().with_context("looking for " + specs[i].key);
+    } else if (const auto found = ids.find(specs[i].key); found != ids.end()) {
+      known_[specs[i].key] = found->second;
+      unanswered_ns_.erase(specs[i].key);
+      answers[i] = found->second;
+    } else {
+      answers[i] = conclude_absent(specs[i]);
+    }
+  }
+}
+
+// nullopt: nobody has submitted it.
+std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
+  if (has_run(spec)) return Result<std::string>("gone-" + spec.key);
+  const auto unanswered = unanswered_ns_.find(spec.key);
+  const std::int64_t since = unanswered == unanswered_ns_.end() ? made_ns_ : unanswered->second;
+  const std::int64_t waited_ms = (clock_.monotonic_ns() - since) / 1'000'000;
+  if (waited_ms >= options_.settle_ms) return std::nullopt;
+  return Result<std::string>(
+      make_error(ErrorCode::unavailable, format("job {} may have been submitted already and be on its way", spec.key),
+                 format("it is looked for again in {}",
+                        human_duration(static_cast<double>(options_.settle_ms - waited_ms) / 1e3))));
+}
+
+void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
+                                 std::vector<std::optional<Result<std::string>>>& answers) {
+  std::vector<std::size_t> rest;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (!answers[i]) rest.push_back(i);
+  bool silent = false;
+  for (std::size_t begin = 0; begin < rest.size(); begin += window_size) {
+    const std::size_t end = std::min(begin + window_size, rest.size());
+    if (silent) {
+      for (std::size_t i = begin; i < end; ++i)
+        answers[rest[i]] =
+            make_error(ErrorCode::unavailable, "not attempted: Slurm did not answer the submissions before",
+                       "it is tried again later");
+      continue;
+    }
+    std::vector<SlurmSubmission> window;
+    window.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) window.push_back(submission_of(specs[rest[i]], true));
+    auto ids = port_->submit(window);
+    std::vector<JobSpec> dependent;
+    std::vector<std::string> dependent_ids;
+    for (std::size_t i = begin; i < end; ++i) {
+      const JobSpec& spec = specs[rest[i]];
+      Result<std::string> id = std::move(ids[i - begin]);
+      if (!id.ok() && !spec.after.empty() && id.error().code == ErrorCode::invalid_input)
+        id = submit_without_dependency(spec, id.error());
+      if (id.ok()) {
+        known_[spec.key] = *id;
+        unanswered_ns_.erase(spec.key);
+        if (!spec.after.empty()) {
+          dependent.push_back(spec);
+          dependent_ids.push_back(*id);
+        }
+      } else if (id.error().code == ErrorCode::unavailable) {
+        unanswered_ns_[spec.key] = clock_.monotonic_ns();
+        silent = silent || starts_with(id.error().what, "not attempted");
+      }
+      answers[rest[i]] = std::move(id);
+    }
+    if (!dependent.empty()) check_dependencies(dependent, dependent_ids);
+  }
+}
+
+// Since 23.11 a dependency on a forgotten job is refused. If the predecessor has really ended there is nothing to wait
+// for.
+Result<std::string> SlurmScheduler::submit_without_dependency(const JobSpec& spec, const Error& refusal) {
+  const auto jobs = port_->job(spec.after);
+  const bool forgotten = !jobs.ok() && jobs.error().code == ErrorCode::not_found;
+  const bool ended = jobs.ok() && std::none_of(jobs->begin(), jobs->end(), is_live);
+  if (!forgotten && !ended) return refusal;
+  log_.info(format("event=dependency_left_out key={} predecessor={} reason='it has ended'", spec.key, spec.after));
+  return port_->submit({submission_of(spec, false)}).front();
+}
+
+// 22.05 accepts a dependency on a job that it has forgotten, drops it, and starts the dependent.
+void SlurmScheduler::check_dependencies(const std::vector<JobSpec>& specs, const std::vector<std::string>& ids) {
+  const auto jobs = port_->jobs();
+  if (!jobs.ok()) {
+    log_.warn(format("event=dependencies_not_checked jobs={} error='{}'", ids.size(), jobs.error().message()));
+    return;
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) mend_dependency(specs[i], ids[i], *jobs);
+}
+
+void SlurmScheduler::mend_dependency(const JobSpec& spec, const std::string& id, const std::vector<SlurmJob>& jobs) {
+  const SlurmJob* dependent = nullptr;
+  bool predecessor_lives = false;
+  const std::string predecessor = spec.after.substr(0, spec.after.find('_'));
+  for (const SlurmJob& job : jobs) {
+    if (submission_id(job) == id) dependent = &job;
+    if ((submission_id(job) == predecessor || job.id == spec.after) && is_live(job)) predecessor_lives = true;
+  }
+  if (!dependent || !dependent->dependency.empty() || !predecessor_lives) return;
+  const Status mended = is_pending(*dependent) ? port_->update(id, {{"dependency", "afterany:" + spec.after}})
+                                               : Status(make_error(ErrorCode::conflict, "it has started"));
+  if (mended.ok()) {
+    log_.warn(format("event=dependency_restored key={} job={} predecessor={}", spec.key, id, spec.after));
+    return;
+  }
+  // Better none than two at once: it comes back as cancelled, and the controller decides.
+  const Status cancelled = port_->cancel(id);
+  log_.error(format("event=dependency_lost key={} job={} predecessor={} error='{}' cancelled={}", spec.key, id,
+                    spec.after, mended.error().message(), cancelled.ok()));
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// snapshot
+SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& jobs) const {
+  SeenByKey seen;
+  const auto add = [&](const std::string& key, const std::string& id, const SlurmJob& job) {
+    const auto [place, fresh] = seen.emplace(key, Seen{&job, id});
+    if (fresh) return;
+    // Two of one key: somebody submitted the script by hand. The one that we were told of counts, else the oldest.
+    const auto known = known_.find(key.substr(0, key.find('+')));
+    const bool ours = known != known_.end() && known->second == submission_id(job);
+    const bool theirs = known != known_.end() && known->second == submission_id(*place->second.job);
+    if (ours && !theirs) place->second = Seen{&job, id};
+  };
+  for (const SlurmJob& job : jobs) {
+    if (!is_key(job.comment)) continue;
+    if (job.array_id.empty()) {
+      add(job.comment, job.id, job);
+      continue;
+    }
+    for (const int task : expand_indices(job.array_tasks))
+      add(array_task_key(job.comment, task), format("{}_{}", job.array_id, task), job);
+  }
+  return seen;
+}
+
+Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>& open) {
+  const auto jobs = port_->jobs();
+  if (!jobs.ok()) return jobs.error();
+  const SeenByKey seen = index(*jobs);
+  std::map<std::string, const OpenJob*> open_by_key;
+  for (const OpenJob& job : open) open_by_key.emplace(job.key, &job);
+  std::erase_if(memory_, [&](const auto& entry) { return !open_by_key.contains(entry.first); });
+
+  Round round;
+  for (const auto& [key, found] : seen) {
+    if (!is_live(*found.job)) continue;
+    const auto wanted = open_by_key.find(key);
+    const OpenJob* job = wanted == open_by_key.end() ? nullptr : wanted->second;
+    if (job && memory_[key].final) continue;
+    round.infos.emplace_back(found.job->submitted_s, live_info(key, found, job));
+  }
+  for (const OpenJob& job : open) {
+    Memory& memory = memory_[job.key];
+    const auto found = seen.find(job.key);
+    if (memory.final) {
+      round.infos.emplace_back(found == seen.end() ? 0 : found->second.job->submitted_s, *memory.final);
+    } else if (found == seen.end()) {
+      look_at_missing(job, round);
+    } else if (!is_live(*found->second.job)) {
+      look_at_ended(job, found->second, round);
+    }
+  }
+  settle_missing(round);
+  std::stable_sort(round.infos.begin(), round.infos.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, number_of_job(a.second.id)) < std::pair(b.first, number_of_job(b.second.id));
+  });
+  std::vector<JobInfo> infos;
+  infos.reserve(round.infos.size());
+  for (auto& [submitted, info] : round.infos) infos.push_back(std::move(info));
+  return infos;
+}
+
+JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, const OpenJob* open) {
+  const SlurmJob& job = *seen.job;
+  JobInfo info;
+  info.id = seen.id;
+  info.key = key;
+  info.state = is_pending(job) ? JobState::queued : JobState::running;
+  info.reason = job.reason;
+  info.held = info.state == JobState::queued && (job.held || job.reason.find("requeued_held") != std::string::npos);
+  info.restarts = job.restarts;
+  info.nodes = job.nodes;
+  if (info.state == JobState::running) info.started_ms = job.started_s * 1000;
+  if (!open) return info;
+  Memory& memory = memory_[key];
+  memory.missing_since_ns = -1;
+  memory.seen_alive = true;
+  if (info.state == JobState::running) {
+    // The lead's own word on when it began, looked for until it is there.
+    if (memory.claim_restarts != job.restarts) {
+      const auto claim = read_claim(claim_path(open->attempt_dir, job.restarts));
+      if (claim.ok()) {
+        memory.claim_ms = claim->started_ms;
+        memory.claim_restarts = job.restarts;
+      }
+    }
+    if (memory.claim_restarts == job.restarts && memory.claim_ms > 0) info.started_ms = memory.claim_ms;
+  }
+  memory.last_state = info.state;
+  memory.last_started_ms = info.started_ms;
+  memory.last_restarts = info.restarts;
+  memory.last_nodes = info.nodes;
+  // A lead that has written its record may still be at its last duties, the next round of the controller among them.
+  if (info.state == JobState::running) {
+    auto record = read_record(record_path(open->attempt_dir, job.restarts));
+    if (record.ok() && record->outcome != "cancelled") {  // why it was told to stop, only Slurm's own end tells
+      info.state = JobState::ended;
+      info.started_ms = record->started_ms;
+      info.record = std::move(record).value();
+    }
+  }
+  return info;
+}
+
+void SlurmScheduler::conclude(JobInfo info, Round& round) {
+  memory_[info.key].final = info;
+  round.infos.emplace_back(0, std::move(info));
+}
+
+bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round) {
+  const Memory& memory = memory_[open.key];
+  auto record = read_record(record_path(open.attempt_dir, memory.last_restarts));
+  if (!record.ok()) return false;
+  JobInfo info;
+  info.id = id;
+  info.key = open.key;
+  info.state = JobState::ended;
+  info.started_ms = record->started_ms;
+  info.record = std::move(record).value();
+  info.end = end;
+  info.restarts = memory.last_restarts;
+  info.nodes = memory.last_nodes;
+  conclude(std::move(info), round);
+  return true;
+}
+
+bool SlurmScheduler::is_waited_for_long_enough(const OpenJob& open) {
+  Memory& memory = memory_[open.key];
+  const std::int64_t now = clock_.monotonic_ns();
+  if (memory.missing_since_ns < 0) memory.missing_since_ns = now;
+  return (now - memory.missing_since_ns) / 1'000'000 >= options_.record_grace_ms;
+}
+
+// Its state as last known, while its record is awaited.
+void SlurmScheduler::await(const OpenJob& open, const std::string& id, const std::string& why, Round& round) {
+  const Memory& memory = memory_[open.key];
+  JobInfo info;
+  info.id = id;
+  info.key = open.key;
+  info.state = memory.last_state;
+  info.started_ms = memory.last_started_ms;
+  info.restarts = memory.last_restarts;
+  info.nodes = memory.last_nodes;
+  info.reason = why;
+  round.infos.emplace_back(0, std::move(info));
+}
+
+void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round& round) {
+  const SlurmJob& job = *seen.job;
+  const SchedulerEnd end = scheduler_end_of(job);
+  Memory& memory = memory_[open.key];
+  memory.last_restarts = job.restarts;
+  if (!job.nodes.empty()) memory.last_nodes = job.nodes;
+  if (take_record(open, seen.id, end, round)) return;
+  JobInfo info;
+  info.id = seen.id;
+  info.key = open.key;
+  info.end = end;
+  info.restarts = job.restarts;
+  info.nodes = job.nodes;
+  const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir));
+  if (never_started && end == SchedulerEnd::cancelled && job.restarts == 0) {
+    // No lead was there to write a record.
+    JobRecord record;
+    record.key = open.key;
+    record.ended_ms = record.started_ms = job.ended_s * 1000;
+    record.outcome = "cancelled";
+    record.cause = "cancelled before it started; " + words_of_end(job, "Slurm");
+    info.state = JobState::ended;
+    info.started_ms = record.started_ms;
+    info.record = std::move(record);
+    return conclude(std::move(info), round);
+  }
+  // A running job that is seen to have ended: it was running until now.
+  if (!job.nodes.empty()) memory.last_state = JobState::running;
+  if (memory.last_started_ms == 0) memory.last_started_ms = job.started_s * 1000;
+  // Also for a process that looks once and ends: long ago by any clock.
+  const bool long_ago = job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
+  if (!is_waited_for_long_enough(open) && !long_ago)
+    return await(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round);
+  info.state = JobState::lost;
+  info.started_ms = memory.last_started_ms;
+  info.cause = words_of_end(job, "Slurm") + "; its lead left no record";
+  conclude(std::move(info), round);
+}
+
+void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
+  if (take_record(open, known_id(open), SchedulerEnd::forgotten, round)) return;
+  // A submission that nobody answered and nobody sees: submit() finds out.
+  if (open.id.empty() && !file_exists(claim_path(open.attempt_dir))) return;
+  round.missing.push_back(open);
+}
+
+// Asked for by itself. Only a plain "no such job" lets it be forgotten: it may be there after all, or nobody answers.
+bool SlurmScheduler::is_forgotten(const OpenJob& open, Round& round) {
+  if (!is_job_id(open.id)) return true;
+  if (round.single_questions >= single_questions_max) return false;  // politeness: the rest in the next round
+  ++round.single_questions;
+  const auto found = port_->job(open.id);
+  if (!found.ok()) return found.error().code == ErrorCode::not_found;
+  return std::none_of(found->begin(), found->end(), [&](const SlurmJob& job) { return covers(job, open.id); });
+}
+
+// Slurm forgets a job some time after its end. Where that time is as long as ours, no more has to be waited for a job
+// that was not seen alive by this process: one that was, and is gone, was lost by a slurmctld that crashed.
+bool SlurmScheduler::slurm_waited(const OpenJob& open) {
+  if (memory_[open.key].seen_alive || !is_job_id(open.id)) return false;
+  if (min_job_age_ms_ < 0) {
+    const auto configuration = port_->configuration();
+    if (!configuration.ok()) return false;
+    min_job_age_ms_ = configuration->min_job_age_s * 1000;
+  }
+  return min_job_age_ms_ >= options_.record_grace_ms;
+}
+
+// Jobs that Slurm's list does not have and that left no record.
+void SlurmScheduler::settle_missing(Round& round) {
+  std::vector<OpenJob> forgotten;
+  std::vector<std::string> ids;
+  for (const OpenJob& open : round.missing) {
+    const std::string id = known_id(open);
+    const bool over = slurm_waited(open) || is_waited_for_long_enough(open);
+    if (!over || !is_forgotten(open, round)) {
+      await(open, id, "Slurm's list does not have it, its record is awaited", round);
+      continue;
+    }
+    forgotten.push_back(open);
+    if (is_job_id(open.id)) ids.push_back(open.id);
+  }
+  if (forgotten.empty()) return;
+  std::map<std::string, SlurmJob> accounted;
+  if (!ids.empty()) {
+    const auto jobs = port_->accounted(ids);
+    if (jobs.ok()) {
+      for (const SlurmJob& job : *jobs)
+        accounted[job.array_id.empty() ? job.id : format("{}_{}", job.array_id, job.array_tasks)] = job;
+    } else {
+      log_.info(format("event=accounting_unavailable jobs={} error='{}'", ids.size(), jobs.error().message()));
+    }
+  }
+  for (const OpenJob& open : forgotten) {
+    // The record may have come while Slurm was asked.
+    const std::string id = known_id(open);
+    if (take_record(open, id, SchedulerEnd::forgotten, round)) continue;
+    const Memory& memory = memory_[open.key];
+    JobInfo info;
+    info.id = id;
+    info.key = open.key;
+    info.state = JobState::lost;
+    info.started_ms = memory.last_started_ms;
+    info.restarts = memory.last_restarts;
+    info.nodes = memory.last_nodes;
+    info.end = SchedulerEnd::forgotten;
+    const auto found = accounted.find(open.id);
+    if (found != accounted.end() && !is_live(found->second)) {
+      info.end = scheduler_end_of(found->second);
+      info.nodes = found->second.nodes;
+      info.cause = words_of_end(found->second, "accounting") + "; its lead left no record";
+    } else {
+      info.cause = "Slurm no longer knows the job and its lead left no record";
+    }
+    conclude(std::move(info), round);
+  }
+}
+
+// -----------------------------------------------------------------------------------------------------------------
+// control
+Status SlurmScheduler::cancel(const std::string& id) {
+  if (starts_with(id, "gone-")) return {};
+  if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
+  Status cancelled = port_->cancel(id);
+  // Slurm forgets only what has ended.
+  if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
+  return cancelled;
+}
+
+Status SlurmScheduler::release(const std::string& id) {
+  if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
+  return port_->release(id);
+}
+
+}  // namespace longhaul

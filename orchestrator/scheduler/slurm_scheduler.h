@@ -1,0 +1,101 @@
+// Jobs of a Slurm cluster. Slurm's memory is short and its answers may be lost, so nothing is concluded from silence:
+//   - the job's comment is the submission's key; a key that may be known is looked for in one snapshot of all our jobs
+//     before it is submitted, and believed absent only after an unanswered submission has had time to appear;
+//   - a job's end is known from its own record, from Slurm, from accounting, in this order. A record may reach us later
+//     than Slurm's word (file systems lag); a job that Slurm has forgotten is lost only after a while;
+//   - a native dependency is read back: Slurm 22.05 silently drops one on a job that it has forgotten.
+// The job's script gets the attempt folder as its only argument. Not thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "orchestrator/scheduler/scheduler.h"
+#include "orchestrator/scheduler/slurm_port.h"
+
+namespace longhaul {
+
+struct SlurmSchedulerOptions {
+  std::int64_t poll_interval_ms = 30'000;
+  std::int64_t settle_ms = 15'000;  // after which a submission that was not answered is visible, or never happened
+  std::int64_t record_grace_ms =
+      60'000;  // between Slurm's word, or its silence, and the conclusion that no record comes
+};
+
+class SlurmScheduler final : public Scheduler {
+ public:
+  SlurmScheduler(std::unique_ptr<SlurmPort> port, SlurmSchedulerOptions options, Clock& clock, Logger& log);
+
+  // The id of a job that has left its record or claim but that Slurm no longer knows is "gone-<key>".
+  std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) override;
+  // Ended jobs are told only if they are in `open`: their records lie in folders that only the caller knows.
+  Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) override;
+  Status cancel(const std::string& id) override;
+  Status release(const std::string& id) override;
+  std::int64_t poll_interval_ms() const override { return options_.poll_interval_ms; }
+  int array_tasks_max() const override;
+
+  SlurmPort& port() { return *port_; }
+
+ private:
+  // What is remembered of a job between snapshots.
+  struct Memory {
+    JobState last_state = JobState::queued;
+    std::int64_t last_started_ms = 0;
+    int last_restarts = 0;
+    std::string last_nodes;
+    std::int64_t missing_since_ns = -1;  // Slurm says it ended or is silent, and there is no record
+    bool seen_alive = false;
+    std::int64_t claim_ms = 0;  // of the lead's claim, read once per start
+    int claim_restarts = -1;
+    std::optional<JobInfo> final;  // ended and lost never change again
+  };
+  struct Seen {
+    const SlurmJob* job = nullptr;
+    std::string id;  // "1234_7" for tasks
+  };
+  using SeenByKey = std::map<std::string, Seen>;
+  struct Round;
+
+  void look_for(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
+  std::optional<Result<std::string>> conclude_absent(const JobSpec& spec) const;
+  void submit_rest(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
+  Result<std::string> submit_without_dependency(const JobSpec& spec, const Error& refusal);
+  void check_dependencies(const std::vector<JobSpec>& specs, const std::vector<std::string>& ids);
+  void mend_dependency(const JobSpec& spec, const std::string& id, const std::vector<SlurmJob>& jobs);
+
+  SeenByKey index(const std::vector<SlurmJob>& jobs) const;
+  JobInfo live_info(const std::string& key, const Seen& seen, const OpenJob* open);
+  void look_at_ended(const OpenJob& open, const Seen& seen, Round& round);
+  void look_at_missing(const OpenJob& open, Round& round);
+  void settle_missing(Round& round);
+  bool take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round);
+  bool is_forgotten(const OpenJob& open, Round& round);
+  bool slurm_waited(const OpenJob& open);
+  bool is_waited_for_long_enough(const OpenJob& open);
+  void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
+  void conclude(JobInfo info, Round& round);
+
+  std::unique_ptr<SlurmPort> port_;
+  SlurmSchedulerOptions options_;
+  Clock& clock_;
+  Logger& log_;
+  std::int64_t made_ns_;
+  std::map<std::string, std::int64_t> unanswered_ns_;  // key -> when its submission was not answered
+  std::map<std::string, std::string> known_;           // key -> id, of submissions of this process
+  std::map<std::string, Memory> memory_;               // by key (of tasks); only what is open
+  mutable int array_tasks_max_ = -1;
+  std::int64_t min_job_age_ms_ = -1;
+};
+
+// "0,1,2,5" -> "0-2,5"
+std::string compress_indices(std::vector<int> indices);
+// "3-9,12%4", "0-10:2" -> the indices
+std::vector<int> expand_indices(const std::string& text);
+SchedulerEnd scheduler_end_of(const SlurmJob& job);
+
+}  // namespace longhaul

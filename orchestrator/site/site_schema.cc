@@ -1,0 +1,192 @@
+#include "orchestrator/site/site_schema.h"
+
+namespace longhaul {
+namespace {
+
+const std::vector<std::string> yes_or_no = {"", "yes", "no"};
+
+}  // namespace
+
+const FieldTable<JobClass>& job_class_fields() {
+  using C = JobClass;
+  static const auto table =
+      FieldTable<C>()
+          .field("description", &C::description, {.help = "one line for people"})
+          .field("kinds", &C::kinds, {.help = "stage kinds that go here unless a stage names another class"})
+          .field("partition", &C::partition, {.help = "empty: the scheduler's default"})
+          .field("qos", &C::qos, {.help = "quality of service"})
+          .field("account_suffix", &C::account_suffix, {.help = "written behind the account; empty: as the site says"})
+          .field("constraint", &C::constraint, {.help = "features of the nodes"})
+          .field("reservation", &C::reservation, {.help = "nodes kept free for it"})
+          .field("max_wall", &C::max_wall, {.help = "longest job; 0s: no limit", .min = 0})
+          .field("default_wall", &C::default_wall, {.help = "of a stage without time_limit; 0s: as max_wall", .min = 0})
+          .field("min_nodes", &C::min_nodes, {.help = "fewest nodes of a job", .min = 1})
+          .field("max_nodes", &C::max_nodes, {.help = "most nodes of a job; 0: no limit", .min = 0})
+          .field("max_submitted", &C::max_submitted,
+                 {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})
+          .field("max_running", &C::max_running, {.help = "jobs of one user that run; 0: no limit known", .min = 0})
+          .field("cores", &C::cores, {.help = "per node; 0: as in [node]", .min = 0})
+          .field("gpus_per_node", &C::gpus_per_node,
+                 {.help = "that its nodes have; -1: as in [node]; 0: none", .min = -1, .max = 64})
+          .field("cpus_per_gpu", &C::cpus_per_gpu, {.help = "-1: as in [ask]", .min = -1})
+          .field("memory", &C::memory, {.help = "asked for per node; empty: as in [ask]"})
+          .field("exclusive", &C::exclusive, {.help = "whole nodes; empty: as in [ask]", .choices = yes_or_no})
+          .field("options", &C::options, {.help = "further sbatch options, one --name=value each"});
+  return table;
+}
+
+const FieldTable<NodeShape>& node_shape_fields() {
+  using N = NodeShape;
+  static const auto table =
+      FieldTable<N>()
+          .field("cores", &N::cores, {.help = "of a node; 0: not known", .min = 0})
+          .field("threads_per_core", &N::threads_per_core,
+                 {.help = "hardware threads of a core that the scheduler counts as CPUs", .min = 1, .max = 8})
+          .field("memory", &N::memory, {.help = "of the host", .min = 0})
+          .field("gpus", &N::gpus, {.help = "of a node", .min = 0, .max = 64})
+          .field("gpu", &N::gpu, {.help = "model, for people"})
+          .field("gpu_memory", &N::gpu_memory, {.help = "of one GPU", .min = 0})
+          .field("arch", &N::arch, {.help = "of the processors", .choices = {"", "x86_64", "aarch64"}});
+  return table;
+}
+
+const FieldTable<AskRules>& ask_rules_fields() {
+  using A = AskRules;
+  static const auto table =
+      FieldTable<A>()
+          .field("gpu_request", &A::gpu_request,
+                 {.help = "the option that asks for GPUs; none: nodes come with theirs",
+                  .choices = {"none", "gres", "gpus_per_node", "gpus", "gpus_per_task"}})
+          .field("gpu_type", &A::gpu_type, {.help = "type in that option: gpu:TYPE:4"})
+          .field("cpus_per_gpu", &A::cpus_per_gpu,
+                 {.help = "least CPUs for each GPU; 0: an even share of the node's", .min = 0})
+          .field("memory", &A::memory, {.help = "per node, as sbatch takes it; empty: not asked for"})
+          .field("exclusive", &A::exclusive, {.help = "jobs ask for whole nodes"})
+          .field("requeue", &A::requeue, {.help = "Slurm starts a job again after a node failure"})
+          .field("forbid", &A::forbid, {.help = "sbatch options that the site refuses, without dashes"})
+          .field("options", &A::options, {.help = "further sbatch options of every job, one --name=value each"});
+  return table;
+}
+
+const FieldTable<LauncherRules>& launcher_rules_fields() {
+  using L = LauncherRules;
+  static const auto table =
+      FieldTable<L>()
+          .field("kind", &L::kind, {.help = "what starts the ranks", .choices = {"srun", "mpirun"}})
+          .field("mpi", &L::mpi, {.help = "srun --mpi=", .choices = {"pmix", "pmix_v4", "pmi2", "cray_shasta", "none"}})
+          .field("cpu_bind", &L::cpu_bind, {.help = "srun --cpu-bind=; empty: as srun likes"})
+          .field("options", &L::options, {.help = "further srun options, one --name=value each"});
+  return table;
+}
+
+const FieldTable<ContainerRules>& container_rules_fields() {
+  using C = ContainerRules;
+  static const auto table = FieldTable<C>()
+                                .field("runtime", &C::runtime,
+                                       {.help = "what starts containers; cscs-edf: srun --environment=FILE",
+                                        .choices = {"none", "pyxis", "apptainer", "singularity", "cscs-edf"}})
+                                .field("mounts", &C::mounts, {.help = "SRC:DST folders that every container sees"})
+                                .field("options", &C::options, {.help = "further words for the runtime"});
+  return table;
+}
+
+const FieldTable<SiteCapabilities>& site_capabilities_fields() {
+  using C = SiteCapabilities;
+  static const auto table =
+      FieldTable<C>()
+          .field("submit_from_compute", &C::submit_from_compute, {.help = "sbatch inside a job", .choices = yes_or_no})
+          .field("no_kill", &C::no_kill, {.help = "allocations that outlive a node", .choices = yes_or_no})
+          .field("exclude", &C::exclude, {.help = "naming nodes not to use", .choices = yes_or_no})
+          .field("shared_nodes", &C::shared_nodes, {.help = "jobs smaller than a node", .choices = yes_or_no})
+          .field("internet", &C::internet,
+                 {.help = "from compute nodes; relay: through the login node", .choices = {"", "yes", "no", "relay"}})
+          .field("scrontab", &C::scrontab, {.help = "jobs by the clock", .choices = yes_or_no})
+          .field("requeue", &C::requeue, {.help = "jobs that Slurm starts again", .choices = yes_or_no});
+  return table;
+}
+
+const FieldTable<SitePaths>& site_paths_fields() {
+  using P = SitePaths;
+  static const auto table =
+      FieldTable<P>()
+          .field("scratch", &P::scratch, {.help = "as the site's documentation writes it"})
+          .field("scratch_purge", &P::scratch_purge, {.help = "files not used for so long go; 0s: never", .min = 0})
+          .field("scratch_quota", &P::scratch_quota, {.help = "0B: none", .min = 0})
+          .field("scratch_inodes", &P::scratch_inodes, {.help = "files and folders; 0: no limit", .min = 0})
+          .field("project", &P::project, {.help = "kept, shared with the project"})
+          .field("node_local", &P::node_local, {.help = "disk of a node, empty at the job's start"})
+          .field("tmp", &P::tmp, {.help = "for small files while a job runs"});
+  return table;
+}
+
+const FieldTable<Bandwidths>& bandwidths_fields() {
+  using B = Bandwidths;
+  static const auto table =
+      FieldTable<B>()
+          .field("fabric", &B::fabric, {.help = "for people"})
+          .field("nics", &B::nics, {.help = "network ports of a node", .min = 0})
+          .field("nic_gbit", &B::nic_gbit, {.unit = "Gbit/s", .help = "of one port, each direction", .min = 0})
+          .field("gpu_link_gbyte", &B::gpu_link_gbyte,
+                 {.unit = "GB/s", .help = "of one GPU to all others of its node, each direction", .min = 0})
+          .field("gpu_memory_gbyte", &B::gpu_memory_gbyte, {.unit = "GB/s", .help = "of one GPU", .min = 0})
+          .field("allreduce_gbyte", &B::allreduce_gbyte,
+                 {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0})
+          .field("storage_write_gbyte", &B::storage_write_gbyte,
+                 {.unit = "GB/s", .help = "of the whole file system", .min = 0})
+          .field("storage_read_gbyte", &B::storage_read_gbyte,
+                 {.unit = "GB/s", .help = "of the whole file system", .min = 0});
+  return table;
+}
+
+const FieldTable<SiteConfig>& site_fields() {
+  using S = SiteConfig;
+  static const auto table =
+      FieldTable<S>()
+          .field("name", &S::name, {.help = "of the site; empty: the file's"})
+          .field("description", &S::description, {.help = "one line for people"})
+          .field("scheduler", &S::scheduler, {.help = "what starts the jobs", .choices = {"local", "slurm"}})
+          .field("cpu_slots", &S::cpu_slots,
+                 {.unit = "cores", .help = "that jobs may use at the same time; 0 takes the machine's", .min = 0})
+          .field("data", &S::data, {.help = "folder of raw data, for ${site.data}"})
+          .field("runs", &S::runs, {.help = "folder of runs; empty is ./runs; --runs-dir wins"})
+          .field(
+              "artifacts", &S::artifacts,
+              {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})
+          .field("slurm_backend", &S::slurm_backend,
+                 {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
+                  .choices = {"auto", "libslurm", "cli"}})
+          .field("driver", &S::driver,
+                 {.help = "who drives a run on: the lead of a job that ends, the foreground, scrontab, a small job",
+                  .choices = {"auto", "lead", "here", "scrontab", "job"}})
+          .field("poll_interval", &S::poll_interval, {.help = "between two questions to the scheduler", .min = 0.1})
+          .field("max_submitted", &S::max_submitted,
+                 {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})
+          .field("account", &S::account, {.help = "that pays"})
+          .field("account_suffix", &S::account_suffix, {.help = "written behind the account"})
+          .field("account_required", &S::account_required, {.help = "no job without an account"})
+          .field("partitions", &S::partitions, {.help = "all that there are; empty: not known"})
+          .field("default_class", &S::default_class, {.help = "of stages whose kind no class names"})
+          .field("stop_before", &S::stop_before,
+                 {.help = "this long before a job's end its ranks save and stop", .min = 0})
+          .field("budget_gpu_hours", &S::budget_gpu_hours,
+                 {.unit = "GPU-hours", .help = "that a run may cost; 0: not said", .min = 0})
+          .field("modules", &S::modules, {.help = "loaded by every job, in this order"})
+          .field("environment", &S::environment, {.help = "variables of every job"})
+          .group("node", &S::node, node_shape_fields(), "of the nodes that train")
+          .group("ask", &S::ask, ask_rules_fields(), "how jobs ask for their part of a node")
+          .group("launcher", &S::launcher, launcher_rules_fields(), "what starts the ranks")
+          .group("container", &S::container, container_rules_fields(), "how containers start")
+          .group("can", &S::can, site_capabilities_fields(), "what users can do here")
+          .group("paths", &S::paths, site_paths_fields(), "of the file systems, for people and for doctor")
+          .group("network", &S::network, bandwidths_fields(), "bandwidths, for the tuner")
+          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook");
+  return table;
+}
+
+const JobClass* SiteConfig::find_class(const std::string& class_name) const {
+  for (const JobClass& one : classes)
+    if (one.name == class_name) return &one;
+  return nullptr;
+}
+
+}  // namespace longhaul

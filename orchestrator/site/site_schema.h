@@ -1,0 +1,135 @@
+// What a site file can say, as structs with their field tables. docs/reference/site.md is printed from these.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "contracts/field_table.h"
+#include "orchestrator/notify/notify_config.h"
+
+namespace longhaul {
+
+// A kind of job at a site: [classes.prod]. What it leaves out is as the site says for all jobs.
+struct JobClass {
+  std::string name;
+  std::string description;
+  std::vector<std::string> kinds;  // stage kinds that belong here unless a stage says another class
+  std::string partition, qos, account_suffix, constraint, reservation;
+  Seconds max_wall{0}, default_wall{0};  // 0: no limit; as max_wall
+  int min_nodes = 1;
+  int max_nodes = 0;      // 0: no limit
+  int max_submitted = 0;  // jobs of one user that may wait or run; 0: no limit known
+  int max_running = 0;
+  int cores = 0;           // per node; 0: as [node]
+  int gpus_per_node = -1;  // that a job asks for; -1: as [node]; 0: a class without GPUs
+  int cpus_per_gpu = -1;   // -1: as [ask]
+  std::string memory;      // per node; "": as [ask]
+  std::string exclusive;   // yes | no; "": as [ask]
+  std::vector<std::string> options;
+};
+const FieldTable<JobClass>& job_class_fields();
+
+struct NodeShape {
+  int cores = 0;  // 0: not known
+  int threads_per_core = 1;
+  ByteCount memory{0};
+  int gpus = 0;
+  std::string gpu;  // model, for people
+  ByteCount gpu_memory{0};
+  std::string arch;
+  int cpus() const { return cores * threads_per_core; }  // as the scheduler counts them
+};
+const FieldTable<NodeShape>& node_shape_fields();
+
+// How a job asks for its part of a node.
+struct AskRules {
+  std::string gpu_request = "gpus_per_node";
+  std::string gpu_type;  // stands before the number: --gres=gpu:a100:4
+  int cpus_per_gpu = 0;  // least number of CPUs for each GPU; 0: an even share of the node's
+  std::string memory;    // "": nothing is asked for
+  bool exclusive = false;
+  bool requeue = false;
+  std::vector<std::string> forbid;   // options that the site's submit filter refuses
+  std::vector<std::string> options;  // further sbatch options for every job
+};
+const FieldTable<AskRules>& ask_rules_fields();
+
+struct LauncherRules {
+  std::string kind = "srun";
+  std::string mpi = "pmix";
+  std::string cpu_bind;
+  std::vector<std::string> options;
+};
+const FieldTable<LauncherRules>& launcher_rules_fields();
+
+struct ContainerRules {
+  std::string runtime = "none";
+  std::vector<std::string> mounts, options;
+};
+const FieldTable<ContainerRules>& container_rules_fields();
+
+// What users of this site can do: yes | no, "" where nobody has said.
+struct SiteCapabilities {
+  std::string submit_from_compute, no_kill, exclude, shared_nodes, internet, scrontab, requeue;
+};
+const FieldTable<SiteCapabilities>& site_capabilities_fields();
+
+struct SitePaths {
+  std::string scratch, project, node_local, tmp;
+  Seconds scratch_purge{0};
+  ByteCount scratch_quota{0};
+  std::int64_t scratch_inodes = 0;
+};
+const FieldTable<SitePaths>& site_paths_fields();
+
+// For the tuner's model of time. Per node and direction unless said otherwise; 0: not known.
+struct Bandwidths {
+  std::string fabric;
+  int nics = 0;
+  double nic_gbit = 0;          // Gbit/s of one
+  double gpu_link_gbyte = 0;    // GB/s of one GPU to the others of its node
+  double gpu_memory_gbyte = 0;  // GB/s
+  double allreduce_gbyte = 0;   // GB/s of bus bandwidth that two nodes must reach in a preflight test
+  double storage_write_gbyte = 0, storage_read_gbyte = 0;  // GB/s of the whole file system
+};
+const FieldTable<Bandwidths>& bandwidths_fields();
+
+struct SiteConfig {
+  std::string name = "local";
+  std::string description;
+  std::string scheduler = "local";
+  int cpu_slots = 0;      // 0: the cores of this machine
+  std::string data;       // ${site.data}
+  std::string runs;       // folder of runs; "": runs/ below the current folder. --runs-dir wins
+  std::string artifacts;  // artifact root; "": <runs>/.artifacts
+
+  std::string slurm_backend = "auto";
+  std::string driver = "auto";  // of ticks
+  Seconds poll_interval{30};
+  int max_submitted = 0;
+  std::string account, account_suffix;
+  bool account_required = false;
+  std::vector<std::string> partitions;  // all that there are; empty: not known
+  std::string default_class;
+  Seconds stop_before{300};
+  double budget_gpu_hours = 0;
+  std::vector<std::string> modules;
+  std::map<std::string, std::string> environment;
+
+  NodeShape node;
+  AskRules ask;
+  LauncherRules launcher;
+  ContainerRules container;
+  SiteCapabilities can;
+  SitePaths paths;
+  Bandwidths network;
+  NotifyConfig notify;            // where messages about runs go
+  std::vector<JobClass> classes;  // [classes.NAME], in the order written; not part of site_fields()
+
+  bool is_slurm() const { return scheduler == "slurm"; }
+  const JobClass* find_class(const std::string& class_name) const;
+};
+const FieldTable<SiteConfig>& site_fields();
+
+}  // namespace longhaul

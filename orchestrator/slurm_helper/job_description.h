@@ -1,0 +1,48 @@
+// Makes of a script, its options and arguments what sbatch would hand to slurmctld: fields, defaults that follow from
+// one another, environment. Owns everything that the structure points to.
+#pragma once
+
+#include <slurm/slurm.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "orchestrator/slurm_helper/batch_options.h"
+
+namespace longhaul {
+
+struct JobRequest {
+  std::string script;  // path
+  std::vector<std::string> arguments;
+  std::vector<std::pair<std::string, std::string>> options;  // win over the script's
+};
+
+// What is the same for all submissions of this process, collected once.
+struct SubmitContext {
+  // NAME=value, without what an outer job of Slurm's set (SLURM_*, SBATCH_*, its GPUs), with what sbatch adds.
+  std::vector<std::string> environment;
+  std::string working_directory;
+};
+SubmitContext make_submit_context(const std::string& propagated_limits, const std::string& limits_not_propagated);
+
+class JobDescription {
+ public:
+  static Result<JobDescription> make(const JobRequest& request, const SubmitContext& context);
+  job_desc_msg_t& message() { return *message_; }
+  JobDescription(JobDescription&&) = default;
+  JobDescription& operator=(JobDescription&&) = default;
+
+ private:
+  friend class DescriptionBuilder;
+  JobDescription() = default;
+  std::deque<std::string> texts_;
+  std::vector<char*> arguments_, environment_;
+  std::unique_ptr<job_desc_msg_t> message_;
+};
+
+}  // namespace longhaul

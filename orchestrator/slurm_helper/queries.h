@@ -1,0 +1,29 @@
+// What the helper reads from slurmctld, one row per record, with the names of slurm_port.h. Fields that are empty or 0
+// are left out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+using RowSink = std::function<void(Value)>;
+
+Status list_jobs(const RowSink& sink);  // of this user
+Status list_job(std::uint32_t id, const RowSink& sink);
+Status list_nodes(const RowSink& sink);
+Status list_partitions(const RowSink& sink);
+Status list_reservations(const RowSink& sink);
+
+struct ControllerFacts {
+  Value configuration;
+  std::string version;
+  std::string propagated_limits, limits_not_propagated;
+};
+Result<ControllerFacts> read_controller();
+
+}  // namespace longhaul

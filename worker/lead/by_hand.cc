@@ -1,0 +1,29 @@
+#include "worker/lead/by_hand.h"
+
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/attempt.h"
+
+namespace longhaul {
+
+Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const JobSurroundings& job,
+                                         const Clock& clock) {
+  LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
+  const std::string name = !job.scheduler_job.empty() ? format("{}-{}", job.scheduler_job, job.restarts)
+                                                      : format("{}-{}", compact_utc_text(clock.wall_ms()), ::getpid());
+  attempt.stage_dir = join_path(attempt.stage_dir, "by-hand/" + name);
+  attempt.attempt_dir = join_path(attempt.stage_dir, "attempts/1");
+  attempt.key = "by-hand." + name + "." + attempt.key;
+  attempt.attempt = 1;
+  attempt.doorbell.clear();
+  attempt.at_end.clear();
+  if (file_exists(attempt.attempt_dir))
+    return make_error(ErrorCode::conflict, attempt.attempt_dir + " is there already", "start the script again");
+  LH_CHECK(make_directories(attempt.attempt_dir));
+  LH_CHECK(write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt));
+  return attempt.attempt_dir;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,18 @@
+// `longhaul-worker lead --by-hand DIR`: a job script that a person submits again. It does the same work beside what the
+// run has, in <stage>/by-hand/<job>/, so that nothing of the run is overwritten and the controller is not confused.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "worker/lead/job_surroundings.h"
+
+namespace longhaul {
+
+// Makes the folder of an attempt like the one in `attempt_dir`, and returns it. Its artifact will be
+// <stage>/by-hand/<job>/out.
+Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const JobSurroundings& job,
+                                         const Clock& clock);
+
+}  // namespace longhaul

@@ -1,0 +1,14 @@
+// What the scheduler says about the job that a lead runs in; read from the environment by main, empty outside of Slurm.
+#pragma once
+
+#include <string>
+
+namespace longhaul {
+
+struct JobSurroundings {
+  std::string scheduler_job;  // "1234", "1234_7" for the task of an array
+  int restarts = 0;           // how often the scheduler has queued this job again
+  std::string nodes;          // "n[1-2]"
+};
+
+}  // namespace longhaul
