@@ -104,7 +104,7 @@ TEST_CASE("tell: the log has the order, its answer and its outcome, each once") 
   rig.start("train");
   Observations seen;
   seen.requests.push_back({"000001-abc-tell.json", "tell", rig.ask("checkpoint", 0)});
-  auto facts = decide(rig.plan, rig.ledger, seen, "run");
+  auto facts = decide(rig.plan, {}, rig.ledger, seen, "run");
   REQUIRE(facts.size() == 1);
   CHECK(facts[0].kind == FactKind::request);
   CHECK(facts[0].fields.get_bool("accepted"));
@@ -115,15 +115,15 @@ TEST_CASE("tell: the log has the order, its answer and its outcome, each once") 
   CHECK(rig.ledger.orders[0].order.id == "000001-abc-tell");
   CHECK(rig.ledger.orders[0].stage == "train");
   CHECK(!rig.ledger.cancel_requested);
-  CHECK(decide(rig.plan, rig.ledger, seen, "run").empty());  // answered
+  CHECK(decide(rig.plan, {}, rig.ledger, seen, "run").empty());  // answered
   seen.orders["000001-abc-tell"] = {true, "done at step 7"};
-  facts = decide(rig.plan, rig.ledger, seen, "run");
+  facts = decide(rig.plan, {}, rig.ledger, seen, "run");
   REQUIRE(facts.size() == 1);
   CHECK(facts[0].kind == FactKind::order_ended);
   rig.ledger.apply(facts[0]);
   CHECK(rig.ledger.orders[0].outcome == "done at step 7");
   CHECK(rig.ledger.orders[0].done);
-  CHECK(decide(rig.plan, rig.ledger, seen, "run").empty());
+  CHECK(decide(rig.plan, {}, rig.ledger, seen, "run").empty());
 }
 
 TEST_CASE("tell: an order that its stage outlived is closed, and one that stands survives a retry") {
@@ -131,13 +131,13 @@ TEST_CASE("tell: an order that its stage outlived is closed, and one that stands
   rig.start("train");
   Observations seen;
   seen.requests.push_back({"1.json", "tell", rig.ask("stop_after", 40)});
-  for (const Fact& fact : decide(rig.plan, rig.ledger, seen, "run")) rig.ledger.apply(fact);
+  for (const Fact& fact : decide(rig.plan, {}, rig.ledger, seen, "run")) rig.ledger.apply(fact);
   seen.requests.clear();
   RunLedger retried = rig.ledger, failed = rig.ledger;
   retried.apply({FactKind::retry, "train", 1, Value::make_table(), 0});
-  for (const Fact& fact : decide(rig.plan, retried, seen, "run")) CHECK(fact.kind != FactKind::order_ended);
+  for (const Fact& fact : decide(rig.plan, {}, retried, seen, "run")) CHECK(fact.kind != FactKind::order_ended);
   failed.apply({FactKind::failed, "train", 1, Value::make_table(), 0});
-  const auto facts = decide(rig.plan, failed, seen, "run");
+  const auto facts = decide(rig.plan, {}, failed, seen, "run");
   REQUIRE(!facts.empty());
   CHECK(facts[0].kind == FactKind::order_ended);
   CHECK(facts[0].text("text").find("ended before") != std::string::npos);
