@@ -117,8 +117,8 @@ void TrainingLoop::set_learning_rate(double peak) {
 
 Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::int64_t step = trainer_.progress().step;
-  enum { stop, shorten, save, interval, lr, count };
-  double mine[count] = {};
+  enum { stop, shorten, save, interval, lr, fields };
+  double mine[fields] = {};
   Asked asked;
   if (stop_.load(std::memory_order_relaxed)) mine[stop] = 1;
   if (beat_) {

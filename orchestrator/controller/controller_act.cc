@@ -5,6 +5,7 @@
 #include "contracts/attempt.h"
 #include "orchestrator/controller/controller.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 
 namespace longhaul {
@@ -48,6 +49,7 @@ std::vector<Directive> of_attempt(const LedgerAttempt& attempt) {
 }  // namespace
 
 Status Controller::act() {
+  LH_CHECK(place_orders(run_dir_, ledger_));
   const PendingActs acts = pending_acts(ledger_);
   std::span<const PendingAct> left(acts.submit);
   while (!left.empty()) {

@@ -304,7 +304,7 @@ Result<Deleted> delete_garbage(const GarbageReport& report, const std::string& r
 }
 
 Status set_pin(const std::string& runs_dir, const std::string& name, bool pinned) {
-  std::string run_name = name, stage;
+  std::string stage;
   auto run = find_run(runs_dir, name);
   for (std::size_t slash = name.find('/'); !run.ok() && slash != std::string::npos; slash = name.find('/', slash + 1)) {
     run = find_run(runs_dir, name.substr(0, slash));

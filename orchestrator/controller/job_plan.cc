@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/files.h"
@@ -303,7 +304,9 @@ void JobPlanner::plan_resources() {
   }
   add("cpus-per-task", cpus);
   add_gpus();
-  const Chosen memory = choose(job_.memory, "job.memory", class_.memory, "memory", config_.ask.memory, "ask.memory");
+  Chosen memory = choose(job_.memory, "job.memory", class_.memory, "memory", config_.ask.memory, "ask.memory");
+  if (memory.value.empty() && config_.ask.memory_per_gpu.value > 0 && plan_.gpus_per_node > 0)
+    memory = of_site(format("{}M", config_.ask.memory_per_gpu.value * plan_.gpus_per_node >> 20), "ask.memory_per_gpu");
   if (!memory.value.empty() && !is_slurm_memory(memory.value))
     diagnostics_.add(memory.where, "'" + one_line(memory.value) + "' is not an amount of memory",
                      "a number with K, M, G or T, for example \"200G\"; \"0\" is all of a node's");
@@ -496,26 +499,29 @@ void JobPlanner::plan_modules() {
 }
 
 void JobPlanner::plan_environment() {
+  std::vector<std::string> origins;  // in the order in which they come up
+  std::map<std::string, std::vector<std::string>> lines;
   const auto set_all = [&](const std::map<std::string, std::string>& environment, const std::string& key,
                            bool by_user) {
-    std::string origin;
     for (const auto& [variable, value] : environment) {
       const std::string path = format("{}.{}", key, variable);
-      const SourcePos where = by_user ? stage_.place_of(path) : site_place(path);
       if (const auto good = check_variable(variable, value); !good.ok()) {
-        diagnostics_.add(where, good.error().what, good.error().hint);
+        diagnostics_.add(by_user ? stage_.place_of(path) : site_place(path), good.error().what, good.error().hint);
         continue;
       }
       if (!by_user && job_.environment.count(variable) > 0) continue;
       const std::string from =
           by_user ? "workflow: " + name(key) : replace_all(site_.origin_of(path), "." + variable, "");
-      if (from != origin) plan_.prologue.push_back("# " + from);
-      origin = from;
-      plan_.prologue.push_back("export " + variable + "=" + shell_quote(value));
+      if (lines[from].empty()) origins.push_back(from);
+      lines[from].push_back("export " + variable + "=" + shell_quote(value));
     }
   };
   set_all(config_.environment, "environment", false);
   set_all(job_.environment, "job.environment", true);
+  for (const std::string& origin : origins) {
+    plan_.prologue.push_back("# " + origin);
+    plan_.prologue.insert(plan_.prologue.end(), lines[origin].begin(), lines[origin].end());
+  }
 }
 
 }  // namespace

@@ -58,6 +58,17 @@ std::string launcher_comment(const JobPlan& plan) {
   return out + line + "\n";
 }
 
+// shellcheck asks whether `'$x'` was meant; it was. Said only where a script holds such a value.
+bool holds_shell_characters(const JobPlan& plan, const JobScriptContext& context) {
+  const auto has = [](const std::string& text) { return text.find_first_of("$`") != std::string::npos; };
+  const auto quoted = [&](const std::string& line) {
+    const std::size_t quote = line.find('\'');
+    return quote != std::string::npos && has(line.substr(quote));
+  };
+  return has(context.worker) || has(context.attempt_dir) ||
+         std::any_of(plan.prologue.begin(), plan.prologue.end(), quoted);
+}
+
 std::string body_of_one(const JobScriptContext& context) {
   return "if [ $# -gt 0 ]; then\n"
          "  exec " +
@@ -120,6 +131,8 @@ Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& cont
   for (const DirectiveLine& line : lines)
     out += line.text + std::string(line.text.size() < column ? column - line.text.size() : 0, ' ') + "  # " +
            line.origin + "\n";
+  if (holds_shell_characters(plan, context))
+    out += "\n# Values are data, whatever they look like.\n# shellcheck disable=SC2016\n";
   out +=
       "\nset -eu\n"
       "# Left by the shell that submitted, or by sbatch for srun: they would change the steps of this job.\n"

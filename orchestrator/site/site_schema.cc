@@ -61,6 +61,8 @@ const FieldTable<AskRules>& ask_rules_fields() {
           .field("cpus_per_gpu", &A::cpus_per_gpu,
                  {.help = "least CPUs for each GPU; 0: an even share of the node's", .min = 0})
           .field("memory", &A::memory, {.help = "per node, as sbatch takes it; empty: not asked for"})
+          .field("memory_per_gpu", &A::memory_per_gpu,
+                 {.help = "where no memory is said: this much for each GPU of the job; 0B: not asked for", .min = 0})
           .field("exclusive", &A::exclusive, {.help = "jobs ask for whole nodes"})
           .field("requeue", &A::requeue, {.help = "Slurm starts a job again after a node failure"})
           .field("forbid", &A::forbid, {.help = "sbatch options that the site refuses, without dashes"})

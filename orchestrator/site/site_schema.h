@@ -45,9 +45,10 @@ const FieldTable<NodeShape>& node_shape_fields();
 // How a job asks for its part of a node.
 struct AskRules {
   std::string gpu_request = "gpus_per_node";
-  std::string gpu_type;  // stands before the number: --gres=gpu:a100:4
-  int cpus_per_gpu = 0;  // least number of CPUs for each GPU; 0: an even share of the node's
-  std::string memory;    // "": nothing is asked for
+  std::string gpu_type;         // stands before the number: --gres=gpu:a100:4
+  int cpus_per_gpu = 0;         // least number of CPUs for each GPU; 0: an even share of the node's
+  std::string memory;           // "": nothing is asked for
+  ByteCount memory_per_gpu{0};  // without `memory`: this much for each GPU
   bool exclusive = false;
   bool requeue = false;
   std::vector<std::string> forbid;   // options that the site's submit filter refuses

@@ -38,7 +38,7 @@ TEST_CASE("help of every command has an example of itself") {
   for (const CommandSpec& spec : command_specs()) {
     REQUIRE(!spec.examples.empty());
     CHECK(starts_with(spec.usage, "longhaul " + spec.name));
-    for (const std::string& example : spec.examples) CHECK(starts_with(example, "longhaul " + spec.name));
+    for (const std::string& example : spec.examples) CHECK(example.find("longhaul " + spec.name) != std::string::npos);
     CHECK(command_footer(spec).find("Exit codes:\n  0  ") != std::string::npos);
   }
 }
