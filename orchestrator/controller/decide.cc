@@ -9,10 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/controller/job_end.h"
 #include "orchestrator/controller/tell.h"
-<<<<<<< HEAD
 #include "orchestrator/state/budget.h"
-=======
->>>>>>> main
 #include "resiliency/retry_policy.h"
 
 namespace longhaul {

@@ -62,9 +62,9 @@ TEST_CASE("budget: all attempts count with their nodes, running ones until now, 
 TEST_CASE("budget: once it is spent nothing more is submitted, what runs goes on, and the run says so") {
   BudgetRig rig;
   rig.plan.budget_node_hours = 3;
-  rig.start("a", 1, 0);
+  rig.start("a", 1, budget_hour_ms);
   Observations seen;
-  seen.now_ms = budget_hour_ms;
+  seen.now_ms = 2 * budget_hour_ms;
   PreparedStage prepared;
   prepared.key = "k";
   seen.prepared["b"] = prepared;
@@ -77,7 +77,7 @@ TEST_CASE("budget: once it is spent nothing more is submitted, what runs goes on
   }
   CHECK(skipped == 2);
   CHECK(rig.ledger.find("a")->state == StageState::running);
-  rig.end("a", 1, FactKind::succeeded, 0, budget_hour_ms);
+  rig.end("a", 1, FactKind::succeeded, budget_hour_ms, 2 * budget_hour_ms);
   const auto last = decide(rig.plan, {}, rig.ledger, seen, "run");
   REQUIRE(last.size() == 1);
   CHECK(last[0].kind == FactKind::run_ended);
