@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -215,6 +216,9 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return fail(line, status.error());
   const std::string runs = runs_folder(line, loaded->site.config);
   if (const auto made = make_directories(runs); !made.ok()) return fail(line, made.error());
+  if (const std::string& group = loaded->site.config.group; !group.empty())
+    for (const std::string& folder : {runs, join_path(runs, ".artifacts")})
+      if (const auto shared = make_shared_folder(folder, group); !shared.ok()) return fail(line, shared.error());
   RunOrigin origin;
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
@@ -223,9 +227,11 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
       loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
+  origin.group = loaded->site.config.group;
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return fail(line, run.error());
+  keep_group_access(*run);
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
                loaded->plan.stages.size() == 1 ? "" : "s");
   return drive_to_end(line, *run);

@@ -217,7 +217,7 @@ void Controller::pulse() {
   const std::int64_t now = clock_.monotonic_ns();
   if (pulse_ns_ != 0 && now - pulse_ns_ < pulse_interval_ms * 1'000'000) return;
   pulse_ns_ = now;
-  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
   if (fd.valid()) (void)::futimens(fd.get(), nullptr);
 }
 
