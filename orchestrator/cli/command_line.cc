@@ -57,6 +57,18 @@ void add_run(CLI::App& app, CommandLine& line, bool required) {
   add_runs_dir(app, line);
 }
 
+void add_duration(CLI::App& app, const char* name, double& seconds, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&seconds, name](const std::string& text) {
+           const auto parsed = parse_duration_seconds(text);
+           if (!parsed) throw CLI::ValidationError(name, text + " is not a duration; for example 45s, 30min, 12h");
+           seconds = *parsed;
+         },
+         help)
+      ->type_name("DURATION");
+}
+
 void add_driving_options(CLI::App& app, CommandLine& line) {
   app.add_option("--fault-plan", line.fault_plan)->group("");  // for tests: hidden
   app.add_option("--worker-fault-plan", line.worker_fault_plan)->group("");
@@ -67,6 +79,14 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
   switch (command) {
     case Command::run:
       add_planning_options(app, line);
+      add_runs_dir(app, line);
+      add_driving_options(app, line);
+      break;
+    case Command::submit:
+      add_planning_options(app, line);
+      app.add_option("--driver", line.driver, "who drives the run on: auto, lead, scrontab, job, here")
+          ->check(CLI::IsMember({"auto", "lead", "scrontab", "job", "here"}))
+          ->capture_default_str();
       add_runs_dir(app, line);
       add_driving_options(app, line);
       break;
@@ -99,6 +119,10 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tick:
       add_run(app, line, true);
+      app.add_flag("--until-quiet", line.until_quiet, "rounds until one changes nothing");
+      add_duration(app, "--patience", line.patience_s,
+                   "with --until-quiet: for a scheduler that does not answer [15min]");
+      add_duration(app, "--for", line.for_s, "rounds for so long, or until the run has ended");
       add_driving_options(app, line);
       break;
     case Command::docs:

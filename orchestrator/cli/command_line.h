@@ -27,6 +27,10 @@ struct CommandLine {
   double quiet_limit_s = 600;      // logs --follow
   std::string output;              // docs support-bundle
   std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for
+  std::string driver = "auto";     // submit
+  bool until_quiet = false;        // tick
+  double patience_s = 900;         // tick --until-quiet
+  double for_s = 0;                // tick; 0: one round
   double wait_s = 60;              // tell
   bool test = false;               // notify
   std::string from;                // fork: STAGE[@STEP]

@@ -24,6 +24,21 @@ const std::vector<CommandSpec>& command_specs() {
          {"longhaul run workflows/quickstart.toml",
           "longhaul run my.toml --set params.steps=500 --set 'params.languages=[\"ca\",\"es\"]'"},
          {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
+        {Command::submit,
+         "submit",
+         "longhaul submit WORKFLOW --site SITE [options]",
+         "start a workflow on a cluster and return",
+         "Checks the whole workflow against the site first; with any problem nothing is submitted. Then creates a run, "
+         "submits the jobs that can start, leaves the run to its driver and returns at once. The driver ticks the run "
+         "on: "
+         "the leads of its own jobs as they end (`lead`, where compute nodes may submit), the user's scrontab, a small "
+         "job "
+         "that renews itself (`job`), or nobody (`here` stays in the foreground, as `run` does). `longhaul status` "
+         "from any "
+         "login node moves a run on, too, if it stands still.",
+         {"longhaul submit workflows/quickstart.toml --site marenostrum5-acc",
+          "longhaul submit my.toml --site alps-clariden --driver scrontab --set 'site.account=\"a-a06\"'"},
+         {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
         {Command::validate,
          "validate",
          "longhaul validate WORKFLOW [options]",

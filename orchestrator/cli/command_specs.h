@@ -11,6 +11,7 @@ namespace longhaul {
 enum class Command {
   none,
   run,
+  submit,
   validate,
   plan,
   status,

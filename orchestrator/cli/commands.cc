@@ -5,6 +5,7 @@ namespace longhaul {
 ExitCode run_command(const CommandLine& line, const Installation& installation) {
   switch (line.command) {
     case Command::run: return run_workflow(line, installation);
+    case Command::submit: return submit_workflow(line, installation);
     case Command::validate: return validate_workflow(line, installation);
     case Command::plan: return show_plan(line, installation);
     case Command::status: return show_status(line, installation);

@@ -8,6 +8,7 @@
 namespace longhaul {
 
 ExitCode run_workflow(const CommandLine& line, const Installation& installation);
+ExitCode submit_workflow(const CommandLine& line, const Installation& installation);
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation);
 ExitCode show_plan(const CommandLine& line, const Installation& installation);
 ExitCode show_status(const CommandLine& line, const Installation& installation);

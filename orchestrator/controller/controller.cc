@@ -59,6 +59,12 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
   return controller;
 }
 
+bool Controller::unanswered() const {
+  if (silent_) return true;
+  const PendingActs acts = pending_acts(ledger_);
+  return !acts.submit.empty() || !acts.cancel.empty();
+}
+
 RunStatus Controller::status() const {
   return status_from_ledger(run_dir_, frozen_, ledger_);
 }
@@ -150,6 +156,7 @@ Status Controller::observe_jobs(Observations& seen) {
   if (rang) rung_ = bell.st_mtim;
   if (pace_.due(clock_.monotonic_ns())) {
     auto jobs = scheduler_->snapshot(open);
+    silent_ = !jobs.ok();
     pace_.asked(clock_.monotonic_ns(), changed_);
     if (!jobs.ok() && jobs.error().code != ErrorCode::unavailable) return jobs.error();
     if (!jobs.ok()) log_.warn("event=scheduler_unavailable error='" + jobs.error().message() + "' next=try_again");

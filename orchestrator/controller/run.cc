@@ -36,7 +36,7 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
   const bool engine_needed =
       std::any_of(plan.stages.begin(), plan.stages.end(), [](const PlannedStage& s) { return s.kind != "command"; });
   const std::map<std::string, bool> programs = {
-      {"longhaul", false}, {"longhaul-worker", true}, {"longhaul-engine", engine_needed}};
+      {"longhaul", false}, {"longhaul-slurm", false}, {"longhaul-worker", true}, {"longhaul-engine", engine_needed}};
   for (const auto& [name, needed] : programs) {
     const std::string path = join_path(from, name);
     if (file_exists(path))
@@ -76,6 +76,7 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
   frozen.plan = plan;
   frozen.artifact_root = origin.artifact_root.empty() ? "" : absolute_path(origin.artifact_root);
   frozen.software = origin.software;
+  frozen.driver = origin.driver;
   frozen.workflow_path = origin.workflow_path;
   for (int tries = 0; tries < 10; ++tries) {
     frozen.created_ms = clock.wall_ms();

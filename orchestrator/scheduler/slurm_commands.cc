@@ -9,6 +9,8 @@
 namespace longhaul {
 namespace {
 
+constexpr std::size_t words_max = 500;
+
 std::int64_t number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -60,10 +62,14 @@ Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64
 }
 
 Error slurm_command_error(const std::string& what, const RunOutput& output) {
-  // The last line that says something: the ones before are warnings and retries.
   std::string said;
-  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n'))
-    if (!trim(line).empty()) said = repair_utf8(trim(line));
+  for (const std::string& line : split(output.err.empty() ? output.out : output.err, '\n')) {
+    const std::string words = repair_utf8(trim(line));
+    if (words.empty() || starts_with(words, "Try ")) continue;
+    if (!said.empty()) said += "; ";
+    said += words;
+  }
+  if (said.size() > words_max) said = said.substr(said.size() - words_max);
   const std::string text = format("{}: {}", what, said.empty() ? output.status.text() : said);
   const auto says = [&](std::initializer_list<const char*> phrases) {
     for (const char* phrase : phrases)

@@ -86,6 +86,8 @@ class SlurmPort {
   virtual Result<std::vector<SlurmJob>> accounted(const std::vector<std::string>& ids) = 0;
   // `id` may name one task ("1234_7"). With `batch_only` the signal goes to the batch script alone.
   virtual Status signal(const std::string& id, int signal_number, bool batch_only) = 0;
+  // Of a job that has ended: nothing happens. Of one that slurmctld does not know: not_found, or nothing (scancel is
+  // silent about it).
   virtual Status cancel(const std::string& id) = 0;
   virtual Status requeue(const std::string& id, bool hold) = 0;
   virtual Status release(const std::string& id) = 0;

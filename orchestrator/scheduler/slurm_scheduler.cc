@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "orchestrator/scheduler/attempt_traces.h"
 
 namespace longhaul {
 namespace {
@@ -34,29 +35,6 @@ std::int64_t number_of_job(const std::string& id) {
   }
   return number;
 }
-// A job that Slurm queued again claims and records anew.
-std::string record_path(const std::string& attempt_dir, int restarts = 0) {
-  return join_path(attempt_dir, record_file_name(restarts));
-}
-std::string claim_path(const std::string& attempt_dir, int restarts = 0) {
-  return join_path(attempt_dir, claim_file_name(restarts));
-}
-
-// A lead has been at work for this submission.
-bool has_run(const JobSpec& spec) {
-  const auto left_something = [](const std::string& folder) {
-    return file_exists(record_path(folder)) || file_exists(claim_path(folder));
-  };
-  if (spec.array_tasks.empty()) return left_something(spec.attempt_dir);
-  const auto text = read_file(join_path(spec.attempt_dir, "tasks.txt"));
-  if (!text.ok()) return false;
-  const auto folders = split(*text, '\n');
-  return std::any_of(spec.array_tasks.begin(), spec.array_tasks.end(), [&](int task) {
-    const auto line = static_cast<std::size_t>(task);
-    return line < folders.size() && !folders[line].empty() && left_something(folders[line]);
-  });
-}
-
 SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
   SlurmSubmission submission;
   submission.script = spec.script;
@@ -109,7 +87,21 @@ bool covers(const SlurmJob& job, const std::string& id) {
 }
 
 std::string known_id(const OpenJob& open) {
-  return open.id.empty() ? "gone-" + open.key : open.id;
+  if (!open.id.empty()) return open.id;
+  const std::string left = id_left_by_lead(open.attempt_dir, std::max(0, newest_start(open.attempt_dir)));
+  return left.empty() ? "gone-" + open.key : left;
+}
+
+JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,
+                               const std::string& witness) {
+  JobRecord record;
+  record.key = key;
+  record.started_ms = record.ended_ms = ended_ms;
+  record.outcome = "cancelled";
+  record.cause = "cancelled before it started; " + witness;
+  record.scheduler_job = id;
+  record.restarts = restarts;
+  return record;
 }
 
 std::string words_of_end(const SlurmJob& job, const char* witness) {
@@ -126,6 +118,7 @@ std::string words_of_end(const SlurmJob& job, const char* witness) {
 struct SlurmScheduler::Round {
   std::vector<std::pair<std::int64_t, JobInfo>> infos;  // with the time of submission
   std::vector<OpenJob> missing;                         // unknown to Slurm, without a record
+  std::set<std::string> submissions;                    // that Slurm's list has something of
   int single_questions = 0;
 };
 
@@ -189,7 +182,7 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
 
 // nullopt: nobody has submitted it.
 std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
-  if (has_run(spec)) return Result<std::string>("gone-" + spec.key);
+  if (const auto id = id_of_a_start(spec)) return Result<std::string>(*id);
   const auto unanswered = unanswered_ns_.find(spec.key);
   const std::int64_t since = unanswered == unanswered_ns_.end() ? made_ns_ : unanswered->second;
   const std::int64_t waited_ms = (clock_.monotonic_ns() - since) / 1'000'000;
@@ -319,6 +312,8 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
   std::erase_if(memory_, [&](const auto& entry) { return !open_by_key.contains(entry.first); });
 
   Round round;
+  for (const SlurmJob& job : *jobs)
+    if (!job.array_id.empty()) round.submissions.insert(job.array_id);
   for (const auto& [key, found] : seen) {
     if (!is_live(*found.job)) continue;
     const auto wanted = open_by_key.find(key);
@@ -384,6 +379,7 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
       info.state = JobState::ended;
       info.started_ms = record->started_ms;
       info.record = std::move(record).value();
+      memory.final = info;
     }
   }
   return info;
@@ -394,9 +390,10 @@ void SlurmScheduler::conclude(JobInfo info, Round& round) {
   round.infos.emplace_back(0, std::move(info));
 }
 
-bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round) {
+bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, int restarts, SchedulerEnd end,
+                                 Round& round) {
   const Memory& memory = memory_[open.key];
-  auto record = read_record(record_path(open.attempt_dir, memory.last_restarts));
+  auto record = read_record(record_path(open.attempt_dir, restarts));
   if (!record.ok()) return false;
   JobInfo info;
   info.id = id;
@@ -405,8 +402,8 @@ bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, Sch
   info.started_ms = record->started_ms;
   info.record = std::move(record).value();
   info.end = end;
-  info.restarts = memory.last_restarts;
-  info.nodes = memory.last_nodes;
+  info.restarts = restarts;
+  info.nodes = memory.last_nodes.empty() ? info.record->nodes : memory.last_nodes;
   conclude(std::move(info), round);
   return true;
 }
@@ -438,24 +435,19 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   Memory& memory = memory_[open.key];
   memory.last_restarts = job.restarts;
   if (!job.nodes.empty()) memory.last_nodes = job.nodes;
-  if (take_record(open, seen.id, end, round)) return;
+  if (take_record(open, seen.id, job.restarts, end, round)) return;
   JobInfo info;
   info.id = seen.id;
   info.key = open.key;
   info.end = end;
   info.restarts = job.restarts;
   info.nodes = job.nodes;
-  const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir));
-  if (never_started && end == SchedulerEnd::cancelled && job.restarts == 0) {
+  const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir, job.restarts));
+  if (never_started && end == SchedulerEnd::cancelled) {
     // No lead was there to write a record.
-    JobRecord record;
-    record.key = open.key;
-    record.ended_ms = record.started_ms = job.ended_s * 1000;
-    record.outcome = "cancelled";
-    record.cause = "cancelled before it started; " + words_of_end(job, "Slurm");
     info.state = JobState::ended;
-    info.started_ms = record.started_ms;
-    info.record = std::move(record);
+    info.record = never_started_record(open.key, seen.id, job.restarts, job.ended_s * 1000, words_of_end(job, "Slurm"));
+    info.started_ms = info.record->started_ms;
     return conclude(std::move(info), round);
   }
   // A running job that is seen to have ended: it was running until now.
@@ -472,9 +464,24 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
 }
 
 void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
-  if (take_record(open, known_id(open), SchedulerEnd::forgotten, round)) return;
+  const int newest = newest_start(open.attempt_dir);
+  Memory& memory = memory_[open.key];
+  memory.last_restarts = std::max(memory.last_restarts, newest);
+  if (take_record(open, known_id(open), memory.last_restarts, SchedulerEnd::forgotten, round)) return;
+  // Of an array's waiting task that is cancelled alone Slurm keeps nothing at all.
+  const bool cancelled = cancelled_.contains(open.id) || cancelled_.contains(open.id.substr(0, open.id.find('_')));
+  if (newest < 0 && cancelled) {
+    JobInfo info;
+    info.id = open.id;
+    info.key = open.key;
+    info.state = JobState::ended;
+    info.end = SchedulerEnd::cancelled;
+    info.record = never_started_record(open.key, open.id, 0, clock_.wall_ms(), "Slurm no longer has it");
+    info.started_ms = info.record->started_ms;
+    return conclude(std::move(info), round);
+  }
   // A submission that nobody answered and nobody sees: submit() finds out.
-  if (open.id.empty() && !file_exists(claim_path(open.attempt_dir))) return;
+  if (open.id.empty() && newest < 0) return;
   round.missing.push_back(open);
 }
 
@@ -490,8 +497,10 @@ bool SlurmScheduler::is_forgotten(const OpenJob& open, Round& round) {
 
 // Slurm forgets a job some time after its end. Where that time is as long as ours, no more has to be waited for a job
 // that was not seen alive by this process: one that was, and is gone, was lost by a slurmctld that crashed.
-bool SlurmScheduler::slurm_waited(const OpenJob& open) {
+bool SlurmScheduler::slurm_waited(const OpenJob& open, const Round& round) {
   if (memory_[open.key].seen_alive || !is_job_id(open.id)) return false;
+  // A task is missing from an array that is there: it may have been cancelled just now.
+  if (round.submissions.contains(open.id.substr(0, open.id.find('_')))) return false;
   if (min_job_age_ms_ < 0) {
     const auto configuration = port_->configuration();
     if (!configuration.ok()) return false;
@@ -506,7 +515,7 @@ void SlurmScheduler::settle_missing(Round& round) {
   std::vector<std::string> ids;
   for (const OpenJob& open : round.missing) {
     const std::string id = known_id(open);
-    const bool over = slurm_waited(open) || is_waited_for_long_enough(open);
+    const bool over = slurm_waited(open, round) || is_waited_for_long_enough(open);
     if (!over || !is_forgotten(open, round)) {
       await(open, id, "Slurm's list does not have it, its record is awaited", round);
       continue;
@@ -528,7 +537,7 @@ void SlurmScheduler::settle_missing(Round& round) {
   for (const OpenJob& open : forgotten) {
     // The record may have come while Slurm was asked.
     const std::string id = known_id(open);
-    if (take_record(open, id, SchedulerEnd::forgotten, round)) continue;
+    if (take_record(open, id, memory_[open.key].last_restarts, SchedulerEnd::forgotten, round)) continue;
     const Memory& memory = memory_[open.key];
     JobInfo info;
     info.id = id;
@@ -558,6 +567,7 @@ Status SlurmScheduler::cancel(const std::string& id) {
   Status cancelled = port_->cancel(id);
   // Slurm forgets only what has ended.
   if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
+  if (cancelled.ok()) cancelled_.insert(id);
   return cancelled;
 }
 

@@ -9,6 +9,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,8 @@ class SlurmScheduler final : public Scheduler {
  public:
   SlurmScheduler(std::unique_ptr<SlurmPort> port, SlurmSchedulerOptions options, Clock& clock, Logger& log);
 
-  // The id of a job that has left its record or claim but that Slurm no longer knows is "gone-<key>".
+  // A job that has left its record or claim but that Slurm no longer knows: the id that its lead wrote down, or
+  // "gone-<key>".
   std::vector<Result<std::string>> submit(const std::vector<JobSpec>& specs) override;
   // Ended jobs are told only if they are in `open`: their records lie in folders that only the caller knows.
   Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) override;
@@ -73,9 +76,9 @@ class SlurmScheduler final : public Scheduler {
   void look_at_ended(const OpenJob& open, const Seen& seen, Round& round);
   void look_at_missing(const OpenJob& open, Round& round);
   void settle_missing(Round& round);
-  bool take_record(const OpenJob& open, const std::string& id, SchedulerEnd end, Round& round);
+  bool take_record(const OpenJob& open, const std::string& id, int restarts, SchedulerEnd end, Round& round);
   bool is_forgotten(const OpenJob& open, Round& round);
-  bool slurm_waited(const OpenJob& open);
+  bool slurm_waited(const OpenJob& open, const Round& round);
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
   void conclude(JobInfo info, Round& round);
@@ -87,6 +90,7 @@ class SlurmScheduler final : public Scheduler {
   std::int64_t made_ns_;
   std::map<std::string, std::int64_t> unanswered_ns_;  // key -> when its submission was not answered
   std::map<std::string, std::string> known_;           // key -> id, of submissions of this process
+  std::set<std::string> cancelled_;                    // ids, by this process
   std::map<std::string, Memory> memory_;               // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;

@@ -1,5 +1,5 @@
-// One contract, two schedulers: the local one with real leads, and the fake one with virtual time that stands for it in
-// simulations.
+// One contract, three schedulers: the local one with real leads, the fake one with virtual time that stands for it in
+// simulations, and the one of Slurm, here over a fake cluster.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,7 +15,10 @@
 #include "contracts/settings/command.h"
 #include "contracts/task.h"
 #include "orchestrator/scheduler/local_scheduler.h"
+#include "orchestrator/scheduler/slurm_scheduler.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/orchestrator/scheduler/fake_scheduler.h"
+#include "tests/unit/orchestrator/scheduler/fake_slurm.h"
 
 using namespace longhaul;
 
@@ -28,11 +31,12 @@ class SchedulerRig {
   virtual Scheduler& scheduler() = 0;
   virtual JobSpec job(const std::string& name, int slots, std::int64_t ms, bool fails) = 0;
   virtual Clock& clock() = 0;
-  virtual int starts() = 0;           // of jobs, counted from outside
-  virtual void new_controller() = 0;  // the process is killed, another takes its place
+  virtual int starts() = 0;                           // of jobs, counted from outside
+  virtual void new_controller() = 0;                  // the process is killed, another takes its place
+  virtual std::vector<OpenJob> open() { return {}; }  // what the controller's log says
 
   JobInfo info(const std::string& key) {
-    const auto jobs = scheduler().snapshot({});
+    const auto jobs = scheduler().snapshot(open());
     REQUIRE(jobs.ok());
     for (const JobInfo& candidate : *jobs)
       if (candidate.key == key) return candidate;
@@ -124,6 +128,51 @@ class LocalRig final : public SchedulerRig {
   std::unique_ptr<LocalScheduler> scheduler_;
 };
 
+class SlurmRig final : public SchedulerRig {
+ public:
+  SlurmRig() : slurm_(clock_, {}), log_("test", "", LogLevel::error) {
+    slurm_.play = [this](const std::string& comment, int) { return plays_[comment]; };
+    REQUIRE(write_file_atomic(scratch_.file("job.sbatch"), "#!/bin/sh\n").ok());
+    new_controller();
+  }
+  Scheduler& scheduler() override { return *scheduler_; }
+  Clock& clock() override { return clock_; }
+  int starts() override { return slurm_.starts(); }
+  void new_controller() override {
+    SlurmSchedulerOptions options;
+    options.settle_ms = 0;
+    scheduler_ = std::make_unique<SlurmScheduler>(slurm_.port(), options, clock_, log_);
+  }
+  std::vector<OpenJob> open() override { return open_; }
+  JobSpec job(const std::string& name, int slots, std::int64_t ms, bool fails) override {
+    FakeSlurm::Play play;
+    play.duration_ms = ms;
+    play.nodes = slots;
+    if (fails) play.state = "FAILED";
+    plays_[name] = play;
+    const std::string folder = scratch_.file(name);
+    REQUIRE(make_directories(folder).ok());
+    const auto known = std::find_if(open_.begin(), open_.end(), [&](const OpenJob& job) { return job.key == name; });
+    if (known == open_.end()) open_.push_back({name, "", folder});
+    return {.key = name,
+            .attempt_dir = folder,
+            .worker = {},
+            .slots = slots,
+            .script = scratch_.file("job.sbatch"),
+            .after = {},
+            .array_tasks = {}};
+  }
+
+ private:
+  ManualClock clock_;
+  testing::Scratch scratch_;
+  FakeSlurm slurm_;
+  Logger log_;
+  std::map<std::string, FakeSlurm::Play> plays_;
+  std::vector<OpenJob> open_;
+  std::unique_ptr<SlurmScheduler> scheduler_;
+};
+
 void scheduler_contract(SchedulerRig& rig) {
   // Submitting is idempotent by key, also across a killed controller.
   const JobSpec a = rig.job("a", 1, 150, false);
@@ -132,7 +181,7 @@ void scheduler_contract(SchedulerRig& rig) {
   CHECK(*rig.scheduler().submit_one(a) == *id);
   rig.new_controller();
   CHECK(*rig.scheduler().submit_one(a) == *id);
-  CHECK(rig.scheduler().snapshot({})->size() == 1);
+  CHECK(rig.scheduler().snapshot(rig.open())->size() == 1);
 
   // A job runs, ends, and keeps its record; its end is seen by a later controller as well.
   CHECK(rig.wait_for("a", {JobState::running}).started_ms > 0);
@@ -176,6 +225,11 @@ void scheduler_contract(SchedulerRig& rig) {
 
 TEST_CASE("scheduler contract: fake, virtual time") {
   FakeRig rig;
+  scheduler_contract(rig);
+}
+
+TEST_CASE("scheduler contract: slurm, a fake cluster") {
+  SlurmRig rig;
   scheduler_contract(rig);
 }
 

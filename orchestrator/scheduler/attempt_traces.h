@@ -1,0 +1,20 @@
+// What the leads of a Slurm job have left in its attempt folder. A job that Slurm queued again claims and records anew.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "orchestrator/scheduler/scheduler.h"
+
+namespace longhaul {
+
+std::string record_path(const std::string& attempt_dir, int restarts);
+std::string claim_path(const std::string& attempt_dir, int restarts);
+// The newest start of which a lead has left something; -1: none.
+int newest_start(const std::string& attempt_dir);
+// The number under which a lead ran; "" if it left none.
+std::string id_left_by_lead(const std::string& attempt_dir, int restarts);
+// A lead has been at work for this submission: the submission's id, or "gone-<key>". nullopt: none has.
+std::optional<std::string> id_of_a_start(const JobSpec& spec);
+
+}  // namespace longhaul
