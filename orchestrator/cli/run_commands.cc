@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -256,6 +257,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
   const std::string runs = runs_folder(line, loaded->site.config);
   if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
+  if (const std::string& group = loaded->site.config.group; !group.empty())
+    for (const std::string& folder : {runs, join_path(runs, ".artifacts")})
+      if (const auto shared = make_shared_folder(folder, group); !shared.ok()) return refuse(shared.error());
   RunOrigin origin;
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
@@ -264,10 +268,12 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
       loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
+  origin.group = loaded->site.config.group;
   origin.driver = *chosen;
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
+  keep_group_access(*run);
   auto frozen = read_frozen_run(*run);
   if (!frozen.ok()) return refuse(frozen.error());
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),

@@ -84,6 +84,7 @@ Result<TickOutcome> Controller::round() {
     if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
   }
   LH_CHECK(log_file_.check_newest());  // the intents are readable by whoever comes later: now they may be acted upon
+  LH_CHECK(place_orders(run_dir_, ledger_));
   LH_CHECK(act());
   TickOutcome outcome;
   outcome.changed = changed_ = ledger_.facts != facts_before;
@@ -223,7 +224,7 @@ void Controller::pulse() {
   const std::int64_t now = clock_.monotonic_ns();
   if (pulse_ns_ != 0 && now - pulse_ns_ < pulse_interval_ms * 1'000'000) return;
   pulse_ns_ = now;
-  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
   if (fd.valid()) (void)::futimens(fd.get(), nullptr);
 }
 

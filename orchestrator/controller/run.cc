@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/process.h"
@@ -86,6 +87,7 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
     FrozenRun filled = frozen;
     Status made = origin.add ? origin.add(beside, folder, filled) : Status();
     if (made.ok()) made = fill_run(beside, filled, origin);
+    if (made.ok() && !origin.group.empty()) made = share_with_group(beside, origin.group);
     if (made.ok()) made = sync_tree(beside);
     if (made.ok()) made = publish_directory(beside, folder);
     if (made.ok()) return folder;

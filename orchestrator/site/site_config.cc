@@ -263,6 +263,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
+  if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));
   site.values = site_fields().to_value(site.config);
   if (!site.config.classes.empty()) {
