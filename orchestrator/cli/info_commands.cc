@@ -13,6 +13,7 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/reference_docs.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
 namespace {
@@ -42,6 +43,17 @@ std::string engine_build(const Installation& installation) {
   return replace_all(trim(output->out), "\n", "; ");
 }
 
+// Which way to Slurm would be taken, and what answers there.
+std::pair<std::string, std::string> slurm_state(const Installation& installation) {
+  const auto opened = open_slurm_port("auto", installation.programs_dir);
+  if (!opened.ok()) return {"none: " + opened.error().message(), "unknown"};
+  const std::string backend = format("{}: {}", opened->port->description(), opened->why);
+  const auto found = opened->port->configuration();
+  if (!found.ok()) return {backend, "unknown: " + found.error().what};
+  return {backend, format("slurmctld {} of {}, {}, forgets jobs {} s after their end", found->version, found->cluster,
+                          found->accounting ? "with accounting" : "without accounting", found->min_job_age_s)};
+}
+
 }  // namespace
 
 ExitCode show_docs(const CommandLine& line, const Installation&) {
@@ -59,6 +71,7 @@ ExitCode show_docs(const CommandLine& line, const Installation&) {
 }
 
 ExitCode show_doctor(const CommandLine& line, const Installation& installation) {
+  const auto slurm = slurm_state(installation);
   std::vector<std::pair<std::string, std::string>> facts = {
       {"version", installation.version},
       {"host", host_name()},
@@ -66,6 +79,8 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"worker", program_state(installation, "longhaul-worker")},
       {"engine", program_state(installation, "longhaul-engine")},
       {"engine build", engine_build(installation)},
+      {"slurm backend", slurm.first},
+      {"slurm controller", slurm.second},
       {"shared files",
        installation.shared_dir.empty() ? "none: only the site 'local', no recipes" : installation.shared_dir},
   };
