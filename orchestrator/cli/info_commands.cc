@@ -29,7 +29,7 @@ std::vector<std::string> toml_names(const std::string& folder) {
 }
 
 std::string program_state(const Installation& installation, const std::string& program) {
-  const std::string path = join_path(installation.programs_dir, program);
+  std::string path = join_path(installation.programs_dir, program);
   if (::access(path.c_str(), X_OK) != 0) return "missing: " + path;
   return path;
 }
