@@ -131,10 +131,10 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
     mine[lr] = beat_->learning_rate();
   }
   const std::size_t ranks = static_cast<std::size_t>(trainer_.group().size());
-  std::vector<double> all(ranks * count);
+  std::vector<double> all(ranks * fields);
   LH_CHECK(trainer_.group().all_gather(mine, all));
   for (std::size_t i = 0; i < ranks; ++i) {
-    const double* of_rank = &all[i * count];
+    const double* of_rank = &all[i * fields];
     asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.save |= of_rank[save] > 0;
   }
   // Values are one order for the whole launch: the first rank's page counts.

@@ -1,5 +1,6 @@
 #include "orchestrator/cli/asked_run.h"
 
+#include "base/group_access.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/controller/run.h"
 
@@ -7,7 +8,9 @@ namespace longhaul {
 
 Result<std::string> asked_run(const CommandLine& line, const Installation& installation) {
   LH_TRY(const Site site, load_site(line.site, installation.site_folders()));
-  return find_run(runs_folder(line, site.config), line.run);
+  LH_TRY(const std::string run, find_run(runs_folder(line, site.config), line.run));
+  keep_group_access(run);
+  return run;
 }
 
 }  // namespace longhaul

@@ -43,7 +43,8 @@ void add_sets(CLI::App& app, CommandLine& line, const std::string& help) {
 
 void add_planning_options(CLI::App& app, CommandLine& line) {
   app.add_option("WORKFLOW", line.workflow, "workflow file (TOML)")->required();
-  add_sets(app, line, "KEY=VALUE: params.NAME=VALUE or stage.NAME.KEY=VALUE; VALUE is TOML. May be repeated");
+  add_sets(app, line,
+           "KEY=VALUE: params.NAME=VALUE, stage.NAME.KEY=VALUE or site.KEY=VALUE; VALUE is TOML. May be repeated");
   app.add_option("--site", line.site, "site's name or file")->capture_default_str();
 }
 
@@ -55,6 +56,18 @@ void add_run(CLI::App& app, CommandLine& line, bool required) {
   auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is the newest");
   if (required) option->required();
   add_runs_dir(app, line);
+}
+
+void add_duration(CLI::App& app, const char* name, double& seconds, const char* help) {
+  app.add_option_function<std::string>(
+         name,
+         [&seconds, name](const std::string& text) {
+           const auto parsed = parse_duration_seconds(text);
+           if (!parsed) throw CLI::ValidationError(name, text + " is not a duration; for example 45s, 30min, 12h");
+           seconds = *parsed;
+         },
+         help)
+      ->type_name("DURATION");
 }
 
 void add_driving_options(CLI::App& app, CommandLine& line) {
@@ -70,6 +83,14 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_runs_dir(app, line);
       add_driving_options(app, line);
       break;
+    case Command::submit:
+      add_planning_options(app, line);
+      app.add_option("--driver", line.driver, "who drives the run on: auto, lead, scrontab, job, here")
+          ->check(CLI::IsMember({"auto", "lead", "scrontab", "job", "here"}))
+          ->capture_default_str();
+      add_runs_dir(app, line);
+      add_driving_options(app, line);
+      break;
     case Command::validate:
       add_planning_options(app, line);
       json();
@@ -77,6 +98,8 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
     case Command::plan:
       add_planning_options(app, line);
       app.add_flag("--settings", line.settings, "every setting of every stage");
+      app.add_flag("--scripts", line.scripts, "the job scripts, at a Slurm site");
+      add_runs_dir(app, line);
       json();
       break;
     case Command::status:
@@ -99,12 +122,26 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tick:
       add_run(app, line, true);
+      app.add_flag("--until-quiet", line.until_quiet, "rounds until one changes nothing");
+      add_duration(app, "--patience", line.patience_s,
+                   "with --until-quiet: for a scheduler that does not answer [15min]");
+      add_duration(app, "--for", line.for_s, "rounds for so long, or until the run has ended");
       add_driving_options(app, line);
       break;
     case Command::docs:
       app.add_option("--output", line.output, "folder for one file per subject")->type_name("FOLDER");
       break;
-    case Command::doctor: json(); break;
+    case Command::doctor:
+      app.add_option("--site", line.site, "compare this site's file with the cluster");
+      json();
+      break;
+    case Command::sites:
+      app.add_option("NAME", line.subject, "site's name or file, or 'probe'");
+      app.add_flag("--all", line.all, "also what the file leaves at its default");
+      app.add_option("--name", line.new_name, "of the site that 'probe' writes [the cluster's]");
+      add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
+      json();
+      break;
     case Command::tell:
       add_run(app, line, true);
       app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE...")->required();
@@ -195,7 +232,9 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
   }
   try {
     app.parse(argc, argv);
-    line.command = commands.at(app.get_subcommands().front());
+    CLI::App* chosen = app.get_subcommands().front();
+    line.command = commands.at(chosen);
+    if (const CLI::Option* site = chosen->get_option_no_throw("--site")) line.site_given = site->count() > 0;
   } catch (const CLI::Success& help) {
     line.finished = true;
     app.exit(help);

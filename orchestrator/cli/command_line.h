@@ -22,11 +22,20 @@ struct CommandLine {
   std::string runs_dir;  // "": the site's, or ./runs
   bool json = false;
   bool settings = false;           // plan
+  bool scripts = false;            // plan
+  bool all = false;                // sites NAME
+  bool site_given = false;         // --site stood on the command line
+  std::string subject;             // sites: a name, "probe", or ""
+  std::string new_name;            // sites probe
   bool follow = false;             // logs
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow
   std::string output;              // docs support-bundle
   std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for
+  std::string driver = "auto";     // submit
+  bool until_quiet = false;        // tick
+  double patience_s = 900;         // tick --until-quiet
+  double for_s = 0;                // tick; 0: one round
   double wait_s = 60;              // tell
   bool test = false;               // notify
   std::string from;                // fork: STAGE[@STEP]

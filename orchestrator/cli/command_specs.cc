@@ -24,6 +24,21 @@ const std::vector<CommandSpec>& command_specs() {
          {"longhaul run workflows/quickstart.toml",
           "longhaul run my.toml --set params.steps=500 --set 'params.languages=[\"ca\",\"es\"]'"},
          {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
+        {Command::submit,
+         "submit",
+         "longhaul submit WORKFLOW --site SITE [options]",
+         "start a workflow on a cluster and return",
+         "Checks the whole workflow against the site first; with any problem nothing is submitted. Then creates a run, "
+         "submits the jobs that can start, leaves the run to its driver and returns at once. The driver ticks the run "
+         "on: "
+         "the leads of its own jobs as they end (`lead`, where compute nodes may submit), the user's scrontab, a small "
+         "job "
+         "that renews itself (`job`), or nobody (`here` stays in the foreground, as `run` does). `longhaul status` "
+         "from any "
+         "login node moves a run on, too, if it stands still.",
+         {"longhaul submit workflows/quickstart.toml --site marenostrum5-acc",
+          "longhaul submit my.toml --site alps-clariden --driver scrontab --set 'site.account=\"a-a06\"'"},
+         {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
         {Command::validate,
          "validate",
          "longhaul validate WORKFLOW [options]",
@@ -38,10 +53,11 @@ const std::vector<CommandSpec>& command_specs() {
          "longhaul plan WORKFLOW [options]",
          "show what a run would do",
          "Prints the stages in the order they can start, what each waits for, its ranks, threads and layout, and the "
-         "model's size where there is one. "
-         "With --settings also every setting of every stage, defaults included. Starts nothing and writes nothing.",
-         {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings",
-          "longhaul plan my.toml --json"},
+         "model's size where there is one; at a Slurm site also each stage's job with the origin of every directive, "
+         "and GPU-hours against the site's budget. With --settings also every setting of every stage, defaults "
+         "included; with --scripts the job scripts. Starts nothing and writes nothing.",
+         {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",
+          "longhaul plan my.toml --site leonardo-booster --set 'site.account=\"NAME\"' --scripts"},
          {invalid_input, not_found, system}},
         {Command::status,
          "status",
@@ -112,10 +128,19 @@ const std::vector<CommandSpec>& command_specs() {
          "longhaul doctor [options]",
          "what this installation has",
          "Says which programs, sites and recipes are found, how many cores there are, and what the engine beside it "
-         "was "
-         "built with.",
-         {"longhaul doctor"},
-         {system}},
+         "was built with. With --site it compares that site's file with the cluster, says what to change, and asks "
+         "about the values that nobody has checked.",
+         {"longhaul doctor", "longhaul doctor --site leonardo-booster"},
+         {invalid_input, not_found, system, timeout}},
+        {Command::sites,
+         "sites",
+         "longhaul sites [NAME | probe] [options]",
+         "what is known about the machines",
+         "Lists the site files. With a NAME: every value of that site, the file that says it, and where it was read or "
+         "that nobody has checked it. `longhaul sites probe` asks the cluster that this machine belongs to and prints "
+         "a first site file for it.",
+         {"longhaul sites", "longhaul sites alps-clariden", "longhaul sites probe --name mycluster > mycluster.toml"},
+         {invalid_input, not_found, system, timeout}},
     };
     for (CommandSpec& spec : day_one_specs()) all.push_back(std::move(spec));
     return all;

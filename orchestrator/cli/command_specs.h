@@ -11,6 +11,7 @@ namespace longhaul {
 enum class Command {
   none,
   run,
+  submit,
   validate,
   plan,
   status,
@@ -21,6 +22,7 @@ enum class Command {
   report,
   docs,
   doctor,
+  sites,
   tell,
   notify,
   fork,

@@ -5,6 +5,7 @@ namespace longhaul {
 ExitCode run_command(const CommandLine& line, const Installation& installation) {
   switch (line.command) {
     case Command::run: return run_workflow(line, installation);
+    case Command::submit: return submit_workflow(line, installation);
     case Command::validate: return validate_workflow(line, installation);
     case Command::plan: return show_plan(line, installation);
     case Command::status: return show_status(line, installation);
@@ -14,7 +15,8 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::tick: return tick_run(line, installation);
     case Command::report: return write_run_report(line, installation);
     case Command::docs: return show_docs(line, installation);
-    case Command::doctor: return show_doctor(line, installation);
+    case Command::doctor: return line.site_given ? examine_site(line, installation) : show_doctor(line, installation);
+    case Command::sites: return show_sites(line, installation);
     case Command::tell: return tell_run(line, installation);
     case Command::notify: return send_run_messages(line, installation);
     case Command::fork: return fork_run(line, installation);

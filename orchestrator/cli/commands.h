@@ -8,6 +8,7 @@
 namespace longhaul {
 
 ExitCode run_workflow(const CommandLine& line, const Installation& installation);
+ExitCode submit_workflow(const CommandLine& line, const Installation& installation);
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation);
 ExitCode show_plan(const CommandLine& line, const Installation& installation);
 ExitCode show_status(const CommandLine& line, const Installation& installation);
@@ -18,6 +19,8 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation);
 ExitCode write_run_report(const CommandLine& line, const Installation& installation);
 ExitCode show_docs(const CommandLine& line, const Installation& installation);
 ExitCode show_doctor(const CommandLine& line, const Installation& installation);
+ExitCode examine_site(const CommandLine& line, const Installation& installation);  // doctor --site
+ExitCode show_sites(const CommandLine& line, const Installation& installation);
 ExitCode tell_run(const CommandLine& line, const Installation& installation);
 ExitCode send_run_messages(const CommandLine& line, const Installation& installation);
 ExitCode fork_run(const CommandLine& line, const Installation& installation);

@@ -73,7 +73,8 @@ std::vector<CommandSpec> day_one_specs() {
        "Prints a script that completes commands, options, workflow files, runs, stages, sites and the keys of --set, "
        "for "
        "bash, zsh or fish. It asks this program for names, so it never goes stale.",
-       {"source <(longhaul completion bash)", "longhaul completion fish > ~/.config/fish/completions/longhaul.fish"},
+       {"longhaul completion bash > ~/.longhaul-completion.bash",
+        "longhaul completion fish > ~/.config/fish/completions/longhaul.fish"},
        {}},
   };
 }

@@ -1,10 +1,64 @@
 #include "orchestrator/cli/load_workflow.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
 
 #include "base/files.h"
+#include "base/text.h"
+#include "orchestrator/controller/job_plan.h"
 
 namespace longhaul {
+namespace {
+
+constexpr std::size_t known_requests_max = 32;  // per kind; more only cost time
+
+// What a stage asks of its job, but for its name: the same request is as right as the first.
+bool asks_the_same(const PlannedStage& a, const PlannedStage& b) {
+  const auto without_needs = [](const PlannedStage& stage) {
+    return stage.asked.size() - (stage.asked.find("needs") ? 1 : 0);
+  };
+  if (without_needs(a) != without_needs(b)) return false;
+  for (const ValueMember& member : a.asked.as_table()) {
+    if (member.key == "needs") continue;
+    const Value* other = b.asked.find(member.key);
+    if (!other || !(*other == member.value)) return false;
+  }
+  return true;
+}
+
+// Whether the site takes the stages' jobs. On a local site only what a stage says about its job can be wrong.
+void check_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {
+  Diagnostics all;
+  std::map<std::string, std::vector<const PlannedStage*>> right;  // by kind
+  for (const PlannedStage& stage : plan.stages) {
+    if (!site.config.is_slurm() && !stage.asked.find("job")) continue;
+    auto& known = right[stage.kind];
+    if (std::any_of(known.begin(), known.end(), [&](const PlannedStage* one) { return asks_the_same(*one, stage); }))
+      continue;
+    const std::size_t before = all.size();
+    (void)plan_job(site, stage, all);
+    if (all.size() == before && known.size() < known_requests_max) known.push_back(&stage);
+  }
+  std::set<std::string> seen;
+  for (const Error& error : all.errors())
+    if (seen.insert(error.message()).second) diagnostics.add(error);
+}
+
+}  // namespace
+
+std::vector<std::string> site_sets(const std::vector<std::string>& sets, std::vector<std::string>* others) {
+  std::vector<std::string> of_site;
+  for (const std::string& set : sets) {
+    const std::string key = trim(set);
+    if (starts_with(key, "site."))
+      of_site.push_back(key.substr(5));
+    else if (others)
+      others->push_back(set);
+  }
+  return of_site;
+}
 
 std::string runs_folder(const CommandLine& line, const SiteConfig& site) {
   if (!line.runs_dir.empty()) return absolute_path(line.runs_dir);
@@ -17,17 +71,18 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
     return make_error(ErrorCode::not_found, "workflow " + line.workflow + " does not exist", "name a TOML file");
   LH_TRY(loaded.text, read_file(line.workflow, 64 << 20));
   loaded.path = absolute_path(line.workflow);
-  LH_TRY(loaded.site, load_site(line.site, installation.site_folders()));
   WorkflowRequest request;
+  const std::vector<std::string> of_site = site_sets(line.sets, &request.sets);
+  LH_TRY(loaded.site, load_site(line.site, installation.site_folders(), of_site));
   request.text = loaded.text;
   request.path = line.workflow;
   request.folder = parent_path(loaded.path);
-  request.sets = line.sets;
   request.site = loaded.site.values;
   request.recipe_folders = installation.recipe_folders(request.folder);
   WorkflowOutcome outcome = plan_workflow(request, SystemFileView());
   loaded.plan = std::move(outcome.plan);
   loaded.diagnostics = std::move(outcome.diagnostics);
+  if (loaded.diagnostics.empty()) check_jobs(loaded.site, loaded.plan, loaded.diagnostics);
   return loaded;
 }
 

@@ -20,6 +20,9 @@ struct LoadedWorkflow {
 // An error only where there is nothing to check: no such workflow or site.
 Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation& installation);
 
+// `site.KEY=VALUE` of --set, without the word "site."; the rest goes to `others` if it is given.
+std::vector<std::string> site_sets(const std::vector<std::string>& sets, std::vector<std::string>* others = nullptr);
+
 // The folder of runs that the command line and the site mean, absolute.
 std::string runs_folder(const CommandLine& line, const SiteConfig& site);
 

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/render/plan_text.h"
 
@@ -64,10 +65,23 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
-  if (line.json)
-    print_json(run_plan_to_value(loaded->plan));
-  else
-    std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  const Site& site = loaded->site;
+  std::vector<JobPlan> jobs;
+  if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);
+  if (line.json) {
+    Value document = run_plan_to_value(loaded->plan);
+    if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
+    print_json(document);
+    return ExitCode::ok;
+  }
+  std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
+  if (line.scripts) {
+    const std::string runs = runs_folder(line, site.config);
+    const auto scripts = scripts_text(site, loaded->plan, jobs, runs);
+    if (!scripts.ok()) return fail(line, scripts.error());
+    std::fputs(scripts->c_str(), stdout);
+  }
   return ExitCode::ok;
 }
 

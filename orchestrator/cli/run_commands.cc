@@ -4,10 +4,12 @@
 
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -15,6 +17,8 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/signals.h"
+#include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
@@ -57,6 +61,22 @@ class DriveSession {
     return status;
   }
 
+  // Rounds until nothing changes, with the run's driver at work before and gone at the end.
+  Result<TickOutcome> move_on(std::int64_t patience_ms) {
+    LH_CHECK(tend_driver(false));
+    auto outcome = tick_until_quiet(run_dir_, options_, patience_ms, clock_, log_, watch_.stop());
+    if (outcome.ok() && outcome->state != RunState::running) LH_CHECK(tend_driver(true));
+    return outcome;
+  }
+
+  // For so long, or to the run's end: what a driver's own job does.
+  Result<RunStatus> stay(double seconds) {
+    LH_CHECK(tend_driver(false));
+    auto status = drive_until(static_cast<std::int64_t>(seconds * 1e3));
+    if (status.ok() && status->state != RunState::running) LH_CHECK(tend_driver(true));
+    return status;
+  }
+
   // True if another signal comes within 5 s.
   bool second_signal() {
     const int before = watch_.count();
@@ -79,6 +99,18 @@ class DriveSession {
   Logger& log() { return log_; }
 
  private:
+  Status tend_driver(bool ended) {
+    LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir_));
+    if (frozen.driver == "here" || frozen.driver == "lead") return {};
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
+    if (!ended) {
+      const auto status = read_run_status(run_dir_);
+      if (status.ok() && status->state != RunState::running) return {};
+      return start_driver(run_dir_, frozen, site, own_job, clock_, log_);
+    }
+    return end_driver(run_dir_, frozen, site, own_job, log_);
+  }
   static void write(const std::string& text) {
     if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stderr);
   }
@@ -181,14 +213,6 @@ Result<std::string> find_asked_run(const CommandLine& line, const Installation& 
   return asked_run(line, installation);
 }
 
-Status check_scheduler(const SiteConfig& site) {
-  if (!site.is_slurm()) return {};
-  return make_error(
-      ErrorCode::unsupported,
-      "site '" + site.name + "' uses the scheduler '" + site.scheduler + "', which this version cannot drive",
-      "use a site with scheduler = \"local\", for example --site local");
-}
-
 // The other programs are needed before anything is created.
 Status check_programs(const RunPlan& plan, const Installation& installation) {
   std::vector<std::string> programs = {"longhaul-worker"};
@@ -203,18 +227,39 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 
 }  // namespace
 
-ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
+namespace {
+
+struct NewRun {
+  std::string run_dir;
+  Site site;
+  FrozenRun frozen;
+};
+
+// Everything is checked before anything is created. The exit code is set where nothing was started.
+std::optional<NewRun> create_checked_run(const CommandLine& line, const Installation& installation,
+                                         const std::string& driver, ExitCode& exit) {
+  const auto refuse = [&](const Error& error) {
+    exit = fail(line, error);
+    return std::nullopt;
+  };
   auto loaded = load_workflow(line, installation);
-  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded.ok()) return refuse(loaded.error());
+  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm())
+    (void)plan_jobs(loaded->site, loaded->plan, loaded->diagnostics);
   if (!loaded->diagnostics.empty()) {
     std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
-    return ExitCode::invalid_input;
+    exit = ExitCode::invalid_input;
+    return std::nullopt;
   }
-  if (const auto status = check_scheduler(loaded->site.config); !status.ok()) return fail(line, status.error());
-  if (const auto status = load_own_fault_plan(line); !status.ok()) return fail(line, status.error());
-  if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return fail(line, status.error());
+  const auto chosen = choose_driver(driver, loaded->site);
+  if (!chosen.ok()) return refuse(chosen.error());
+  if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
+  if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
   const std::string runs = runs_folder(line, loaded->site.config);
-  if (const auto made = make_directories(runs); !made.ok()) return fail(line, made.error());
+  if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
+  if (const std::string& group = loaded->site.config.group; !group.empty())
+    for (const std::string& folder : {runs, join_path(runs, ".artifacts")})
+      if (const auto shared = make_shared_folder(folder, group); !shared.ok()) return refuse(shared.error());
   RunOrigin origin;
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
@@ -223,12 +268,49 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
       loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
+  origin.group = loaded->site.config.group;
+  origin.driver = *chosen;
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
-  if (!run.ok()) return fail(line, run.error());
+  if (!run.ok()) return refuse(run.error());
+  keep_group_access(*run);
+  auto frozen = read_frozen_run(*run);
+  if (!frozen.ok()) return refuse(frozen.error());
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
                loaded->plan.stages.size() == 1 ? "" : "s");
-  return drive_to_end(line, *run);
+  return NewRun{*run, std::move(loaded->site), std::move(frozen).value()};
+}
+
+// Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
+ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
+  DriveSession session(run_dir, line);
+  const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
+  if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    return fail(line, moved.error());
+  }
+  const auto status = read_run_status(run_dir);
+  if (!status.ok()) return fail(line, status.error());
+  std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
+  std::printf("\nrun:    %s\nwatch:  longhaul status %s\n", run_dir.c_str(), run_dir.c_str());
+  return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+}
+
+}  // namespace
+
+ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
+  ExitCode exit = ExitCode::ok;
+  const auto run = create_checked_run(line, installation, "here", exit);
+  return run ? drive_to_end(line, run->run_dir) : exit;
+}
+
+ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {
+  ExitCode exit = ExitCode::ok;
+  const auto run = create_checked_run(line, installation, line.driver, exit);
+  if (!run) return exit;
+  if (run->frozen.driver == "here") return drive_to_end(line, run->run_dir);
+  std::fprintf(stderr, "driver: %s\n", run->frozen.driver.c_str());
+  return hand_to_driver(line, run->run_dir);
 }
 
 ExitCode resume_run(const CommandLine& line, const Installation& installation) {
@@ -240,7 +322,9 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   if (status->state == RunState::succeeded) return finish(line, *run, clock);  // nothing is left to do
   if (const auto asked = request(*run, "resume", Value::make_table(), clock); !asked.ok())
     return fail(line, asked.error());
-  return drive_to_end(line, *run);
+  const auto frozen = read_frozen_run(*run);
+  if (!frozen.ok()) return fail(line, frozen.error());
+  return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
 }
 
 ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
@@ -278,8 +362,16 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   DriveSession session(*run, line);
+  if (line.for_s > 0) {
+    const auto status = session.stay(line.for_s);
+    if (!status.ok()) return status.error().code == ErrorCode::conflict ? ExitCode::ok : fail(line, status.error());
+    std::printf("%s: %s\n", status->name.c_str(), to_string(status->state));
+    return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+  }
   std::int64_t epoch = 0;
-  const auto outcome = tick(*run, epoch, session.options(), session.clock(), session.log());
+  const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))
+                                        : tick(*run, epoch, session.options(), session.clock(), session.log());
+  if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
   if (!outcome.ok()) return fail(line, outcome.error());
   std::printf("%s: %s%s\n", file_name(*run).c_str(), to_string(outcome->state), outcome->changed ? ", changed" : "");
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);

@@ -59,6 +59,12 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
   return controller;
 }
 
+bool Controller::unanswered() const {
+  if (silent_) return true;
+  const PendingActs acts = pending_acts(ledger_);
+  return !acts.submit.empty() || !acts.cancel.empty();
+}
+
 RunStatus Controller::status() const {
   return status_from_ledger(run_dir_, frozen_, ledger_);
 }
@@ -78,6 +84,7 @@ Result<TickOutcome> Controller::round() {
     if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
   }
   LH_CHECK(log_file_.check_newest());  // the intents are readable by whoever comes later: now they may be acted upon
+  LH_CHECK(place_orders(run_dir_, ledger_));
   LH_CHECK(act());
   TickOutcome outcome;
   outcome.changed = changed_ = ledger_.facts != facts_before;
@@ -149,6 +156,7 @@ Status Controller::observe_jobs(Observations& seen) {
   if (rang) rung_ = bell.st_mtim;
   if (pace_.due(clock_.monotonic_ns())) {
     auto jobs = scheduler_->snapshot(open);
+    silent_ = !jobs.ok();
     pace_.asked(clock_.monotonic_ns(), changed_);
     if (!jobs.ok() && jobs.error().code != ErrorCode::unavailable) return jobs.error();
     if (!jobs.ok()) log_.warn("event=scheduler_unavailable error='" + jobs.error().message() + "' next=try_again");
@@ -216,7 +224,7 @@ void Controller::pulse() {
   const std::int64_t now = clock_.monotonic_ns();
   if (pulse_ns_ != 0 && now - pulse_ns_ < pulse_interval_ms * 1'000'000) return;
   pulse_ns_ = now;
-  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
   if (fd.valid()) (void)::futimens(fd.get(), nullptr);
 }
 

@@ -35,6 +35,10 @@ class Controller {
   std::int64_t epoch() const { return log_file_.epoch(); }
   const RunLedger& ledger() const { return ledger_; }
   RunStatus status() const;
+  // Something that has no answer yet: the scheduler was silent, or what it was asked for may have happened.
+  bool unanswered() const;
+  void ask_again() { pace_.ask_now(); }
+  std::int64_t poll_interval_ms() const { return pace_.interval_ms(); }
   // How long to wait before another round can bring something new.
   std::int64_t pause_ms_max() const { return pace_.interval_ms() > 0 ? 1000 : 250; }
 
@@ -77,6 +81,7 @@ class Controller {
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
   PollPace pace_;                // when the scheduler is asked again
   timespec rung_{};              // when a job last rang the doorbell, as far as we have looked
+  bool silent_ = false;          // the scheduler did not answer in the last round
   bool changed_ = true;          // by the last round
   int cores_ = 1;
   std::int64_t pulse_ns_ = 0;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/controller/job_end.h"
 #include "orchestrator/controller/tell.h"
+#include "orchestrator/state/budget.h"
 #include "resiliency/retry_policy.h"
 
 namespace longhaul {
@@ -187,7 +188,8 @@ class Round {
       emit(FactKind::started, stage.id, stage.newest()->number, std::move(fields));
     }
     const StageRules* rules = rules_of(stage);
-    if (rules && rules->chain && !stage.successor && !now_.cancel_requested && wants_successor(stage, *rules))
+    if (rules && rules->chain && !stage.successor && !now_.cancel_requested && wants_successor(stage, *rules) &&
+        !budget_spent(now_, plan_, seen_.now_ms))
       emit(FactKind::submit_next, stage.id, stage.next_number(), intent(stage, stage.next_number()));
   }
 
@@ -288,9 +290,15 @@ class Round {
     const LedgerStage* stopper = nullptr;
     for (const LedgerStage& stage : now_.stages)
       if (stage.state == StageState::failed && planned_of(stage).common.on_failure == "stop") stopper = &stage;
+    const bool spent = budget_spent(now_, plan_, seen_.now_ms);
     for (LedgerStage& stage : now_.stages) {  // in plan order: a skipped need is seen by what comes after
       if (stage.state != StageState::waiting && stage.state != StageState::ready) continue;
       const PlannedStage& planned = planned_of(stage);
+      if (spent) {
+        emit(FactKind::skipped, stage.id, 0,
+             because(format("the run's budget of {:g} node-hours is used up", plan_.budget_node_hours)));
+        continue;
+      }
       if (stopper && !runs_after_failure(planned)) {
         emit(FactKind::skipped, stage.id, 0,
              because(format("stage {} failed and stops the run (on_failure = stop)", stopper->id)));
@@ -433,6 +441,8 @@ class Round {
       const bool tolerated = planned_of(stage).common.on_failure == "continue";
       if (stage.state == StageState::failed && !tolerated && state == RunState::succeeded) state = RunState::failed;
       if (stage.state == StageState::cancelled) state = RunState::cancelled;
+      if (stage.state == StageState::skipped && state == RunState::succeeded && budget_spent(now_, plan_, seen_.now_ms))
+        state = RunState::failed;
     }
     Value fields = Value::make_table();
     fields.set("state", to_string(state));

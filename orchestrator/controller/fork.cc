@@ -229,6 +229,8 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   origin.artifact_root = old.artifact_root;
   origin.programs_dir = programs_dir;
   origin.software = software;
+  origin.driver = old.driver;
+  if (const auto site = parse_toml(origin.site_text, "site.toml"); site.ok()) origin.group = site->get_string("group");
   origin.add = [&](const std::string& beside, const std::string& folder, FrozenRun& frozen) -> Status {
     LH_CHECK(link_tree(checkpoint, join_path(checkpoints_folder(beside, request.stage), name)));
     // The checkpoint is an input like any other: part of the stage's key, so that no other run takes the result of a

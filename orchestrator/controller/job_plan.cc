@@ -429,7 +429,7 @@ void JobPlanner::plan_launcher() {
                     format("--ntasks-per-node={}", plan_.ranks_per_node),
                     format("--cpus-per-task={}", plan_.cpus_per_rank)};
   if (!config_.launcher.cpu_bind.empty()) plan_.launcher.push_back("--cpu-bind=" + config_.launcher.cpu_bind);
-  plan_.launcher.emplace_back("--kill-on-bad-exit=0");
+  plan_.launcher.emplace_back("--kill-on-bad-exit=1");
   if (job_.no_kill) plan_.launcher.emplace_back("--no-kill");
   for (const std::string& option : config_.launcher.options) plan_.launcher.push_back(option);
 }

@@ -14,6 +14,7 @@ class PollPace {
 
   bool due(std::int64_t now_ns) const { return interval_ms_ == 0 || now_ns >= next_ns_; }
   void asked(std::int64_t now_ns, bool changed);
+  void ask_now() { next_ns_ = 0; }
   std::int64_t interval_ms() const { return interval_ms_; }
 
  private:

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/process.h"
@@ -35,7 +36,7 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
   const bool engine_needed =
       std::any_of(plan.stages.begin(), plan.stages.end(), [](const PlannedStage& s) { return s.kind != "command"; });
   const std::map<std::string, bool> programs = {
-      {"longhaul", false}, {"longhaul-worker", true}, {"longhaul-engine", engine_needed}};
+      {"longhaul", false}, {"longhaul-slurm", false}, {"longhaul-worker", true}, {"longhaul-engine", engine_needed}};
   for (const auto& [name, needed] : programs) {
     const std::string path = join_path(from, name);
     if (file_exists(path))
@@ -75,6 +76,7 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
   frozen.plan = plan;
   frozen.artifact_root = origin.artifact_root.empty() ? "" : absolute_path(origin.artifact_root);
   frozen.software = origin.software;
+  frozen.driver = origin.driver;
   frozen.workflow_path = origin.workflow_path;
   for (int tries = 0; tries < 10; ++tries) {
     frozen.created_ms = clock.wall_ms();
@@ -85,6 +87,7 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
     FrozenRun filled = frozen;
     Status made = origin.add ? origin.add(beside, folder, filled) : Status();
     if (made.ok()) made = fill_run(beside, filled, origin);
+    if (made.ok() && !origin.group.empty()) made = share_with_group(beside, origin.group);
     if (made.ok()) made = sync_tree(beside);
     if (made.ok()) made = publish_directory(beside, folder);
     if (made.ok()) return folder;

@@ -17,7 +17,9 @@ struct RunOrigin {
   std::string site_text;      // frozen as site.toml
   std::string artifact_root;  // published artifacts of all runs of a project are found through it
   std::string programs_dir;   // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
-  std::string software;       // "longhaul 0.1.0 (git 1a2b3c4)"
+  std::string driver = "here";
+  std::string software;  // "longhaul 0.1.0 (git 1a2b3c4)"
+  std::string group;     // that may steer and take over the run; "": nobody else
   // Adds to the run before it appears: `beside` is where it is made, `folder` where it will be. May change the plan.
   std::function<Status(const std::string& beside, const std::string& folder, FrozenRun&)> add = {};
 };

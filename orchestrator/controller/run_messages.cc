@@ -45,11 +45,15 @@ Result<NotifyConfig> notify_config_of(const std::string& run_dir) {
   LH_TRY(const Value site, read_toml_file(join_path(run_dir, "site.toml")));
   const Value* table = site.find("notify");
   if (!table) return NotifyConfig();
-  return notify_fields().parse(*table, "notify");
+  LH_TRY(NotifyConfig config, notify_fields().parse(*table, "notify"));
+  const Value* can = site.find("can");
+  const std::string internet = can ? can->get_string("internet") : "";
+  config.compute_nodes_online = internet.empty() || internet == "yes";
+  return config;
 }
 
 bool may_send_here(const NotifyConfig& config, const Environment& environment) {
-  return config.send_from == "anywhere" || !environment || !environment("SLURM_JOB_ID");
+  return config.compute_nodes_online || !environment || !environment("SLURM_JOB_ID");
 }
 
 RunMessages::RunMessages(const std::string& run_dir, const FrozenRun& frozen, Environment environment, Clock& clock,

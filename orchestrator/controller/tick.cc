@@ -20,6 +20,27 @@ Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const 
   return controller->round();
 }
 
+Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
+                                     Clock& clock, Logger& log, const std::atomic<bool>& stop) {
+  const Deadline deadline(clock, patience_ms);
+  std::int64_t pause_ms = pause_ms_min;
+  LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  for (;;) {
+    LH_TRY(TickOutcome outcome, controller->round());
+    const bool open_questions = !outcome.changed && outcome.state == RunState::running && controller->unanswered();
+    if (!outcome.changed && !open_questions) return outcome;
+    if (stop.load(std::memory_order_relaxed) || deadline.passed()) return outcome;
+    if (outcome.changed) {
+      pause_ms = pause_ms_min;
+      controller->ask_again();
+    } else {
+      pause_ms = std::min(pause_ms * 2, std::max<std::int64_t>(2'000, controller->poll_interval_ms()));
+      clock.sleep_ms(pause_ms);
+      controller->ask_again();
+    }
+  }
+}
+
 Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
                         const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
                         void* context) {

@@ -28,6 +28,11 @@ struct TickOutcome {
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
                          Logger& log);
 
+// Ticks until a round changes nothing, the run has ended, `stop` is set or `patience_ms` has passed. A scheduler that
+// does not answer, and a submission whose fate is not known yet, are waited for.
+Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
+                                     Clock& clock, Logger& log, const std::atomic<bool>& stop);
+
 // Drives ticks until the run ends, `stop` is set (by a signal handler), or another controller takes over. `on_change`
 // sees the status after every tick (for progress). Returns the last status.
 Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,

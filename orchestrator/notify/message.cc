@@ -52,7 +52,7 @@ std::optional<Message> MessageMaker::take(const RunNews& news) {
     message.text = format("run {}: stage {} failed: {}", run_, news.stage, with_reason(news.cause, news.reason));
     return message;
   }
-  if (news.kind == "retry") {
+  if (news.kind == "retry" || news.kind == "requeued") {
     Message message = make("stage_retried", news.stage, news.attempt, news.wall_ms, which);
     message.text = format("run {}: stage {} is tried again after attempt {}: {}", run_, news.stage, news.attempt,
                           with_reason(news.cause, news.reason));

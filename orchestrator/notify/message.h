@@ -14,7 +14,7 @@ namespace longhaul {
 
 // A fact of a run's log in this room's words.
 struct RunNews {
-  std::string kind;  // of the fact: "epoch", "failed", "retry", "run_ended"; others are no news
+  std::string kind;  // of the fact: "epoch", "failed", "retry", "requeued", "run_ended"; others are no news
   std::string stage;
   int attempt = 0;
   std::string cause, reason;  // of an end

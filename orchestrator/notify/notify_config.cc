@@ -29,10 +29,7 @@ const FieldTable<NotifyConfig>& notify_fields() {
           .field("timeout", &N::timeout, {.help = "of one try", .min = 0.1, .max = 300})
           .field("tries", &N::tries, {.help = "of one message, with growing pauses", .min = 1, .max = 100})
           .field("no_progress_after", &N::no_progress_after,
-                 {.help = "a running stage that wrote nothing for so long is told; 0s: never", .min = 0})
-          .field("send_from", &N::send_from,
-                 {.help = "login: compute nodes are offline, the next command on a login node sends what waits",
-                  .choices = {"anywhere", "login"}});
+                 {.help = "a running stage that wrote nothing for so long is told; 0s: never", .min = 0});
   return table;
 }
 

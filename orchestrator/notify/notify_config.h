@@ -16,11 +16,13 @@ struct NotifyConfig {
   std::string url_env;     // or: the variable that holds it
   std::string token_file;  // optional: a bearer token; mode 0600
   std::string token_env;
-  std::string ca_file;                 // certificates to trust instead of the system's
-  Seconds timeout{10};                 // of one try
-  int tries = 8;                       // of one message, with growing pauses; then it is kept and said in status
-  Seconds no_progress_after{1800};     // a running stage that wrote nothing for so long; 0: never
-  std::string send_from = "anywhere";  // anywhere | login: compute nodes are offline, a command on a login node sends
+  std::string ca_file;              // certificates to trust instead of the system's
+  Seconds timeout{10};              // of one try
+  int tries = 8;                    // of one message, with growing pauses; then it is kept and said in status
+  Seconds no_progress_after{1800};  // a running stage that wrote nothing for so long; 0: never
+
+  // Of the site, not of this table: whether a job may send, or leaves it to the next command on a login node.
+  bool compute_nodes_online = true;
 
   bool enabled() const { return !url_file.empty() || !url_env.empty(); }
   bool wants(const std::string& event) const;

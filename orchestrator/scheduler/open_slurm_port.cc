@@ -26,7 +26,7 @@ Result<OpenedSlurmPort> open_helper(const std::string& path) {
   } else {
     return configuration.error();
   }
-  return OpenedSlurmPort{std::move(port), "helper", std::move(why)};
+  return OpenedSlurmPort{std::move(port), "libslurm", std::move(why)};
 }
 
 Result<OpenedSlurmPort> open_cli(const std::string& reason) {
@@ -41,11 +41,11 @@ Result<OpenedSlurmPort> open_cli(const std::string& reason) {
 
 Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir) {
   if (choice == "cli") return open_cli("slurm_backend = \"cli\"");
-  if (choice != "auto" && choice != "helper")
+  if (choice != "auto" && choice != "libslurm")
     return make_error(ErrorCode::invalid_input, "slurm_backend = \"" + choice + "\" is unknown",
-                      "use auto, helper or cli");
+                      "use auto, libslurm or cli");
   auto helper = open_helper(join_path(programs_dir, "longhaul-slurm"));
-  if (helper.ok() || choice == "helper") return helper;
+  if (helper.ok() || choice == "libslurm") return helper;
   auto cli = open_cli(helper.error().what);
   if (cli.ok()) return cli;
   return make_error(ErrorCode::not_found,

@@ -10,11 +10,11 @@ namespace longhaul {
 
 struct OpenedSlurmPort {
   std::unique_ptr<SlurmPort> port;
-  std::string backend;  // "helper" | "cli"
+  std::string backend;  // "libslurm" | "cli"
   std::string why;      // "longhaul-slurm is there and fits slurmctld 22.05.8"
 };
 
-// `choice`: "auto", "helper" or "cli". `programs_dir`: where longhaul-slurm may be. "auto" takes the helper if it is
+// `choice`: "auto", "libslurm" or "cli". `programs_dir`: where longhaul-slurm may be. "auto" takes the helper if it is
 // there and fits the controller's release, else the commands if sbatch is on PATH. not_found: neither is there.
 // unsupported: the helper was asked for and does not fit.
 Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir);

@@ -13,7 +13,10 @@ namespace {
 constexpr int inheritance_max = 8;
 
 Result<std::string> find_site_file(const std::string& name, const std::vector<std::string>& folders) {
-  if (ends_with(name, ".toml") || name.find('/') != std::string::npos) {
+  if (name.find('/') != std::string::npos && !ends_with(name, ".toml"))
+    return make_error(ErrorCode::invalid_input, "'" + name + "' cannot name a site",
+                      "write the name of a site, or the path of a file that ends with .toml");
+  if (ends_with(name, ".toml")) {
     if (!file_exists(name)) return make_error(ErrorCode::not_found, "site file " + name + " does not exist");
     return name;
   }
@@ -82,8 +85,8 @@ void check_meta(const Layer& layer, Diagnostics& diagnostics) {
                     "site.unverified is " + std::string(layer.unverified.kind_name()) + ", expected a list of text");
 }
 
-ValueOrigin origin_in(const Layer& layer, const std::string& path, const SourcePos& where) {
-  ValueOrigin origin{layer.name, where, "", true};
+ValueOrigin origin_in(const Layer& layer, const std::string& path, const Value& written) {
+  ValueOrigin origin{layer.name, written.pos, "", true, written};
   std::size_t best = 0;
   if (layer.sources.is_table())
     for (const ValueMember& member : layer.sources.as_table())
@@ -119,7 +122,7 @@ void merge_layer(Value& merged, const Value& below, const Layer& layer, const st
       if (!member.value.is_table()) {
         // A frozen site holds defaults too; they have no origin there.
         if (!layer.origins.is_table() || layer.origins.find(path))
-          site.origins[path] = origin_in(layer, path, member.value.pos);
+          site.origins[path] = origin_in(layer, path, member.value);
         continue;
       }
     }
@@ -260,6 +263,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
+  if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));
   site.values = site_fields().to_value(site.config);
   if (!site.config.classes.empty()) {

@@ -22,6 +22,7 @@ struct ValueOrigin {
   SourcePos where;       // there
   std::string source;    // where the file's author read it; "" if the file does not say
   bool verified = true;  // false: named in `unverified`
+  Value written;         // as the file writes it: "72h" and not "259200s"
 };
 
 struct Site {

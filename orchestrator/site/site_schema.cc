@@ -151,6 +151,8 @@ const FieldTable<SiteConfig>& site_fields() {
                  {.unit = "cores", .help = "that jobs may use at the same time; 0 takes the machine's", .min = 0})
           .field("data", &S::data, {.help = "folder of raw data, for ${site.data}"})
           .field("runs", &S::runs, {.help = "folder of runs; empty is ./runs; --runs-dir wins"})
+          .field("group", &S::group,
+                 {.help = "Unix group whose members may steer and take over runs; empty: nobody else"})
           .field(
               "artifacts", &S::artifacts,
               {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})

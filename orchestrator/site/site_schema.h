@@ -104,6 +104,7 @@ struct SiteConfig {
   std::string data;       // ${site.data}
   std::string runs;       // folder of runs; "": runs/ below the current folder. --runs-dir wins
   std::string artifacts;  // artifact root; "": <runs>/.artifacts
+  std::string group;      // that shares the runs; "": nobody
 
   std::string slurm_backend = "auto";
   std::string driver = "auto";  // of ticks

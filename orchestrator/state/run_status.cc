@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/event.h"
 #include "orchestrator/notify/outbox.h"
+#include "orchestrator/state/budget.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/status_from_ledger.h"
@@ -50,8 +51,12 @@ bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
   return std::time(nullptr) - info.st_mtime < driver_silence_s && ledger.driver_host != host_name();
 }
 
-std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRun& frozen) {
+std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRun& frozen, const RunLedger& ledger) {
   std::vector<std::string> notes;
+  if (frozen.plan.budget_node_hours > 0)
+    notes.push_back(format("used {:.1f} of {:g} node-hours",
+                           spent_node_hours(ledger, frozen.plan, SystemClock().wall_ms()),
+                           frozen.plan.budget_node_hours));
   if (!frozen.fork.empty()) notes.push_back(frozen.fork.text());
   const DeliveryReport messages = outbox_backlog(run_dir);
   if (messages.waiting > 0)
@@ -86,7 +91,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
   status.driven = is_driven(run_dir, ledger);
   for (const LedgerOrder& order : ledger.orders)
     status.orders.push_back({order.stage, order.order.text(), order.outcome, order.done});
-  status.notes = notes_of_run(run_dir, frozen);
+  status.notes = notes_of_run(run_dir, frozen, ledger);
   for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
     const LedgerStage& stage = ledger.stages[i];
     StageStatus s;

@@ -140,7 +140,9 @@ void Planner::check_sections(const Value& root) {
     diagnostics_.add(SourcePos{request_.path, 0, 0}, "the workflow has no name", "add [workflow] with name = \"...\"");
   } else if (header->is_table()) {
     const std::size_t before = diagnostics_.size();
-    plan_.workflow = workflow_header_fields().parse(*header, "workflow", diagnostics_).name;
+    const WorkflowHeader parsed = workflow_header_fields().parse(*header, "workflow", diagnostics_);
+    plan_.workflow = parsed.name;
+    plan_.budget_node_hours = parsed.budget;
     if (diagnostics_.size() == before && !is_name(plan_.workflow))
       diagnostics_.add(header->find("name")->pos, "'" + plan_.workflow + "' cannot name a workflow",
                        "use up to 64 letters, digits, '-' and '_': runs are folders of that name");
@@ -503,7 +505,13 @@ const FieldTable<WorkflowHeader>& workflow_header_fields() {
       FieldTable<W>()
           .field("name", &W::name,
                  {.help = "runs are folders of this name; letters, digits, '-' and '_'", .required = true})
-          .field("description", &W::description, {.help = "one line for people"});
+          .field("description", &W::description, {.help = "one line for people"})
+          .field(
+              "budget", &W::budget,
+              {.unit = "node-hours",
+               .help =
+                   "once a run's jobs have used so much, what runs goes on and nothing more is submitted; 0: no limit",
+               .min = 0});
   return table;
 }
 

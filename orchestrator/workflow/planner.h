@@ -31,6 +31,7 @@ WorkflowOutcome plan_workflow(const WorkflowRequest& request, const FileView& fi
 struct WorkflowHeader {
   std::string name;
   std::string description;
+  double budget = 0;
 };
 const FieldTable<WorkflowHeader>& workflow_header_fields();
 

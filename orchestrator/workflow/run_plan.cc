@@ -117,6 +117,7 @@ Value run_plan_to_value(const RunPlan& plan) {
   Value table = Value::make_table();
   table.set("format", RunPlan::format);
   table.set("workflow", plan.workflow);
+  if (plan.budget_node_hours > 0) table.set("budget_node_hours", plan.budget_node_hours);
   Value stages = Value::make_table();
   for (const PlannedStage& stage : plan.stages) {  // not set(): ids are unique, and it searches
     ValueMember member;
@@ -135,6 +136,7 @@ Result<RunPlan> run_plan_from_value(const Value& value) {
                       "the run was made by another version of longhaul; use that one");
   RunPlan plan;
   plan.workflow = value.get_string("workflow");
+  plan.budget_node_hours = value.get_number("budget_node_hours");
   const Value* stages = value.find("stage");
   if (!stages || !stages->is_table()) return make_error(ErrorCode::corrupt, "plan: no [stage] table");
   for (const ValueMember& member : stages->as_table()) {

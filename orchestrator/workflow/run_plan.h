@@ -54,6 +54,7 @@ struct PlannedStage {
 struct RunPlan {
   static constexpr int format = 1;
   std::string workflow;              // name
+  double budget_node_hours = 0;      // nothing more is submitted once it is used up; 0: no limit
   std::vector<PlannedStage> stages;  // every stage after those it needs
 
   const PlannedStage* find(const std::string& id) const;

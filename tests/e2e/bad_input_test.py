@@ -124,6 +124,74 @@ def graphs_that_cannot_be(here):
 
 
 @case
+def jobs_that_a_site_would_refuse(here):
+    """What a cluster would refuse hours later, or run as something else, is refused here, with place and remedy."""
+    (here / "my.toml").write_text(
+        'inherits = "marenostrum5-acc"\naccount = "me"\npartitions = ["acc", "gpp"]\n[classes.prod]\nmax_nodes = 64\n'
+        '[container]\nruntime = "pyxis"\n')
+    own = ("--site", "./my.toml")
+    def stage(text):
+        return HEADER + f'[stage.a]\nkind = "command"\nargv = ["true"]\n{text}\n'
+    refused(here, stage(""), "site 'marenostrum5-acc' takes no job without an account", "site.account=", "marenostrum5-acc.toml",
+            "1 error; nothing was started", arguments=("--site", "marenostrum5-acc"))
+    for text, *says in (
+            ("ranks = 65\nnodes = 65", "w.toml:7:9: error: stage.a.nodes = 65: a job of the class 'prod' of site 'my' has at most 64"),
+            ('time_limit = "4d"', "w.toml:6:14: error: stage.a.time_limit = 4-00:00:00", "ends after 3-00:00:00", 'job.resumable = "yes"'),
+            ('job = { class = "prodd" }', "w.toml:6:17: error: site 'my' has no class 'prodd'; did you mean 'prod'?"),
+            ('job = { partition = "acd" }', "w.toml:6:21: error: site 'my' has no partition 'acd'; did you mean 'acc'?"),
+            ('job = { partition = "a\\nb" }', "--partition: 'a?b' holds a newline or a control character"),
+            ('job = { qos = "a\\u0007" }', "w.toml:6:15: error: --qos: 'a?' holds a newline or a control character"),
+            ('job = { memory = "10G" }', "w.toml:6:18: error: site 'my' refuses jobs with --mem; remove it"),
+            ('job = { gpus_per_node = 5 }', "w.toml:6:25: error: stage.a.job.gpus_per_node = 5: nodes of site 'my' have 4"),
+            ('threads = 81', "w.toml:6:11: error: 1 ranks x 81 CPUs on a node: nodes of site 'my' have 80"),
+            ('job = { modules = ["no such"] }', "'no such' cannot name a module"),
+            ('job = { container = "/no/image.sqsh" }', "w.toml:6:21: error: the image /no/image.sqsh does not exist"),
+            ('job = { container = "../image.sqsh" }', "the image ../image.sqsh is a relative path"),
+            ('job = { options = ["--comment=x"] }', "--comment cannot be set by options"),
+            ('job = { options = ["-J x", "--array=0-9"] }', "'-J x' is not an sbatch option", "--array cannot be set by options"),
+            ('job = { environment = { "A=B" = "x" } }', "'A=B' cannot name a variable"),
+            ('job = { environment = { SLURM_JOB_ID = "1" } }', "the variable SLURM_JOB_ID cannot be set here"),
+            ('job = { nodes = 3 }', "unknown key 'nodes' in [stage.a.job]"),
+    ):
+        refused(here, stage(text), *says, arguments=own)
+    (here / "w.toml").write_text(stage(""))
+    for set_text, says in (("site.account=me", "text needs quotes"), ("site.acount='me'", "did you mean 'account'?"),
+                           ("site.classes.prod.max_nodes='many'", "is string, expected integer")):
+        longhaul(here, "validate", "w.toml", "--site", "./my.toml", "--set", set_text, code=INVALID, says=says)
+    for text, says in (("[classes", "TOML syntax"), ("default_class = 'x'\n", "there is no class 'x'"), ("[classes]\nx = 3\n", "expected a table"),
+                       ("[ask]\ngpu_request = 'all'\n", "one of: none, gres"), ("sources = 3\n", "expected a table"),
+                       ("inherits = '../../etc/passwd'\n", "'../../etc/passwd' cannot name a site"),
+                       ("inherits = '../x.toml'\n", "does not exist")):
+        (here / "bad.toml").write_text(text)
+        done = longhaul(here, "validate", "w.toml", "--site", "./bad.toml", says=says)
+        expect("refused", done.code in (INVALID, NOT_FOUND), done)
+
+
+@case
+def values_of_jobs_are_data(here):
+    """Values that look like shell are handed on as they are: the script of `plan --scripts` is run with a program in the
+    worker's place that prints what it got."""
+    odd = "a b \"q\" 'x' \\ $(touch pwned) `touch pwned` ; touch pwned # \u00f1 *"
+    quoted = json.dumps(odd, ensure_ascii=False)
+    runs_dir = here / "runs $(touch pwned) 'x' \u00f1"
+    (here / "s.toml").write_text('inherits = "slurm-generic"\n')
+    (here / "w.toml").write_text(HEADER + f'[stage.a]\nkind = "command"\nargv = ["true"]\n[stage.a.job]\nqos = {quoted}\n'
+                                 f'partition = {quoted}\noptions = [{json.dumps("--wckey=" + odd, ensure_ascii=False)}]\n'
+                                 f'[stage.a.job.environment]\nODD = {json.dumps(odd + chr(10) + "line", ensure_ascii=False)}\n')
+    done = longhaul(here, "plan", "w.toml", "--site", "./s.toml", "--scripts", "--runs-dir", runs_dir, code=OK)
+    script = here / "job.sbatch"
+    script.write_text(done.text[done.text.index("#!/bin/bash"):])
+    worker = runs_dir / "x-preview/bin/longhaul-worker"
+    worker.parent.mkdir(parents=True)
+    worker.write_text("#!/bin/bash\nprintf '%s\\n' \"$@\" \"$ODD\"\n")
+    worker.chmod(0o755)
+    got = call(["bash", script, odd], here)
+    expect("argument and variable are what was meant", got.text == f"lead\n--attempt\n{odd}\n{odd}\nline\n", got)
+    expect("nothing of them was run", not list(here.rglob("pwned")), list(here.rglob("*")))
+    expect("they are quoted for sbatch", '#SBATCH --wckey="a b \\"q\\" \'x\' \\\\ $(touch pwned)' in done.text, done)
+
+
+@case
 def files_that_are_not_workflows(here):
     (here / "corpus").mkdir()
     longhaul(here, "run", "absent.toml", code=NOT_FOUND, says="absent.toml does not exist")

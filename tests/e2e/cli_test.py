@@ -48,7 +48,8 @@ def main():
         expect_call("a missing argument is a usage error", ["plan"], 2, err="WORKFLOW", cwd=here)
         expect_call("--help lists the commands", ["--help"], 0, out="validate", cwd=here)
         expect_call("--version", ["--version"], 0, out="longhaul 0.", cwd=here)
-        for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor"):
+        for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor",
+                        "sites"):
             out, _ = expect_call(f"help of {command}", [command, "--help"], 0, out=f"Usage: longhaul {command}", cwd=here)
             expect(f"help of {command} has examples and exit codes", "Examples:" in out and "Exit codes:" in out, out)
             expect("hidden options stay hidden", "fault-plan" not in out, out)
@@ -59,7 +60,22 @@ def main():
         expect_call("--set that names nothing", ["validate", "good.toml", "--set", "params.m=1"], 3, err="has no params.m", cwd=here)
         expect_call("no such workflow", ["validate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
         expect_call("no such site", ["validate", "good.toml", "--site", "mars"], 4, err="there is no site 'mars'", cwd=here)
-        expect_call("a Slurm site is refused", ["validate", "good.toml", "--site", "./slurm.toml"], 3, err="slurm.toml:2:", cwd=here)
+        expect_call("a Slurm site is understood", ["validate", "good.toml", "--site", "./slurm.toml"], 0, cwd=here)
+        out, _ = expect_call("its jobs", ["plan", "good.toml", "--site", "./slurm.toml", "--scripts"], 0, out="jobs at big", cwd=here)
+        expect("directives with their origin, and the script", "--nodes=1" in out and "default: stage.a.nodes" in out
+               and "==> a/job.sbatch <==\n#!/bin/bash\n" in out, out)
+        out, _ = expect_call("its jobs as JSON", ["plan", "good.toml", "--site", "./slurm.toml", "--json"], 0, cwd=here)
+        expect("one for each stage", [job["stage"] for job in json.loads(out)["jobs"]] == ["a", "b"], out)
+        expect_call("a local site has no scripts", ["plan", "good.toml", "--scripts"], 0, out="without scripts", cwd=here)
+        out, _ = expect_call("the sites", ["sites"], 0, out="marenostrum5-acc", cwd=here)
+        expect("one line each", len(out.splitlines()) >= 20 and "CANNOT" not in out, out)
+        out, _ = expect_call("a site", ["sites", "vista", "--set", "site.node.gpus=2"], 0, out="UNVERIFIED", cwd=here)
+        expect("values with their origin", "TACC/TACC-Docs" in out and "--set" in out and "slurm-generic" in out, out)
+        out, _ = expect_call("a site as JSON", ["sites", "vista", "--json"], 0, cwd=here)
+        expect("values in JSON", any(v["key"] == "classes.prod.max_wall" and v["site"] == "vista" for v in json.loads(out)["values"]), out)
+        expect_call("no such site to show", ["sites", "visa"], 4, err="did you mean 'vista'?", cwd=here)
+        expect_call("a site that is not right", ["sites", "local", "--set", "site.cpu_slts=3"], 3, err="did you mean 'cpu_slots'?", cwd=here)
+        expect_call("a local site has no cluster", ["doctor", "--site", "local"], 0, out="no cluster to compare with", cwd=here)
         expect_call("a syntax error has its place", ["validate", "syntax.toml"], 3, err="syntax.toml:1:10: error: TOML syntax", cwd=here)
         for command in ("validate", "plan", "run"):
             _, err = expect_call(f"{command} tells all problems", [command, "bad.toml"], 3, err="3 errors; nothing was started", cwd=here)

@@ -392,4 +392,58 @@ def a_support_bundle_explains_a_run_and_holds_no_secret(here):
     expect("the limit holds", (here / "small.tar.gz").stat().st_size < 40_000)
 
 
+def as_user(uid, gid):
+    def change():
+        os.setgroups([gid])
+        os.setgid(uid)
+        os.setuid(uid)
+        os.umask(0o077)
+    return change
+
+
+@case
+def a_colleague_of_the_group_sees_steers_and_takes_over_a_run(here):
+    if os.geteuid() != 0:
+        raise Skip("needs root to become two other users")
+    import grp
+    group = grp.getgrnam("users")
+    here.chmod(0o755)
+    programs = here / "bin"
+    programs.mkdir()
+    for name in ("longhaul", "longhaul-worker", "longhaul-engine"):
+        shutil.copy(LONGHAUL.parent / name, programs / name)
+    programs.chmod(0o755)
+    shared = here / "shared"
+    shared.mkdir()
+    os.chown(shared, 0, group.gr_gid)
+    shared.chmod(0o2770)
+    def program(uid, *arguments):
+        return subprocess.run([programs / "longhaul", *arguments], cwd=shared, capture_output=True, text=True, timeout=60,
+                              preexec_fn=as_user(uid, group.gr_gid))
+    (shared / "w.toml").write_text(f'[workflow]\nname = "ours"\n[stage.a]\nkind = "command"\nscript = "true"\n[stage.b]\n'
+                                   f'kind = "command"\nneeds = ["a"]\nretries = 0\nscript = "test -e {here}/go"\n')
+    (shared / "site.toml").write_text('name = "ours"\ngroup = "users"\n')
+    for path in shared.iterdir():
+        path.chmod(0o644)
+    first = program(40001, "run", "w.toml", "--site", "site.toml")
+    expect("the maker's run fails, as it should", first.returncode == 5, first.stdout + first.stderr)
+    run = next(p for p in (shared / "runs").iterdir() if p.name.startswith("ours-"))
+    expect("it is the group's", run.stat().st_mode & 0o2070 == 0o2070 and run.stat().st_gid == group.gr_gid, oct(run.stat().st_mode))
+    (here / "go").touch()
+    seen = program(40002, "status", str(run))
+    expect("a colleague sees it", seen.returncode == 5 and "b failed" in seen.stdout, seen.stdout + seen.stderr)
+    taken = program(40002, "resume", str(run))
+    expect("and takes it over", taken.returncode == 0, taken.stdout + taken.stderr)
+    expect("the second attempt is the colleague's", (run / "stages/b/attempts/2").stat().st_uid == 40002)
+    again = program(40001, "status", str(run))
+    expect("the maker still sees all of it", again.returncode == 0 and "succeeded" in again.stdout, again.stdout + again.stderr)
+    outside = subprocess.run([programs / "longhaul", "status", str(run)], cwd="/", capture_output=True, text=True, timeout=60,
+                             preexec_fn=as_user(40003, 40003))
+    expect("nobody else does", outside.returncode != 0, outside.stdout + outside.stderr)
+    (shared / "other.toml").write_text('group = "no-such-group"\n')
+    (shared / "other.toml").chmod(0o644)
+    nowhere = program(40001, "run", "w.toml", "--site", "other.toml")
+    expect("an unknown group is refused", nowhere.returncode != 0 and "no group" in nowhere.stderr, nowhere.stdout + nowhere.stderr)
+
+
 main()

@@ -12,6 +12,7 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/group_access.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "contracts/event.h"
@@ -321,6 +322,7 @@ void run_at_end(const Attempt& attempt, Clock& clock, Logger& log) {
 Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                          Clock& clock, Logger& log) {
   block_signals();
+  keep_group_access(attempt_dir);
   LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
   if (!attempt.fault_plan.empty()) LH_CHECK(load_fault_plan(attempt.fault_plan));
   LH_TRY(const ProcessId self, identify_process(::getpid()));

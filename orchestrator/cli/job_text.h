@@ -1,0 +1,24 @@
+// The jobs of a plan for people and for programs: `longhaul plan --site NAME`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/controller/job_plan.h"
+
+namespace longhaul {
+
+// Table of jobs with wall time and GPU-hours, the site's budget, then each stage's directives with their origins.
+// Variants of one stage are one line. `jobs` in the order of the plan's stages.
+std::string jobs_text(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs);
+Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs);
+
+// The script of each stage, as it would be written into a run below `runs`. On a local site it says that there are
+// none.
+Result<std::string> scripts_text(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                                 const std::string& runs);
+
+// GPU-hours of a stage that uses all the time that it may; of a chain without an end those of one job.
+double gpu_hours_at_most(const PlannedStage& stage, const JobPlan& job);
+
+}  // namespace longhaul

@@ -1,0 +1,122 @@
+// sites, and doctor --site: what is known about a machine, and whether it is true.
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/render/site_text.h"
+#include "orchestrator/render/text_table.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
+#include "orchestrator/scheduler/site_probe.h"
+
+namespace longhaul {
+namespace {
+
+ExitCode list_sites(const CommandLine& line, const Installation& installation) {
+  std::vector<std::vector<std::string>> rows = {site_row_header()};
+  Value document = Value::make_array();
+  for (const std::string& name : site_names(installation.site_folders())) {
+    const auto site = load_site(name, installation.site_folders());
+    if (!site.ok()) {
+      rows.push_back({name, "-", "-", "-", "-", "CANNOT BE READ: " + split(site.error().message(), '\n').front()});
+      continue;
+    }
+    rows.push_back(site_row(*site));
+    Value one = Value::make_table();
+    one.set("name", site->config.name);
+    one.set("scheduler", site->config.scheduler);
+    one.set("description", site->config.description);
+    document.push_back(std::move(one));
+  }
+  std::fputs(line.json ? to_json_pretty(document).c_str() : text_table(rows).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+ExitCode probe_cluster(const CommandLine& line, const Installation& installation) {
+  auto opened = open_slurm_port("auto", installation.programs_dir);
+  if (!opened.ok()) return fail(line, opened.error());
+  const auto facts = ask_cluster(*opened->port);
+  if (!facts.ok()) return fail(line, facts.error());
+  const std::string name = line.new_name.empty() ? facts->configuration.cluster : line.new_name;
+  std::fputs(probed_site_text(name, *facts).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+void print_findings(const Site& site, const std::vector<SiteFinding>& findings, const std::string& asked_of) {
+  std::vector<std::vector<std::string>> changes = {{"key", "the file says", "the cluster says", "what to do"}};
+  std::vector<std::vector<std::string>> asks = {{"key", "the file says", "where it may be from"}};
+  for (const SiteFinding& finding : findings)
+    if (finding.kind == SiteFinding::Kind::change)
+      changes.push_back({finding.path, finding.said, finding.found, finding.remedy});
+    else
+      asks.push_back({finding.path, clipped(finding.said, 60), finding.found.empty() ? "-" : finding.found});
+  std::string out = "site " + site.config.name + ", " + asked_of + "\n";
+  out += changes.size() > 1 ? "\nto change:\n" + text_table(changes)
+                            : "\nnothing that the cluster says speaks against the file\n";
+  if (asks.size() > 1)
+    out +=
+        "\nnobody has checked these; try them, or ask somebody who works there, then name the source in the file:\n" +
+        text_table(asks);
+  std::fputs(out.c_str(), stdout);
+}
+
+Value findings_value(const std::vector<SiteFinding>& findings) {
+  Value list = Value::make_array();
+  for (const SiteFinding& finding : findings) {
+    Value one = Value::make_table();
+    one.set("kind", finding.kind == SiteFinding::Kind::change ? "change" : "ask");
+    one.set("key", finding.path);
+    one.set("said", finding.said);
+    one.set("found", finding.found);
+    one.set("remedy", finding.remedy);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+ExitCode show_sites(const CommandLine& line, const Installation& installation) {
+  if (line.subject.empty()) return list_sites(line, installation);
+  if (line.subject == "probe") return probe_cluster(line, installation);
+  const auto site = load_site(line.subject, installation.site_folders(), site_sets(line.sets));
+  if (!site.ok()) return fail(line, site.error());
+  std::fputs(line.json ? to_json_pretty(site_value(*site)).c_str() : site_text(*site, line.all).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+// Exit code 3 when the file has to change. A cluster that does not answer leaves the questions to people.
+ExitCode examine_site(const CommandLine& line, const Installation& installation) {
+  const auto site = load_site(line.site, installation.site_folders());
+  if (!site.ok()) return fail(line, site.error());
+  std::vector<SiteFinding> findings = unverified_values(*site);
+  std::string asked_of = "a local site: there is no cluster to compare with";
+  ExitCode exit = ExitCode::ok;
+  if (site->config.is_slurm()) {
+    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir);
+    const auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
+    if (facts.ok()) {
+      asked_of =
+          "compared with the cluster " + facts->configuration.cluster + " through " + opened->port->description();
+      findings = compare_site(*site, *facts);
+    } else {
+      asked_of = "NOT compared: " + facts.error().message();
+      exit = exit_code_for(facts.error().code);
+    }
+  }
+  for (const SiteFinding& finding : findings)
+    if (finding.kind == SiteFinding::Kind::change) exit = ExitCode::invalid_input;
+  if (!line.json) {
+    print_findings(*site, findings, asked_of);
+    return exit;
+  }
+  Value document = Value::make_table();
+  document.set("site", site->config.name);
+  document.set("compared", asked_of);
+  document.set("findings", findings_value(findings));
+  std::fputs(to_json_pretty(document).c_str(), stdout);
+  return exit;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,207 @@
+#include "orchestrator/controller/drivers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/sbatch_text.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t scrontab_deadline_ms = 30'000;
+constexpr int scrontab_minutes = 5;         // between two ticks
+constexpr double driver_job_s = 3600;       // of one driver job; the next one is queued behind it
+constexpr double driver_job_margin_s = 90;  // for its end
+
+std::string quoted(const std::string& word) {
+  return "'" + replace_all(word, "'", "'\\''") + "'";
+}
+
+Result<std::string> read_scrontab() {
+  SpawnSpec spec;
+  spec.argv = {"scrontab", "-l"};
+  LH_TRY(const RunOutput output, run_captured(std::move(spec), scrontab_deadline_ms));
+  if (output.status.success()) return output.out;
+  if (output.err.find("no crontab") != std::string::npos || output.out.find("no crontab") != std::string::npos ||
+      output.err.find("no table") != std::string::npos || trim(output.err).empty())
+    return std::string();
+  return make_error(ErrorCode::unavailable, "scrontab -l: " + trim(output.err));
+}
+
+Status write_scrontab(const std::string& run_dir, const std::string& table) {
+  const std::string path = join_path(run_dir, format("driver/scrontab.{}", ::getpid()));
+  LH_CHECK(make_directories(parent_path(path)));
+  LH_CHECK(write_file_renamed(path, table));
+  SpawnSpec spec;
+  spec.argv = {"scrontab", path};
+  const auto output = run_captured(std::move(spec), scrontab_deadline_ms);
+  (void)remove_tree(path).ok();
+  if (!output.ok()) return output.error();
+  if (output->status.success()) return {};
+  return make_error(ErrorCode::unavailable, "scrontab: " + trim(output->err), "choose another --driver");
+}
+
+// What the driver's own jobs ask for: one core for an hour, where the site has shared nodes.
+PlannedStage driver_stage() {
+  PlannedStage stage;
+  stage.stage = "driver";
+  stage.kind = "command";
+  stage.common.time_limit.value = driver_job_s;
+  stage.common.threads = 1;
+  stage.common.job.gpus_per_node = 0;
+  stage.common.job.exclusive = "no";
+  stage.common.job.requeue = "yes";
+  return stage;
+}
+
+Result<std::vector<Directive>> driver_directives(const Site& site, double& wall_s) {
+  Diagnostics diagnostics;
+  const JobPlan plan = plan_job(site, driver_stage(), diagnostics);
+  LH_CHECK(diagnostics.to_status("no job can drive the run at this site"));
+  wall_s = plan.wall_s > 0 ? plan.wall_s : driver_job_s;
+  std::vector<Directive> directives = plan.directives;
+  std::erase_if(directives, [](const Directive& d) { return d.option == "signal" || d.option == "open-mode"; });
+  return directives;
+}
+
+std::string driver_key(const FrozenRun& frozen) {
+  return submission_key(frozen.name, "driver", 0);
+}
+
+Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site) {
+  double wall_s = 0;
+  LH_TRY(const auto directives, driver_directives(site, wall_s));
+  std::string lines;
+  // One core is what a job gets that does not ask for more.
+  for (const Directive& directive : directives) {
+    const char* const routing[] = {"partition", "qos", "account", "reservation", "constraint", "time"};
+    if (std::find(std::begin(routing), std::end(routing), directive.option) == std::end(routing)) continue;
+    LH_TRY(const std::string word, sbatch_word(directive.value));
+    lines += "#SCRON --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
+  }
+  lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + frozen.name) + "\n";
+  lines +=
+      "#SCRON --open-mode=append\n#SCRON --output=" + sbatch_file_pattern(join_path(run_dir, "driver/tick.log")) + "\n";
+  lines += format("*/{} * * * * {} tick {} --until-quiet\n", scrontab_minutes,
+                  quoted(join_path(run_dir, "bin/longhaul")), quoted(run_dir));
+  LH_CHECK(make_directories(join_path(run_dir, "driver")));
+  LH_TRY(const std::string table, read_scrontab());
+  const std::string wanted = with_scrontab_lines(table, frozen.name, lines);
+  return wanted == table ? Status{} : write_scrontab(run_dir, wanted);
+}
+
+// At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
+Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                        const std::string& own_job, Logger& log) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+  LH_TRY(const auto jobs, opened.port->jobs());
+  for (const SlurmJob& job : jobs)
+    if (job.comment == driver_key(frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
+      return {};
+  double wall_s = 0;
+  LH_TRY(const auto directives, driver_directives(site, wall_s));
+  std::string text = "#!/bin/bash\n# Drives the run " + one_line(frozen.name) +
+                     " from inside of a small job, behind which the next one is queued until the run has ended.\n";
+  text += "#SBATCH --job-name=" + sbatch_job_name("lh-driver-" + frozen.name) + "\n";
+  for (const Directive& directive : directives) {
+    LH_TRY(const std::string word, sbatch_word(directive.value));
+    text += "#SBATCH --" + directive.option + (directive.value.empty() ? "" : "=" + word) + "\n";
+  }
+  text +=
+      "#SBATCH --open-mode=append\n#SBATCH --output=" + sbatch_file_pattern(join_path(run_dir, "driver/driver.log")) +
+      "\n";
+  text += format("exec {} tick {} --for {:.0f}s\n", quoted(join_path(run_dir, "bin/longhaul")), quoted(run_dir),
+                 std::max(30.0, wall_s - driver_job_margin_s));
+  SlurmSubmission submission;
+  submission.script = join_path(run_dir, "driver/driver.sbatch");
+  submission.options = {{"comment", driver_key(frozen)}};
+  if (!own_job.empty()) submission.options.emplace_back("dependency", "afterany:" + own_job);
+  LH_CHECK(make_directories(join_path(run_dir, "driver")));
+  LH_CHECK(write_file_renamed(submission.script, text, 0755));
+  LH_TRY(const std::string id, opened.port->submit({submission}).front());
+  log.info(format("event=driver_job_submitted job={} after={}", id, own_job));
+  return {};
+}
+
+Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                          const std::string& own_job) {
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+  LH_TRY(const auto jobs, opened.port->jobs());
+  for (const SlurmJob& job : jobs)
+    if (job.comment == driver_key(frozen) && job.id != own_job && job.state == "PENDING")
+      LH_CHECK(opened.port->cancel(job.id));
+  return {};
+}
+
+std::string begin_mark(const std::string& run) {
+  return "# longhaul run " + run + ": begin\n";
+}
+std::string end_mark(const std::string& run) {
+  return "# longhaul run " + run + ": end\n";
+}
+
+}  // namespace
+
+std::string without_scrontab_lines(const std::string& table, const std::string& run) {
+  const std::size_t begin = table.find(begin_mark(run));
+  const std::size_t end = table.find(end_mark(run));
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return table;
+  return table.substr(0, begin) + table.substr(end + end_mark(run).size());
+}
+
+std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines) {
+  std::string others = without_scrontab_lines(table, run);
+  if (!others.empty() && !ends_with(others, "\n")) others += "\n";
+  return others + begin_mark(run) + lines + end_mark(run);
+}
+
+Result<std::string> choose_driver(const std::string& asked, const Site& site) {
+  const SiteCapabilities& can = site.config.can;
+  std::string driver = asked == "auto" ? site.config.driver : asked;
+  if (!site.config.is_slurm()) {
+    if (driver == "auto" || driver == "here") return std::string("here");
+    return make_error(ErrorCode::unsupported, "a run on this machine is driven here, not by '" + driver + "'",
+                      "leave --driver out, or take a site with scheduler = \"slurm\"");
+  }
+  if (driver == "auto") {
+    if (can.submit_from_compute == "yes") return std::string("lead");
+    if (can.scrontab == "yes") return std::string("scrontab");
+    if (can.shared_nodes == "yes") return std::string("job");
+    return std::string("here");
+  }
+  const auto refuse = [&](const std::string& why, const char* key) {
+    return make_error(ErrorCode::unsupported, format("site '{}': {}", site.config.name, why),
+                      format("choose another --driver, or correct can.{} in the site file", key));
+  };
+  if (driver == "lead" && can.submit_from_compute == "no")
+    return refuse("jobs cannot submit jobs, so leads cannot drive a run", "submit_from_compute");
+  if (driver == "scrontab" && can.scrontab == "no") return refuse("there is no scrontab", "scrontab");
+  if (driver == "job" && can.shared_nodes == "no")
+    return refuse("a job of one core would cost a whole node all the time", "shared_nodes");
+  return driver;
+}
+
+Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+                    Clock&, Logger& log) {
+  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site);
+  if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, log);
+  return {};
+}
+
+Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+                  Logger&) {
+  if (frozen.driver == "job") return cancel_driver_jobs(run_dir, frozen, site, own_job);
+  if (frozen.driver != "scrontab") return {};
+  LH_TRY(const std::string table, read_scrontab());
+  const std::string wanted = without_scrontab_lines(table, frozen.name);
+  return wanted == table ? Status{} : write_scrontab(run_dir, wanted);
+}
+
+}  // namespace longhaul

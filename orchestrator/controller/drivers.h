@@ -1,0 +1,32 @@
+// Who ticks a run on a cluster when nobody sits before it: the leads of its own jobs, the user's scrontab, or a small
+// job that renews itself. Each only calls `longhaul tick`; any number of them at once does no harm.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/state/run_folder.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+// The driver that `asked` ("auto", "here", "lead", "scrontab", "job") comes to at this site. unsupported: the site says
+// that it cannot be (no submission from compute nodes, no scrontab, no shared nodes for a job of one core).
+Result<std::string> choose_driver(const std::string& asked, const Site& site);
+
+// Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
+// that this process runs in, "" outside of one: the next driver job then waits for its end.
+Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+                    Clock& clock, Logger& log);
+// When the run has ended: nothing of it is left behind in scrontab or queue.
+Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
+                  Logger& log);
+
+// A scrontab with and without the lines of one run, between marks that name it. Pure.
+std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines);
+std::string without_scrontab_lines(const std::string& table, const std::string& run);
+
+}  // namespace longhaul

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What site files say against a real Slurm: the probe, the comparison, and job scripts that sbatch and srun take as they are.
+
+usage: sites_test.py LONGHAUL SOURCE_DIR
+"""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import traceback
+
+from slurm_cluster import ClusterError, attach, wait_for
+
+LONGHAUL, SOURCE = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+cluster = attach()
+here = cluster.scratch / "sites $(touch pwned) 'x' ñ"
+ODD = "a b \"q\" 'x' \\ $(touch pwned) `touch pwned` ; touch pwned # ñ *"
+
+
+def expect(what, condition, shown=""):
+    if not condition:
+        raise ClusterError(f"{what}\n{shown}")
+
+
+def longhaul(*arguments, code=0):
+    done = cluster.call(LONGHAUL, *arguments, check=False, cwd=here)
+    expect(f"longhaul {' '.join(map(str, arguments))}: exit code {code}", done.returncode == code, done.stdout + done.stderr)
+    return done.stdout
+
+
+def workflow(stage):
+    (here / "w.toml").write_text('[workflow]\nname = "jobs"\n[stage.a]\nkind = "command"\nargv = ["true"]\n' + stage)
+
+
+def preview(site, run_dir, worker, stage_lines=""):
+    """The script that `plan --scripts` prints, with `worker` in the worker's place; its path."""
+    workflow(stage_lines)
+    out = longhaul("plan", "w.toml", "--site", site, "--scripts", "--runs-dir", run_dir)
+    programs = pathlib.Path(run_dir) / "jobs-preview/bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    (programs / "longhaul-worker").write_text(worker)
+    (programs / "longhaul-worker").chmod(0o755)
+    script = here / "job.sbatch"
+    script.write_text(out[out.index("#!/bin/bash"):])
+    return script
+
+
+def test_cluster_is_described_as_it_is():
+    out = longhaul("doctor", "--site", "test-cluster")
+    expect("nothing to change, nothing unverified of its own", "nothing that the cluster says speaks against" in out, out)
+    for backend in ("libslurm", "cli"):
+        (here / "b.toml").write_text(f'inherits = "test-cluster"\nslurm_backend = "{backend}"\n')
+        out = longhaul("doctor", "--site", "./b.toml", "--json")
+        expect(f"{backend} sees the same", not [f for f in json.loads(out)["findings"] if f["kind"] == "change"], out)
+
+
+def a_probed_file_fits_its_cluster():
+    (here / "probed.toml").write_text(longhaul("sites", "probe", "--name", "probed"))
+    findings = json.loads(longhaul("doctor", "--site", "./probed.toml", "--json"))["findings"]
+    expect("nothing to change, and something to ask", findings and all(f["kind"] == "ask" for f in findings), findings)
+    workflow("ranks = 8\nnodes = 2\n")
+    jobs = json.loads(longhaul("plan", "w.toml", "--site", "./probed.toml", "--json"))["jobs"]
+    asked = {d["option"]: d["value"] for d in jobs[0]["directives"]}
+    expect("four GPUs of each node", asked["gres"] == "gpu:a100:4" and asked["partition"] == "main", asked)
+
+
+def a_file_of_another_cluster_is_told_what_to_change():
+    (here / "other.toml").write_text('inherits = "test-cluster"\n[node]\ngpus = 8\n[ask]\ngpu_type = "h100"\n[classes.debug]\nmax_wall = "2h"\n')
+    found = {f["key"]: f["remedy"] for f in json.loads(longhaul("doctor", "--site", "./other.toml", "--json", code=3))["findings"]}
+    expect("three values", found.get("node.gpus") == "write 4" and found.get("ask.gpu_type") == 'write gpu_type = "a100"'
+           and found.get("classes.debug.max_wall") == 'write max_wall = "10min"', found)
+
+
+def a_script_runs_by_hand_with_its_values_as_data():
+    """Folder, variable and argument look like shell; sbatch and bash hand them on as they are."""
+    run_dir = here / "runs $(touch pwned) 50% ñ"
+    script = preview("test-cluster", run_dir, "#!/bin/bash\nprintf '%s\\n' \"$@\" \"$ODD\" \"$PWD\" \"$SLURM_JOB_NAME\" \"$SLURM_NTASKS\"\n",
+                     f"ranks = 2\n[stage.a.job]\noptions = [{json.dumps('--wckey=' + ODD, ensure_ascii=False)}]\n"
+                     f"environment = {{ ODD = {json.dumps(ODD, ensure_ascii=False)} }}\n")
+    attempt = run_dir / "jobs-preview/stages/a/attempts/1"
+    attempt.mkdir(parents=True)
+    for words, says in (((), f"lead\n--by-hand\n{attempt}\n"), ((ODD,), f"lead\n--attempt\n{ODD}\n")):
+        job = cluster.call("sbatch", "--parsable", script, *words).stdout.strip()
+        output = attempt / f"slurm-{job}.out"
+        text = f"{says}{ODD}\n{run_dir}/jobs-preview\nlh-jobs-preview-a\n2\n"
+        wait_for("the job's output, where the script says", lambda: output.exists() and output.read_text() == text, 30,
+                 lambda: output.read_text() if output.exists() else list(attempt.iterdir()))
+    expect("nothing of the values was run", not list(here.rglob("pwned")) and not (cluster.scratch / "pwned").exists())
+
+
+def the_launcher_is_taken_by_srun():
+    """The words that the lead puts before a rank's program, on two hosts."""
+    run_dir = here / "launch"
+    stage = "ranks = 4\nnodes = 2\nthreads = 2\n"
+    workflow(stage)
+    launcher = json.loads(longhaul("plan", "w.toml", "--site", "test-cluster", "--json"))["jobs"][0]["launcher"]
+    script = preview("test-cluster", run_dir, f"#!/bin/bash\nexec {' '.join(launcher)} sh -c 'echo $(hostname) $SLURM_CPUS_PER_TASK'\n", stage)
+    attempt = run_dir / "jobs-preview/stages/a/attempts/1"
+    attempt.mkdir(parents=True)
+    job = cluster.call("sbatch", "--parsable", script).stdout.strip()
+    output = attempt / f"slurm-{job}.out"
+    def lines():
+        return sorted(output.read_text().split("\n")[:-1]) if output.exists() else []
+    ranks = wait_for("four ranks", lambda: lines() if len(lines()) >= 4 else None, 30, lines)
+    expect("two on each host, with the CPUs of their GPU", len(set(ranks)) == 2 and [ranks.count(r) for r in sorted(set(ranks))] == [2, 2], ranks)
+    expect("nothing was asked that srun did not understand", all(r.split()[1] == "2" for r in ranks), ranks)
+
+
+def main():
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir()
+    failed = 0
+    for case in (test_cluster_is_described_as_it_is, a_probed_file_fits_its_cluster, a_file_of_another_cluster_is_told_what_to_change,
+                 a_script_runs_by_hand_with_its_values_as_data, the_launcher_is_taken_by_srun):
+        try:
+            case()
+            print(f"{case.__name__}: ok")
+        except Exception as error:  # a case that ends in any way but well is told, and the others go on
+            failed += 1
+            print(f"{case.__name__}: FAILED: {error}" if isinstance(error, ClusterError) else f"{case.__name__}: {traceback.format_exc()}")
+    cluster.call("scancel", "--user=root")
+    shutil.rmtree(here, ignore_errors=True)
+    print(f"test cases: 5 | {5 - failed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
