@@ -38,6 +38,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("launcher", ValueArray(a.launcher.begin(), a.launcher.end()));
   value.set("container", ValueArray(a.container.begin(), a.container.end()));
   value.set("at_end", ValueArray(a.at_end.begin(), a.at_end.end()));
+  value.set("rounds_at_s", ValueArray(a.rounds_at_s.begin(), a.rounds_at_s.end()));
   return write_file_renamed(path, to_toml(value));
 }
 
@@ -65,6 +66,9 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.launcher = texts_of(value.find("launcher"));
   a.container = texts_of(value.find("container"));
   a.at_end = texts_of(value.find("at_end"));
+  if (const Value* times = value.find("rounds_at_s"); times && times->is_array())
+    for (const Value& time : times->as_array())
+      if (time.is_number()) a.rounds_at_s.push_back(time.as_number());
   return a;
 }
 

@@ -29,8 +29,11 @@ struct Attempt {
   // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
   std::vector<std::string> launcher;
   std::vector<std::string> container;  // further words between launcher and program
-  std::vector<std::string> at_end;     // program to run when the record is written: the next round of the controller
-  std::string fault_plan;              // for the lead and its ranks; "" outside of tests
+  // The next round of the controller, for a lead whose run is driven by its jobs: run when the record is written, and
+  // at these times after the start.
+  std::vector<std::string> at_end;
+  std::vector<double> rounds_at_s;
+  std::string fault_plan;  // for the lead and its ranks; "" outside of tests
 
   std::string out_dir() const { return stage_dir + "/out"; }            // the published artifact
   std::string state_dir() const { return stage_dir + "/state"; }        // checkpoints; survive attempts

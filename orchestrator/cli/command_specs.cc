@@ -64,7 +64,9 @@ const std::vector<CommandSpec>& command_specs() {
          "longhaul status [RUN] [options]",
          "how a run is doing",
          "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
-         "Changes nothing. RUN is a path, a "
+         "A run on a cluster that nobody drives at the moment is moved on by one round first; otherwise nothing is "
+         "changed. "
+         "RUN is a path, a "
          "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run.",
          {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json"},
          {not_found, run_failed, system, interrupted}},

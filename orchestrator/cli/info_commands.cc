@@ -13,6 +13,7 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/reference_docs.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
 namespace {
@@ -28,7 +29,7 @@ std::vector<std::string> toml_names(const std::string& folder) {
 }
 
 std::string program_state(const Installation& installation, const std::string& program) {
-  const std::string path = join_path(installation.programs_dir, program);
+  std::string path = join_path(installation.programs_dir, program);
   if (::access(path.c_str(), X_OK) != 0) return "missing: " + path;
   return path;
 }
@@ -40,6 +41,17 @@ std::string engine_build(const Installation& installation) {
   if (!output.ok()) return "unknown: " + output.error().message();
   if (!output->status.success()) return "unknown: `longhaul-engine info` ended with " + output->status.text();
   return replace_all(trim(output->out), "\n", "; ");
+}
+
+// Which way to Slurm would be taken, and what answers there.
+std::pair<std::string, std::string> slurm_state(const Installation& installation) {
+  const auto opened = open_slurm_port("auto", installation.programs_dir);
+  if (!opened.ok()) return {"none: " + opened.error().message(), "unknown"};
+  const std::string backend = format("{}: {}", opened->port->description(), opened->why);
+  const auto found = opened->port->configuration();
+  if (!found.ok()) return {backend, "unknown: " + found.error().what};
+  return {backend, format("slurmctld {} of {}, {}, forgets jobs {} s after their end", found->version, found->cluster,
+                          found->accounting ? "with accounting" : "without accounting", found->min_job_age_s)};
 }
 
 }  // namespace
@@ -59,6 +71,7 @@ ExitCode show_docs(const CommandLine& line, const Installation&) {
 }
 
 ExitCode show_doctor(const CommandLine& line, const Installation& installation) {
+  const auto slurm = slurm_state(installation);
   std::vector<std::pair<std::string, std::string>> facts = {
       {"version", installation.version},
       {"host", host_name()},
@@ -66,6 +79,8 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
       {"worker", program_state(installation, "longhaul-worker")},
       {"engine", program_state(installation, "longhaul-engine")},
       {"engine build", engine_build(installation)},
+      {"slurm backend", slurm.first},
+      {"slurm controller", slurm.second},
       {"shared files",
        installation.shared_dir.empty() ? "none: only the site 'local', no recipes" : installation.shared_dir},
   };

@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::int64_t second_signal_ms = 5'000;
 constexpr std::int64_t cancel_deadline_ms = 120'000;
+constexpr std::int64_t move_on_patience_ms = 10'000;
 constexpr std::int64_t last_messages_deadline_ms = 20'000;
 
 std::size_t terminal_columns() {
@@ -392,6 +393,17 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   if (!outcome.ok()) return fail(line, outcome.error());
   std::printf("%s: %s%s\n", file_name(*run).c_str(), to_string(outcome->state), outcome->changed ? ", changed" : "");
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
+}
+
+void move_on_if_undriven(const CommandLine& line, const std::string& run_dir) {
+  const auto frozen = read_frozen_run(run_dir);
+  const auto status = read_run_status(run_dir);
+  if (!frozen.ok() || !status.ok() || !is_running(*status) || status->driven || frozen->driver == "here") return;
+  if (::access(join_path(run_dir, "log").c_str(), W_OK) != 0) return;  // a reader of somebody else's run
+  DriveSession session(run_dir, line);
+  const auto moved = session.move_on(move_on_patience_ms);
+  if (!moved.ok() && moved.error().code != ErrorCode::conflict)
+    std::fprintf(stderr, "longhaul status: the run could not be moved on: %s\n", moved.error().message().c_str());
 }
 
 }  // namespace longhaul

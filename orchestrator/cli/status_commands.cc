@@ -95,6 +95,7 @@ Result<StageStatus> find_stage(const RunStatus& status, const std::string& name)
 ExitCode show_status(const CommandLine& line, const Installation& installation) {
   auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
+  move_on_if_undriven(line, *run);
   const auto status = read_run_status(*run);
   if (!status.ok()) return fail(line, status.error());
   if (line.json)

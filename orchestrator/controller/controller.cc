@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -18,6 +20,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t pulse_interval_ms = 5'000;
+constexpr std::int64_t maintenance_interval_ms = 10 * 60'000;
 
 }  // namespace
 
@@ -37,6 +40,7 @@ Status Controller::set_up_scheduler() {
   scheduler_ = std::move(made.scheduler);
   site_ = std::move(made.site);
   rules_ = std::move(made.rules);
+  ask_maintenance_ = std::move(made.maintenance_ms);
   cores_ = made.cores;
   pace_ = PollPace(scheduler_->poll_interval_ms(), static_cast<std::uint64_t>(frozen_.created_ms) + epoch());
   return {};
@@ -128,6 +132,7 @@ Result<Observations> Controller::observe() {
   }
   seen.orders = observe_orders(run_dir_, ledger_);
   seen.now_ms = clock_.wall_ms();
+  look_for_maintenance();
   LH_CHECK(observe_jobs(seen));
   for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
     seen.prepared.emplace(planned->id(), prepare_stage(*planned, ledger_, frozen_.artifact_root));
@@ -144,6 +149,16 @@ std::vector<OpenJob> Controller::open_jobs() const {
     if (stage.successor_open()) add(stage, *stage.successor);
   }
   return open;
+}
+
+// Only what can go on in another job is shortened, and only what is about to be submitted needs to know.
+void Controller::look_for_maintenance() {
+  const auto resumable = [](const StageRules& rules) { return rules.resumable && rules.wall_s > 0; };
+  if (!ask_maintenance_ || std::none_of(rules_.stages.begin(), rules_.stages.end(), resumable)) return;
+  if (maintenance_asked_ns_ != 0 && clock_.monotonic_ns() - maintenance_asked_ns_ < maintenance_interval_ms * 1'000'000)
+    return;
+  maintenance_asked_ns_ = clock_.monotonic_ns();
+  rules_.maintenance_ms = ask_maintenance_();
 }
 
 // From the scheduler when it is due; in between from the records of jobs that rang.
@@ -180,8 +195,13 @@ Status Controller::observe_jobs(Observations& seen) {
       seen.jobs.insert_or_assign(job.key, std::move(info));
     }
   }
-  for (const LedgerStage& stage : ledger_.stages)
-    if (stage.job_open()) observe_artifact(stage, seen);
+  for (const LedgerStage& stage : ledger_.stages) {
+    if (!stage.job_open()) continue;
+    observe_artifact(stage, seen);
+    const auto job = seen.jobs.find(stage.newest()->key);
+    if (job != seen.jobs.end() && (job->second.state == JobState::ended || job->second.state == JobState::lost))
+      seen.saved[stage.id] = digest_saved_state(join_path(stage_folder(run_dir_, stage.id), "state"));
+  }
   return {};
 }
 

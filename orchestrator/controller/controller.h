@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -50,6 +51,7 @@ class Controller {
   void observe_artifact(const LedgerStage& stage, Observations& seen);
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
+  void look_for_maintenance();
   std::vector<OpenJob> open_jobs() const;
   // The ledger's stages stand in plan order.
   const PlannedStage& planned_of(const LedgerStage& stage) const {
@@ -77,6 +79,8 @@ class Controller {
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
   SchedulingRules rules_;
+  std::function<std::int64_t()> ask_maintenance_;
+  std::int64_t maintenance_asked_ns_ = 0;
   std::optional<Site> site_;     // of a cluster; without one there are no job scripts
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
   PollPace pace_;                // when the scheduler is asked again

@@ -11,6 +11,7 @@
 namespace longhaul {
 namespace {
 
+constexpr double first_round_s = 5;      // after a lead's start
 constexpr std::size_t window_max = 256;  // submissions whose outcomes are written together
 
 Value with(const char* name, const std::string& text) {
@@ -181,6 +182,9 @@ Status Controller::write_attempt_files(const PendingAct& act) {
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
     if (frozen_.driver == "lead")
       attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", run_dir_, "--until-quiet"};
+    if (frozen_.driver == "lead" && plan.chain)  // somebody has to queue the next job while this one runs
+      attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
+                                                                             : plan.wall_s * successor_share + 1};
   }
   LH_CHECK(make_directories(attempt.attempt_dir));
   LH_CHECK(write_task(attempt.task_path, task));

@@ -193,15 +193,16 @@ class Round {
       emit(FactKind::submit_next, stage.id, stage.next_number(), intent(stage, stage.next_number()));
   }
 
-  // Whether the stage's own time limit leaves anything to do after the job that runs now.
+  // Whether there will be something to do after the job that runs now.
   bool wants_successor(const LedgerStage& stage, const StageRules& rules) const {
     if (room_left() <= 0) return false;
-    const double limit_s = planned_of(stage).common.time_limit.value;
-    if (limit_s <= 0) return true;
+    const PlannedStage& planned = planned_of(stage);
+    const double ran_s = static_cast<double>(seen_.now_ms - stage.started_ms) * 1e-3;
+    if (!surely_longer_than_a_job(planned, rules.wall_s)) return ran_s > rules.wall_s * successor_share;
     double spent_s = rules.wall_s;
     for (std::size_t i = stage.attempts_before_reset; i < stage.attempts.size(); ++i)
       spent_s += static_cast<double>(stage.attempts[i].ran_ms) * 1e-3;
-    return spent_s < limit_s;
+    return spent_s < planned.common.time_limit.value;
   }
 
   // A successor outlives its stage only until it is cancelled.
@@ -244,14 +245,16 @@ class Round {
         fields.set("cause", "cancelled on request");
       return emit(FactKind::cancelled, stage.id, number, std::move(fields));
     }
-    std::int64_t before = -1;
+    std::string saved_before;
     std::vector<PastEnd> ends;
     for (std::size_t i = stage.attempts_before_reset; i + 1 < stage.attempts.size(); ++i) {
       const LedgerAttempt& past = stage.attempts[i];
       ends.push_back({fault_class_of(past.fault), past.cause, past.made_progress, past.node});
-      before = std::max(before, past.step);
     }
-    const bool progress = end.step > before;
+    if (stage.attempts.size() > 1) saved_before = stage.attempts[stage.attempts.size() - 2].saved;
+    const auto saved = seen_.saved.find(stage.id);
+    const bool progress = saved != seen_.saved.end() && !saved->second.empty() && saved->second != saved_before;
+    fields.set("saved", saved != seen_.saved.end() ? saved->second : saved_before);
     ends.push_back({end.fault, end.cause, progress, end.node});
     const RetryVerdict verdict = decide_retry(ends, budgets_of(stage));
     fields.set("fault", to_string(end.fault));
@@ -466,6 +469,10 @@ class Round {
 };
 
 }  // namespace
+
+bool surely_longer_than_a_job(const PlannedStage& planned, double wall_s) {
+  return planned.common.time_limit.value > wall_s && wall_s > 0;
+}
 
 std::vector<Fact> decide(const RunPlan& plan, const SchedulingRules& rules, const RunLedger& ledger,
                          const Observations& seen, const std::string& run_name) {

@@ -14,6 +14,11 @@
 
 namespace longhaul {
 
+// The next job of a chain is queued at once where the stage surely needs it (its time limit is longer than a job's wall
+// time), otherwise when this share of the wall time is over: most of those that may need one do not.
+inline constexpr double successor_share = 0.5;
+bool surely_longer_than_a_job(const PlannedStage& planned, double wall_s);
+
 // A published artifact as its manifest describes it.
 struct ArtifactSeen {
   std::string folder, digest;
@@ -56,6 +61,8 @@ struct Observations {
   std::vector<RequestSeen> requests;
   std::map<std::string, JobInfo> jobs;            // by submission key
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
+  // By stage, of those whose job has ended: digest of what it keeps between jobs, "" for nothing.
+  std::map<std::string, std::string> saved;
   std::map<std::string, std::string> broken;      // by stage: the record says succeeded, the artifact does not
   std::map<std::string, OrderOutcome> orders;     // by id: of open orders, what their leads wrote down
   std::map<std::string, PreparedStage> prepared;  // by stage: of those that wants_preparation() named

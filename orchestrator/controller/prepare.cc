@@ -71,6 +71,18 @@ Task make_task(const PlannedStage& planned, const std::string& run_name, const L
   return task;
 }
 
+std::string digest_saved_state(const std::string& state_dir) {
+  const auto names = list_tree(state_dir);
+  if (!names.ok() || names->empty()) return {};
+  Xxh3Stream digest;
+  for (const std::string& name : *names) {
+    struct stat info{};
+    if (::stat(join_path(state_dir, name).c_str(), &info) != 0) continue;
+    digest.update(format("{}\n{} {}.{:09}\n", name, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+  }
+  return digest.hex128().substr(0, 16);
+}
+
 double time_left_s(const PlannedStage& planned, const LedgerStage& stage) {
   const double limit_s = planned.common.time_limit.value;
   if (limit_s <= 0) return 0;

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/maintenance.h"
 #include "orchestrator/scheduler/local_scheduler.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
@@ -35,14 +36,25 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   return rules;
 }
 
-Result<std::unique_ptr<Scheduler>> make_slurm(const Site& site, const std::string& run_dir, Clock& clock, Logger& log) {
+Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& run_dir, Clock& clock,
+                                                   Logger& log) {
   LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
   log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
   SlurmSchedulerOptions options;
   options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);
   options.settle_ms = std::clamp<std::int64_t>(options.poll_interval_ms, 2'000, 15'000);
   options.record_grace_ms = std::clamp<std::int64_t>(2 * options.poll_interval_ms, 10'000, 60'000);
-  return std::unique_ptr<Scheduler>(std::make_unique<SlurmScheduler>(std::move(opened.port), options, clock, log));
+  return std::make_unique<SlurmScheduler>(std::move(opened.port), options, clock, log);
+}
+
+// Nothing is known where Slurm does not answer: jobs are then asked for at their full length.
+std::int64_t ask_maintenance_ms(SlurmPort& port, const Clock& clock) {
+  const auto reservations = port.reservations();
+  if (!reservations.ok() || reservations->empty()) return 0;
+  int nodes_total = 0;
+  if (const auto partitions = port.partitions(); partitions.ok())
+    for (const SlurmPartition& partition : *partitions) nodes_total = std::max(nodes_total, partition.nodes_total);
+  return 1000 * next_maintenance_s(*reservations, nodes_total, clock.wall_ms() / 1000);
 }
 
 }  // namespace
@@ -57,7 +69,9 @@ Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const Frozen
   }
   if (made.site) {
     LH_TRY(made.rules, rules_of(*made.site, frozen.plan));
-    LH_TRY(made.scheduler, make_slurm(*made.site, run_dir, clock, log));
+    LH_TRY(auto slurm, make_slurm(*made.site, run_dir, clock, log));
+    made.maintenance_ms = [&clock, port = &slurm->port()] { return ask_maintenance_ms(*port, clock); };
+    made.scheduler = std::move(slurm);
     made.rules.array_tasks_max = made.scheduler->array_tasks_max();
     return made;
   }

@@ -1,6 +1,7 @@
 // The scheduler that a run was made for, and what its site makes of the run's stages.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,8 @@ struct RunScheduler {
   std::unique_ptr<Scheduler> scheduler;
   std::optional<Site> site;  // of a cluster; none for the local scheduler: there are no job scripts
   SchedulingRules rules;
+  // Start of the next maintenance that concerns the run, in ms; 0: none is known. Asks the scheduler; may be empty.
+  std::function<std::int64_t()> maintenance_ms;
   int cores = 1;  // shared by the ranks of a stage that does not say how many threads it wants
 };
 Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const FrozenRun& frozen, const TickOptions& options,

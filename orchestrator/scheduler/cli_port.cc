@@ -23,7 +23,7 @@ int whole(const std::string& text) {
 std::vector<std::string> submission_words(const SlurmSubmission& submission) {
   std::vector<std::string> words;
   for (const auto& [name, value] : submission.options)
-    words.push_back(value.empty() ? "--" + name : "--" + name + "=" + value);
+    words.push_back(value.empty() ? "--" + name : format("--{}={}", name, value));
   words.push_back(submission.script);
   for (const std::string& argument : submission.arguments) words.push_back(argument);
   return words;

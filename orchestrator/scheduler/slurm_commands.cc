@@ -10,6 +10,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t words_max = 500;
+constexpr const char* accounting_fields =
+    "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,Reason,Comment";
 
 std::int64_t number_of(std::string_view text) {
   std::int64_t number = 0;
@@ -110,11 +112,9 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
   const UniqueSeparators separators;
   // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
   // separator.
-  auto output = run_slurm_query(
-      {"sacct", "-X", "-n", "-p", "--delimiter=" + separators.field(), "-S", "now-366days", "-j", join(ids, ","), "-o",
-       "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,"
-       "TimelimitRaw,Reason,Comment"},
-      deadline_ms);
+  auto output = run_slurm_query({"sacct", "-X", "-n", "-p", "--delimiter=" + separators.field(), "-S", "now-366days",
+                                 "-j", join(ids, ","), "-o", accounting_fields},
+                                deadline_ms);
   if (!output.ok() && output.error().code == ErrorCode::not_found)
     return make_error(ErrorCode::unavailable, "there is no sacct here");
   if (!output.ok()) return output.error();

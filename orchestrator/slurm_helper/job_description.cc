@@ -25,7 +25,7 @@ constexpr std::uint64_t script_bytes_max = 64ULL << 20;
 // "2,h100:4" -> "gres:gpu:2,gres:gpu:h100:4"
 std::string tres_list(const std::string& name, const std::string& value) {
   std::vector<std::string> parts;
-  for (const std::string& part : split(value, ',')) parts.push_back(name + ":" + part);
+  for (const std::string& part : split(value, ',')) parts.push_back(format("{}:{}", name, part));
   return join(parts, ",");
 }
 
@@ -39,7 +39,7 @@ std::optional<time_t> point_in_time(const std::string& text) {
   void* symbol = ::dlsym(RTLD_DEFAULT, "slurm_parse_time");
   if (!symbol) return std::nullopt;
   Reader reader = nullptr;
-  std::memcpy(&reader, &symbol, sizeof reader);
+  std::memcpy(static_cast<void*>(&reader), static_cast<const void*>(&symbol), sizeof reader);
   std::string copy = text;
   const time_t found = reader(copy.data(), 0);
   return found == 0 ? std::nullopt : std::optional<time_t>(found);

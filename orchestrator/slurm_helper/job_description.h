@@ -34,8 +34,8 @@ class JobDescription {
  public:
   static Result<JobDescription> make(const JobRequest& request, const SubmitContext& context);
   job_desc_msg_t& message() { return *message_; }
-  JobDescription(JobDescription&&) = default;
-  JobDescription& operator=(JobDescription&&) = default;
+  JobDescription(JobDescription&&) noexcept = default;
+  JobDescription& operator=(JobDescription&&) noexcept = default;
 
  private:
   friend class DescriptionBuilder;

@@ -57,7 +57,7 @@ std::string reason_name(std::uint32_t reason) {
     for (const char* name : {"slurm_job_state_reason_string", "slurm_job_reason_string"})
       if (!symbol) symbol = ::dlsym(RTLD_DEFAULT, name);
     Namer found = nullptr;
-    std::memcpy(&found, &symbol, sizeof found);
+    std::memcpy(static_cast<void*>(&found), static_cast<const void*>(&symbol), sizeof found);
     return found;
   }();
   if (reason == WAIT_NO_REASON) return {};

@@ -27,8 +27,8 @@ enum class FactKind {
   release_job,  // intent: let a held job start
   released,     // outcome
   succeeded,    // record and artifact agree                           artifact, digest, figures, started_ms, ended_ms
-  retry,        // ended badly, another attempt follows                fault, cause, reason, progress, node, step
-  go_on,        // ended, and its successor is there already           fault, cause, reason, progress, node, step
+  retry,        // ended badly, another attempt follows                fault, cause, reason, saved, progress, node
+  go_on,        // ended, and its successor is there already           fault, cause, reason, saved, progress, node
   failed,       // ended badly for good                                fault, cause, reason
   cancel_job,   // intent: end this attempt
   cancel_sent,  // outcome

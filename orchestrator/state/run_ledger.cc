@@ -89,6 +89,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   attempt->fault = fact.text("fault");
   attempt->cause = stage.cause;
   attempt->made_progress = fact.fields.get_bool("progress");
+  attempt->saved = fact.text("saved");
   attempt->step = fact.fields.get_integer("step", -1);
   attempt->node = fact.text("node");
   attempt->ended_ms = stage.ended_ms;

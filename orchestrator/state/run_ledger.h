@@ -34,6 +34,7 @@ struct LedgerAttempt {
   int releases = 0, restarts = 0;  // of a held job; by the scheduler
   std::string fault, cause;        // how it ended, if badly
   bool made_progress = false;
+  std::string saved;       // digest of what the stage kept between jobs, when this one had ended
   std::int64_t step = -1;  // newest that it reached, -1: not known
   std::string node;        // the only one that it ran on
   std::int64_t ended_ms = 0;

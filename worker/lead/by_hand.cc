@@ -19,6 +19,7 @@ Result<std::string> make_attempt_by_hand(const std::string& attempt_dir, const J
   attempt.attempt = 1;
   attempt.doorbell.clear();
   attempt.at_end.clear();
+  attempt.rounds_at_s.clear();
   if (file_exists(attempt.attempt_dir))
     return make_error(ErrorCode::conflict, attempt.attempt_dir + " is there already", "start the script again");
   LH_CHECK(make_directories(attempt.attempt_dir));

@@ -24,6 +24,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
+#include "worker/lead/next_round.h"
 #include "worker/lead/order_book.h"
 #include "worker/lead/publish.h"
 
@@ -31,7 +32,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t watch_interval_ms = 100;
-constexpr std::int64_t at_end_deadline_ms = 20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
+constexpr std::int64_t last_round_deadline_ms =
+    20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
 
 // Waits for a child's end or a request to stop, at most `ms`. Returns SIGTERM or SIGUSR1 when told so, 0 otherwise.
 int wait_for_signal(std::int64_t ms) {
@@ -52,10 +54,11 @@ void block_signals() {
 
 class Lead {
  public:
-  Lead(Attempt attempt, std::string worker_program, JobSurroundings job, Clock& clock, Logger& log)
+  Lead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock, Logger& log)
       : attempt_(std::move(attempt)),
         worker_program_(std::move(worker_program)),
         job_(std::move(job)),
+        rounds_(rounds),
         clock_(clock),
         log_(log),
         events_(clock, attempt_.events_path(), 0),
@@ -207,6 +210,7 @@ class Lead {
         orders_.look(first == pages_.end() ? nullptr : &first->second);
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
       }
+      rounds_.look();
       if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
         time_limit_passed_ = true;
         log_.warn("event=time_limit next=stop_ranks");
@@ -254,6 +258,7 @@ class Lead {
   Attempt attempt_;
   std::string worker_program_;
   JobSurroundings job_;
+  NextRound& rounds_;
   Clock& clock_;
   Logger& log_;
   EventWriter events_;
@@ -292,29 +297,13 @@ void ring(const std::string& doorbell) {
   if (fd.valid()) (void)::futimens(fd.get(), nullptr);
 }
 
-// The next round of the controller, in a child that knows nothing of the job that it is started from. SIGTERM ends it:
-// the rest is for whoever comes next.
-void run_at_end(const Attempt& attempt, Clock& clock, Logger& log) {
-  if (attempt.at_end.empty()) return;
-  SpawnSpec spec;
-  spec.argv = attempt.at_end;
-  spec.environment_removed = {"SLURM_*", "SBATCH_*", "SRUN_*", "PMIX_*", "PMI_*", "OMPI_*"};
-  spec.environment_kept = {"SLURM_CONF"};
-  spec.own_group = spec.dies_with_starter = true;
-  spec.stdout_path = spec.stderr_path = join_path(attempt.attempt_dir, "at-end.log");
-  const auto pid = spawn(spec);
-  if (!pid.ok()) return log.error("event=at_end_not_started error='" + pid.error().message() + "'");
-  const Deadline deadline(clock, at_end_deadline_ms);
-  for (bool told = false;;) {
-    const auto exit = poll_exit(*pid);
-    if (!exit.ok()) return log.error("event=at_end_lost error='" + exit.error().message() + "'");
-    if (*exit) return log.info("event=at_end_ended status='" + (*exit)->text() + "'");
-    if (deadline.passed()) (void)::kill(-*pid, SIGKILL);
-    if (wait_for_signal(watch_interval_ms) == SIGTERM && !told) {
-      told = true;
-      (void)::kill(-*pid, SIGTERM);
-    }
-  }
+// Waits for the controller's round that follows the record. SIGTERM ends it: the rest is for whoever comes next.
+void finish_rounds(NextRound& rounds, Clock& clock) {
+  rounds.start_last();
+  const Deadline deadline(clock, last_round_deadline_ms);
+  while (rounds.running() && !deadline.passed())
+    if (wait_for_signal(watch_interval_ms) == SIGTERM) rounds.tell_to_stop();
+  rounds.end();
 }
 
 }  // namespace
@@ -334,12 +323,13 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
     return claimed.error();
   }
   if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
-  const JobRecord record = Lead(attempt, worker_program, job, clock, log).run(started_ms);
+  NextRound rounds(attempt.at_end, join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
+  const JobRecord record = Lead(attempt, worker_program, job, rounds, clock, log).run(started_ms);
   if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
   LH_CHECK(write_record_patiently(attempt, record, clock, log));
   log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
   ring(attempt.doorbell);
-  run_at_end(attempt, clock, log);
+  finish_rounds(rounds, clock);
   return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
                                                                          : LeadEnd::recorded_failure;
 }

@@ -126,7 +126,7 @@ TEST_CASE("a job of several nodes: every directive with its value and where it c
   CHECK(directive_of(plan, "no-requeue") == "  # default: ask.requeue");
   CHECK(directive_of(plan, "mem") == "none");
   CHECK(plan.launcher == std::vector<std::string>{"srun", "--mpi=pmix", "--nodes=4", "--ntasks=16",
-                                                  "--ntasks-per-node=4", "--cpus-per-task=20", "--kill-on-bad-exit=0"});
+                                                  "--ntasks-per-node=4", "--cpus-per-task=20", "--kill-on-bad-exit=1"});
   CHECK(plan.resumable);
   CHECK(!plan.chain);
   CHECK(plan.gpu_hours() == doctest::Approx(5 * 4 * 4));

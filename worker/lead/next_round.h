@@ -1,0 +1,44 @@
+// The next round of the controller, started by a lead where jobs drive their run: in a child that knows nothing of the
+// job that it is started from. At most one at a time; while the ranks work nobody waits for it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace longhaul {
+
+class NextRound {
+ public:
+  // `argv` empty: this lead starts none. Times count from now.
+  NextRound(std::vector<std::string> argv, std::string log_path, std::vector<double> due_s, const Clock& clock,
+            Logger& log);
+  ~NextRound() { end(); }
+  NextRound(const NextRound&) = delete;
+  NextRound& operator=(const NextRound&) = delete;
+
+  // Starts one if it is due, and sees to one that has ended. Cheap to call often.
+  void look();
+  // The last one: after whatever is under way.
+  void start_last();
+  bool running();
+  void tell_to_stop();  // SIGTERM: the rest is for whoever comes next
+  void end();           // SIGKILL, reaped
+
+ private:
+  void start();
+
+  std::vector<std::string> argv_;
+  std::string log_path_;
+  std::vector<std::int64_t> due_ns_;
+  const Clock& clock_;
+  Logger& log_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace longhaul
