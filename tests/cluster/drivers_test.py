@@ -145,7 +145,11 @@ def by_hand(driver, run):
         folders = [run.folder / "stages/spread" / v for v in variants(run)] if "arrays" in script.parts else [script.parents[2]]
         for task, folder in zip(tasks, folders):
             check_same(folder, task)
-    expect("the run is untouched", snapshot(run.folder, without=("by-hand",)) == before)
+    after = snapshot(run.folder, without=("by-hand",))
+    expect("what was there is untouched", {p: after.get(p) for p in before} == before)
+    new = [pathlib.Path(p).name for p in after.keys() - before.keys()]
+    expect("new is what Slurm wrote for these jobs", all(n.startswith("slurm-") and n[6:].split(".")[0].split("_")[0] in jobs.values()
+                                                          for n in new), new)
     expect("every command was done once more", len(done_lines(driver)) == 2 * 9, done_lines(driver))
 
 
@@ -166,11 +170,10 @@ def check_same(folder, job):
 def a_slurm_that_is_not_there_is_refused(runs):
     (runs.folder / "nowhere.toml").write_text('[workflow]\nname = "nowhere"\n' + stage("a", "true", SMALL))
     (runs.folder / "slurm.conf").write_text("")
-    for variable, value in (("SLURM_CONF", runs.folder / "slurm.conf"), ("SLURM_CONF", "/nonexistent/slurm.conf")):
-        done = cluster.call("env", f"{variable}={value}", LONGHAUL, "submit", "nowhere.toml", "--site", "test-cluster",
-                            "--runs-dir", runs.folder / "nowhere", check=False, cwd=runs.folder, seconds=60)
-        expect("refused before a run is made", done.returncode != 0 and not list((runs.folder / "nowhere").glob("nowhere-*")),
-               done.stdout + done.stderr)
+    done = cluster.call("env", f"SLURM_CONF={runs.folder}/slurm.conf", LONGHAUL, "submit", "nowhere.toml", "--site", "test-cluster",
+                        "--runs-dir", runs.folder / "nowhere", check=False, cwd=runs.folder, seconds=60)
+    expect("refused before a run is made", done.returncode != 0 and not list((runs.folder / "nowhere").glob("nowhere-*")),
+           done.stdout + done.stderr)
 
 
 def main():
