@@ -33,7 +33,7 @@ class Runs:
     """Runs of one test, in a folder of their own below the cluster's scratch."""
 
     def __init__(self, cluster, program, folder):
-        self.cluster, self.program, self.folder = cluster, pathlib.Path(program), folder
+        self.cluster, self.program, self.folder = cluster, pathlib.Path(program).resolve(), folder
         folder.mkdir(parents=True)
         self.started = []
 
