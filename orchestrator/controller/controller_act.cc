@@ -105,6 +105,7 @@ Status Controller::submit_window(std::span<const PendingAct> window) {
   if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
   const auto answers = scheduler_->submit(specs);
   if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
+  LH_CHECK(log_file_.check_newest());  // one that was overtaken meanwhile has no say in what the answers mean
   std::vector<Fact> outcomes;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& answer = answers[i];
