@@ -86,10 +86,24 @@ class DriveSession {
     return watch_.count() != before;
   }
 
+  // Its controller ends the jobs while it has one, and this process does as soon as it has none: a controller may be
+  // killed, or be the last round of a job, at any moment. Over the deadline, or told to stop: the status as it is then.
   Result<RunStatus> cancel() {
     LH_CHECK(request(run_dir_, "cancel", Value::make_table(), clock_));
     watch_.go_on();
-    return drive_until(cancel_deadline_ms);
+    const int signals = watch_.count();
+    const Deadline deadline(clock_, cancel_deadline_ms);
+    for (;;) {
+      auto status = read_run_status(run_dir_);
+      if (!status.ok() || status->state != RunState::running || deadline.passed() || watch_.count() != signals)
+        return status;
+      if (status->driven) {
+        clock_.sleep_ms(500);
+        continue;
+      }
+      const auto driven = drive_until(std::max<std::int64_t>(1, deadline.left_ms()));
+      if (!driven.ok() && driven.error().code != ErrorCode::conflict) return driven.error();
+    }
   }
 
   const std::string& run_dir() const { return run_dir_; }
@@ -334,19 +348,8 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
     return ExitCode::ok;
   }
   DriveSession session(*run, line);
-  if (status->driven) {  // its controller does it; wait for the end
-    if (const auto asked = request(*run, "cancel", Value::make_table(), session.clock()); !asked.ok())
-      return fail(line, asked.error());
-    const Deadline deadline(session.clock(), cancel_deadline_ms);
-    while (is_running(*status) && status->driven && !deadline.passed() && session.watch().count() == 0) {
-      session.clock().sleep_ms(500);
-      status = read_run_status(*run);
-      if (!status.ok()) return fail(line, status.error());
-    }
-  } else {
-    status = session.cancel();
-    if (!status.ok()) return fail(line, status.error());
-  }
+  status = session.cancel();
+  if (!status.ok()) return fail(line, status.error());
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",

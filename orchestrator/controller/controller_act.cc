@@ -35,6 +35,23 @@ std::size_t group_size(std::span<const PendingAct> acts) {
   return size;
 }
 
+// One line for each task of an array, in order. Where only some of the outcomes were written, tasks of it are pending
+// that are not all there are: the file has to stay what the others read as well.
+std::string task_lines(const std::string& run_dir, const RunLedger& ledger, std::span<const PendingAct> acts) {
+  std::vector<std::string> folders;
+  const auto add = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
+    const auto task = static_cast<std::size_t>(std::max(0, attempt.task));
+    if (folders.size() <= task) folders.resize(task + 1);
+    folders[task] = attempt_folder(run_dir, stage.id, attempt.number);
+  };
+  for (const PendingAct& act : acts) add(*act.stage, *act.attempt);
+  if (folders.size() != acts.size())
+    for (const LedgerStage& stage : ledger.stages)
+      for (const LedgerAttempt& attempt : stage.attempts)
+        if (attempt.array == acts[0].attempt->array) add(stage, attempt);
+  return join(folders, "\n") + "\n";
+}
+
 std::string wall_text(double seconds) {
   const auto total = static_cast<long long>(seconds);
   return format("{:02}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
@@ -110,6 +127,7 @@ Status Controller::submit_window(const PreparedWindow& window) {
   if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
   const auto answers = scheduler_->submit(window.specs);
   if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
+  LH_CHECK(log_file_.check_newest());  // one that was overtaken meanwhile has no say in what the answers mean
   std::vector<Fact> outcomes;
   for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
@@ -148,13 +166,9 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   if (!site_) return job;
   if (array) {
     job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
-    std::string tasks;
-    for (const PendingAct& act : acts) {
-      tasks += attempt_folder(run_dir_, act.stage->id, act.attempt->number) + "\n";
-      job.array_tasks.push_back(act.attempt->task);
-    }
+    for (const PendingAct& act : acts) job.array_tasks.push_back(act.attempt->task);
     LH_CHECK(make_directories(job.attempt_dir));
-    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), tasks));
+    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), task_lines(run_dir_, ledger_, acts)));
     job.array_throttle = planned->common.job.throttle;
   }
   Diagnostics diagnostics;
