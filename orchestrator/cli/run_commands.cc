@@ -73,7 +73,7 @@ class DriveSession {
 
   // Puts the run's driver to work, or takes it away when the run has ended.
   Status tend_driver(bool ended) {
-    LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir_));
+    LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
     if (frozen.driver == "here" || frozen.driver == "lead") return {};
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
     const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
@@ -101,10 +101,24 @@ class DriveSession {
     return watch_.count() != before;
   }
 
+  // Its controller ends the jobs while it has one, and this process does as soon as it has none: a controller may be
+  // killed, or be the last round of a job, at any moment. Over the deadline, or told to stop: the status as it is then.
   Result<RunStatus> cancel() {
     LH_CHECK(request(run_dir_, "cancel", Value::make_table(), clock_));
     watch_.go_on();
-    return drive_until(cancel_deadline_ms);
+    const int signals = watch_.count();
+    const Deadline deadline(clock_, cancel_deadline_ms);
+    for (;;) {
+      auto status = read_run_status(run_dir_);
+      if (!status.ok() || status->state != RunState::running || deadline.passed() || watch_.count() != signals)
+        return status;
+      if (status->driven) {
+        clock_.sleep_ms(500);
+        continue;
+      }
+      const auto driven = drive_until(std::max<std::int64_t>(1, deadline.left_ms()));
+      if (!driven.ok() && driven.error().code != ErrorCode::conflict) return driven.error();
+    }
   }
 
   const std::string& run_dir() const { return run_dir_; }
@@ -240,9 +254,7 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 namespace {
 
 struct NewRun {
-  std::string run_dir;
-  Site site;
-  FrozenRun frozen;
+  std::string run_dir, driver;
 };
 
 // Everything is checked before anything is created. The exit code is set where nothing was started.
@@ -288,11 +300,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
   keep_group_access(*run);
-  auto frozen = read_frozen_run(*run);
-  if (!frozen.ok()) return refuse(frozen.error());
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
                loaded->plan.stages.size() == 1 ? "" : "s");
-  return NewRun{*run, std::move(loaded->site), std::move(frozen).value()};
+  return NewRun{*run, *chosen};
 }
 
 // Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
@@ -326,8 +336,8 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, line.driver, exit);
   if (!run) return exit;
-  if (run->frozen.driver == "here") return drive_to_end(line, run->run_dir);
-  std::fprintf(stderr, "driver: %s\n", run->frozen.driver.c_str());
+  if (run->driver == "here") return drive_to_end(line, run->run_dir);
+  std::fprintf(stderr, "driver: %s\n", run->driver.c_str());
   return hand_to_driver(line, run->run_dir);
 }
 
@@ -340,7 +350,7 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   if (status->state == RunState::succeeded) return finish(line, *run, clock);  // nothing is left to do
   if (const auto asked = request(*run, "resume", Value::make_table(), clock); !asked.ok())
     return fail(line, asked.error());
-  const auto frozen = read_frozen_run(*run);
+  const auto frozen = read_frozen_header(*run);
   if (!frozen.ok()) return fail(line, frozen.error());
   return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
 }
@@ -355,19 +365,8 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
     return ExitCode::ok;
   }
   DriveSession session(*run, line);
-  if (status->driven) {  // its controller does it; wait for the end
-    if (const auto asked = request(*run, "cancel", Value::make_table(), session.clock()); !asked.ok())
-      return fail(line, asked.error());
-    const Deadline deadline(session.clock(), cancel_deadline_ms);
-    while (is_running(*status) && status->driven && !deadline.passed() && session.watch().count() == 0) {
-      session.clock().sleep_ms(500);
-      status = read_run_status(*run);
-      if (!status.ok()) return fail(line, status.error());
-    }
-  } else {
-    status = session.cancel();
-    if (!status.ok()) return fail(line, status.error());
-  }
+  status = session.cancel();
+  if (!status.ok()) return fail(line, status.error());
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
@@ -396,7 +395,7 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
 }
 
 void move_on_if_undriven(const CommandLine& line, const std::string& run_dir) {
-  const auto frozen = read_frozen_run(run_dir);
+  const auto frozen = read_frozen_header(run_dir);
   const auto status = read_run_status(run_dir);
   if (!frozen.ok() || !status.ok() || !is_running(*status) || status->driven || frozen->driver == "here") return;
   if (::access(join_path(run_dir, "log").c_str(), W_OK) != 0) return;  // a reader of somebody else's run

@@ -38,6 +38,7 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
 Status Controller::set_up_scheduler() {
   LH_TRY(RunScheduler made, make_run_scheduler(run_dir_, frozen_, options_, clock_, log_));
   scheduler_ = std::move(made.scheduler);
+  scheduler_->ask_before_acting([this] { return log_file_.check_newest(); });
   site_ = std::move(made.site);
   rules_ = std::move(made.rules);
   ask_maintenance_ = std::move(made.maintenance_ms);

@@ -1,4 +1,6 @@
 // The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include <future>
+
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -33,6 +35,23 @@ std::size_t group_size(std::span<const PendingAct> acts) {
   return size;
 }
 
+// One line for each task of an array, in order. Where only some of the outcomes were written, tasks of it are pending
+// that are not all there are: the file has to stay what the others read as well.
+std::string task_lines(const std::string& run_dir, const RunLedger& ledger, std::span<const PendingAct> acts) {
+  std::vector<std::string> folders;
+  const auto add = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
+    const auto task = static_cast<std::size_t>(std::max(0, attempt.task));
+    if (folders.size() <= task) folders.resize(task + 1);
+    folders[task] = attempt_folder(run_dir, stage.id, attempt.number);
+  };
+  for (const PendingAct& act : acts) add(*act.stage, *act.attempt);
+  if (folders.size() != acts.size())
+    for (const LedgerStage& stage : ledger.stages)
+      for (const LedgerAttempt& attempt : stage.attempts)
+        if (attempt.array == acts[0].attempt->array) add(stage, attempt);
+  return join(folders, "\n") + "\n";
+}
+
 std::string wall_text(double seconds) {
   const auto total = static_cast<long long>(seconds);
   return format("{:02}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
@@ -57,20 +76,48 @@ std::vector<Directive> of_attempt(const LedgerAttempt& attempt, const JobPlan& p
 Status Controller::act() {
   LH_CHECK(place_orders(run_dir_, ledger_));
   const PendingActs acts = pending_acts(ledger_);
-  std::span<const PendingAct> left(acts.submit);
-  while (!left.empty()) {
-    std::size_t size = 0;
-    for (std::size_t groups = 0; size < left.size() && groups < window_max; ++groups)
-      size += group_size(left.subspan(size));
-    const std::size_t facts = static_cast<std::size_t>(ledger_.facts);
-    LH_CHECK(submit_window(left.first(size)));
-    if (static_cast<std::size_t>(ledger_.facts) == facts) break;  // the scheduler does not answer: no more for now
-    left = left.subspan(size);
-  }
+  LH_CHECK(submit_all(acts.submit));
   std::vector<Fact> outcomes;
   for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
   for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
   return write_outcomes(outcomes);
+}
+
+// While one window is with the scheduler, the files of the next are written: the two touch different stages.
+Status Controller::submit_all(std::span<const PendingAct> left) {
+  const auto take_window = [&left] {
+    std::size_t size = 0;
+    for (std::size_t groups = 0; size < left.size() && groups < window_max; ++groups)
+      size += group_size(left.subspan(size));
+    const auto window = left.first(size);
+    left = left.subspan(size);
+    return window;
+  };
+  if (left.empty()) return {};
+  LH_TRY(PreparedWindow window, prepare_window(take_window()));
+  for (;;) {
+    std::future<Result<PreparedWindow>> ahead;
+    if (!left.empty())
+      ahead = std::async(std::launch::async, [this, next = take_window()] { return prepare_window(next); });
+    const std::int64_t facts = ledger_.facts;
+    LH_CHECK(submit_window(window));
+    if (!ahead.valid()) return {};
+    auto prepared = ahead.get();
+    if (ledger_.facts == facts) return {};  // the scheduler does not answer: no more for now
+    if (!prepared.ok()) return prepared.error();
+    window = std::move(prepared).value();
+  }
+}
+
+Result<Controller::PreparedWindow> Controller::prepare_window(std::span<const PendingAct> acts) const {
+  PreparedWindow window;
+  while (!acts.empty()) {
+    window.groups.push_back(acts.first(group_size(acts)));
+    LH_TRY(JobSpec spec, prepare_job(window.groups.back()));
+    window.specs.push_back(std::move(spec));
+    acts = acts.subspan(window.groups.back().size());
+  }
+  return window;
 }
 
 Status Controller::write_outcomes(std::vector<Fact>& outcomes) {
@@ -81,26 +128,19 @@ Status Controller::write_outcomes(std::vector<Fact>& outcomes) {
   return {};
 }
 
-Status Controller::submit_window(std::span<const PendingAct> window) {
-  std::vector<JobSpec> specs;
-  std::vector<std::span<const PendingAct>> groups;
-  while (!window.empty()) {
-    groups.push_back(window.first(group_size(window)));
-    LH_TRY(JobSpec spec, prepare_job(groups.back()));
-    specs.push_back(std::move(spec));
-    window = window.subspan(groups.back().size());
-  }
+Status Controller::submit_window(const PreparedWindow& window) {
   if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
-  const auto answers = scheduler_->submit(specs);
+  const auto answers = scheduler_->submit(window.specs);
   if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
+  LH_CHECK(log_file_.check_newest());  // one that was overtaken meanwhile has no say in what the answers mean
   std::vector<Fact> outcomes;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
+  for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
       log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
       continue;  // the intents stay without outcome
     }
-    for (const PendingAct& act : groups[i]) {
+    for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
       if (!answer.ok())
         outcomes.push_back(
@@ -114,7 +154,7 @@ Status Controller::submit_window(std::span<const PendingAct> window) {
 }
 
 // Everything that a job needs lies on disk before it is submitted; written again if it has to be submitted again.
-Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
+Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const {
   const LedgerStage& stage = *acts[0].stage;
   const LedgerAttempt& first = *acts[0].attempt;
   const PlannedStage* planned = &planned_of(stage);
@@ -131,13 +171,9 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   if (!site_) return job;
   if (array) {
     job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
-    std::string tasks;
-    for (const PendingAct& act : acts) {
-      tasks += attempt_folder(run_dir_, act.stage->id, act.attempt->number) + "\n";
-      job.array_tasks.push_back(act.attempt->task);
-    }
+    for (const PendingAct& act : acts) job.array_tasks.push_back(act.attempt->task);
     LH_CHECK(make_directories(job.attempt_dir));
-    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), tasks));
+    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), task_lines(run_dir_, ledger_, acts)));
     job.array_throttle = planned->common.job.throttle;
   }
   Diagnostics diagnostics;
@@ -160,7 +196,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   return job;
 }
 
-Status Controller::write_attempt_files(const PendingAct& act) {
+Status Controller::write_attempt_files(const PendingAct& act) const {
   const LedgerStage& stage = *act.stage;
   const PlannedStage* planned = &planned_of(stage);
   Task task = make_task(*planned, frozen_.name, stage, cores_);

@@ -17,6 +17,7 @@ class CliPort final : public SlurmPort {
   static Result<std::string> installed_version();
 
   std::string description() const override;
+  std::size_t submit_window() const override { return 16; }  // one sbatch each
   std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) override;
   Result<std::vector<SlurmJob>> jobs() override;
   Result<std::vector<SlurmJob>> job(const std::string& id) override;

@@ -10,6 +10,7 @@
 //     nothing.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +82,10 @@ struct OpenJob {
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
+  // Asked right before jobs are handed over, however long the questions before that took: an error (conflict) is the
+  // answer to all that are left. Without it, a caller that stood still is a second one when it goes on.
+  using MayAct = std::function<Status()>;
+  void ask_before_acting(MayAct may_act) { may_act_ = std::move(may_act); }
   // One answer per spec, in order: the job's id (of an array: without the task). Errors: invalid_input (it will never
   // have it: nothing to try again), io, not_found (no such worker), unavailable (try again later: the controller of the
   // scheduler does not answer, a limit on submissions is reached).
@@ -98,6 +103,12 @@ class Scheduler {
   virtual int array_tasks_max() const { return 0; }
 
   Result<std::string> submit_one(const JobSpec& spec) { return submit({spec}).front(); }
+
+ protected:
+  Status may_act() const { return may_act_ ? may_act_() : Status(); }
+
+ private:
+  MayAct may_act_;
 };
 
 }  // namespace longhaul

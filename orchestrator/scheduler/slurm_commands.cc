@@ -59,6 +59,7 @@ Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t de
 Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms) {
   SpawnSpec spec;
   spec.argv = std::move(argv);
+  spec.dies_with_starter = true;  // sbatch tries again for minutes: by then another controller has done it
   leave_outer_job(spec);
   return run(std::move(spec), deadline_ms);
 }

@@ -77,6 +77,8 @@ class SlurmPort {
   virtual ~SlurmPort() = default;
   // "longhaul-slurm (libslurm 22.05.8)", "sbatch and squeue (22.05.8)": for doctor and for errors.
   virtual std::string description() const = 0;
+  // Submissions that take about a second: its caller looks around between two such windows.
+  virtual std::size_t submit_window() const { return 256; }
   // Job ids, one answer per submission, in order. Implementations keep several under way where they can.
   virtual std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) = 0;
   // All jobs of this user that slurmctld still has, ended ones included: one question.

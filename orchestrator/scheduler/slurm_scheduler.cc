@@ -9,7 +9,6 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t window_size = 512;  // submissions handed to the port at a time
 constexpr int single_questions_max = 20;  // about forgotten jobs, in one round
 
 bool is_pending(const SlurmJob& job) {
@@ -124,7 +123,7 @@ struct SlurmScheduler::Round {
 
 SlurmScheduler::SlurmScheduler(std::unique_ptr<SlurmPort> port, SlurmSchedulerOptions options, Clock& clock,
                                Logger& log)
-    : port_(std::move(port)), options_(options), clock_(clock), log_(log), made_ns_(clock.monotonic_ns()) {}
+    : port_(std::move(port)), options_(options), clock_(clock), log_(log) {}
 
 int SlurmScheduler::array_tasks_max() const {
   if (array_tasks_max_ < 0) {
@@ -155,6 +154,15 @@ std::vector<Result<std::string>> SlurmScheduler::submit(const std::vector<JobSpe
   return results;
 }
 
+Result<std::vector<SlurmJob>> SlurmScheduler::all_jobs() {
+  auto jobs = port_->jobs();
+  if (!jobs.ok())
+    answers_since_ns_ = -1;
+  else if (answers_since_ns_ < 0)
+    answers_since_ns_ = clock_.monotonic_ns();
+  return jobs;
+}
+
 // One snapshot answers for all keys of the window that may be known.
 void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
                               std::vector<std::optional<Result<std::string>>>& answers) {
@@ -162,7 +170,7 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (!answers[i] && (specs[i].maybe_known || unanswered_ns_.contains(specs[i].key))) wanted.push_back(i);
   if (wanted.empty()) return;
-  const auto jobs = port_->jobs();
+  const auto jobs = all_jobs();
   std::map<std::string, std::string> ids;
   if (jobs.ok())
     for (const SlurmJob& job : *jobs)
@@ -184,7 +192,8 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
 std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
   if (const auto id = id_of_a_start(spec)) return Result<std::string>(*id);
   const auto unanswered = unanswered_ns_.find(spec.key);
-  const std::int64_t since = unanswered == unanswered_ns_.end() ? made_ns_ : unanswered->second;
+  const std::int64_t since =
+      std::max(answers_since_ns_, unanswered == unanswered_ns_.end() ? answers_since_ns_ : unanswered->second);
   const std::int64_t waited_ms = (clock_.monotonic_ns() - since) / 1'000'000;
   if (waited_ms >= options_.settle_ms) return std::nullopt;
   return Result<std::string>(
@@ -199,14 +208,16 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (!answers[i]) rest.push_back(i);
   bool silent = false;
-  for (std::size_t begin = 0; begin < rest.size(); begin += window_size) {
-    const std::size_t end = std::min(begin + window_size, rest.size());
-    if (silent) {
-      for (std::size_t i = begin; i < end; ++i)
+  for (std::size_t begin = 0; begin < rest.size();) {
+    const std::size_t end = std::min(begin + port_->submit_window(), rest.size());
+    const Status may = may_act();
+    if (silent || !may.ok()) {
+      for (std::size_t i = begin; i < rest.size(); ++i)
         answers[rest[i]] =
-            make_error(ErrorCode::unavailable, "not attempted: Slurm did not answer the submissions before",
-                       "it is tried again later");
-      continue;
+            !may.ok() ? may.error()
+                      : make_error(ErrorCode::unavailable, "not attempted: Slurm did not answer the submissions before",
+                                   "it is tried again later");
+      return;
     }
     std::vector<SlurmSubmission> window;
     window.reserve(end - begin);
@@ -228,11 +239,13 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
         }
       } else if (id.error().code == ErrorCode::unavailable) {
         unanswered_ns_[spec.key] = clock_.monotonic_ns();
+        answers_since_ns_ = -1;  // its time to appear begins with the next answer
         silent = silent || starts_with(id.error().what, "not attempted");
       }
       answers[rest[i]] = std::move(id);
     }
     if (!dependent.empty()) check_dependencies(dependent, dependent_ids);
+    begin = end;
   }
 }
 
@@ -304,7 +317,7 @@ SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& job
 }
 
 Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>& open) {
-  const auto jobs = port_->jobs();
+  const auto jobs = all_jobs();
   if (!jobs.ok()) return jobs.error();
   const SeenByKey seen = index(*jobs);
   std::map<std::string, const OpenJob*> open_by_key;

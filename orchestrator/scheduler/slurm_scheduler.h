@@ -1,6 +1,7 @@
 // Jobs of a Slurm cluster. Slurm's memory is short and its answers may be lost, so nothing is concluded from silence:
 //   - the job's comment is the submission's key; a key that may be known is looked for in one snapshot of all our jobs
-//     before it is submitted, and believed absent only after an unanswered submission has had time to appear;
+//     before it is submitted, and believed absent only when it is still missing after an unanswered submission has had
+//     time to appear, counted from Slurm's first answer: while slurmctld is silent nothing appears;
 //   - a job's end is known from its own record, from Slurm, from accounting, in this order. A record may reach us later
 //     than Slurm's word (file systems lag); a job that Slurm has forgotten is lost only after a while;
 //   - a native dependency is read back: Slurm 22.05 silently drops one on a job that it has forgotten.
@@ -66,6 +67,7 @@ class SlurmScheduler final : public Scheduler {
 
   void look_for(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
   std::optional<Result<std::string>> conclude_absent(const JobSpec& spec) const;
+  Result<std::vector<SlurmJob>> all_jobs();
   void submit_rest(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
   Result<std::string> submit_without_dependency(const JobSpec& spec, const Error& refusal);
   void check_dependencies(const std::vector<JobSpec>& specs, const std::vector<std::string>& ids);
@@ -87,7 +89,7 @@ class SlurmScheduler final : public Scheduler {
   SlurmSchedulerOptions options_;
   Clock& clock_;
   Logger& log_;
-  std::int64_t made_ns_;
+  std::int64_t answers_since_ns_ = -1;                 // Slurm's lists, without a silence since then; -1: silent
   std::map<std::string, std::int64_t> unanswered_ns_;  // key -> when its submission was not answered
   std::map<std::string, std::string> known_;           // key -> id, of submissions of this process
   std::set<std::string> cancelled_;                    // ids, by this process

@@ -18,6 +18,7 @@ struct SlurmWorld {
   explicit SlurmWorld(FakeSlurm::Options options = {}) : slurm(clock, options), log("test", "", LogLevel::error) {
     REQUIRE(write_file_atomic(scratch.file("job.sbatch"), "#!/bin/sh\n").ok());
     new_controller();
+    REQUIRE(scheduler->snapshot({}).ok());  // one that has been at work for a while
     clock.advance_ms(settle_ms);
   }
   static constexpr std::int64_t settle_ms = 15'000, grace_ms = 60'000;
@@ -115,6 +116,35 @@ TEST_CASE("slurm: a new controller believes a key absent only after the settling
   world.clock.advance_ms(SlurmWorld::settle_ms);
   CHECK(world.scheduler->submit_one(world.job("k", true)).ok());
   CHECK(world.slurm.submissions("k") == 1);
+}
+
+TEST_CASE("slurm: while slurmctld is silent, no time passes for a submission that may be on its way") {
+  SlurmWorld world;
+  world.slurm.answers_to_lose = 1;
+  world.slurm.appears_after_ms = 65'000;  // taken when slurmctld goes on
+  REQUIRE_FALSE(world.scheduler->submit_one(world.job("k")).ok());
+  world.slurm.down_until_ms = world.clock.wall_ms() + 60'000;
+  world.new_controller();
+  for (int second = 0; second < 70; second += 10) {
+    CHECK(world.scheduler->submit_one(world.job("k", true)).ok() == false);
+    world.clock.advance_ms(10'000);
+  }
+  CHECK(world.scheduler->submit_one(world.job("k", true)).ok());
+  CHECK(world.slurm.submissions("k") == 1);
+}
+
+TEST_CASE("slurm: nothing is handed over by a controller that was overtaken while it asked") {
+  SlurmWorld world;
+  int asked = 0;
+  world.scheduler->ask_before_acting(
+      [&] { return ++asked == 1 ? Status() : Status(make_error(ErrorCode::conflict, "overtaken")); });
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < 300; ++i) specs.push_back(world.job("k" + std::to_string(i)));
+  const auto ids = world.scheduler->submit(specs);
+  CHECK(ids.front().ok());
+  REQUIRE_FALSE(ids.back().ok());
+  CHECK(ids.back().error().code == ErrorCode::conflict);
+  CHECK(world.slurm.submissions("k299") == 0);
 }
 
 TEST_CASE("slurm: a key that has left its record or claim is not submitted again, though Slurm has forgotten it") {
