@@ -76,6 +76,13 @@ std::string driver_key(const FrozenRun& frozen) {
   return submission_key(frozen.name, "driver", 0);
 }
 
+std::string begin_mark(const std::string& run) {
+  return "# longhaul run " + run + ": begin\n";
+}
+std::string end_mark(const std::string& run) {
+  return "# longhaul run " + run + ": end\n";
+}
+
 // "*/5 * * * * longhaul tick RUN --until-quiet", or "--for 280s" where each tick stays to watch.
 // Slurm's programs are found as they are here: the environment of its jobs is that of a login without modules.
 std::string scrontab_line(const SiteConfig& site, const std::string& program, const std::string& run_dir,
@@ -108,8 +115,8 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   lines += scrontab_line(site.config, join_path(run_dir, "bin/longhaul"), run_dir, environment) + "\n";
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_TRY(const std::string table, read_scrontab());
-  const std::string wanted = with_scrontab_lines(table, frozen.name, lines);
-  return wanted == table ? Status{} : write_scrontab(run_dir, wanted);
+  if (table.find(begin_mark(frozen.name)) != std::string::npos) return {};  // written again it would end its own tick
+  return write_scrontab(run_dir, with_scrontab_lines(table, frozen.name, lines));
 }
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
@@ -153,13 +160,6 @@ Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, c
     if (job.comment == driver_key(frozen) && job.id != own_job && job.state == "PENDING")
       LH_CHECK(opened.port->cancel(job.id));
   return {};
-}
-
-std::string begin_mark(const std::string& run) {
-  return "# longhaul run " + run + ": begin\n";
-}
-std::string end_mark(const std::string& run) {
-  return "# longhaul run " + run + ": end\n";
 }
 
 }  // namespace

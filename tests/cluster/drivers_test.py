@@ -145,7 +145,11 @@ def by_hand(driver, run):
         folders = [run.folder / "stages/spread" / v for v in variants(run)] if "arrays" in script.parts else [script.parents[2]]
         for task, folder in zip(tasks, folders):
             check_same(folder, task)
-    expect("the run is untouched", snapshot(run.folder, without=("by-hand",)) == before)
+    after = snapshot(run.folder, without=("by-hand",))
+    expect("what was there is untouched", {p: after.get(p) for p in before} == before)
+    new = [pathlib.Path(p).name for p in after.keys() - before.keys()]
+    expect("new is what Slurm wrote for these jobs", all(n.startswith("slurm-") and n[6:].split(".")[0].split("_")[0] in jobs.values()
+                                                          for n in new), new)
     expect("every command was done once more", len(done_lines(driver)) == 2 * 9, done_lines(driver))
 
 
