@@ -18,8 +18,8 @@ namespace longhaul {
 Result<std::string> choose_driver(const std::string& asked, const Site& site);
 
 // Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
-// that this process runs in, "" outside of one: the next driver job then waits for its end. `environment`: of the one who
-// asks for the run; where Slurm's programs are found is kept for the ticks of scrontab.
+// that this process runs in, "" outside of one: the next driver job then waits for its end. `environment`: of the one
+// who asks for the run; where Slurm's programs are found is kept for the ticks of scrontab.
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                     const Environment& environment, Logger& log);
 // When the run has ended: nothing of it is left behind in scrontab or queue.
