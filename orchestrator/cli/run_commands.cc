@@ -25,6 +25,7 @@
 #include "orchestrator/render/progress_view.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
 namespace {
@@ -64,17 +65,31 @@ class DriveSession {
 
   // Rounds until nothing changes, with the run's driver at work before and gone at the end.
   Result<TickOutcome> move_on(std::int64_t patience_ms) {
-    LH_CHECK(tend_driver(false));
+    look_after_driver(false);
     auto outcome = tick_until_quiet(run_dir_, options_, patience_ms, clock_, log_, watch_.stop());
-    if (outcome.ok() && outcome->state != RunState::running) LH_CHECK(tend_driver(true));
+    if (outcome.ok() && outcome->state != RunState::running) look_after_driver(true);
     return outcome;
+  }
+
+  // Puts the run's driver to work, or takes it away when the run has ended.
+  Status tend_driver(bool ended) {
+    LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir_));
+    if (frozen.driver == "here" || frozen.driver == "lead") return {};
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
+    if (!ended) {
+      const auto status = read_run_status(run_dir_);
+      if (status.ok() && status->state != RunState::running) return {};
+      return start_driver(run_dir_, frozen, site, own_job, options_.environment, log_);
+    }
+    return end_driver(run_dir_, frozen, site, own_job, log_);
   }
 
   // For so long, or to the run's end: what a driver's own job does.
   Result<RunStatus> stay(double seconds) {
-    LH_CHECK(tend_driver(false));
+    look_after_driver(false);
     auto status = drive_until(static_cast<std::int64_t>(seconds * 1e3));
-    if (status.ok() && status->state != RunState::running) LH_CHECK(tend_driver(true));
+    if (status.ok() && status->state != RunState::running) look_after_driver(true);
     return status;
   }
 
@@ -114,17 +129,11 @@ class DriveSession {
   Logger& log() { return log_; }
 
  private:
-  Status tend_driver(bool ended) {
-    LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
-    if (frozen.driver == "here" || frozen.driver == "lead") return {};
-    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
-    const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
-    if (!ended) {
-      const auto status = read_run_status(run_dir_);
-      if (status.ok() && status->state != RunState::running) return {};
-      return start_driver(run_dir_, frozen, site, own_job, clock_, log_);
-    }
-    return end_driver(run_dir_, frozen, site, own_job, log_);
+  // A run is moved on also by one who cannot reach its driver: the driver itself may be all that is left of it.
+  void look_after_driver(bool ended) {
+    const Status status = tend_driver(ended);
+    if (status.ok()) return;
+    log_.warn(format("event=driver_not_{} error='{}'", ended ? "ended" : "started", status.error().message()));
   }
   static void write(const std::string& text) {
     if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stderr);
@@ -268,6 +277,10 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (!chosen.ok()) return refuse(chosen.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
+  if (loaded->site.config.is_slurm())  // a slurmctld that does not answer now is waited for later
+    if (const auto port = open_slurm_port(loaded->site.config.slurm_backend, installation.programs_dir);
+        !port.ok() && port.error().code != ErrorCode::unavailable)
+      return refuse(port.error());
   const std::string runs = runs_folder(line, loaded->site.config);
   if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
   if (const std::string& group = loaded->site.config.group; !group.empty())
@@ -295,6 +308,10 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
 // Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
 ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
   DriveSession session(run_dir, line);
+  if (const Status driver = session.tend_driver(false); !driver.ok()) {
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    return fail(line, driver.error());
+  }
   const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
   if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
     std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());

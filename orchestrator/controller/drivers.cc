@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/files.h"
 #include "base/process.h"
@@ -16,9 +17,9 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t scrontab_deadline_ms = 30'000;
-constexpr int scrontab_minutes = 5;         // between two ticks
 constexpr double driver_job_s = 3600;       // of one driver job; the next one is queued behind it
 constexpr double driver_job_margin_s = 90;  // for its end
+constexpr double scrontab_margin_s = 10;    // between the end of one tick and the next
 
 std::string quoted(const std::string& word) {
   return "'" + replace_all(word, "'", "'\\''") + "'";
@@ -75,7 +76,29 @@ std::string driver_key(const FrozenRun& frozen) {
   return submission_key(frozen.name, "driver", 0);
 }
 
-Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site) {
+std::string begin_mark(const std::string& run) {
+  return "# longhaul run " + run + ": begin\n";
+}
+std::string end_mark(const std::string& run) {
+  return "# longhaul run " + run + ": end\n";
+}
+
+// "*/5 * * * * longhaul tick RUN --until-quiet", or "--for 280s" where each tick stays to watch.
+// Slurm's programs are found as they are here: the environment of its jobs is that of a login without modules.
+std::string scrontab_line(const SiteConfig& site, const std::string& program, const std::string& run_dir,
+                          const Environment& environment) {
+  const int minutes = std::max(1, static_cast<int>(std::lround(site.driver_interval.value / 60)));
+  const double stay_s = std::min(site.driver_stay.value, minutes * 60 - scrontab_margin_s);
+  std::string variables;
+  for (const char* name : {"PATH", "SLURM_CONF"})
+    if (const auto value = environment ? environment(name) : std::nullopt; value && is_one_line(*value))
+      variables += format("{}={} ", name, quoted(*value));
+  return format("*/{} * * * * {}{} tick {} {}", minutes, variables, quoted(program), quoted(run_dir),
+                stay_s > 0 ? format("--for {:.0f}s", stay_s) : std::string("--until-quiet"));
+}
+
+Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+                      const Environment& environment) {
   double wall_s = 0;
   LH_TRY(const auto directives, driver_directives(site, wall_s));
   std::string lines;
@@ -89,12 +112,11 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + frozen.name) + "\n";
   lines +=
       "#SCRON --open-mode=append\n#SCRON --output=" + sbatch_file_pattern(join_path(run_dir, "driver/tick.log")) + "\n";
-  lines += format("*/{} * * * * {} tick {} --until-quiet\n", scrontab_minutes,
-                  quoted(join_path(run_dir, "bin/longhaul")), quoted(run_dir));
+  lines += scrontab_line(site.config, join_path(run_dir, "bin/longhaul"), run_dir, environment) + "\n";
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_TRY(const std::string table, read_scrontab());
-  const std::string wanted = with_scrontab_lines(table, frozen.name, lines);
-  return wanted == table ? Status{} : write_scrontab(run_dir, wanted);
+  if (table.find(begin_mark(frozen.name)) != std::string::npos) return {};  // written again it would end its own tick
+  return write_scrontab(run_dir, with_scrontab_lines(table, frozen.name, lines));
 }
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
@@ -140,13 +162,6 @@ Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, c
   return {};
 }
 
-std::string begin_mark(const std::string& run) {
-  return "# longhaul run " + run + ": begin\n";
-}
-std::string end_mark(const std::string& run) {
-  return "# longhaul run " + run + ": end\n";
-}
-
 }  // namespace
 
 std::string without_scrontab_lines(const std::string& table, const std::string& run) {
@@ -189,8 +204,8 @@ Result<std::string> choose_driver(const std::string& asked, const Site& site) {
 }
 
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    Clock&, Logger& log) {
-  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site);
+                    const Environment& environment, Logger& log) {
+  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, environment);
   if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, log);
   return {};
 }

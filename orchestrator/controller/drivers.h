@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "orchestrator/notify/secret.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/workflow/run_plan.h"
@@ -18,9 +18,10 @@ namespace longhaul {
 Result<std::string> choose_driver(const std::string& asked, const Site& site);
 
 // Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
-// that this process runs in, "" outside of one: the next driver job then waits for its end.
+// that this process runs in, "" outside of one: the next driver job then waits for its end. `environment`: of the one
+// who asks for the run; where Slurm's programs are found is kept for the ticks of scrontab.
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    Clock& clock, Logger& log);
+                    const Environment& environment, Logger& log);
 // When the run has ended: nothing of it is left behind in scrontab or queue.
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                   Logger& log);

@@ -162,6 +162,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("driver", &S::driver,
                  {.help = "who drives a run on: the lead of a job that ends, the foreground, scrontab, a small job",
                   .choices = {"auto", "lead", "here", "scrontab", "job"}})
+          .field("driver_interval", &S::driver_interval,
+                 {.help = "between two ticks of scrontab, whole minutes", .min = 60, .max = 1800})
+          .field("driver_stay", &S::driver_stay,
+                 {.help = "how long each of them watches the run; 0s: it goes when there is nothing to do", .min = 0})
           .field("poll_interval", &S::poll_interval, {.help = "between two questions to the scheduler", .min = 0.1})
           .field("max_submitted", &S::max_submitted,
                  {.help = "jobs of one user that wait or run; 0: no limit known", .min = 0})

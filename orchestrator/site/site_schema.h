@@ -109,6 +109,8 @@ struct SiteConfig {
   std::string slurm_backend = "auto";
   std::string driver = "auto";  // of ticks
   Seconds poll_interval{30};
+  Seconds driver_interval{300};  // scrontab: whole minutes
+  Seconds driver_stay{0};
   int max_submitted = 0;
   std::string account, account_suffix;
   bool account_required = false;

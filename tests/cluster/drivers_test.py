@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""One workflow on a real Slurm under each driver: command stages (a matrix as an array, four ranks on two hosts) and the
+whole pipeline, pretraining on two hosts. Then each script that the run wrote is submitted once more, by hand.
+
+usage: drivers_test.py LONGHAUL [here|lead|scrontab|job ...]
+"""
+import pathlib
+import shutil
+import sys
+import time
+import traceback
+
+from slurm_cluster import ClusterError, attach, wait_for
+from slurm_runs import Runs, expect, snapshot, stage
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from tiny_inputs import write_pages, write_questions  # noqa: E402
+
+LONGHAUL = pathlib.Path(sys.argv[1]).resolve()
+DRIVERS = ["here", "lead", "scrontab", "job"]
+RUN_SECONDS = 240
+SMALL = "threads = 1\njob = { gpus_per_node = 0 }"
+TRAINING = """threads = 1
+sequence_length = 32
+micro_batch_size = 2
+global_batch_size = 4
+"""
+
+PIPELINE = f"""
+[stage.corpus]
+kind = "curate"
+inputs = {{ documents = "pages" }}
+heldout_bytes = 2000
+{SMALL}
+[stage.tokens]
+kind = "tokenize"
+inputs = {{ corpus = "@corpus" }}
+vocabulary = 300
+{SMALL}
+[stage.pretrain]
+kind = "pretrain"
+inputs = {{ tokens = "@tokens" }}
+ranks = 2
+nodes = 2
+steps = 20
+checkpoint = {{ every_steps = 10 }}
+model = {{ hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }}
+optimizer = {{ lr = 1e-2, warmup_steps = 5 }}
+{TRAINING}
+[stage.sft]
+kind = "sft"
+inputs = {{ model = "@pretrain", data = "questions/train.jsonl", heldout = "questions/heldout.jsonl" }}
+epochs = 0.5
+{TRAINING}
+[stage.align]
+kind = "align"
+inputs = {{ model = "@sft", data = "questions/pairs-train.jsonl", heldout = "questions/pairs.jsonl" }}
+{TRAINING}
+[stage.evaluate]
+kind = "evaluate"
+inputs = {{ model = "@align", tokens = "@tokens", data = "questions" }}
+tasks = ["bits_per_byte", "answer_loss", "preference"]
+{SMALL}
+[stage.quantize]
+kind = "quantize"
+inputs = {{ model = "@align", tokens = "@tokens" }}
+{SMALL}
+[stage.deploy]
+kind = "deploy"
+inputs = {{ model = "@quantize" }}
+max_tokens = 4
+prompts = ["Where is the server?"]
+{SMALL}
+"""
+TRAININGS = ("pretrain", "sft", "align")
+
+cluster = attach()
+here = cluster.scratch / "drivers"
+
+
+def commands(done):
+    """What each does once it writes to `done`; what it makes is the same whenever and wherever it runs."""
+    return (stage("first", f'echo first >> {done}; echo "$((6 * 7))" > "$LONGHAUL_OUT/number"', SMALL) +
+            stage("spread", f'echo spread-$NUMBER >> {done}; echo "$NUMBER" > "$LONGHAUL_OUT/number"',
+                  f'needs = ["first"]\nmatrix = {{ "environment.NUMBER" = ["1", "2", "3"] }}\n{SMALL}') +
+            stage("wide", f'echo "wide-$LONGHAUL_RANK $(hostname)" >> {done}; '
+                          'echo "$LONGHAUL_RANK of $LONGHAUL_RANKS" > "$LONGHAUL_OUT/rank-$LONGHAUL_RANK"',
+                  f'needs = ["first"]\nranks = 4\nnodes = 2\n{SMALL}') +
+            stage("last", f'echo last >> {done}; cat "$LONGHAUL_INPUT_N/number" > "$LONGHAUL_OUT/number"',
+                  f'needs = ["spread", "wide"]\ninputs = {{ n = "@first" }}\n{SMALL}'))
+
+
+def start(runs, driver):
+    done = here / f"{driver}.done"
+    return runs.start(driver, commands(done) + PIPELINE, driver=driver)
+
+
+def done_lines(driver):
+    return sorted((here / f"{driver}.done").read_text().splitlines())
+
+
+def check_run(driver, run):
+    states = run.stages()
+    expect("every stage has ended well", len(states) == 14 and set(states.values()) == {"succeeded"}, states)
+    # A training without a time limit has a successor queued while it runs, which ends with its stage.
+    submitted = {s: [f["attempt"] for f in run.submissions(s)] for s in states}
+    expect("one job for each", all(a == [1] or (a == [1, 2] and s in TRAININGS) for s, a in submitted.items()), submitted)
+    arrays = {f["with"]["job"].split("_")[0] for s in states if s.startswith("spread/") for f in run.submissions(s)}
+    expect("the matrix was one array", len(arrays) == 1 and "_" in run.job("spread/" + variants(run)[0]), arrays)
+    lines = done_lines(driver)
+    expect("each stage was done once", [line.split()[0] for line in lines] ==
+           ["first", "last", "spread-1", "spread-2", "spread-3", "wide-0", "wide-1", "wide-2", "wide-3"], lines)
+    expect("four ranks on two hosts", len({line.split()[1] for line in lines if line.startswith("wide")}) == 2, lines)
+    model = run.folder / "stages/pretrain/out/model.safetensors"
+    expect("a model from two hosts", model.stat().st_size > 1000)
+    first = int(run.submissions("pretrain")[0]["with"]["job"])
+    counts = [r["NodeCnt"] for r in cluster.records() if r["JobId"] == first]
+    expect("pretraining on two hosts", counts == ["2"], counts)
+
+
+def variants(run):
+    return sorted(p.name for p in (run.folder / "stages/spread").iterdir() if "=" in p.name)
+
+
+def check_nothing_left(driver, run):
+    """Neither in the queue nor in scrontab; a driver that saw the end may be at its last lines."""
+    wait_for("no job of it in the queue", lambda: run.folder.name not in cluster.call("squeue", "-h", "-o", "%j %o").stdout, 20,
+             lambda: cluster.call("squeue", "-o", "%i %j %T %r").stdout)
+    table = cluster.call("scrontab", "-l", check=False).stdout
+    expect("no line of it in scrontab", run.folder.name not in table, table)
+
+
+def by_hand(driver, run):
+    """Every job.sbatch, submitted with plain sbatch beside the run, does the same work and leaves the run as it is."""
+    before = snapshot(run.folder, without=("by-hand",))
+    jobs = {}
+    for script in sorted(run.folder.glob("stages/**/job.sbatch")):
+        if "by-hand" in script.parts or script.parent.name == "2":
+            continue
+        words = ["--array=0-2"] if "arrays" in script.parts else []
+        answer = cluster.call("sbatch", "--parsable", *words, "job.sbatch", cwd=script.parent).stdout
+        jobs[script] = answer.strip().split(";")[0]
+    expect("all scripts", len(jobs) == 12, list(jobs))
+    for script, job in jobs.items():
+        tasks = [f"{job}_{i}" for i in range(3)] if "arrays" in script.parts else [job]
+        folders = [run.folder / "stages/spread" / v for v in variants(run)] if "arrays" in script.parts else [script.parents[2]]
+        for task, folder in zip(tasks, folders):
+            check_same(folder, task)
+    after = snapshot(run.folder, without=("by-hand",))
+    expect("what was there is untouched", {p: after.get(p) for p in before} == before)
+    new = [pathlib.Path(p).name for p in after.keys() - before.keys()]
+    expect("new is what Slurm wrote for these jobs", all(n.startswith("slurm-") and n[6:].split(".")[0].split("_")[0] in jobs.values()
+                                                          for n in new), new)
+    expect("every command was done once more", len(done_lines(driver)) == 2 * 9, done_lines(driver))
+
+
+def check_same(folder, job):
+    out = folder / "by-hand" / f"{job}-0" / "out"
+    said = folder / "attempts/1" / f"slurm-{job}.out"
+    wait_for(f"{out}", (out / "manifest.json").exists, 120,
+             lambda: (said.read_text(errors="replace") if said.exists() else "no output") + cluster.call("squeue").stdout)
+    files = {p.relative_to(out) for p in out.rglob("*") if p.is_file()}
+    expect(f"{folder.name}: the same files", files == {p.relative_to(folder / "out") for p in (folder / "out").rglob("*") if p.is_file()},
+           files)
+    times = {"manifest.json", "artifact.json", "waterfall.json", "endpoint.json", "samples.json", "token"}  # or ports, secrets
+    for file in files:
+        if file.name not in times:
+            expect(f"{folder.name}/{file} has the same content", (out / file).read_bytes() == (folder / "out" / file).read_bytes())
+
+
+def a_slurm_that_is_not_there_is_refused(runs):
+    (runs.folder / "nowhere.toml").write_text('[workflow]\nname = "nowhere"\n' + stage("a", "true", SMALL))
+    (runs.folder / "slurm.conf").write_text("")
+    for variable, value in (("SLURM_CONF", runs.folder / "slurm.conf"), ("SLURM_CONF", "/nonexistent/slurm.conf")):
+        done = cluster.call("env", f"{variable}={value}", LONGHAUL, "submit", "nowhere.toml", "--site", "test-cluster",
+                            "--runs-dir", runs.folder / "nowhere", check=False, cwd=runs.folder, seconds=60)
+        expect("refused before a run is made", done.returncode != 0 and not list((runs.folder / "nowhere").glob("nowhere-*")),
+               done.stdout + done.stderr)
+
+
+def main():
+    shutil.rmtree(here, ignore_errors=True)
+    runs = Runs(cluster, LONGHAUL, here)
+    write_pages(here / "pages", 20260301, pages=8, languages=("en",))
+    write_questions(here / "questions", 20260302, questions=20)
+    chosen = [d for d in DRIVERS if d in sys.argv[2:] or not sys.argv[2:]]
+    begin, failed, cases = time.monotonic(), 0, 0
+    cluster.call("scrontab", "-r", check=False)
+    started = {}
+
+    def attempt(name, function, *arguments):
+        nonlocal failed, cases
+        cases += 1
+        case_begin = time.monotonic()
+        try:
+            result = function(*arguments)
+            print(f"{name} ({time.monotonic() - case_begin:.1f} s, at {time.monotonic() - begin:.0f} s): ok", flush=True)
+            return result
+        except Exception as error:  # a case that ends in any way but well is told, and the others go on
+            failed += 1
+            print(f"{name}: FAILED: {error if isinstance(error, ClusterError) else traceback.format_exc()}", flush=True)
+        return None
+
+    def submit_and_lose_session(driver):
+        run = started[driver] = start(runs, driver)
+        if driver != "here":  # the foreground is the only one that ends with its session
+            wait_for("the first job", run.submissions, 30, run.story)
+            run.kill_session()
+
+    def ends(driver):
+        run = started[driver].wait("succeeded", RUN_SECONDS)
+        check_run(driver, run)
+        check_nothing_left(driver, run)
+
+    for driver in chosen:
+        attempt(f"{driver}: submitted, its session killed", submit_and_lose_session, driver)
+    attempt("no Slurm, no run", a_slurm_that_is_not_there_is_refused, runs)
+    for driver in chosen:
+        if driver in started:
+            attempt(f"{driver}: completes, nothing is left behind", ends, driver)
+    whole = [d for d in chosen if d in started and started[d].state() == "succeeded"]
+    if whole:
+        attempt(f"{whole[-1]}: its scripts by hand", by_hand, whole[-1], started[whole[-1]])
+    for run in started.values():
+        if run.process.poll() is None:
+            run.kill_session()
+    cluster.call("scrontab", "-r", check=False)
+    cluster.cancel_all()
+    if not failed:
+        shutil.rmtree(here, ignore_errors=True)
+    print(f"test cases: {cases} | {cases - failed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""What tests of whole runs on the Slurm cluster share: workflows, drivers, what the log says, how often something was done.
+
+A run is watched through its log only: `longhaul status` would move on one that nobody drives.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from slurm_cluster import ClusterError, wait_for
+
+FINAL = {"succeeded", "cached", "failed", "cancelled", "skipped"}
+# The state of a stage after a fact of its log.
+STATE_AFTER = {"ready": "ready", "cached": "cached", "submit": "submitted", "started": "running", "requeued": "submitted",
+               "succeeded": "succeeded", "retry": "ready", "go_on": "submitted", "failed": "failed", "cancelled": "cancelled",
+               "skipped": "skipped", "reset": "waiting"}
+
+
+def expect(what, condition, shown=""):
+    if not condition:
+        raise ClusterError(f"{what}\n{shown}")
+
+
+def stage(name, script, more=""):
+    """A `command` stage. $DONE is appended to by what must be done once."""
+    text = script.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[stage.{name}]\nkind = "command"\nscript = """{text}"""\n{more}\n'
+
+
+class Runs:
+    """Runs of one test, in a folder of their own below the cluster's scratch."""
+
+    def __init__(self, cluster, program, folder):
+        self.cluster, self.program, self.folder = cluster, pathlib.Path(program), folder
+        folder.mkdir(parents=True)
+
+    def start(self, name, text, *options, driver="lead", runs_dir=None):
+        """`longhaul submit`, in a session of its own; the run is there when it returns."""
+        (self.folder / f"{name}.toml").write_text(f'[workflow]\nname = "{name}"\n{text}')
+        runs_dir = runs_dir or self.folder / "runs" / name
+        log = open(self.folder / f"{name}.out", "a")
+        process = subprocess.Popen([str(self.program), "submit", f"{name}.toml", "--site", "test-cluster", "--driver", driver,
+                                    "--runs-dir", str(runs_dir), *map(str, options)], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log, env=self.cluster.environment, start_new_session=True)
+        made = []
+
+        def there():
+            made[:] = [p.parent for p in pathlib.Path(runs_dir).glob(f"{name}-*/resolved.toml")]
+            return made or process.poll() not in (None, 0)
+        wait_for(f"the run {name}", there, 30, lambda: (self.folder / f"{name}.out").read_text())
+        expect(f"submit makes the run {name}", made, (self.folder / f"{name}.out").read_text())
+        return Run(self, made[-1], process)
+
+    def longhaul(self, *arguments, code=0, seconds=60):
+        done = self.cluster.call(self.program, *arguments, check=False, cwd=self.folder, seconds=seconds)
+        expect(f"longhaul {' '.join(map(str, arguments))}: exit code {code}", code is None or done.returncode == code,
+               f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+
+class Run:
+    def __init__(self, runs, folder, process):
+        self.runs, self.folder, self.process = runs, folder, process
+
+    def facts(self, kind=None, stage=None):
+        """What the log says, oldest epoch first; what a later epoch did not believe of an earlier one is left out."""
+        logs = sorted((self.folder / "log").glob("*.jsonl"), key=lambda p: int(p.stem))
+        texts = {int(p.stem): p.read_bytes() for p in logs}
+        for epoch in sorted(texts):
+            for line in texts[epoch].splitlines():
+                fact = json.loads(line) if line.endswith(b"}") else {}
+                for earlier, length in (fact.get("with") or {}).get("lengths", {}).items() if fact.get("fact") == "adopted" else ():
+                    texts[int(earlier)] = texts[int(earlier)][:length]
+        found = []
+        for epoch in sorted(texts):
+            for line in texts[epoch].splitlines():
+                if not line.endswith(b"}"):
+                    continue  # being written
+                fact = json.loads(line)
+                fact["with"] = fact.get("with") or {}
+                if kind in (None, fact["fact"]) and stage in (None, fact.get("stage")):
+                    found.append(fact)
+        return found
+
+    def state(self):
+        ends = [f for f in self.facts() if f["fact"] in ("run_ended", "reset")]
+        return ends[-1]["with"]["state"] if ends and ends[-1]["fact"] == "run_ended" else "running"
+
+    def stages(self):
+        """{stage: state}, of those that the log has something of."""
+        states = {}
+        for fact in self.facts():
+            if fact.get("stage") and fact["fact"] in STATE_AFTER:
+                states[fact["stage"]] = STATE_AFTER[fact["fact"]]
+        return states
+
+    def submissions(self, stage=None):
+        return self.facts("submitted", stage)
+
+    def story(self):
+        lines = [f"{f['fact']} {f.get('stage', '')} {f.get('attempt', '')} {json.dumps(f['with'])}" for f in self.facts()]
+        out = self.runs.folder / f"{self.folder.name[:-21]}.out"
+        ends = [f"{p}: {p.read_text(errors='replace')[-600:]}" for p in self.folder.glob("stages/**/at-end.log")]
+        return "\n".join([str(self.folder), *lines, out.read_text()[-1500:] if out.exists() else "", *ends[-3:]])
+
+    def wait(self, state="succeeded", seconds=60):
+        """Waits for the run's end and holds it to `state`."""
+        try:
+            wait_for(f"the end of {self.folder.name}", lambda: self.state() != "running", seconds, self.story)
+        finally:
+            self.process.poll()
+        expect(f"{self.folder.name} has {state}", self.state() == state, self.story())
+        return self
+
+    def wait_stage(self, stage, state, seconds=30):
+        wait_for(f"{stage} {state} in {self.folder.name}", lambda: self.stages().get(stage) == state, seconds, self.story)
+
+    def job(self, stage):
+        """The id of the newest job of a stage."""
+        return self.submissions(stage)[-1]["with"]["job"]
+
+    def kill_session(self):
+        """What a lost login does to the processes below it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def out(self, stage, file):
+        return (self.folder / "stages" / stage / "out" / file).read_text()
+
+
+def snapshot(folder, without=()):
+    """Every file below with its size, to see that nothing changed."""
+    return {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*"))
+            if p.is_file() and not any(part in without for part in p.relative_to(folder).parts)}
