@@ -73,7 +73,7 @@ class DriveSession {
 
   // Puts the run's driver to work, or takes it away when the run has ended.
   Status tend_driver(bool ended) {
-    LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir_));
+    LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
     if (frozen.driver == "here" || frozen.driver == "lead") return {};
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
     const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");

@@ -57,10 +57,15 @@ std::string wall_text(double seconds) {
   return format("{:02}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
 }
 
-std::vector<Directive> of_attempt(const LedgerAttempt& attempt) {
+std::vector<Directive> of_attempt(const LedgerAttempt& attempt, const JobPlan& plan) {
   std::vector<Directive> directives;
-  if (!attempt.exclude.empty())
-    directives.push_back({"exclude", join(attempt.exclude, ","), "nodes on which earlier attempts failed"});
+  if (!attempt.exclude.empty()) {
+    Directive all{"exclude", join(attempt.exclude, ","), "nodes on which earlier attempts failed"};
+    for (const Directive& asked : plan.directives)  // the line replaces the plan's own
+      if (asked.option == all.option)
+        all = {all.option, asked.value + "," + all.value, asked.origin + "; " + all.origin};
+    directives.push_back(std::move(all));
+  }
   if (attempt.wall_s > 0)
     directives.push_back({"time", wall_text(attempt.wall_s), "shortened to end before the next maintenance"});
   return directives;
@@ -181,7 +186,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   context.worker = job.worker;
   context.attempt_dir = job.attempt_dir;
   context.array = array;
-  context.of_attempt = of_attempt(first);
+  context.of_attempt = of_attempt(first, plan);
   job.script = join_path(job.attempt_dir, "job.sbatch");
   LH_TRY(const std::string script, job_script(plan, context));
   LH_CHECK(write_file_renamed(job.script, script, 0755));

@@ -163,6 +163,7 @@ class Round {
   void look_at_queued(LedgerStage& stage, const JobInfo& info) {
     const LedgerAttempt& attempt = *stage.newest();
     if (!info.held || attempt.cancel_wanted || attempt.release_wanted) return;
+    if (stage.state == StageState::running) note_requeue(stage, info);  // seen at the end of its former life, it "ran"
     if (attempt.releases < releases_max)
       return emit(FactKind::release_job, stage.id, attempt.number, because(info.reason));
     emit(FactKind::cancel_job, stage.id, attempt.number, because(info.reason));
@@ -238,7 +239,8 @@ class Round {
 
   void ended_badly(LedgerStage& stage, const JobEnd& end) {
     const int number = stage.newest()->number;
-    Value fields = times(end.started_ms, end.ended_ms);
+    // Of a job that left no record, now is when it is known: what its node is suspected of has to begin some time.
+    Value fields = times(end.started_ms, end.ended_ms > 0 ? end.ended_ms : seen_.now_ms);
     fields.set("cause", end.cause);
     if (now_.cancel_requested) {
       if (end.fault == FaultClass::interrupted || end.fault == FaultClass::cancelled)

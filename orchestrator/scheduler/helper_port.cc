@@ -71,6 +71,7 @@ SlurmJob job_of(const Value& row) {
   job.partition = row.get_string("partition");
   job.account = row.get_string("account");
   job.state = row.get_string("state");
+  job.ends_as = row.get_string("ends_as");
   job.reason = row.get_string("reason");
   job.dependency = row.get_string("dependency");
   job.nodes = row.get_string("nodes");

@@ -47,15 +47,16 @@ std::vector<int> expand_indices(const std::string& text) {
 SchedulerEnd scheduler_end_of(const SlurmJob& job) {
   // A job that could not be launched fails with a reason of its own.
   const bool not_launched = job.reason.find("aunch") != std::string::npos;
-  if (job.state == "COMPLETED") return SchedulerEnd::completed;
-  if (job.state == "FAILED") return not_launched ? SchedulerEnd::launch_failed : SchedulerEnd::failed;
-  if (job.state == "CANCELLED") return SchedulerEnd::cancelled;
-  if (job.state == "TIMEOUT") return SchedulerEnd::time_limit;
-  if (job.state == "NODE_FAIL") return SchedulerEnd::node_fail;
-  if (job.state == "PREEMPTED") return SchedulerEnd::preempted;
-  if (job.state == "BOOT_FAIL") return SchedulerEnd::boot_fail;
-  if (job.state == "DEADLINE") return SchedulerEnd::deadline;
-  if (job.state == "OUT_OF_MEMORY") return SchedulerEnd::out_of_memory;
+  const std::string& state = job.ends_as.empty() ? job.state : job.ends_as;
+  if (state == "COMPLETED") return SchedulerEnd::completed;
+  if (state == "FAILED") return not_launched ? SchedulerEnd::launch_failed : SchedulerEnd::failed;
+  if (state == "CANCELLED") return SchedulerEnd::cancelled;
+  if (state == "TIMEOUT") return SchedulerEnd::time_limit;
+  if (state == "NODE_FAIL") return SchedulerEnd::node_fail;
+  if (state == "PREEMPTED") return SchedulerEnd::preempted;
+  if (state == "BOOT_FAIL") return SchedulerEnd::boot_fail;
+  if (state == "DEADLINE") return SchedulerEnd::deadline;
+  if (state == "OUT_OF_MEMORY") return SchedulerEnd::out_of_memory;
   return SchedulerEnd::none;
 }
 

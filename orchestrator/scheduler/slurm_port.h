@@ -24,9 +24,10 @@ struct SlurmJob {
   std::string array_id;     // of the array as a whole; "" if it is none
   std::string array_tasks;  // "7" for one task, "3-9,12%4" for those that wait together; "" if it is none
   std::string name, comment, partition, account;
-  std::string state;   // base state in capitals: PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL
-                       // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING
-  std::string reason;  // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
+  std::string state;  // base state in capitals: PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL
+                      // PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY; COMPLETING counts as RUNNING
+  std::string ends_as;  // while COMPLETING: the state that it will end in, "" where the backend cannot tell
+  std::string reason;   // "Resources", "JobHeldUser", "launch_failed_requeued_held", ...
   std::string dependency;
   std::string nodes;  // "n[1-2]"; "" before it starts
   int exit_code = 0, exit_signal = 0;

@@ -239,6 +239,7 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
         }
       } else if (id.error().code == ErrorCode::unavailable) {
         unanswered_ns_[spec.key] = clock_.monotonic_ns();
+        answers_since_ns_ = -1;  // its time to appear begins with the next answer
         silent = silent || starts_with(id.error().what, "not attempted");
       }
       answers[rest[i]] = std::move(id);
@@ -331,7 +332,8 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
     const auto wanted = open_by_key.find(key);
     const OpenJob* job = wanted == open_by_key.end() ? nullptr : wanted->second;
     if (job && memory_[key].final) continue;
-    round.infos.emplace_back(found.job->submitted_s, live_info(key, found, job));
+    JobInfo info = live_info(key, found, job);
+    if (info.state != JobState::ended) round.infos.emplace_back(found.job->submitted_s, std::move(info));
   }
   for (const OpenJob& job : open) {
     Memory& memory = memory_[job.key];
@@ -361,7 +363,10 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   info.key = key;
   info.state = is_pending(job) ? JobState::queued : JobState::running;
   info.reason = job.reason;
-  info.held = info.state == JobState::queued && (job.held || job.reason.find("requeued_held") != std::string::npos);
+  // What a person holds is not ours to release.
+  const bool by_person = job.reason == "JobHeldUser" || job.reason == "JobHeldAdmin";
+  info.held = info.state == JobState::queued && !by_person &&
+              (job.held || job.reason.find("requeued_held") != std::string::npos);
   info.restarts = job.restarts;
   info.nodes = job.nodes;
   if (info.state == JobState::running) info.started_ms = job.started_s * 1000;
@@ -387,7 +392,9 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   // A lead that has written its record may still be at its last duties, the next round of the controller among them.
   if (info.state == JobState::running) {
     auto record = read_record(record_path(open->attempt_dir, job.restarts));
-    if (record.ok() && record->outcome != "cancelled") {  // why it was told to stop, only Slurm's own end tells
+    if (record.ok()) info.end = job.ends_as.empty() ? SchedulerEnd::none : scheduler_end_of(job);
+    // Why it was told to stop, only Slurm's own end tells.
+    if (record.ok() && (record->outcome != "cancelled" || info.end != SchedulerEnd::none)) {
       info.state = JobState::ended;
       info.started_ms = record->started_ms;
       info.record = std::move(record).value();
@@ -504,7 +511,10 @@ bool SlurmScheduler::is_forgotten(const OpenJob& open, Round& round) {
   ++round.single_questions;
   const auto found = port_->job(open.id);
   if (!found.ok()) return found.error().code == ErrorCode::not_found;
-  return std::none_of(found->begin(), found->end(), [&](const SlurmJob& job) { return covers(job, open.id); });
+  // After a crash of slurmctld the id may be another job's.
+  const std::string key = open.key.substr(0, open.key.find('+'));
+  return std::none_of(found->begin(), found->end(),
+                      [&](const SlurmJob& job) { return covers(job, open.id) && job.comment == key; });
 }
 
 // Slurm forgets a job some time after its end. Where that time is as long as ours, no more has to be waited for a job

@@ -65,8 +65,7 @@ std::string reason_name(std::uint32_t reason) {
   return name ? name : std::to_string(reason);
 }
 
-const char* state_name(std::uint32_t state) {
-  if (state & JOB_COMPLETING) return "RUNNING";
+const char* base_state_name(std::uint32_t state) {
   if (state & JOB_REVOKED) return "CANCELLED";
   switch (state & JOB_STATE_BASE) {
     case JOB_PENDING: return "PENDING";
@@ -83,6 +82,12 @@ const char* state_name(std::uint32_t state) {
     case JOB_OOM: return "OUT_OF_MEMORY";
     default: return "UNKNOWN";
   }
+}
+
+// One that is queued again is PENDING below its COMPLETING.
+const char* state_name(std::uint32_t state) {
+  const bool clears_nodes = (state & JOB_COMPLETING) && (state & JOB_STATE_BASE) != JOB_PENDING;
+  return clears_nodes ? "RUNNING" : base_state_name(state);
 }
 
 std::uint32_t number_of(const slurm_job_info_t& job) {
@@ -112,6 +117,8 @@ Value job_row(const slurm_job_info_t& job) {
   row.text("partition", job.partition);
   row.text("account", job.account);
   row.text("state", state);
+  if ((job.job_state & JOB_COMPLETING) && (job.job_state & JOB_STATE_BASE) >= JOB_COMPLETE)
+    row.text("ends_as", base_state_name(job.job_state));
   row.text("reason",
            replace_all(job.state_desc && *job.state_desc ? std::string(job.state_desc) : reason_name(job.state_reason),
                        " ", "_"));

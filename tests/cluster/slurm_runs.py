@@ -33,8 +33,9 @@ class Runs:
     """Runs of one test, in a folder of their own below the cluster's scratch."""
 
     def __init__(self, cluster, program, folder):
-        self.cluster, self.program, self.folder = cluster, pathlib.Path(program), folder
+        self.cluster, self.program, self.folder = cluster, pathlib.Path(program).resolve(), folder
         folder.mkdir(parents=True)
+        self.started = []
 
     def start(self, name, text, *options, driver="lead", runs_dir=None):
         """`longhaul submit`, in a session of its own; the run is there when it returns."""
@@ -51,7 +52,14 @@ class Runs:
             return made or process.poll() not in (None, 0)
         wait_for(f"the run {name}", there, 30, lambda: (self.folder / f"{name}.out").read_text())
         expect(f"submit makes the run {name}", made, (self.folder / f"{name}.out").read_text())
-        return Run(self, made[-1], process)
+        self.started.append(Run(self, made[-1], process))
+        return self.started[-1]
+
+    def end_all(self):
+        """No process of ours drives a run any more."""
+        for run in self.started:
+            if run.process.poll() is None:
+                run.kill_session()
 
     def longhaul(self, *arguments, code=0, seconds=60):
         done = self.cluster.call(self.program, *arguments, check=False, cwd=self.folder, seconds=seconds)
@@ -116,6 +124,13 @@ class Run:
 
     def wait_stage(self, stage, state, seconds=30):
         wait_for(f"{stage} {state} in {self.folder.name}", lambda: self.stages().get(stage) == state, seconds, self.story)
+
+    def wait_stage_job(self, stage, seconds=40):
+        """Waits until the program of a stage's newest job has been started; the lead says so in its events."""
+        def launched():
+            found = sorted((self.folder / "stages" / stage / "attempts").glob("*/events.jsonl"))
+            return found and "launched" in found[-1].read_text()
+        wait_for(f"the start of {stage} in {self.folder.name}", launched, seconds, self.story)
 
     def job(self, stage):
         """The id of the newest job of a stage."""

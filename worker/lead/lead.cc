@@ -252,7 +252,17 @@ class Lead {
     if (const auto beat = beats_.find(said.rank); beat != beats_.end() && beat->second.step >= 0)
       cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
     if (!said.text.empty()) cause += ": " + said.text;
+    if (const Status room = try_to_write(); !room.ok() && cause.find(room.error().what) == std::string::npos)
+      cause += ": " + room.error().message();
     return cause;
+  }
+
+  // Where there is no room left, what a program said of it was not written either.
+  Status try_to_write() const {
+    const std::string path = join_path(launch_dir_, "room");
+    const Status written = write_file_renamed(path, std::string(4096, '.'));
+    (void)remove_tree(path).ok();
+    return written;
   }
 
   Attempt attempt_;

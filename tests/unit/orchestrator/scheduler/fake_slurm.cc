@@ -266,6 +266,22 @@ void FakeSlurm::fail_launch_and_hold(const std::string& id) {
   }
 }
 
+void FakeSlurm::lose_with_its_number(const std::string& id) {
+  for (const Job* job : find(id)) next_number_ = job->number;
+  lose(id);
+}
+
+void FakeSlurm::hold_by_person(const std::string& id) {
+  for (Job* job : find(id)) {
+    job->shown.reason = "JobHeldUser";
+    job->shown.held = true;
+  }
+}
+
+void FakeSlurm::begin_to_end(const std::string& id, const std::string& ends_as) {
+  for (Job* job : find(id)) job->shown.ends_as = ends_as;
+}
+
 // ------------------------------------------------------------------------------------------------------------- its
 // ports
 class FakeSlurmPort final : public SlurmPort {

@@ -55,6 +55,12 @@ class FakeSlurm {
   void fail_node_and_requeue(const std::string& id);
   // slurmctld was killed while it launched the job.
   void fail_launch_and_hold(const std::string& id);
+  // The same before it saved the number: the next submission gets it.
+  void lose_with_its_number(const std::string& id);
+  // `scontrol hold` by its owner.
+  void hold_by_person(const std::string& id);
+  // Told to end, and not yet gone from its nodes.
+  void begin_to_end(const std::string& id, const std::string& ends_as);
 
   // Counted by slurmctld itself.
   int submissions(const std::string& comment) const;

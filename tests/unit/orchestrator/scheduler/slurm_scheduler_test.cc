@@ -63,6 +63,13 @@ struct SlurmWorld {
   std::unique_ptr<SlurmScheduler> scheduler;
 };
 
+FakeSlurm::Play long_play(int nodes) {
+  FakeSlurm::Play play;
+  play.duration_ms = 1'000'000;
+  play.nodes = nodes;
+  return play;
+}
+
 void leave_record(const std::string& folder, const std::string& outcome) {
   JobRecord record;
   record.outcome = outcome;
@@ -307,6 +314,44 @@ TEST_CASE("slurm: 'launch failed requeued held' waits for a release, and says so
   CHECK(held->restarts == 1);
   CHECK(world.scheduler->release(*id).ok());
   CHECK(world.look(world.open("k", *id))->state == JobState::running);
+}
+
+TEST_CASE("slurm: what a person holds is not held for us to release") {
+  SlurmWorld world;
+  world.slurm.play = [](const std::string&, int) { return long_play(2); };
+  REQUIRE(world.scheduler->submit_one(world.job("first")).ok());
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  world.slurm.hold_by_person(*id);
+  const auto held = world.look(world.open("k", *id));
+  CHECK(held->state == JobState::queued);
+  CHECK_FALSE(held->held);
+}
+
+TEST_CASE("slurm: why a job was told to stop is known while it still clears its nodes") {
+  SlurmWorld world;
+  world.slurm.play = [](const std::string&, int) { return long_play(1); };
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  REQUIRE(world.look(world.open("k", *id))->state == JobState::running);
+  leave_record(world.scratch.file("k"), "cancelled");
+  CHECK(world.look(world.open("k", *id))->state == JobState::running);  // not known yet
+  world.slurm.begin_to_end(*id, "PREEMPTED");
+  const auto ended = world.look(world.open("k", *id));
+  CHECK(ended->state == JobState::ended);
+  CHECK(ended->end == SchedulerEnd::preempted);
+}
+
+TEST_CASE("slurm: a forgotten job is not mistaken for another one that was given its number") {
+  SlurmWorld world;
+  world.slurm.play = [](const std::string&, int) { return long_play(1); };
+  const auto id = world.scheduler->submit_one(world.job("k"));
+  world.slurm.lose_with_its_number(*id);
+  world.new_controller();
+  REQUIRE(*world.scheduler->submit_one(world.job("stranger")) == *id);
+  (void)world.look(world.open("k", *id));
+  world.clock.advance_ms(SlurmWorld::grace_ms + 1'000);
+  const auto lost = world.look(world.open("k", *id));
+  CHECK(lost->state == JobState::lost);
+  CHECK(lost->end == SchedulerEnd::forgotten);
 }
 
 TEST_CASE("slurm: a dependency on a job that Slurm has forgotten is no dependency, in old releases and new ones") {
