@@ -115,7 +115,7 @@ class DriveSession {
 
  private:
   Status tend_driver(bool ended) {
-    LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir_));
+    LH_TRY(const FrozenRun frozen, read_frozen_header(run_dir_));
     if (frozen.driver == "here" || frozen.driver == "lead") return {};
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
     const std::string own_job = options_.environment("SLURM_JOB_ID").value_or("");
@@ -245,9 +245,7 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 namespace {
 
 struct NewRun {
-  std::string run_dir;
-  Site site;
-  FrozenRun frozen;
+  std::string run_dir, driver;
 };
 
 // Everything is checked before anything is created. The exit code is set where nothing was started.
@@ -289,11 +287,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
   keep_group_access(*run);
-  auto frozen = read_frozen_run(*run);
-  if (!frozen.ok()) return refuse(frozen.error());
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
                loaded->plan.stages.size() == 1 ? "" : "s");
-  return NewRun{*run, std::move(loaded->site), std::move(frozen).value()};
+  return NewRun{*run, *chosen};
 }
 
 // Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
@@ -323,8 +319,8 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, line.driver, exit);
   if (!run) return exit;
-  if (run->frozen.driver == "here") return drive_to_end(line, run->run_dir);
-  std::fprintf(stderr, "driver: %s\n", run->frozen.driver.c_str());
+  if (run->driver == "here") return drive_to_end(line, run->run_dir);
+  std::fprintf(stderr, "driver: %s\n", run->driver.c_str());
   return hand_to_driver(line, run->run_dir);
 }
 
@@ -337,7 +333,7 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   if (status->state == RunState::succeeded) return finish(line, *run, clock);  // nothing is left to do
   if (const auto asked = request(*run, "resume", Value::make_table(), clock); !asked.ok())
     return fail(line, asked.error());
-  const auto frozen = read_frozen_run(*run);
+  const auto frozen = read_frozen_header(*run);
   if (!frozen.ok()) return fail(line, frozen.error());
   return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
 }
@@ -382,7 +378,7 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
 }
 
 void move_on_if_undriven(const CommandLine& line, const std::string& run_dir) {
-  const auto frozen = read_frozen_run(run_dir);
+  const auto frozen = read_frozen_header(run_dir);
   const auto status = read_run_status(run_dir);
   if (!frozen.ok() || !status.ok() || !is_running(*status) || status->driven || frozen->driver == "here") return;
   if (::access(join_path(run_dir, "log").c_str(), W_OK) != 0) return;  // a reader of somebody else's run

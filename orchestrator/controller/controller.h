@@ -58,9 +58,15 @@ class Controller {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
   }
   Status act();
-  Status submit_window(std::span<const PendingAct> window);
-  Result<JobSpec> prepare_job(std::span<const PendingAct> acts);
-  Status write_attempt_files(const PendingAct& act);
+  struct PreparedWindow {
+    std::vector<std::span<const PendingAct>> groups;  // what one submission serves
+    std::vector<JobSpec> specs;                       // one for each
+  };
+  Status submit_all(std::span<const PendingAct> acts);
+  Result<PreparedWindow> prepare_window(std::span<const PendingAct> acts) const;
+  Status submit_window(const PreparedWindow& window);
+  Result<JobSpec> prepare_job(std::span<const PendingAct> acts) const;
+  Status write_attempt_files(const PendingAct& act) const;
   Status cancel(const PendingAct& act, std::vector<Fact>& outcomes);
   Status release(const PendingAct& act, std::vector<Fact>& outcomes);
   Status write_outcomes(std::vector<Fact>& outcomes);

@@ -1,4 +1,6 @@
 // The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include <future>
+
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -69,20 +71,48 @@ std::vector<Directive> of_attempt(const LedgerAttempt& attempt) {
 Status Controller::act() {
   LH_CHECK(place_orders(run_dir_, ledger_));
   const PendingActs acts = pending_acts(ledger_);
-  std::span<const PendingAct> left(acts.submit);
-  while (!left.empty()) {
-    std::size_t size = 0;
-    for (std::size_t groups = 0; size < left.size() && groups < window_max; ++groups)
-      size += group_size(left.subspan(size));
-    const std::size_t facts = static_cast<std::size_t>(ledger_.facts);
-    LH_CHECK(submit_window(left.first(size)));
-    if (static_cast<std::size_t>(ledger_.facts) == facts) break;  // the scheduler does not answer: no more for now
-    left = left.subspan(size);
-  }
+  LH_CHECK(submit_all(acts.submit));
   std::vector<Fact> outcomes;
   for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
   for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
   return write_outcomes(outcomes);
+}
+
+// While one window is with the scheduler, the files of the next are written: the two touch different stages.
+Status Controller::submit_all(std::span<const PendingAct> left) {
+  const auto take_window = [&left] {
+    std::size_t size = 0;
+    for (std::size_t groups = 0; size < left.size() && groups < window_max; ++groups)
+      size += group_size(left.subspan(size));
+    const auto window = left.first(size);
+    left = left.subspan(size);
+    return window;
+  };
+  if (left.empty()) return {};
+  LH_TRY(PreparedWindow window, prepare_window(take_window()));
+  for (;;) {
+    std::future<Result<PreparedWindow>> ahead;
+    if (!left.empty())
+      ahead = std::async(std::launch::async, [this, next = take_window()] { return prepare_window(next); });
+    const std::int64_t facts = ledger_.facts;
+    LH_CHECK(submit_window(window));
+    if (!ahead.valid()) return {};
+    auto prepared = ahead.get();
+    if (ledger_.facts == facts) return {};  // the scheduler does not answer: no more for now
+    if (!prepared.ok()) return prepared.error();
+    window = std::move(prepared).value();
+  }
+}
+
+Result<Controller::PreparedWindow> Controller::prepare_window(std::span<const PendingAct> acts) const {
+  PreparedWindow window;
+  while (!acts.empty()) {
+    window.groups.push_back(acts.first(group_size(acts)));
+    LH_TRY(JobSpec spec, prepare_job(window.groups.back()));
+    window.specs.push_back(std::move(spec));
+    acts = acts.subspan(window.groups.back().size());
+  }
+  return window;
 }
 
 Status Controller::write_outcomes(std::vector<Fact>& outcomes) {
@@ -93,27 +123,19 @@ Status Controller::write_outcomes(std::vector<Fact>& outcomes) {
   return {};
 }
 
-Status Controller::submit_window(std::span<const PendingAct> window) {
-  std::vector<JobSpec> specs;
-  std::vector<std::span<const PendingAct>> groups;
-  while (!window.empty()) {
-    groups.push_back(window.first(group_size(window)));
-    LH_TRY(JobSpec spec, prepare_job(groups.back()));
-    specs.push_back(std::move(spec));
-    window = window.subspan(groups.back().size());
-  }
+Status Controller::submit_window(const PreparedWindow& window) {
   if (auto fault = fault_here(FaultPoint::controller_before_submit)) return *fault;
-  const auto answers = scheduler_->submit(specs);
+  const auto answers = scheduler_->submit(window.specs);
   if (auto fault = fault_here(FaultPoint::controller_after_submit)) return *fault;
   LH_CHECK(log_file_.check_newest());  // one that was overtaken meanwhile has no say in what the answers mean
   std::vector<Fact> outcomes;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
+  for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
       log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
       continue;  // the intents stay without outcome
     }
-    for (const PendingAct& act : groups[i]) {
+    for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
       if (!answer.ok())
         outcomes.push_back(
@@ -127,7 +149,7 @@ Status Controller::submit_window(std::span<const PendingAct> window) {
 }
 
 // Everything that a job needs lies on disk before it is submitted; written again if it has to be submitted again.
-Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
+Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const {
   const LedgerStage& stage = *acts[0].stage;
   const LedgerAttempt& first = *acts[0].attempt;
   const PlannedStage* planned = &planned_of(stage);
@@ -169,7 +191,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) {
   return job;
 }
 
-Status Controller::write_attempt_files(const PendingAct& act) {
+Status Controller::write_attempt_files(const PendingAct& act) const {
   const LedgerStage& stage = *act.stage;
   const PlannedStage* planned = &planned_of(stage);
   Task task = make_task(*planned, frozen_.name, stage, cores_);

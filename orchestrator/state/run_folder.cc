@@ -41,9 +41,9 @@ std::vector<std::string> FrozenRun::stage_ids() const {
   return ids;
 }
 
-Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
-  const std::string path = join_path(run_dir, "resolved.toml");
-  LH_TRY(const Value value, read_toml_file(path));
+namespace {
+
+Result<FrozenRun> header_from_value(const Value& value, const std::string& path) {
   if (value.get_string("file") != "longhaul run" || value.get_integer("format") != run_format)
     return make_error(ErrorCode::corrupt, path + " does not describe a run of format " + std::to_string(run_format));
   FrozenRun run;
@@ -56,6 +56,26 @@ Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
     run.created_ms = header->get_integer("created_ms");
     run.fork = fork_from_value(header->find("fork"));
   }
+  return run;
+}
+
+}  // namespace
+
+Result<FrozenRun> read_frozen_header(const std::string& run_dir) {
+  const std::string path = join_path(run_dir, "resolved.toml");
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const Value value, parse_toml(text.substr(0, text.find("\n[plan]")), path));
+  return header_from_value(value, path);
+}
+
+Result<FrozenRun> read_frozen_run(const std::string& run_dir) {
+  const std::string path = join_path(run_dir, "resolved.toml");
+  LH_TRY(const std::string text, read_file(path));
+  // Without the file's name in every place: with many stages those are most of the tree.
+  auto parsed = parse_toml(text, "");
+  if (!parsed.ok()) return parsed.error().with_context(path);
+  const Value value = std::move(parsed).value();
+  LH_TRY(FrozenRun run, header_from_value(value, path));
   const Value* plan = value.find("plan");
   if (!plan) return make_error(ErrorCode::corrupt, path + " has no plan");
   LH_TRY(run.plan, run_plan_from_value(*plan));

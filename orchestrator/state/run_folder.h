@@ -33,6 +33,8 @@ struct FrozenRun {
 };
 // resolved.toml of a run.
 Result<FrozenRun> read_frozen_run(const std::string& run_dir);
+// The same without its plan: cheap however many stages there are.
+Result<FrozenRun> read_frozen_header(const std::string& run_dir);
 std::string frozen_run_text(const FrozenRun& run);
 
 std::string doorbell_path(const std::string& run_dir);  // touched by a lead whose record is written

@@ -1,5 +1,7 @@
 #include "orchestrator/workflow/run_plan.h"
 
+#include <cstdlib>
+
 #include "base/text.h"
 
 namespace longhaul {
@@ -43,37 +45,47 @@ PlannedInput input_from_value(const std::string& name, const Value& table) {
 Value stage_to_value(const PlannedStage& stage) {
   Value table = Value::make_table();
   table.set("stage", stage.stage);
-  table.set("variant", stage.variant);
+  if (!stage.variant.empty()) table.set("variant", stage.variant);
   table.set("kind", stage.kind);
   table.set("kind_version", stage.kind_version);
-  table.set("needs", texts(stage.needs));
+  if (!stage.needs.empty()) table.set("needs", texts(stage.needs));
   if (!stage.edges.empty()) {
     Value edges = Value::make_table();
     for (const auto& [id, edge] : stage.edges) edges.set(id, to_string(edge));
     table.set("edges", std::move(edges));
   }
-  Value where = Value::make_table();
-  where.set("file", stage.where.file);
-  where.set("line", stage.where.line);
-  where.set("column", stage.where.column);
-  table.set("where", std::move(where));
-  table.set("common", stage_common_fields().to_value_changed(stage.common));
-  table.set("parallel", parallel_dims_fields().to_value(stage.dims));
+  table.set("where", format("{}:{}:{}", stage.where.file, stage.where.line, stage.where.column));
+  // Defaults and empty tables are left out: a plan may have a hundred thousand stages.
+  const auto set_unless_empty = [&](const char* name, Value part) {
+    if (part.size() > 0) table.set(name, std::move(part));
+  };
+  set_unless_empty("common", stage_common_fields().to_value_changed(stage.common));
+  set_unless_empty("parallel", parallel_dims_fields().to_value_changed(stage.dims));
   Value inputs = Value::make_table();
   for (const PlannedInput& input : stage.inputs) inputs.set(input.name, input_to_value(input));
-  table.set("inputs", std::move(inputs));
+  set_unless_empty("inputs", std::move(inputs));
   table.set("settings", stage.settings);
   return table;
 }
 
+// "a b.toml:12:3"
+SourcePos place_from_text(const std::string& text) {
+  const std::size_t column = text.rfind(':');
+  const std::size_t line = column == std::string::npos ? column : text.rfind(':', column - 1);
+  if (line == std::string::npos) return {text, 0, 0};
+  return {text.substr(0, line), std::atoi(text.c_str() + line + 1), std::atoi(text.c_str() + column + 1)};
+}
+
 Result<PlannedStage> stage_from_value(const std::string& id, const Value& table) {
-  const Value* common = table.find("common");
-  const Value* parallel = table.find("parallel");
-  const Value* inputs = table.find("inputs");
+  static const Value empty = Value::make_table();
+  const auto part = [&](const char* name) {
+    const Value* found = table.find(name);
+    return found && found->is_table() ? found : &empty;
+  };
+  const Value *common = part("common"), *parallel = part("parallel"), *inputs = part("inputs");
   const Value* settings = table.find("settings");
-  for (const Value* part : {common, parallel, inputs, settings})
-    if (!part || !part->is_table())
-      return make_error(ErrorCode::corrupt, "plan: stage " + id + " has no common, parallel, inputs or settings table");
+  if (!settings || !settings->is_table())
+    return make_error(ErrorCode::corrupt, "plan: stage " + id + " has no settings table");
   PlannedStage stage;
   stage.stage = table.get_string("stage");
   stage.variant = table.get_string("variant");
@@ -84,9 +96,7 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
     for (const ValueMember& member : edges->as_table())
       for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok})
         if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
-  if (const Value* where = table.find("where"))
-    stage.where = {where->get_string("file"), static_cast<int>(where->get_integer("line")),
-                   static_cast<int>(where->get_integer("column"))};
+  stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
   LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));
   for (const ValueMember& member : inputs->as_table())
