@@ -126,7 +126,6 @@ int SlurmScheduler::array_tasks_max() const {
   return array_tasks_max_;
 }
 
-// -------------------------------------------------------------------------------------------------------------
 // submission
 std::vector<Result<std::string>> SlurmScheduler::submit(const std::vector<JobSpec>& specs) {
   std::vector<std::optional<Result<std::string>>> answers(specs.size());

@@ -113,8 +113,9 @@ def check_run(driver, run):
     expect("four ranks on two hosts", len({line.split()[1] for line in lines if line.startswith("wide")}) == 2, lines)
     model = run.folder / "stages/pretrain/out/model.safetensors"
     expect("a model from two hosts", model.stat().st_size > 1000)
-    nodes = run.facts("started", "pretrain")
-    expect("pretraining on two hosts", not nodes or "-" in nodes[0]["with"]["nodes"] or "," in nodes[0]["with"]["nodes"], nodes)
+    first = int(run.submissions("pretrain")[0]["with"]["job"])
+    counts = [r["NodeCnt"] for r in cluster.records() if r["JobId"] == first]
+    expect("pretraining on two hosts", counts == ["2"], counts)
 
 
 def variants(run):

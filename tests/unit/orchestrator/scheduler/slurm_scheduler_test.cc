@@ -506,9 +506,9 @@ TEST_CASE("slurm: limits are waited for, refusals are final") {
   REQUIRE(world.scheduler->submit_one(world.job("a")).ok());
   CHECK(world.scheduler->submit_one(world.job("b")).error().code == ErrorCode::unavailable);
   world.clock.advance_ms(60'000);
-  // A refused submission is looked for like one without an answer: from Slurm's next answer on.
+  // Time to settle counts from Slurm's first answer to a question about it.
   CHECK(world.scheduler->submit_one(world.job("b", true)).error().code == ErrorCode::unavailable);
-  world.clock.advance_ms(SlurmWorld::settle_ms);
+  world.clock.advance_ms(60'000);
   CHECK(world.scheduler->submit_one(world.job("b", true)).ok());
   CHECK(world.slurm.submissions("b") == 1);
   world.slurm.refuse = [](const SlurmSubmission&) {
