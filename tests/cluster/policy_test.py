@@ -169,7 +169,7 @@ def over_its_time():
     expect("one job", attempts(run, "a") == [1], run.story())
 
 
-@scenario("together", "a resumable stage of three jobs' length", "a chain that goes on from saved state; one runs, one waits", 230)
+@scenario("together", "a resumable stage longer than a job of its class may be", "a chain that goes on from saved state; one runs, one waits", 230)
 def chain():
     script = f"""n=$(cat "$LONGHAUL_STATE/n" 2>/dev/null || echo 0); echo "$n" >> {here}/chain.from
 while [ "$n" -lt 85 ]; do sleep 1; n=$((n + 1)); echo "$n" >> {here}/chain.steps; echo "$n" > "$LONGHAUL_STATE/new"
