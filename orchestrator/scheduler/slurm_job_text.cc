@@ -1,4 +1,4 @@
-// Small pure parts of SlurmScheduler: array indices, ends.
+// Small pure parts of SlurmScheduler: array indices, ends, words.
 #include <algorithm>
 #include <charconv>
 
@@ -58,6 +58,15 @@ SchedulerEnd scheduler_end_of(const SlurmJob& job) {
   if (state == "DEADLINE") return SchedulerEnd::deadline;
   if (state == "OUT_OF_MEMORY") return SchedulerEnd::out_of_memory;
   return SchedulerEnd::none;
+}
+
+std::string words_of_end(const SlurmJob& job, const char* witness) {
+  std::string text = format("{} says {}", witness, job.state);
+  if (!job.reason.empty() && job.reason != "None") text += format(", reason {}", job.reason);
+  text += format(", exit code {}", job.exit_code);
+  if (job.exit_signal != 0) text += format(" by signal {}", job.exit_signal);
+  if (!job.nodes.empty()) text += " on " + job.nodes;
+  return text;
 }
 
 }  // namespace longhaul

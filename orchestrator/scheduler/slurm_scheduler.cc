@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
+#include "resiliency/fault_class.h"
 
 namespace longhaul {
 namespace {
@@ -101,15 +102,6 @@ JobRecord never_started_record(const std::string& key, const std::string& id, in
   record.scheduler_job = id;
   record.restarts = restarts;
   return record;
-}
-
-std::string words_of_end(const SlurmJob& job, const char* witness) {
-  std::string text = format("{} says {}", witness, job.state);
-  if (!job.reason.empty() && job.reason != "None") text += format(", reason {}", job.reason);
-  text += format(", exit code {}", job.exit_code);
-  if (job.exit_signal != 0) text += format(" by signal {}", job.exit_signal);
-  if (!job.nodes.empty()) text += " on " + job.nodes;
-  return text;
 }
 
 }  // namespace
@@ -393,7 +385,8 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
     auto record = read_record(record_path(open->attempt_dir, job.restarts));
     if (record.ok()) info.end = job.ends_as.empty() ? SchedulerEnd::none : scheduler_end_of(job);
     // Why it was told to stop, only Slurm's own end tells.
-    if (record.ok() && (record->outcome != "cancelled" || info.end != SchedulerEnd::none)) {
+    const bool told = record.ok() && classify_end(*record, true) == FaultClass::interrupted;
+    if (record.ok() && (!told || info.end != SchedulerEnd::none)) {
       info.state = JobState::ended;
       info.started_ms = record->started_ms;
       info.record = std::move(record).value();

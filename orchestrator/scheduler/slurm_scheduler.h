@@ -103,5 +103,7 @@ std::string compress_indices(std::vector<int> indices);
 // "3-9,12%4", "0-10:2" -> the indices
 std::vector<int> expand_indices(const std::string& text);
 SchedulerEnd scheduler_end_of(const SlurmJob& job);
+// "Slurm says FAILED, exit code 3 on n1"; the witness is Slurm or its accounting.
+std::string words_of_end(const SlurmJob& job, const char* witness);
 
 }  // namespace longhaul

@@ -48,16 +48,13 @@ bool NextRound::running() {
   if (pid_ < 0) return false;
   const auto exit = poll_exit(pid_);
   if (exit.ok() && !exit->has_value()) return true;
+  was_killed_ = exit.ok() && (*exit)->signal != 0;
   if (exit.ok())
     log_.info("event=round_ended status='" + (*exit)->text() + "'");
   else
     log_.error("event=round_lost error='" + exit.error().message() + "'");
   pid_ = -1;
   return false;
-}
-
-void NextRound::tell_to_stop() {
-  if (pid_ > 0) (void)::kill(-pid_, SIGTERM);
 }
 
 void NextRound::end() {

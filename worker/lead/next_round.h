@@ -27,8 +27,8 @@ class NextRound {
   // The last one: after whatever is under way.
   void start_last();
   bool running();
-  void tell_to_stop();  // SIGTERM: the rest is for whoever comes next
-  void end();           // SIGKILL, reaped
+  bool was_killed() const { return was_killed_; }  // the one that ended last, by a signal
+  void end();                                      // SIGKILL, reaped
 
  private:
   void start();
@@ -39,6 +39,7 @@ class NextRound {
   const Clock& clock_;
   Logger& log_;
   pid_t pid_ = -1;
+  bool was_killed_ = false;
 };
 
 }  // namespace longhaul

@@ -93,6 +93,19 @@ TEST_CASE("slurm: a submission whose answer was lost is found by its key and nev
   CHECK(world.look(world.open("k", ""))->id == *found);
 }
 
+TEST_CASE("slurm: an unanswered submission has its time to appear from Slurm's next answer on") {
+  SlurmWorld world;
+  REQUIRE(world.scheduler->snapshot({}).ok());
+  world.slurm.answers_to_lose = 1;
+  world.slurm.appears_after_ms = SlurmWorld::settle_ms + 5'000;  // frozen for longer than it needs to settle
+  REQUIRE_FALSE(world.scheduler->submit_one(world.job("k")).ok());
+  world.clock.advance_ms(SlurmWorld::settle_ms + 1'000);
+  CHECK(world.scheduler->submit_one(world.job("k", true)).error().code == ErrorCode::unavailable);
+  world.clock.advance_ms(SlurmWorld::settle_ms);
+  CHECK(world.scheduler->submit_one(world.job("k", true)).ok());
+  CHECK(world.slurm.submissions("k") == 1);
+}
+
 TEST_CASE("slurm: an unanswered submission that shows up late is waited for") {
   SlurmWorld world;
   world.slurm.answers_to_lose = 1;
@@ -328,16 +341,22 @@ TEST_CASE("slurm: what a person holds is not held for us to release") {
 }
 
 TEST_CASE("slurm: why a job was told to stop is known while it still clears its nodes") {
-  SlurmWorld world;
-  world.slurm.play = [](const std::string&, int) { return long_play(1); };
-  const auto id = world.scheduler->submit_one(world.job("k"));
-  REQUIRE(world.look(world.open("k", *id))->state == JobState::running);
-  leave_record(world.scratch.file("k"), "cancelled");
-  CHECK(world.look(world.open("k", *id))->state == JobState::running);  // not known yet
-  world.slurm.begin_to_end(*id, "PREEMPTED");
-  const auto ended = world.look(world.open("k", *id));
-  CHECK(ended->state == JobState::ended);
-  CHECK(ended->end == SchedulerEnd::preempted);
+  for (const bool rank_first : {false, true}) {  // SIGTERM reaches all: the lead may see its rank die of it first
+    CAPTURE(rank_first);
+    SlurmWorld world;
+    world.slurm.play = [](const std::string&, int) { return long_play(1); };
+    const auto id = world.scheduler->submit_one(world.job("k"));
+    REQUIRE(world.look(world.open("k", *id))->state == JobState::running);
+    JobRecord record;
+    record.outcome = rank_first ? "failed" : "cancelled";
+    record.signal = rank_first ? 15 : 0;
+    REQUIRE(write_record(join_path(world.scratch.file("k"), "record.json"), record).ok());
+    CHECK(world.look(world.open("k", *id))->state == JobState::running);  // not known yet
+    world.slurm.begin_to_end(*id, "PREEMPTED");
+    const auto ended = world.look(world.open("k", *id));
+    CHECK(ended->state == JobState::ended);
+    CHECK(ended->end == SchedulerEnd::preempted);
+  }
 }
 
 TEST_CASE("slurm: a forgotten job is not mistaken for another one that was given its number") {
