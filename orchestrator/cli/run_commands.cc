@@ -58,6 +58,7 @@ class DriveSession {
   Result<RunStatus> drive_until(std::int64_t deadline_ms) {
     deadline_ns_ = deadline_ms > 0 ? clock_.monotonic_ns() + deadline_ms * 1'000'000 : 0;
     timed_out_ = false;
+    drives_ = true;
     auto status = drive(run_dir_, options_, clock_, log_, watch_.stop(), &DriveSession::on_change, this);
     write(view_.clear());
     return status;
@@ -112,12 +113,13 @@ class DriveSession {
       auto status = read_run_status(run_dir_);
       if (!status.ok() || status->state != RunState::running || deadline.passed() || watch_.count() != signals)
         return status;
-      if (status->driven) {
+      if (status->driven && !drives_) {  // a process that has just driven it looks like its driver still
         clock_.sleep_ms(500);
         continue;
       }
       const auto driven = drive_until(std::max<std::int64_t>(1, deadline.left_ms()));
       if (!driven.ok() && driven.error().code != ErrorCode::conflict) return driven.error();
+      drives_ = driven.ok();
     }
   }
 
@@ -155,6 +157,7 @@ class DriveSession {
   SignalWatch watch_;
   std::int64_t deadline_ns_ = 0;
   bool timed_out_ = false;
+  bool drives_ = false;  // this process held the newest epoch when it looked last
 };
 
 bool is_running(const RunStatus& status) {

@@ -253,7 +253,7 @@ def an_address_that_others_may_read_is_refused_and_the_variable_serves(here):
     address = (here / "hook-url").read_text().strip()
     (here / "hook-url").unlink()
     # The rank's process list must not show the address either.
-    script = f"for p in /proc/[0-9]*/cmdline; do tr '\\\\\\\\0' ' ' < $p; done > {here}/processes 2>/dev/null; true"
+    script = f"for p in /proc/[0-9]*/cmdline; do tr '\\\\\\\\0' ' ' < $p || true; done > {here}/processes 2>/dev/null"
     longhaul(here, *command_workflow(here, "variable", script, '[notify]\nurl_env = "MY_HOOK"'), code=0,
              env={**os.environ, "MY_HOOK": address})
     expect("from the variable", len(hook.accepted) == 2, hook.posts)
