@@ -177,7 +177,7 @@ TEST_CASE("what a script or a cluster refuses is invalid input, in Slurm's words
 TEST_CASE("the helper is taken where it fits, the commands where they are asked for") {
   const auto automatic = open_slurm_port("auto", parent_path(own_program_path()));
   REQUIRE(automatic.ok());
-  CHECK(automatic->backend == "helper");
+  CHECK(automatic->backend == "libslurm");
   const auto without = open_slurm_port("auto", "/nowhere");
   REQUIRE(without.ok());
   CHECK(without->backend == "cli");
