@@ -182,7 +182,7 @@ TEST_CASE("the helper is taken where it fits, the commands where they are asked 
   REQUIRE(without.ok());
   CHECK(without->backend == "cli");
   CHECK(without->why.find("/nowhere/longhaul-slurm") != std::string::npos);
-  CHECK_FALSE(open_slurm_port("helper", "/nowhere").ok());
+  CHECK_FALSE(open_slurm_port("libslurm", "/nowhere").ok());
   CHECK(open_slurm_port("cli", "/nowhere")->port->description().find("sbatch") != std::string::npos);
 }
 

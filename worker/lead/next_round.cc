@@ -9,8 +9,8 @@
 
 namespace longhaul {
 
-NextRound::NextRound(std::vector<std::string> argv, std::string log_path, std::vector<double> due_s, const Clock& clock,
-                     Logger& log)
+NextRound::NextRound(std::vector<std::string> argv, std::string log_path, const std::vector<double>& due_s,
+                     const Clock& clock, Logger& log)
     : argv_(std::move(argv)), log_path_(std::move(log_path)), clock_(clock), log_(log) {
   for (const double seconds : due_s)
     due_ns_.push_back(clock_.monotonic_ns() + static_cast<std::int64_t>(seconds * 1e9));

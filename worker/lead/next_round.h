@@ -16,7 +16,7 @@ namespace longhaul {
 class NextRound {
  public:
   // `argv` empty: this lead starts none. Times count from now.
-  NextRound(std::vector<std::string> argv, std::string log_path, std::vector<double> due_s, const Clock& clock,
+  NextRound(std::vector<std::string> argv, std::string log_path, const std::vector<double>& due_s, const Clock& clock,
             Logger& log);
   ~NextRound() { end(); }
   NextRound(const NextRound&) = delete;
