@@ -35,8 +35,9 @@ struct Attempt {
   std::vector<double> rounds_at_s;
   std::string fault_plan;  // for the lead and its ranks; "" outside of tests
 
-  std::string out_dir() const { return stage_dir + "/out"; }            // the published artifact
-  std::string state_dir() const { return stage_dir + "/state"; }        // checkpoints; survive attempts
+  std::string out_dir() const { return stage_dir + "/out"; }      // the published artifact
+  std::string state_dir() const { return stage_dir + "/state"; }  // checkpoints; survive attempts
+  std::string milestones_dir() const { return stage_dir + "/milestones"; }
   std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename
   // A job that the scheduler queued again (`restarts` > 0) claims and records anew.
   std::string claim_path(int restarts = 0) const { return attempt_dir + "/" + claim_file_name(restarts); }

@@ -4,9 +4,13 @@
 //   progress     done, total, unit, rate (units/s), eta_s        long work shows progress
 //   metric       step, and any of loss, lr, grad_norm, tokens_per_s, ...
 //   figure       name, value, unit                               a key figure of the stage; the last one of a name
-//   counts checkpoint   step, path, bytes, stall_s sample       prompt, text                                    a text
-//   that the report shows message      level, text endpoint     url, token_file, pid                            a
-//   server that was left running launched / ranks_ended / published                           by the lead
+//   counts
+//   checkpoint   step, path, bytes, stall_s
+//   milestone    step, path, bytes, stall_s                      published while the training goes on
+//   sample       prompt, text                                    a text that the report shows
+//   message      level, text
+//   endpoint     url, token_file, pid                            a server that was left running
+//   launched / ranks_ended / published                           by the lead
 #pragma once
 
 #include <string>

@@ -21,6 +21,7 @@ Value launch_to_value(const Launch& launch) {
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
+  value.set("milestones_dir", launch.milestones_dir);
   value.set("fault_plan", launch.fault_plan);
   value.set("parallel", parallel_dims_fields().to_value(launch.dims));
   return value;
@@ -46,6 +47,7 @@ Result<Launch> launch_from_value(const Value& value) {
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");
+  launch.milestones_dir = value.get_string("milestones_dir");
   launch.fault_plan = value.get_string("fault_plan");
   if (const Value* parallel = value.find("parallel")) {
     LH_TRY(launch.dims, parallel_dims_fields().parse(*parallel, "parallel"));

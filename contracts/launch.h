@@ -24,6 +24,7 @@ struct Launch {
   std::string events_path;       // events.jsonl; rank 0 appends
   std::string output_dir;        // staging of the artifact; the lead publishes it
   std::string state_dir;         // survives attempts: checkpoints of this stage
+  std::string milestones_dir;    // where milestones are published; "": nowhere
   std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
 };
 

@@ -36,7 +36,17 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
 
 namespace {
 const std::vector<std::string> precisions = {"bf16", "f32"};
+
+FieldOptions milestone_options() {
+  return {.unit = "steps",
+          .help =
+              "publish the model this often while the training goes on; other stages take it as \"@stage@STEP\" or "
+              "\"@stage@every\"; needs `steps`; 0 never",
+          .min = 0,
+          .max = 1e12,
+          .speed_only = true};
 }
+}  // namespace
 
 const FieldTable<PretrainSettings>& pretrain_fields() {
   using P = PretrainSettings;
@@ -54,6 +64,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("steps", &P::steps,
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0, .max = 1e6})
+          .field("milestone_every", &P::milestone_every, milestone_options())
           .field("precision", &P::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
@@ -78,6 +89,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .field("steps", &S::steps,
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &S::epochs, {.help = "passes over the examples when steps = 0", .min = 0, .max = 1e6})
+          .field("milestone_every", &S::milestone_every, milestone_options())
           .field("heldout_fraction", &S::heldout_fraction,
                  {.help = "share of the questions kept for the held-out loss when no heldout input is given",
                   .min = 0,
@@ -114,6 +126,7 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("steps", &A::steps,
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &A::epochs, {.help = "passes over the pairs when steps = 0", .min = 0, .max = 1e6})
+          .field("milestone_every", &A::milestone_every, milestone_options())
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &A::seed, {.help = "of the data order", .min = 0});

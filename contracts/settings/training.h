@@ -35,6 +35,7 @@ struct PretrainSettings {
   std::int64_t global_batch_size = 32;
   std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
+  std::int64_t milestone_every = 0;  // contracts/milestone.h
   std::string precision = "bf16";
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
@@ -50,6 +51,7 @@ struct SftSettings {
   std::int64_t global_batch_size = 16;
   std::int64_t steps = 0;
   double epochs = 3;
+  std::int64_t milestone_every = 0;
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
@@ -72,6 +74,7 @@ struct AlignSettings {
   std::int64_t global_batch_size = 16;  // pairs
   std::int64_t steps = 0;
   double epochs = 1;
+  std::int64_t milestone_every = 0;
   std::string precision = "bf16";
   std::int64_t seed = 1;
   AlignSettings() { optimizer.lr = 5e-5, optimizer.weight_decay = 0.0; }
