@@ -75,6 +75,7 @@ Status run_align(TaskRun& run) {
   stage_settings.global_batch_size = settings.global_batch_size;
   stage_settings.steps = settings.steps;
   stage_settings.epochs = settings.epochs;
+  stage_settings.milestone_every = settings.milestone_every;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
 
   // Before a checkpoint is loaded the weights are those of the starting model: the reference, in a resumed training

@@ -47,6 +47,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.global_batch_size = settings.global_batch_size;
   stage_settings.steps = settings.steps;
   stage_settings.epochs = settings.epochs;
+  stage_settings.milestone_every = settings.milestone_every;
   stage_settings.eval_every_steps = settings.eval_every_steps;
   stage_settings.deterministic = settings.deterministic;
 

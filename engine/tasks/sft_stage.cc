@@ -80,6 +80,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.global_batch_size = settings.global_batch_size;
   stage_settings.steps = settings.steps;
   stage_settings.epochs = settings.epochs;
+  stage_settings.milestone_every = settings.milestone_every;
   LanguageModelObjective objective;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
   return stage->train(objective, source, heldout ? &*heldout : nullptr, figures);

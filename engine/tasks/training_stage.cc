@@ -8,6 +8,7 @@
 #include "contracts/memory_plan.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
+#include "engine/tasks/milestone.h"
 
 namespace longhaul {
 
@@ -64,14 +65,18 @@ void TrainingStage::report_memory() {
   run_.events.write("memory", std::move(fields));
 }
 
-Status TrainingStage::export_model() {
-  if (!run_.is_first()) return {};
-  run_.section("export");
+Status TrainingStage::write_model(const std::string& folder) {
   ModelFolderOptions options;
   LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
   options.tokenizer_folder = settings_.tokenizer_folder;
+  return write_model_folder(folder, *store_, options);
+}
+
+Status TrainingStage::export_model() {
+  if (!run_.is_first()) return {};
+  run_.section("export");
   if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
-  return write_model_folder(run_.launch.output_dir, *store_, options);
+  return write_model(run_.launch.output_dir);
 }
 
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
@@ -97,6 +102,10 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.seed = settings_.seed;
   loop_options.dims = run_.launch.dims;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
+  loop_options.milestone_every_steps = settings_.milestone_every;
+  loop_options.on_milestone = [this](const MilestoneReached& reached) {
+    return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
+  };
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
   report_memory();

@@ -20,6 +20,7 @@ struct TrainingStageSettings {
   std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
   std::int64_t steps = 0;                                    // 0: from epochs
   double epochs = 1;
+  std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
   std::string start_model;       // folder with weights; "": random ones
@@ -43,6 +44,7 @@ class TrainingStage {
  private:
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
   Status prepare();
+  Status write_model(const std::string& folder);
   Status export_model();
   void report_memory();
 

@@ -160,8 +160,10 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     outcome_.loss = step.loss;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
     report(step, seconds);
-    LH_TRY(const Asked told, asked());
     const bool early = step.step < steps;
+    if (early && options_.milestone_every_steps > 0 && step.step % options_.milestone_every_steps == 0)
+      LH_CHECK(options_.on_milestone({step.step, step.loss, ordered_lr_ > 0}));
+    LH_TRY(const Asked told, asked());
     if (told.save || ((told.stop || told.shorten) && early)) LH_CHECK(save());
     if (beat_) beat_->obeyed(told.orders);
     if (told.shorten && early) {

@@ -11,6 +11,13 @@
 
 namespace longhaul {
 
+// The model after a step that others wait for.
+struct MilestoneReached {
+  std::int64_t step = 0;
+  double loss = 0;       // of that step
+  bool steered = false;  // by an order that changes results
+};
+
 struct TrainingLoopOptions {
   std::int64_t checkpoint_every_steps = 0;  // 0: only at the end
   std::int64_t eval_every_steps = 0;        // 0: only at the end
@@ -19,6 +26,10 @@ struct TrainingLoopOptions {
   std::uint64_t seed = 0;
   ParallelDims dims;
   std::string start_checkpoint;  // a folder; "": the newest of the store
+  // Called on every rank after each such step but the last, before a checkpoint of it is saved: a training that goes on
+  // from a checkpoint has called for every milestone up to there. It must leave the training as it is.
+  std::int64_t milestone_every_steps = 0;  // 0: never
+  std::function<Status(const MilestoneReached&)> on_milestone;
 };
 
 struct TrainingOutcome {

@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "contracts/manifest.h"
+#include "contracts/milestone.h"
 #include "contracts/stage_kinds.h"
 #include "engine/tasks/text_windows.h"
 
@@ -81,6 +83,7 @@ class StageFolder {
   Status run(const Task& task, const std::string& out, const std::atomic<bool>& stop) const {
     Launch launch;
     launch.output_dir = at(out), launch.state_dir = at(out + ".state"), launch.events_path = at(out + ".events.jsonl");
+    launch.milestones_dir = at(out + ".milestones"), launch.attempt_key = "key";
     const SystemClock clock;
     const ComputeContext compute(1);
     CollectiveGroup group;
@@ -192,6 +195,85 @@ TEST_CASE("asked to stop, a training saves and says so; started again it ends wi
   CHECK(file_exists(folder.at("parts.state/checkpoints/step-00000001/checkpoint.json")));
   folder.run_well(pretrain, "parts");
   CHECK(*read_file(folder.at("whole/model.safetensors")) == *read_file(folder.at("parts/model.safetensors")));
+}
+
+TEST_CASE("milestones are models of their own, whole, the same after a restart, and change nothing of the training") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task plain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  plain.key = "stage-key";
+  Task task = plain;
+  task.settings.set(milestone_setting, 15);
+  task.settings.find("checkpoint")->set("keep_last", 9);
+  folder.run_well(plain, "plain");
+  folder.run_well(task, "with");
+  CHECK(*read_file(folder.at("with/model.safetensors")) == *read_file(folder.at("plain/model.safetensors")));
+  const auto curve = [&](const std::string& out) {
+    std::uint64_t offset = 0;
+    std::vector<std::pair<std::int64_t, double>> losses;
+    const std::vector<Event> all = *read_events(folder.at(out + ".events.jsonl"), offset);
+    for (const Event& event : all)
+      if (event.kind == "metric")
+        losses.emplace_back(event.fields.get_integer("step"), event.fields.get_number("loss"));
+    return losses;
+  };
+  CHECK(curve("with") == curve("plain"));
+  CHECK(curve("with").size() >= 60);
+  CHECK(!file_exists(folder.at("plain.milestones")));
+  CHECK(published_milestones(folder.at("with.milestones")) == std::vector<std::int64_t>{15, 30, 45});
+  CHECK(list_directory(folder.at("with.milestones"))->size() == 3);  // nothing half written is left
+  const auto manifest_of = [&](int step) { return *read_manifest(folder.at(format("with.milestones/{}", step))); };
+  for (const int step : {15, 30, 45}) {
+    CHECK(manifest_of(step).key == milestone_key("stage-key", step));
+    CHECK(verify_artifact(folder.at(format("with.milestones/{}", step)), manifest_of(step), true).ok());
+    CHECK(manifest_of(step).figures.get_number("steps") == step);
+    CHECK(manifest_of(step).figures.get_number("loss") == curve("with")[static_cast<std::size_t>(step) - 1].second);
+  }
+  folder.run_well(folder.task("evaluate", {{"model", "with.milestones/15"}, {"tokens", "tokens"}},
+                              R"({"tasks": ["bits_per_byte"], "precision": "f32"})"),
+                  "scores");
+  CHECK(folder.figure("scores", "bits_per_byte") > 0);
+
+  // From the checkpoint of step 20 on: 30 and 45 come again. What is whole stays as it is, the rest is made anew with
+  // the same bits.
+  for (const char* step : {"step-00000040", "step-00000060"})
+    REQUIRE(remove_tree(folder.at(std::string("with.state/checkpoints/") + step)).ok());
+  const Manifest kept = manifest_of(30), lost = manifest_of(45);
+  REQUIRE(remove_tree(folder.at("with.milestones/45/model.safetensors")).ok());
+  folder.run_well(task, "with");
+  CHECK(manifest_of(30).created_ms == kept.created_ms);
+  CHECK(manifest_of(45).digest() == lost.digest());
+  CHECK(verify_artifact(folder.at("with.milestones/45"), manifest_of(45), true).ok());
+  // Those of another key, left by other inputs, are replaced.
+  for (const char* step : {"step-00000040", "step-00000060"})
+    REQUIRE(remove_tree(folder.at(std::string("with.state/checkpoints/") + step)).ok());
+  task.key = "another-key";
+  folder.run_well(task, "with");
+  CHECK(manifest_of(30).key == milestone_key("another-key", 30));
+}
+
+TEST_CASE("tuned and aligned models have milestones, too") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  folder.run_well(folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain), "base");
+  const std::string settings =
+      R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "steps": 5, "milestone_every": 2, "precision": "f32"})";
+  folder.run_well(folder.task("sft", {{"model", "base"}, {"data", "questions"}}, settings), "tuned");
+  CHECK(published_milestones(folder.at("tuned.milestones")) == std::vector<std::int64_t>{2, 4});
+  folder.run_well(folder.task("align", {{"model", "tuned.milestones/4"}, {"data", "questions"}}, settings), "aligned");
+  CHECK(published_milestones(folder.at("aligned.milestones")) == std::vector<std::int64_t>{2, 4});
+}
+
+TEST_CASE("a milestone that cannot be written ends the training with the reason") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task task = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  task.settings.set(milestone_setting, 15);
+  REQUIRE(write_file_atomic(folder.at("out.milestones"), "in the way").ok());
+  const std::atomic<bool> stop{false};
+  const Status status = folder.run(task, "out", stop);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message().find("milestone of step 15") != std::string::npos);
 }
 
 TEST_CASE("bad tasks are refused with one clear error") {

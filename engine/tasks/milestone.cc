@@ -1,0 +1,89 @@
+#include "engine/tasks/milestone.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "contracts/manifest.h"
+#include "contracts/milestone.h"
+
+namespace longhaul {
+namespace {
+
+bool is_there(const std::string& folder, const std::string& key) {
+  const auto manifest = read_manifest(folder);
+  return manifest.ok() && manifest->key == key && verify_artifact(folder, *manifest, false).ok();
+}
+
+Status write_figures_of(const std::string& folder, const MilestoneReached& reached) {
+  Value figures = Value::make_table();
+  figures.set("steps", static_cast<double>(reached.step));
+  figures.set("loss", reached.loss);
+  if (reached.steered) figures.set("steered", 1.0);  // not what the settings alone would have given
+  Value artifact = Value::make_table();
+  artifact.set("figures", std::move(figures));
+  return write_file_atomic(join_path(folder, "artifact.json"), to_json_pretty(artifact));
+}
+
+Result<Manifest> manifest_for(const TaskRun& run, const std::string& folder, const std::string& key,
+                              std::int64_t step) {
+  LH_TRY(Manifest manifest, make_manifest(folder));
+  manifest.stage = run.task.variant.empty() ? run.task.stage : run.task.stage + "/" + run.task.variant;
+  manifest.kind = run.task.kind;
+  manifest.kind_version = run.task.kind_version;
+  manifest.key = key;
+  manifest.created_ms = run.clock.wall_ms();
+  Value inputs = Value::make_table();
+  for (const TaskInput& input : run.task.inputs) inputs.set(input.name, input.digest);
+  manifest.provenance.set("run", run.task.run);
+  manifest.provenance.set("attempt", run.launch.attempt);
+  manifest.provenance.set("host", host_name());
+  manifest.provenance.set("milestone", static_cast<long long>(step));
+  manifest.provenance.set("inputs", std::move(inputs));
+  manifest.provenance.set("settings", run.task.settings);
+  return manifest;
+}
+
+// Of the first rank. Returns the bytes written; 0: it was there.
+Result<std::uint64_t> publish(const TaskRun& run, const MilestoneReached& reached,
+                              const std::function<Status(const std::string&)>& write_model) {
+  const std::string key = milestone_key(run.task.key, reached.step);
+  const std::string target = milestone_folder(run.launch.milestones_dir, reached.step);
+  if (is_there(target, key)) return std::uint64_t{0};
+  // Beside its place, under a name that no other attempt writes to and that no reader takes for a milestone.
+  const std::string staging =
+      join_path(run.launch.milestones_dir, format(".{}.{}", reached.step, run.launch.attempt_key));
+  LH_CHECK(remove_tree(staging));
+  LH_CHECK(make_directories(staging));
+  LH_CHECK(write_model(staging));
+  LH_CHECK(write_figures_of(staging, reached));
+  LH_TRY(const Manifest manifest, manifest_for(run, staging, key, reached.step));
+  LH_CHECK(write_manifest(staging, manifest));
+  LH_CHECK(sync_tree(staging));
+  LH_CHECK(remove_tree(target));  // damaged, or of another task: the stage's inputs have changed
+  LH_CHECK(publish_directory(staging, target));
+  std::uint64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+Status publish_milestone(const TaskRun& run, const MilestoneReached& reached,
+                         const std::function<Status(const std::string& folder)>& write_model) {
+  if (run.launch.milestones_dir.empty()) return {};
+  run.section("milestone");
+  const std::int64_t started = run.clock.monotonic_ns();
+  const auto published = run.is_first() ? publish(run, reached, write_model) : Result<std::uint64_t>(0);
+  LH_CHECK(run.group.agree(published.ok() ? Status() : Status(published.error()))
+               .with_context(format("milestone of step {}", reached.step)));
+  Value fields = Value::make_table();
+  fields.set("step", reached.step);
+  fields.set("path", milestone_folder(run.launch.milestones_dir, reached.step));
+  fields.set("bytes", *published);
+  fields.set("stall_s", static_cast<double>(run.clock.monotonic_ns() - started) * 1e-9);
+  run.events.write("milestone", std::move(fields));
+  return {};
+}
+
+}  // namespace longhaul
