@@ -24,6 +24,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
+#include "worker/lead/milestone_watch.h"
 #include "worker/lead/next_round.h"
 #include "worker/lead/order_book.h"
 #include "worker/lead/publish.h"
@@ -187,6 +188,7 @@ class Lead {
     launch.events_path = attempt_.events_path();
     launch.output_dir = attempt_.staging_dir();
     launch.state_dir = attempt_.state_dir();
+    launch.milestones_dir = attempt_.milestones_dir();
     launch.fault_plan = attempt_.fault_plan;
     LH_CHECK(make_directories(launch.launch_dir));
     spec.launch_path = join_path(launch.launch_dir, "launch.toml");
@@ -201,6 +203,7 @@ class Lead {
     const std::int64_t limit_ms = static_cast<std::int64_t>(attempt_.time_limit_s * 1000);
     const Deadline limit(clock_, limit_ms);
     std::int64_t next_look_ns = 0;
+    MilestoneWatch milestones(attempt_, task_, clock_);
     for (;;) {
       LH_TRY(const auto end, ranks.poll(attempt_.grace_s));
       if (end) return *end;
@@ -210,6 +213,7 @@ class Lead {
         orders_.look(first == pages_.end() ? nullptr : &first->second);
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
       }
+      if (milestones.look()) rounds_.ask();
       rounds_.look();
       if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
         time_limit_passed_ = true;

@@ -18,8 +18,11 @@ NextRound::NextRound(std::vector<std::string> argv, std::string log_path, const 
 }
 
 void NextRound::look() {
-  if (argv_.empty() || running() || due_ns_.empty() || clock_.monotonic_ns() < due_ns_.front()) return;
-  std::erase_if(due_ns_, [&](std::int64_t due) { return due <= clock_.monotonic_ns(); });
+  if (argv_.empty() || running()) return;
+  const bool due = !due_ns_.empty() && clock_.monotonic_ns() >= due_ns_.front();
+  if (!due && !asked_) return;
+  std::erase_if(due_ns_, [&](std::int64_t then) { return then <= clock_.monotonic_ns(); });
+  asked_ = false;
   start();
 }
 

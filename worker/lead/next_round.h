@@ -22,8 +22,10 @@ class NextRound {
   NextRound(const NextRound&) = delete;
   NextRound& operator=(const NextRound&) = delete;
 
-  // Starts one if it is due, and sees to one that has ended. Cheap to call often.
+  // Starts one if it is due or asked for, and sees to one that has ended. Cheap to call often.
   void look();
+  // There is news for a controller: one begins after whatever is under way.
+  void ask() { asked_ = true; }
   // The last one: after whatever is under way.
   void start_last();
   bool running();
@@ -39,6 +41,7 @@ class NextRound {
   const Clock& clock_;
   Logger& log_;
   pid_t pid_ = -1;
+  bool asked_ = false;
   bool was_killed_ = false;
 };
 
