@@ -40,8 +40,8 @@ void print_forecast(const GarbageReport& report) {
               human_bytes(static_cast<double>(report.free_bytes)).c_str(), static_cast<long long>(report.free_inodes));
   for (const RunUse& run : report.runs)
     if (run.growth.kept_bytes > 0)
-      std::printf("%s: its checkpoints hold at most %s; it writes %s and %.0f files a day\n", run.name.c_str(),
-                  human_bytes(static_cast<double>(run.growth.kept_bytes)).c_str(),
+      std::printf("%s: its checkpoints and milestones hold at most %s; it writes %s and %.0f files a day\n",
+                  run.name.c_str(), human_bytes(static_cast<double>(run.growth.kept_bytes)).c_str(),
                   human_bytes(run.growth.bytes_per_day).c_str(), run.growth.inodes_per_day);
   if (report.bytes_per_day > 0)
     std::printf("runs of the last 7 days: %s a day; at that pace the file system is full in %.0f days\n",

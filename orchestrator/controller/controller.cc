@@ -33,7 +33,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       clock_(clock),
       log_(log),
       ledger_(frozen_.stage_ids()),
-      messages_(run_dir_, frozen_, options.environment, clock, log) {}
+      messages_(run_dir_, frozen_, options.environment, clock, log),
+      milestones_(run_dir_, frozen_) {}
 
 Status Controller::set_up_scheduler() {
   LH_TRY(RunScheduler made, make_run_scheduler(run_dir_, frozen_, options_, clock_, log_));
@@ -135,6 +136,7 @@ Result<Observations> Controller::observe() {
   seen.now_ms = clock_.wall_ms();
   look_for_maintenance();
   LH_CHECK(observe_jobs(seen));
+  seen.milestones = milestones_.look(ledger_);
   for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
     seen.prepared.emplace(planned->id(), prepare_stage(*planned, ledger_, frozen_.artifact_root));
   return seen;

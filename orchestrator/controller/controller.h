@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
@@ -82,6 +83,7 @@ class Controller {
   Logger& log_;
   RunLedger ledger_;
   RunMessages messages_;
+  MilestoneLookout milestones_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
   SchedulingRules rules_;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_end.h"
+#include "orchestrator/controller/needs.h"
 #include "orchestrator/controller/tell.h"
 #include "orchestrator/state/budget.h"
 #include "resiliency/retry_policy.h"
@@ -18,29 +19,6 @@ namespace {
 constexpr int releases_max = 3;                // of a job that the scheduler holds
 constexpr double maintenance_margin_s = 300;   // a shortened job ends this long before
 constexpr double shortened_wall_min_s = 1800;  // shorter ones are not worth their start
-
-// What a need means for the stage that has it.
-enum class Need { open, met, broken };
-
-Need state_of_need(const RunPlan& plan, const RunLedger& ledger, const std::string& id, NeedEdge edge) {
-  const LedgerStage* needed = ledger.find(id);
-  if (!needed) return Need::broken;
-  if (!is_final(needed->state)) return Need::open;
-  const bool failed = needed->state == StageState::failed;
-  if (edge == NeedEdge::afternotok) return failed ? Need::met : Need::broken;
-  if (needed->has_artifact() || (edge == NeedEdge::afterany && failed)) return Need::met;
-  const PlannedStage* planned = plan.find(id);
-  const bool tolerated = needed->state == StageState::failed && planned && planned->common.on_failure == "continue";
-  return tolerated ? Need::met : Need::broken;
-}
-
-bool has_source(const PlannedInput& input, const RunLedger& ledger) {
-  if (input.stages.empty()) return true;
-  return std::any_of(input.stages.begin(), input.stages.end(), [&](const std::string& id) {
-    const LedgerStage* stage = ledger.find(id);
-    return stage && stage->has_artifact();
-  });
-}
 
 // One round of decisions over a copy of the ledger: each fact is folded at once, so later rules see earlier ones.
 class Round {
@@ -54,6 +32,7 @@ class Round {
     for (LedgerStage& stage : now_.stages)
       if (stage.job_open()) look_at_job(stage);
     look_at_orders();
+    look_at_milestones();
     if (now_.cancel_requested) cancel_everything();
     for (LedgerStage& stage : now_.stages) look_at_successor(stage);
     skip_what_cannot_run();
@@ -129,6 +108,19 @@ class Round {
       fields.set("done", seen != seen_.orders.end() && seen->second.done);
       fields.set("text", seen != seen_.orders.end() ? seen->second.text : "the stage ended before it could be done");
       emit(FactKind::order_ended, order.stage, 0, std::move(fields));
+    }
+  }
+
+  void look_at_milestones() {
+    for (const auto& [id, steps] : seen_.milestones) {
+      const LedgerStage* stage = now_.find(id);
+      for (const auto& [step, artifact] : steps) {
+        if (!stage || stage->key.empty() || stage->milestones.contains(step)) continue;
+        Value fields = Value::make_table();
+        fields.set("step", static_cast<long long>(step));
+        put_artifact(fields, artifact);
+        emit(FactKind::milestone, id, 0, std::move(fields));
+      }
     }
   }
 
@@ -304,40 +296,14 @@ class Round {
              because(format("the run's budget of {:g} node-hours is used up", plan_.budget_node_hours)));
         continue;
       }
-      if (stopper && !runs_after_failure(planned)) {
+      if (stopper && !runs_after_failure(planned, now_)) {
         emit(FactKind::skipped, stage.id, 0,
              because(format("stage {} failed and stops the run (on_failure = stop)", stopper->id)));
         continue;
       }
-      const std::string blocker = blocked_by(planned);
+      const std::string blocker = blocked_by(plan_, now_, planned, seen_);
       if (!blocker.empty()) emit(FactKind::skipped, stage.id, 0, because(blocker));
     }
-  }
-
-  // Stages that are there for the case of a failure are not stopped by it.
-  bool runs_after_failure(const PlannedStage& planned) const {
-    return std::any_of(planned.edges.begin(), planned.edges.end(), [&](const auto& edge) {
-      const LedgerStage* needed = now_.find(edge.first);
-      return needed && needed->state == StageState::failed;
-    });
-  }
-
-  // Why a stage can never run, "" if it still may.
-  std::string blocked_by(const PlannedStage& planned) const {
-    bool open = false;
-    for (const std::string& id : planned.needs) {
-      const Need need = state_of_need(plan_, now_, id, planned.edge_to(id));
-      if (need == Need::broken) {
-        const LedgerStage* needed = now_.find(id);
-        return format("it needs {}, which is {}", id, needed ? to_string(needed->state) : "not in the plan");
-      }
-      open = open || need == Need::open;
-    }
-    if (open) return {};
-    for (const PlannedInput& input : planned.inputs)
-      if (!has_source(input, now_))
-        return format("its input {} has no artifact: {} failed", input.name, join(input.stages, ", "));
-    return {};
   }
 
   void advance(LedgerStage& stage) {
@@ -446,7 +412,8 @@ class Round {
       const bool tolerated = planned_of(stage).common.on_failure == "continue";
       if (stage.state == StageState::failed && !tolerated && state == RunState::succeeded) state = RunState::failed;
       if (stage.state == StageState::cancelled) state = RunState::cancelled;
-      if (stage.state == StageState::skipped && state == RunState::succeeded && budget_spent(now_, plan_, seen_.now_ms))
+      if (stage.state == StageState::skipped && state == RunState::succeeded &&
+          (budget_spent(now_, plan_, seen_.now_ms) || lacks_milestone(planned_of(stage), now_)))
         state = RunState::failed;
     }
     Value fields = Value::make_table();
@@ -490,7 +457,7 @@ std::vector<const PlannedStage*> wants_preparation(const RunPlan& plan, const Ru
     const LedgerStage* stage = ledger.find(planned.id());
     if (!stage || stage->state != StageState::waiting) continue;
     const bool needs_met = std::all_of(planned.needs.begin(), planned.needs.end(), [&](const std::string& id) {
-      return state_of_need(plan, ledger, id, planned.edge_to(id)) == Need::met;
+      return state_of_need(plan, ledger, planned, id) == Need::met;
     });
     const bool sources = std::all_of(planned.inputs.begin(), planned.inputs.end(),
                                      [&](const PlannedInput& input) { return has_source(input, ledger); });
@@ -500,9 +467,11 @@ std::vector<const PlannedStage*> wants_preparation(const RunPlan& plan, const Ru
 }
 
 Result<std::string> choose_source(const PlannedInput& input, const RunLedger& ledger) {
+  if (input.milestone > 0 && has_source(input, ledger)) return input.stages.front();
   std::vector<const LedgerStage*> there;
   for (const std::string& id : input.stages)
-    if (const LedgerStage* stage = ledger.find(id); stage && stage->has_artifact()) there.push_back(stage);
+    if (const LedgerStage* stage = ledger.find(id); input.milestone == 0 && stage && stage->has_artifact())
+      there.push_back(stage);
   if (there.empty())
     return make_error(ErrorCode::not_found,
                       format("input {}: none of {} has an artifact", input.name, join(input.stages, ", ")));

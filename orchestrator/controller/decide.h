@@ -63,6 +63,8 @@ struct Observations {
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
   // By stage, of those whose job has ended: digest of what it keeps between jobs, "" for nothing.
   std::map<std::string, std::string> saved;
+  // By stage, of those that were looked at after their jobs: milestones that the ledger does not know, by step.
+  std::map<std::string, std::map<std::int64_t, ArtifactSeen>> milestones;
   std::map<std::string, std::string> broken;      // by stage: the record says succeeded, the artifact does not
   std::map<std::string, OrderOutcome> orders;     // by id: of open orders, what their leads wrote down
   std::map<std::string, PreparedStage> prepared;  // by stage: of those that wants_preparation() named

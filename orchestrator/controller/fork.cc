@@ -10,7 +10,9 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/checkpoint_format.h"
+#include "contracts/milestone.h"
 #include "contracts/stage_kinds.h"
+#include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/workflow/overrides.h"
 
 namespace longhaul {
@@ -129,6 +131,21 @@ void check_fixed(const PlannedStage& before, const PlannedStage& after, std::int
                     format("steps = {} or more", step + 1));
 }
 
+// Who names a milestone was planned with the settings of before.
+void check_milestones(const RunPlan& plan, Diagnostics& diagnostics) {
+  for (const PlannedStage& stage : plan.stages)
+    for (const PlannedInput& input : stage.inputs) {
+      const PlannedStage* source = input.milestone > 0 ? plan.find(input.stages.front()) : nullptr;
+      if (!source) continue;
+      const auto steps = milestone_steps(source->settings);
+      if (!std::binary_search(steps.begin(), steps.end(), input.milestone))
+        diagnostics.add(
+            {"stage." + source->stage, 0, 0},
+            format("{} takes its milestone of step {}, which it would no longer publish", stage.id(), input.milestone),
+            format("leave steps and {} so that it does", milestone_setting));
+    }
+}
+
 // Hard links cost nothing and survive the other run's gc; a copy where they cannot be made.
 Status link_tree(const std::string& from, const std::string& to) {
   LH_TRY(const auto names, list_tree(from));
@@ -195,6 +212,7 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
   }
   for (const PlannedStage& stage : forked.stages)
     if (stage.id() == request.stage) check_fixed(*from, stage, step, diagnostics);
+  check_milestones(forked, diagnostics);
   LH_CHECK(diagnostics.to_status("nothing was forked"));
   return forked;
 }
@@ -233,6 +251,12 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   if (const auto site = parse_toml(origin.site_text, "site.toml"); site.ok()) origin.group = site->get_string("group");
   origin.add = [&](const std::string& beside, const std::string& folder, FrozenRun& frozen) -> Status {
     LH_CHECK(link_tree(checkpoint, join_path(checkpoints_folder(beside, request.stage), name)));
+    // What it published on the way there is the fork's, too.
+    const std::string from = milestones_folder(run_dir, request.stage);
+    for (const std::int64_t published : published_milestones(from))
+      if (published <= step)
+        LH_CHECK(link_tree(milestone_folder(from, published),
+                           milestone_folder(milestones_folder(beside, request.stage), published)));
     // The checkpoint is an input like any other: part of the stage's key, so that no other run takes the result of a
     // fork for one of its own. Its manifest holds the digest of every entry.
     LH_CHECK(make_directories(join_path(beside, "fork")));

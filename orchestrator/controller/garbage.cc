@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -17,6 +18,8 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/event.h"
+#include "contracts/milestone.h"
+#include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
@@ -109,6 +112,23 @@ std::vector<std::string> checkpoint_names(const std::string& folder) {
   return names;  // oldest first: steps have leading zeros
 }
 
+// The newest two events of a kind.
+struct LastTwo {
+  const Event* last = nullptr;
+  const Event* before = nullptr;
+
+  LastTwo(const std::vector<Event>& events, const char* kind) {
+    for (const Event& event : events)
+      if (event.kind == kind && event.fields.get_number("bytes") > 0) before = last, last = &event;
+  }
+  void add_pace(RunGrowth& growth) const {
+    if (!before || last->wall_ms <= before->wall_ms) return;
+    const double per_day = static_cast<double>(day_ms) / static_cast<double>(last->wall_ms - before->wall_ms);
+    growth.bytes_per_day += last->fields.get_number("bytes") * per_day;
+    growth.inodes_per_day += per_day * static_cast<double>(use_of(last->fields.get_string("path")).inodes);
+  }
+};
+
 RunGrowth growth_of(const Known& run) {
   RunGrowth growth;
   for (const LedgerStage& stage : run.ledger.stages) {
@@ -118,18 +138,14 @@ RunGrowth growth_of(const Known& run) {
     const auto events =
         read_events(join_path(attempt_folder(run.path, stage.id, stage.newest()->number), "events.jsonl"), offset);
     if (!events.ok()) continue;
-    const Event* last = nullptr;
-    const Event* before = nullptr;
-    for (const Event& event : *events)
-      if (event.kind == "checkpoint") before = last, last = &event;
-    if (!last) continue;
-    const double bytes = last->fields.get_number("bytes");
     const Value* settings = planned->settings.find("checkpoint");
-    growth.kept_bytes += static_cast<std::int64_t>(bytes * (settings ? settings->get_number("keep_last", 2) : 2));
-    if (!before || last->wall_ms <= before->wall_ms) continue;
-    const double per_day = static_cast<double>(day_ms) / static_cast<double>(last->wall_ms - before->wall_ms);
-    growth.bytes_per_day += bytes * per_day;
-    growth.inodes_per_day += per_day * static_cast<double>(use_of(last->fields.get_string("path")).inodes);
+    const auto kept = [&](const LastTwo& saved, double count) {
+      if (!saved.last) return;
+      growth.kept_bytes += static_cast<std::int64_t>(saved.last->fields.get_number("bytes") * count);
+      saved.add_pace(growth);
+    };
+    kept(LastTwo(*events, "checkpoint"), settings ? settings->get_number("keep_last", 2) : 2);
+    kept(LastTwo(*events, "milestone"), static_cast<double>(milestone_steps(planned->settings).size()));  // all stay
   }
   return growth;
 }
@@ -147,6 +163,10 @@ void list_run_garbage(const Known& known, RunUse& run) {
     for (const LedgerAttempt& attempt : stage.attempts)
       add_item(run, stage.id, join_path(attempt_folder(known.path, stage.id, attempt.number), "staging"),
                "staging of an ended attempt");
+    const std::string milestones = milestones_folder(known.path, stage.id);
+    if (const auto all = list_directory(milestones); all.ok())
+      for (const std::string& name : *all)
+        if (starts_with(name, ".")) add_item(run, stage.id, join_path(milestones, name), "a milestone half written");
     if (stage.has_artifact()) {
       add_item(run, stage.id, join_path(folder, "state"), "checkpoints of a stage that succeeded");
       continue;
@@ -161,6 +181,7 @@ void list_run_garbage(const Known& known, RunUse& run) {
 void add_references(const Known& run, std::set<std::string>& folders) {
   for (const LedgerStage& stage : run.ledger.stages) {
     if (!stage.artifact.empty()) folders.insert(stage.artifact);
+    for (const auto& [step, milestone] : stage.milestones) folders.insert(milestone.artifact);
     for (const TaskInput& input : stage.inputs)
       for (const std::string& path : input.paths) folders.insert(path);
   }
@@ -169,6 +190,35 @@ void add_references(const Known& run, std::set<std::string>& folders) {
 bool refers_to(const std::set<std::string>& folders, const std::string& artifact) {
   const auto at = folders.lower_bound(artifact);  // the folder itself, or a path within it
   return at != folders.end() && (*at == artifact || starts_with(*at, artifact + "/"));
+}
+
+// Artifacts of an older run: its stages', and the milestones on the way to them.
+void list_artifacts(const Known& known, const std::set<std::string>& wanted, RunUse& run) {
+  for (const LedgerStage& stage : known.ledger.stages) {
+    if (is_pinned(known.path, stage.id)) continue;
+    const std::string artifact = join_path(stage_folder(known.path, stage.id), "out");
+    if (!refers_to(wanted, artifact))
+      add_item(run, stage.id, artifact, "artifact of an older run that nobody refers to");
+    const std::string milestones = milestones_folder(known.path, stage.id);
+    for (const std::int64_t step : published_milestones(milestones)) {
+      const std::string folder = milestone_folder(milestones, step);
+      if (!refers_to(wanted, folder))
+        add_item(run, stage.id, folder, "milestone of an older run that nobody refers to");
+    }
+  }
+}
+
+bool is_milestone(const std::string& path) {
+  return file_name(parent_path(path)) == "milestones" && !starts_with(file_name(path), ".");
+}
+bool is_artifact(const std::string& path) {
+  return file_name(path) == "out" || is_milestone(path);
+}
+
+// The key of a stage's artifact, by its folder; "" where it is not known.
+std::string key_of(const LedgerStage* stage, const std::string& path) {
+  if (!stage || stage->key.empty()) return {};
+  return is_milestone(path) ? milestone_key(stage->key, std::atoll(file_name(path).c_str())) : stage->key;
 }
 
 // Entries of the index that name a folder without an artifact.
@@ -230,11 +280,7 @@ Result<GarbageReport> find_garbage(const std::string& runs_dir, const GarbageOpt
       if (is_pinned(one.path, stage.id)) run.pinned_stages.push_back(stage.id);
     if (run.kept_because.empty()) {
       list_run_garbage(one, run);
-      for (const LedgerStage& stage : one.ledger.stages) {
-        const std::string artifact = join_path(stage_folder(one.path, stage.id), "out");
-        if (old[i] && !is_pinned(one.path, stage.id) && !refers_to(wanted, artifact))
-          add_item(run, stage.id, artifact, "artifact of an older run that nobody refers to");
-      }
+      if (old[i]) list_artifacts(one, wanted, run);
     }
     for (const GarbageItem& item : run.items) report.garbage += item.use;
     report.use += run.use;
@@ -268,10 +314,8 @@ Result<Deleted> delete_garbage(const GarbageReport& report, const std::string& r
     LH_CHECK(make_directories(bin));
     std::optional<GarbageReport> again;  // looked at only if an artifact is to go
     for (const GarbageItem& item : run.items) {
-      const bool artifact = file_name(item.path) == "out";
-      if (artifact) {
-        const LedgerStage* stage = now->ledger.find(item.stage);
-        forget_artifact(now->frozen.artifact_root, stage ? stage->key : "");
+      if (is_artifact(item.path)) {
+        forget_artifact(now->frozen.artifact_root, key_of(now->ledger.find(item.stage), item.path));
         // Somebody may have taken it just before: whoever did is a run now, and refers to it.
         if (!again) {
           LH_TRY(again, find_garbage(runs_dir, options, clock));

@@ -106,9 +106,12 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
         return prepared;
       }
       const LedgerStage* from = ledger.find(*source);
-      taken.stage = *source;
-      taken.paths = {input.within.empty() ? from->artifact : join_path(from->artifact, input.within)};
-      taken.digest = input.within.empty() ? from->digest : from->digest + "/" + input.within;
+      const bool whole = input.milestone == 0;
+      const std::string& artifact = whole ? from->artifact : from->milestones.at(input.milestone).artifact;
+      const std::string& digest = whole ? from->digest : from->milestones.at(input.milestone).digest;
+      taken.stage = whole ? *source : format("{}@{}", *source, input.milestone);
+      taken.paths = {input.within.empty() ? artifact : join_path(artifact, input.within)};
+      taken.digest = input.within.empty() ? digest : digest + "/" + input.within;
       if (!file_exists(taken.paths[0])) {
         prepared.problem =
             format("input {}: {} does not exist in the artifact of {}", input.name, taken.paths[0], *source);

@@ -2,16 +2,23 @@
 
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/milestone.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/render/text_table.h"
 
 namespace longhaul {
 namespace {
 
+// A milestone is named as in the workflow: "pretrain@500".
 std::string needs_text(const PlannedStage& stage) {
-  if (stage.needs.empty()) return "-";
-  if (stage.needs.size() <= 4) return join(stage.needs, ", ");
-  return stage.needs[0] + ", " + stage.needs[1] + format(" and {} more", stage.needs.size() - 2);
+  std::vector<std::string> needs;
+  for (const std::string& id : stage.needs) {
+    if (stage.edge_to(id) != NeedEdge::milestone) needs.push_back(id);
+    for (const std::int64_t step : stage.milestones_of(id)) needs.push_back(format("{}@{}", id, step));
+  }
+  if (needs.empty()) return "-";
+  if (needs.size() <= 4) return join(needs, ", ");
+  return needs[0] + ", " + needs[1] + format(" and {} more", needs.size() - 2);
 }
 
 std::string ranks_text(const PlannedStage& stage) {
@@ -39,6 +46,8 @@ std::string planned_size_text(const PlannedStage& stage) {
     text += format(", {} steps", steps);
   else
     text += format(", {:g} epochs", stage.settings.get_number("epochs"));
+  if (const std::size_t count = milestone_steps(stage.settings).size(); count > 0)
+    text += format(", {} milestone{}", count, count == 1 ? "" : "s");
   return text;
 }
 

@@ -176,6 +176,7 @@ std::string provenance_html(const RunStory& story) {
     facts.set("layout", stage.dims.to_string());
     for (const PlannedInput& input : stage.inputs) {
       std::vector<std::string> sources = input.stages;
+      if (input.milestone > 0) sources.push_back(format("at step {}", input.milestone));
       for (const std::string& path : input.paths) sources.push_back(path);
       facts.set("input " + input.name, clipped(join(sources, " "), 2000));
     }

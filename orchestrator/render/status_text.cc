@@ -10,6 +10,8 @@
 namespace longhaul {
 namespace {
 
+constexpr std::size_t cause_width = 100;  // in the table; longer ones are told below it
+
 // Figures that say most about a stage, in that order; others follow as written.
 const std::vector<std::string>& telling_figures() {
   static const std::vector<std::string> names = {"bits_per_byte",
@@ -83,7 +85,8 @@ std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "state", "time", "figures"}};
   for (const StageStatus& stage : status.stages) {
     std::string note = stage.state == StageState::running ? progress_text(stage) : figures_text(stage, 2);
-    if (note.empty()) note = clipped(stage.cause, 100);
+    if (note.empty()) note = clipped(stage.cause, cause_width);
+    if (note.empty() && !stage.waits_for.empty()) note = "waits for " + stage.waits_for;
     rows.push_back({stage.id, stage.kind, state_text(stage), stage_time_text(stage, now_ms), note});
   }
   return text_table(rows);
@@ -98,6 +101,8 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   for (const StageStatus& stage : status.stages)
     if (stage.state == StageState::failed && !stage.cause.empty())
       text += "\n" + stage.id + " failed: " + stage.cause + "\n";
+    else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
+      text += "\n" + stage.id + " skipped: " + stage.cause + "\n";
   for (const OrderStatus& order : status.orders)
     text +=
         format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);

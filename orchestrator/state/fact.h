@@ -37,6 +37,7 @@ enum class FactKind {
   reset,        // by a resume: as if it had never been tried
   run_ended,    //                                                     state
   order_ended,  // what became of something that was told to a stage   id, done, text
+  milestone,    // a training published one, whatever becomes of it    step, artifact, digest, figures
   count
 };
 const char* to_string(FactKind kind);

@@ -56,6 +56,13 @@ constexpr Transition transitions[] = {
     {S::cancelled, F::refused, S::cancelled},
     {S::cancelled, F::cancel_job, S::cancelled},
     {S::cancelled, F::cancel_sent, S::cancelled},
+    {S::ready, F::milestone, S::ready},
+    {S::submitted, F::milestone, S::submitted},
+    {S::running, F::milestone, S::running},
+    {S::succeeded, F::milestone, S::succeeded},
+    {S::cached, F::milestone, S::cached},
+    {S::failed, F::milestone, S::failed},
+    {S::cancelled, F::milestone, S::cancelled},
     {S::failed, F::reset, S::waiting},
     {S::cancelled, F::reset, S::waiting},
     {S::skipped, F::reset, S::waiting},
@@ -78,6 +85,12 @@ void fold_artifact(LedgerStage& stage, const Fact& fact) {
   stage.digest = fact.text("digest");
   if (const Value* figures = fact.fields.find("figures")) stage.figures = *figures;
   stage.cause.clear();
+}
+
+void fold_milestone(LedgerStage& stage, const Fact& fact) {
+  LedgerMilestone milestone{fact.text("artifact"), fact.text("digest"), {}};
+  if (const Value* figures = fact.fields.find("figures")) milestone.figures = *figures;
+  stage.milestones.insert_or_assign(fact.fields.get_integer("step"), std::move(milestone));
 }
 
 void fold_end(LedgerStage& stage, const Fact& fact) {
@@ -167,6 +180,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.started_ms = stage.ended_ms = 0;
       break;
     case F::skipped: stage.cause = fact.text("cause"); break;
+    case F::milestone: fold_milestone(stage, fact); break;
     case F::cancel_job:
       if (attempt) attempt->cancel_wanted = true;
       break;
@@ -178,6 +192,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.cause.clear();
       stage.key.clear();
       stage.inputs.clear();
+      stage.milestones.clear();  // seen again, if its next key is the same
       stage.submitted_ms = stage.started_ms = stage.ended_ms = 0;
       stage.successor.reset();
       break;

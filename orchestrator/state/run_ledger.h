@@ -2,6 +2,7 @@
 // legal when. No I/O, no clock: the same facts give the same ledger anywhere.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,12 @@ struct LedgerAttempt {
   bool answered() const { return !job.empty() || !refused.empty(); }
 };
 
+// What a training published while it went on: an artifact of its own.
+struct LedgerMilestone {
+  std::string artifact, digest;
+  Value figures;
+};
+
 struct LedgerStage {
   std::string id;
   StageState state = StageState::waiting;
@@ -59,6 +66,7 @@ struct LedgerStage {
   std::string cause;
   std::string artifact, digest;  // folder and manifest digest, when succeeded or cached
   Value figures;
+  std::map<std::int64_t, LedgerMilestone> milestones;  // by step; of this key
 
   // A chain's next job: queued while the newest attempt runs, in its place when that has ended.
   std::optional<LedgerAttempt> successor;

@@ -51,6 +51,15 @@ bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
   return std::time(nullptr) - info.st_mtime < driver_silence_s && ledger.driver_host != host_name();
 }
 
+std::string awaited_milestone(const PlannedStage& planned, const RunLedger& ledger) {
+  for (const PlannedInput& input : planned.inputs) {
+    const LedgerStage* source = input.milestone > 0 ? ledger.find(input.stages.front()) : nullptr;
+    if (source && !source->milestones.contains(input.milestone))
+      return format("milestone {} of {}", input.milestone, source->id);
+  }
+  return {};
+}
+
 std::vector<std::string> notes_of_run(const std::string& run_dir, const FrozenRun& frozen, const RunLedger& ledger) {
   std::vector<std::string> notes;
   if (frozen.plan.budget_node_hours > 0)
@@ -103,6 +112,8 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     s.started_ms = stage.started_ms;
     s.ended_ms = stage.ended_ms;
     s.cause = stage.cause;
+    if (stage.state == StageState::waiting) s.waits_for = awaited_milestone(frozen.plan.stages[i], ledger);
+    for (const auto& [step, milestone] : stage.milestones) s.milestones.push_back(step);
     s.folder = "stages/" + stage.id;
     s.artifact = stage.artifact;
     const LedgerAttempt* attempt = stage.newest();
@@ -145,6 +156,8 @@ Value run_status_to_value(const RunStatus& status) {
     s.set("started_ms", static_cast<long long>(stage.started_ms));
     s.set("ended_ms", static_cast<long long>(stage.ended_ms));
     s.set("cause", stage.cause);
+    if (!stage.waits_for.empty()) s.set("waits_for", stage.waits_for);
+    if (!stage.milestones.empty()) s.set("milestones", ValueArray(stage.milestones.begin(), stage.milestones.end()));
     s.set("folder", stage.folder);
     s.set("artifact", stage.artifact);
     s.set("job", stage.job);

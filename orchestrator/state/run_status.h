@@ -22,13 +22,15 @@ struct StageStatus {
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
   std::string cause;                                            // why it failed, was skipped or cancelled
-  std::string folder;                                           // stages/<id> below the run
-  std::string artifact;  // folder of the artifact, also when it came from an earlier run
-  std::string job;       // the scheduler's id of the newest attempt
-  Value figures;         // table: name = value
+  std::string waits_for;  // "milestone 500 of pretrain": while it waits for one; "" otherwise
+  std::string folder;     // stages/<id> below the run
+  std::string artifact;   // folder of the artifact, also when it came from an earlier run
+  std::string job;        // the scheduler's id of the newest attempt
+  Value figures;          // table: name = value
   // Of the newest progress event; total 0: none.
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
+  std::vector<std::int64_t> milestones;  // steps of those that it has published
 };
 
 // Something that was told to a stage.

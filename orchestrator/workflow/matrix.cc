@@ -10,7 +10,6 @@
 namespace longhaul {
 namespace {
 
-constexpr std::size_t variants_max = 10000;
 constexpr std::size_t variant_name_max = 120;  // folder names end at 255 bytes
 
 struct MatrixAxis {

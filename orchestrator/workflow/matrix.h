@@ -1,6 +1,7 @@
 // matrix = { lr = [1e-5, 2e-5], seed = [1, 2] }: one job per combination, the last key varying fastest.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "contracts/stage_kinds.h"
 
 namespace longhaul {
+
+inline constexpr std::size_t variants_max = 10000;  // of one stage
 
 struct MatrixVariant {
   std::string name;  // "lr=1e-05,seed=1", safe as a folder's name; "" without a matrix

@@ -14,6 +14,7 @@
 #include "orchestrator/workflow/interpolate.h"
 #include "orchestrator/workflow/layout_check.h"
 #include "orchestrator/workflow/matrix.h"
+#include "orchestrator/workflow/milestone_inputs.h"
 #include "orchestrator/workflow/overrides.h"
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
@@ -72,6 +73,8 @@ class Planner {
   ParallelDims read_dims(const StageDraft& draft, const Value& table, const StageCommon& common, const Value& settings);
   void read_best(const Value& table, StageDraft& draft);
 
+  void expand_milestones();
+  std::vector<VariantDraft> over_milestones(const StageDraft& draft, VariantDraft variant);
   void link();
   std::vector<int> link_variant(int index, VariantDraft& variant);
   int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
@@ -111,6 +114,7 @@ WorkflowOutcome Planner::run() {
       drafts_.push_back(draft_stage(member, interpolator));
     }
   }
+  expand_milestones();
   link();
   // Variants of one stage repeat what is wrong with all of them.
   Diagnostics once;
@@ -191,7 +195,7 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
   for (const char* later : {"for", "resiliency"})
     if (const Value* value = table.find(later))
       diagnostics_.add(value->pos, where + "." + later + " is not part of this version", "remove it");
-  draft.is_matrix = table.find("matrix") != nullptr;
+  draft.is_matrix = table.find("matrix") != nullptr || names_every_milestone(table);
   read_best(table, draft);
   for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
     draft.variants.push_back(draft_variant(draft, variant));
@@ -344,9 +348,54 @@ void Planner::check_consumption(const StageDraft& draft, const StageInputText& i
     diagnostics_.add(input.where,
                      what + " does not take the artifact of '" + from.name + "', a " + from.kind->name + " stage",
                      input.kinds.empty() ? "it takes paths only" : "it takes: " + join(input.kinds, ", "));
-  if (from.is_matrix && !from.has_best)
+  if (from.is_matrix && !from.has_best && input.milestone == 0)
     diagnostics_.add(input.where, what + " names '" + from.name + "', a matrix of several results",
                      "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
+}
+
+// A stage that names every milestone of another becomes one variant for each: evaluate/step=500.
+std::vector<VariantDraft> Planner::over_milestones(const StageDraft& draft, VariantDraft variant) {
+  std::vector<VariantDraft> expanded;
+  std::vector<std::int64_t> steps;
+  const StageInputText* first = nullptr;  // that names every milestone
+  for (const StageInputText& input : variant.inputs) {
+    const auto found = input.milestone == 0 ? index_.end() : index_.find(input.stage);
+    if (found == index_.end()) continue;  // no milestone, or no such stage, which link() says
+    const StageDraft& from = drafts_[found->second];
+    if (!from.kind || from.variants.empty() || !from.variants.front().is_sound) continue;
+    const auto named = named_milestones(
+        draft.name, input, {from.name, from.kind, from.is_matrix, &from.variants.front().settings}, diagnostics_);
+    if (input.milestone != StageInputText::every_milestone) continue;
+    if (first && first->stage != input.stage)
+      diagnostics_.add(input.where,
+                       format("stage.{}.inputs.{} names every milestone of '{}', and inputs.{} those of '{}'",
+                              draft.name, input.name, input.stage, first->name, first->stage),
+                       "a stage goes over the milestones of one training; name a single step of the other");
+    if (!first) first = &input, steps = named;
+  }
+  if (steps.empty()) return {std::move(variant)};
+  for (const std::int64_t step : steps) {
+    VariantDraft one = variant;
+    one.name += format("{}step={}", one.name.empty() ? "" : ",", step);
+    for (StageInputText& input : one.inputs)
+      if (input.milestone == StageInputText::every_milestone) input.milestone = step;
+    expanded.push_back(std::move(one));
+  }
+  return expanded;
+}
+
+void Planner::expand_milestones() {
+  for (StageDraft& draft : drafts_) {
+    std::vector<VariantDraft> expanded;
+    for (VariantDraft& variant : draft.variants)
+      for (VariantDraft& one : over_milestones(draft, variant)) expanded.push_back(std::move(one));
+    if (expanded.size() > variants_max && expanded.size() > draft.variants.size()) {
+      diagnostics_.add(draft.where, format("stage.{} has more than {} variants", draft.name, variants_max),
+                       "fewer milestones, or a smaller matrix");
+      continue;
+    }
+    draft.variants = std::move(expanded);
+  }
 }
 
 // An entry of `needs`: "@stage", "stage", "afterany:stage" or "afternotok:stage".
@@ -438,6 +487,7 @@ PlannedInput Planner::plan_input(const StageInputText& input) {
   PlannedInput planned;
   planned.name = input.name;
   planned.within = input.within;
+  planned.milestone = input.milestone;
   if (input.stage.empty()) return planned;
   const auto found = index_.find(input.stage);
   if (found == index_.end()) return planned;
@@ -471,8 +521,13 @@ void Planner::write_plan(const std::vector<int>& order) {
       stage.dims = variant.dims;
       stage.settings = std::move(variant.settings);
       stage.where = draft.where;
-      const auto need = [&](const std::string& id) {
-        if (std::find(stage.needs.begin(), stage.needs.end(), id) == stage.needs.end()) stage.needs.push_back(id);
+      const auto need = [&](const std::string& id, NeedEdge edge) {
+        const bool is_new = std::find(stage.needs.begin(), stage.needs.end(), id) == stage.needs.end();
+        if (is_new) stage.needs.push_back(id);
+        if (edge == NeedEdge::afterok && stage.edge_to(id) == NeedEdge::milestone)
+          stage.edges.erase(id);  // all of it is more than a milestone
+        else if (edge != NeedEdge::afterok && (is_new || edge != NeedEdge::milestone))
+          stage.edges[id] = edge;
       };
       for (const StageInputText& input : variant.inputs) {
         PlannedInput planned = plan_input(input);
@@ -480,7 +535,8 @@ void Planner::write_plan(const std::vector<int>& order) {
           const auto& found = expanded_[path];
           planned.paths.insert(planned.paths.end(), found.begin(), found.end());
         }
-        for (const std::string& id : planned.stages) need(id);
+        for (const std::string& id : planned.stages)
+          need(id, planned.milestone > 0 ? NeedEdge::milestone : NeedEdge::afterok);
         stage.inputs.push_back(std::move(planned));
       }
       for (const std::string& text : stage.common.needs) {
@@ -488,8 +544,7 @@ void Planner::write_plan(const std::vector<int>& order) {
         const StageDraft& from = drafts_[index_.at(wanted.stage)];
         for (const VariantDraft& other : from.variants) {
           const std::string id = other.name.empty() ? from.name : from.name + "/" + other.name;
-          need(id);
-          if (wanted.edge != NeedEdge::afterok) stage.edges[id] = wanted.edge;
+          need(id, wanted.edge);
         }
       }
       plan_.stages.push_back(std::move(stage));

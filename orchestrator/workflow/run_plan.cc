@@ -1,5 +1,6 @@
 #include "orchestrator/workflow/run_plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/text.h"
@@ -22,6 +23,7 @@ std::vector<std::string> texts_of(const Value* value) {
 Value input_to_value(const PlannedInput& input) {
   Value table = Value::make_table();
   if (!input.stages.empty()) table.set("stages", texts(input.stages));
+  if (input.milestone > 0) table.set("milestone", static_cast<long long>(input.milestone));
   if (!input.within.empty()) table.set("within", input.within);
   if (!input.paths.empty()) table.set("paths", texts(input.paths));
   if (!input.best_metric.empty()) {
@@ -35,6 +37,7 @@ PlannedInput input_from_value(const std::string& name, const Value& table) {
   PlannedInput input;
   input.name = name;
   input.stages = texts_of(table.find("stages"));
+  input.milestone = table.get_integer("milestone");
   input.within = table.get_string("within");
   input.paths = texts_of(table.find("paths"));
   input.best_metric = table.get_string("best_metric");
@@ -94,7 +97,7 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
   stage.needs = texts_of(table.find("needs"));
   if (const Value* edges = table.find("edges"); edges && edges->is_table())
     for (const ValueMember& member : edges->as_table())
-      for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok})
+      for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok, NeedEdge::milestone})
         if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
   stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
@@ -115,6 +118,14 @@ SourcePos PlannedStage::place_of(const std::string& key) const {
     if (!at) return where;
   }
   return at->pos.line > 0 || !at->pos.file.empty() ? at->pos : where;
+}
+
+std::vector<std::int64_t> PlannedStage::milestones_of(const std::string& source) const {
+  std::vector<std::int64_t> steps;
+  for (const PlannedInput& input : inputs)
+    if (input.milestone > 0 && std::find(input.stages.begin(), input.stages.end(), source) != input.stages.end())
+      steps.push_back(input.milestone);
+  return steps;
 }
 
 const PlannedStage* RunPlan::find(const std::string& id) const {
@@ -161,6 +172,7 @@ const char* to_string(NeedEdge edge) {
     case NeedEdge::afterok: return "afterok";
     case NeedEdge::afterany: return "afterany";
     case NeedEdge::afternotok: return "afternotok";
+    case NeedEdge::milestone: return "milestone";
   }
   return "unknown";
 }

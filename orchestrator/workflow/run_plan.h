@@ -19,12 +19,14 @@ struct PlannedInput {
   std::vector<std::string> stages;
   std::string best_metric;  // name of a figure, "" if there is one stage only
   bool best_is_max = false;
+  std::int64_t milestone = 0;      // "@stage@500": 500, published while the one stage goes on; 0: its artifact
   std::string within;              // "@stage/file": the part below the artifact ("file"), "" for all of it
   std::vector<std::string> paths;  // raw input: absolute files and folders, globs expanded
 };
 
-// When a need counts as met, in Slurm's words: it ended well; it ended, well or not; it failed.
-enum class NeedEdge { afterok, afterany, afternotok };
+// When a need counts as met, in Slurm's words: it ended well; it ended, well or not; it failed. And beyond them: the
+// milestones that inputs name are there, whether it has ended or not.
+enum class NeedEdge { afterok, afterany, afternotok, milestone };
 const char* to_string(NeedEdge edge);
 
 struct PlannedStage {
@@ -49,6 +51,8 @@ struct PlannedStage {
   std::string id() const { return variant.empty() ? stage : stage + "/" + variant; }
   // Where the user wrote a common key ("nodes", "job.partition"); the stage's own place if he did not.
   SourcePos place_of(const std::string& key) const;
+  // Steps of the milestones of a stage that inputs name.
+  std::vector<std::int64_t> milestones_of(const std::string& source) const;
 };
 
 struct RunPlan {

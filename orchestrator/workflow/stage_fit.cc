@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "contracts/milestone.h"
 #include "contracts/settings/inference.h"
 #include "orchestrator/workflow/layout_check.h"
 
@@ -19,6 +20,7 @@ class FitCheck {
 
   void check(const FittedStage& stage) {
     if (stage.settings->find("steps") && stage.settings->find("epochs")) check_steps(stage);
+    check_milestones(stage);
     if (stage.kind == "sft" || stage.kind == "align") check_length(stage, "sequence_length");
     if (stage.kind == "evaluate") check_evaluate(stage);
     if (stage.kind == "quantize" && stage.settings->get_number("perplexity_loss_max_pct") > 0 && !has(stage, "tokens"))
@@ -44,6 +46,23 @@ class FitCheck {
   void check_steps(const FittedStage& stage) {
     if (stage.settings->get_integer("steps") == 0 && stage.settings->get_number("epochs") == 0)
       add(stage, {"epochs", "steps"}, "steps = 0 and epochs = 0: nothing would be trained", "give one of them");
+  }
+
+  // How many there are has to be known before the training begins: every one is a variant of what is behind it.
+  void check_milestones(const FittedStage& stage) {
+    const std::int64_t every = stage.settings->get_integer(milestone_setting);
+    const std::int64_t steps = stage.settings->get_integer("steps");
+    if (every == 0) return;
+    const auto refuse = [&](const std::string& what, const std::string& hint) {
+      add(stage, {milestone_setting, "steps"}, format("{} = {}{}", milestone_setting, every, what), hint);
+    };
+    if (steps == 0)
+      refuse(", but its steps follow from the size of the data", "give steps instead of epochs");
+    else if (every >= steps)
+      refuse(format(" leaves no milestone before its last step, {}", steps), "use fewer steps in between, or 0");
+    else if ((steps - 1) / every > milestones_max)
+      refuse(format(" makes {} milestones, each with all weights", (steps - 1) / every),
+             format("at most {}: use {} or more", milestones_max, (steps - 1) / milestones_max + 1));
   }
 
   // Longest sequence of the model that this stage takes; tuning and conversion keep the shape.

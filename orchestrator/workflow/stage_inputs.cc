@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "base/text.h"
 
@@ -19,11 +20,30 @@ std::vector<std::string> input_names(const StageKind& kind) {
   return names;
 }
 
+// The step of "stage@500" and "stage@every" is taken off the name.
+bool take_milestone(StageInputText& input) {
+  const std::size_t at = input.stage.find('@');
+  if (at == std::string::npos) return true;
+  const std::string step = input.stage.substr(at + 1);
+  input.stage.resize(at);
+  if (step == "every") {
+    input.milestone = StageInputText::every_milestone;
+    return true;
+  }
+  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), input.milestone);
+  return error == std::errc() && end == step.data() + step.size() && input.milestone > 0;
+}
+
 // "@stage/file" into its parts; a path within an artifact may not leave it.
 bool read_reference(const std::string& path, const std::string& text, StageInputText& input, Diagnostics& diagnostics) {
   const std::size_t slash = text.find('/');
   input.stage = text.substr(1, slash == std::string::npos ? std::string::npos : slash - 1);
   if (slash != std::string::npos) input.within = text.substr(slash + 1);
+  if (!take_milestone(input)) {
+    diagnostics.add(input.where, path + " = \"" + text + "\" does not name a milestone",
+                    "write \"@stage@STEP\", for example \"@pretrain@500\", or \"@stage@every\"");
+    return false;
+  }
   const auto parts = split(input.within, '/');
   if (input.stage.empty() || (slash != std::string::npos && input.within.empty()) ||
       std::find(parts.begin(), parts.end(), "..") != parts.end() || starts_with(input.within, "/")) {

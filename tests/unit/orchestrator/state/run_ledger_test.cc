@@ -48,7 +48,7 @@ TEST_CASE("every pair of state and fact is either in the table, and obeyed, or r
                                   FactKind::refused, FactKind::started,     FactKind::succeeded,   FactKind::retry,
                                   FactKind::failed,  FactKind::cancel_job,  FactKind::cancel_sent, FactKind::cancelled,
                                   FactKind::skipped, FactKind::reset,       FactKind::submit_next, FactKind::requeued,
-                                  FactKind::go_on,   FactKind::release_job, FactKind::released};
+                                  FactKind::go_on,   FactKind::release_job, FactKind::released,    FactKind::milestone};
   int legal = 0;
   for (int s = 0; s <= static_cast<int>(StageState::skipped); ++s) {
     for (const FactKind kind : stage_facts) {
@@ -69,6 +69,25 @@ TEST_CASE("every pair of state and fact is either in the table, and obeyed, or r
     }
   }
   CHECK(legal == static_cast<int>(stage_transitions().size()));
+}
+
+TEST_CASE("milestones are kept by step until the stage is tried anew") {
+  RunLedger ledger = ledger_in(StageState::failed);
+  Fact fact{FactKind::milestone, "a", 0, Value::make_table(), 3};
+  fact.fields.set("step", 40);
+  fact.fields.set("artifact", "/run/stages/a/milestones/40");
+  fact.fields.set("digest", "d");
+  const auto read = parse_fact(fact_line(fact));
+  REQUIRE(read.ok());
+  ledger.apply(*read);
+  REQUIRE(ledger.stages[0].milestones.contains(40));
+  CHECK(ledger.stages[0].milestones.at(40).artifact == "/run/stages/a/milestones/40");
+  CHECK(ledger.stages[0].milestones.at(40).digest == "d");
+  CHECK(ledger.stages[0].artifact.empty());
+  ledger.apply({FactKind::reset, "a", 0, {}, 4});
+  CHECK(ledger.stages[0].milestones.empty());
+  ledger.apply(fact);  // of a key that is not known again yet
+  CHECK(ledger.refused.size() == 1);
 }
 
 TEST_CASE("facts survive being written and read") {
