@@ -168,6 +168,47 @@ def check_same(folder, job):
             expect(f"{folder.name}/{file} has the same content", (out / file).read_bytes() == (folder / "out" / file).read_bytes())
 
 
+MILESTONES = f"""
+[stage.corpus]
+kind = "curate"
+inputs = {{ documents = "pages" }}
+heldout_bytes = 2000
+{SMALL}
+[stage.tokens]
+kind = "tokenize"
+inputs = {{ corpus = "@corpus" }}
+vocabulary = 300
+{SMALL}
+[stage.long]
+kind = "pretrain"
+inputs = {{ tokens = "@tokens" }}
+threads = 1
+sequence_length = 32
+micro_batch_size = 2
+global_batch_size = 64
+steps = 200000
+milestone_every = 400
+model = {{ hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }}
+[stage.early]
+kind = "evaluate"
+inputs = {{ model = "@long@400", tokens = "@tokens" }}
+tasks = ["bits_per_byte"]
+{SMALL}
+"""
+
+
+def a_milestone_starts_its_evaluation(runs):
+    """Nobody but the lead of the training is there to see it: the session is gone, and no job ends before it is needed."""
+    run = runs.start("milestones", MILESTONES, driver="lead")
+    wait_for("the first job", run.submissions, 30, run.story)
+    run.kill_session()
+    run.wait_stage("early", "succeeded", 120)
+    expect("while the training goes on", run.stages()["long"] == "running", run.story())
+    expect("of a milestone in the log", [f["with"]["step"] for f in run.facts("milestone", "long")][:1] == [400], run.story())
+    runs.longhaul("tell", run.folder, "stop-after", 401, code=None, seconds=90)  # at once: the stage may end before it answers
+    run.wait("succeeded", 90)
+
+
 def a_slurm_that_is_not_there_is_refused(runs):
     (runs.folder / "nowhere.toml").write_text('[workflow]\nname = "nowhere"\n' + stage("a", "true", SMALL))
     (runs.folder / "slurm.conf").write_text("")
@@ -214,6 +255,8 @@ def main():
     for driver in chosen:
         attempt(f"{driver}: submitted, its session killed", submit_and_lose_session, driver)
     attempt("no Slurm, no run", a_slurm_that_is_not_there_is_refused, runs)
+    if "lead" in chosen:
+        attempt("lead: a milestone is evaluated while its training goes on", a_milestone_starts_its_evaluation, runs)
     for driver in chosen:
         if driver in started:
             attempt(f"{driver}: completes, nothing is left behind", ends, driver)
