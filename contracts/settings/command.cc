@@ -21,7 +21,7 @@ const FieldTable<CommandStep>& command_step_fields() {
           .field("threads", &C::threads,
                  {.unit = "threads", .help = "per rank; 0 is an even share", .min = 0, .max = 4096, .speed_only = true})
           .field("gpus_per_node", &C::gpus_per_node,
-                 {.help = "-1: of its own nodes all, of shared ones a share by ranks",
+                 {.help = "-1: of its own nodes all that the job has, of shared ones a share by ranks",
                   .min = -1,
                   .max = 64,
                   .speed_only = true})

@@ -15,7 +15,7 @@ struct CommandStep {
   int ranks = 1;
   int nodes = 0;           // of its own; 0 in every step: all of them share each node of the stage
   int threads = 0;         // per rank; 0: an even share
-  int gpus_per_node = -1;  // -1: of nodes of its own all; of shared ones a share by ranks
+  int gpus_per_node = -1;  // -1: of nodes of its own all that the job has; of shared ones a share by ranks
   bool service = false;    // ended when all others have ended well
 };
 const FieldTable<CommandStep>& command_step_fields();

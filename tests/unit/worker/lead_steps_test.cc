@@ -177,10 +177,10 @@ TEST_CASE("SIGTERM to the lead reaches every step, and is recorded as cancelled"
 }
 
 TEST_CASE("a lead that is told that its time is nearly over stops all steps and leaves the work to the next job") {
-  const std::string work = "touch \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.02; done";
+  const std::string work = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.02; done";
   StepsRig rig({{"a", work}, {"b", work, 2}});
   const pid_t lead = rig.start();
-  rig.until([&] { return file_exists(rig.root() + "/work/state/a") && file_exists(rig.root() + "/work/state/b"); });
+  rig.until([&] { return !rig.state("a").empty() && !rig.state("b").empty(); });
   ::kill(lead, SIGUSR1);
   CHECK(rig.wait(lead).success());
   CHECK(rig.record().ended_by == "wall_time");

@@ -134,7 +134,7 @@ TEST_CASE("steps that do not fit are refused at their place") {
   };
   const Site site = step_site(acc_node);
   CHECK(starts_with(told(site, step("a", "gpus_per_node = 3") + step("b", "gpus_per_node = 2")),
-                    "w.toml:9:17: error: the step b asks for 2 GPUs on a node: the steps before it leave 1 of 4"));
+                    "w.toml:10:17: error: the step b asks for 2 GPUs on a node: the steps before it leave 1 of 4"));
   CHECK(starts_with(told(site, step("a", "nodes = 1\ngpus_per_node = 8") + step("b", "nodes = 1")),
                     "w.toml:8:17: error: the step a asks for 8 GPUs on a node: the job has 4"));
   CHECK(told(site, step("a", "ranks = 60\nthreads = 1") + step("b", "ranks = 30\nthreads = 1"))

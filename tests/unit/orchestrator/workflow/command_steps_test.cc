@@ -55,7 +55,7 @@ ranks = 3
 nodes = 1
 service = true
 [params]
-seed = 7
+seed = "7"
 )";
 
 // A stage with these keys, and two steps with these.
