@@ -7,6 +7,9 @@
 namespace longhaul {
 namespace {
 
+// A step that does not find what it needs would wait for ever, and the others for it.
+constexpr int resources_wait_s = 300;
+
 bool share_nodes(const std::vector<JobStep>& steps) {
   return !steps.empty() && !steps.front().own_nodes;
 }
@@ -112,6 +115,7 @@ std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& si
                                     format("--ntasks={}", step.ranks),
                                     format("--ntasks-per-node={}", step.ranks_per_node()),
                                     format("--cpus-per-task={}", step.cpus_per_rank)};
+  words.push_back(format("--immediate={}", resources_wait_s));
   // Only what it asks for, beside the others; of the memory whatever the job has, as for programs side by side.
   if (!step.own_nodes) words.insert(words.end(), {"--exact", "--mem=0"});
   if (job_has_gpus && site.ask.gpu_request != "none") {

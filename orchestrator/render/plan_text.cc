@@ -61,8 +61,8 @@ std::string planned_size_text(const PlannedStage& stage) {
 std::string plan_text(const RunPlan& plan, bool with_settings) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "needs", "size"}};
   for (const PlannedStage& stage : plan.stages)
-    rows.push_back({stage.id(), stage.kind, ranks_text(stage), stage.settings.find("step") ? "-" : stage.dims.to_string(),
-                    needs_text(stage),
+    rows.push_back({stage.id(), stage.kind, ranks_text(stage),
+                    stage.settings.find("step") ? "-" : stage.dims.to_string(), needs_text(stage),
                     planned_size_text(stage)});
   std::string out = "workflow " + plan.workflow +
                     format(": {} stage{}\n\n", plan.stages.size(), plan.stages.size() == 1 ? "" : "s") +

@@ -194,8 +194,11 @@ def steps_workflow():
                "while true; do sleep 0.05; done\n'''\n"
                "[stage.failing.step.learner]\nnodes = 1\nthreads = 1\nscript = '''\n"
                "until [ -e \"$LONGHAUL_SHARED/other\" ]; do sleep 0.05; done; echo 'loss is NaN'; exit 5\n'''\n")
+    every = ("[stage.every]\nkind = \"command\"\nnodes = 2\n" + "".join(
+        f"[stage.every.step.{name}]\nranks = {ranks}\nthreads = 1\n"
+        f"script = 'hostname > \"$LONGHAUL_OUT/{name}-$LONGHAUL_RANK\"'\n" for name, ranks in (("few", 2), ("many", 4))))
     return (two("apart", "nodes = 1", "nodes = 2") +
-            two("beside", "gpus_per_node = 1", "gpus_per_node = 3") + failing)
+            two("beside", "gpus_per_node = 1", "gpus_per_node = 3") + failing + every)
 
 
 def steps_share_a_job(runs):
@@ -203,7 +206,7 @@ def steps_share_a_job(runs):
     run = runs.start("steps", steps_workflow(), driver="here")
     run.wait("succeeded", 60)  # `continue` forgives the stage
     states = run.stages()
-    expect("one stage fails, as it was made to", states == {"apart": "succeeded", "beside": "succeeded", "failing": "failed"}, states)
+    expect("one stage fails, as it was made to", states == {**dict.fromkeys(("apart", "beside", "every"), "succeeded"), "failing": "failed"}, states)
     actor = run.out("apart", "actor-host").strip()
     learners = [run.out("apart", f"learner-{rank}").split() for rank in range(2)]
     hosts = [words[4].rstrip(":") for words in learners]
@@ -217,6 +220,8 @@ def steps_share_a_job(runs):
     expect("side by side they share no GPU", not set(seen[0]) & set(seen[1]), seen)
     expect("side by side they share one host",
            {run.out("beside", "actor-host").strip()} == {run.out("beside", f"learner-{r}").split()[4].rstrip(":") for r in range(2)})
+    few, many = ([run.out("every", f"{name}-{rank}") for rank in range(ranks)] for name, ranks in (("few", 2), ("many", 4)))
+    expect("steps without nodes are on every node", len(set(few)) == 2 and sorted(many) == sorted(few * 2), [few, many])
     record = json.loads((run.folder / "stages/failing/attempts/1/record.json").read_text())
     expect("the step that failed is named, with its last words",
            record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])

@@ -88,7 +88,7 @@ TEST_CASE("steps with nodes of their own: slices of the allocation, each with al
   CHECK(plan.gpus_per_node == 4);
   CHECK(plan.steps[1].launcher == std::vector<std::string>{"srun", "--job-name=learner", "--mpi=pmix", "--nodes=2",
                                                            "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=20",
-                                                           "--gres=gpu:4", "--kill-on-bad-exit=1"});
+                                                           "--immediate=300", "--gres=gpu:4", "--kill-on-bad-exit=1"});
   CHECK(has_word(plan.steps[0], "--mpi=none"));
 }
 
