@@ -9,6 +9,7 @@
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
+#include "orchestrator/controller/step_plan.h"
 
 namespace longhaul {
 namespace {
@@ -167,6 +168,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   job.slots =
       planned->common.ranks *
       std::max(1, planned->common.threads > 0 ? planned->common.threads : cores_ / std::max(1, planned->common.ranks));
+  if (const auto steps = steps_on_one_machine(*planned, cores_); !steps.empty()) job.slots = cpus_on_node(steps);
   job.maybe_known = !fresh_.contains(first.key);
   if (!site_) return job;
   if (array) {
@@ -220,6 +222,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     const JobPlan plan = plan_job(*site_, *planned, diagnostics);
     attempt.launcher = plan.launcher;
     attempt.container = plan.container;
+    attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
     if (frozen_.driver == "lead")
       attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", run_dir_, "--until-quiet"};
@@ -227,6 +230,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
                                                                              : plan.wall_s * successor_share + 1};
   }
+  if (!site_) attempt.steps = steps_on_one_machine(*planned, cores_);
   LH_CHECK(make_directories(attempt.attempt_dir));
   LH_CHECK(write_task(attempt.task_path, task));
   return write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt);
