@@ -52,7 +52,6 @@ class Controller {
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   void look_for_maintenance();
-  std::vector<OpenJob> open_jobs() const;
   // The ledger's stages stand in plan order.
   const PlannedStage& planned_of(const LedgerStage& stage) const {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];

@@ -81,6 +81,7 @@ struct OpenJob {
 
 class Scheduler {
  public:
+  int restarts = 0;         // as far as we know: the scheduler may have queued it again since
   virtual ~Scheduler() = default;
   // Asked right before jobs are handed over, however long the questions before that took: an error (conflict) is the
   // answer to all that are left. Without it, a caller that stood still is a second one when it goes on.

@@ -477,7 +477,7 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
 void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
   const int newest = newest_start(open.attempt_dir);
   Memory& memory = memory_[open.key];
-  memory.last_restarts = std::max(memory.last_restarts, newest);
+  memory.last_restarts = std::max({memory.last_restarts, newest, open.restarts});
   if (take_record(open, known_id(open), memory.last_restarts, SchedulerEnd::forgotten, round)) return;
   // Of an array's waiting task that is cancelled alone Slurm keeps nothing at all.
   const bool cancelled = cancelled_.contains(open.id) || cancelled_.contains(open.id.substr(0, open.id.find('_')));

@@ -320,6 +320,18 @@ TEST_CASE("slurm: 'launch failed requeued held' waits for a release, and says so
   const auto id = world.scheduler->submit_one(world.job("k"));
   world.slurm.fail_launch_and_hold(*id);
   world.clock.advance_ms(100'000);
+}
+
+TEST_CASE("slurm: of a forgotten job that is known to have been queued again, the record of its first life is no end") {
+  SlurmWorld world;
+  leave_record(world.job("k").attempt_dir, "cancelled");
+  OpenJob job = world.open("k", "7");
+  job.restarts = 1;
+  CHECK(world.look(job)->state == JobState::lost);
+  world.new_controller();
+  world.looked_at.clear();
+  job.restarts = 0;
+  CHECK(world.look(job)->state == JobState::ended);
   const auto held = world.look(world.open("k", *id));
   CHECK(held->state == JobState::queued);
   CHECK(held->held);
