@@ -88,6 +88,7 @@ class Controller {
   std::int64_t maintenance_asked_ns_ = 0;
   std::optional<Site> site_;     // of a cluster; without one there are no job scripts
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
+  std::set<std::string> told_;   // what has no answer yet, and the log has been told of: once is enough
   PollPace pace_;                // when the scheduler is asked again
   timespec rung_{};              // when a job last rang the doorbell, as far as we have looked
   bool silent_ = false;          // the scheduler did not answer in the last round
