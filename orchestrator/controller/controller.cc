@@ -165,7 +165,6 @@ Status Controller::observe_jobs(Observations& seen) {
     if (!jobs.ok() && jobs.error().code != ErrorCode::unavailable) return jobs.error();
     if (!jobs.ok()) log_.warn("event=scheduler_unavailable error='" + jobs.error().message() + "' next=try_again");
     if (jobs.ok()) {
-      seen.jobs_known = true;
       for (JobInfo& job : *jobs) {
         const std::string key = job.key;
         seen.jobs.insert_or_assign(key, std::move(job));

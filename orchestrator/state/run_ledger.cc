@@ -131,6 +131,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::submit:
       stage.attempts.push_back(attempt_of(fact));
+      stage.last_number = std::max(stage.last_number, fact.attempt);
       stage.submitted_ms = fact.wall_ms;
       stage.started_ms = stage.ended_ms = 0;
       break;
@@ -145,7 +146,10 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       fold_end(stage, fact);
       fold_artifact(stage, fact);
       break;
-    case F::submit_next: stage.successor = attempt_of(fact); break;
+    case F::submit_next:
+      stage.successor = attempt_of(fact);
+      stage.last_number = std::max(stage.last_number, fact.attempt);
+      break;
     case F::requeued:
       if (attempt) attempt->restarts = static_cast<int>(fact.fields.get_integer("restarts"));
       stage.started_ms = 0;
@@ -226,11 +230,6 @@ LedgerAttempt* LedgerStage::attempt(int number) {
   for (auto entry = attempts.rbegin(); entry != attempts.rend(); ++entry)
     if (entry->number == number) return &*entry;
   return nullptr;
-}
-
-int LedgerStage::next_number() const {
-  const int newest_number = attempts.empty() ? 0 : attempts.back().number;
-  return std::max(newest_number, successor ? successor->number : 0) + 1;
 }
 
 RunLedger::RunLedger(const std::vector<std::string>& stage_ids) {
