@@ -43,7 +43,10 @@ constexpr Transition transitions[] = {
     {S::running, F::cancel_sent, S::running},
     {S::running, F::cancelled, S::cancelled},
     // What is left of a stage's jobs when it has ended: answers to late questions.
+    {S::waiting, F::cancel_sent, S::waiting},
     {S::ready, F::cancel_sent, S::ready},
+    {S::cached, F::cancel_sent, S::cached},
+    {S::skipped, F::cancel_sent, S::skipped},
     {S::succeeded, F::submitted, S::succeeded},
     {S::succeeded, F::refused, S::succeeded},
     {S::succeeded, F::cancel_job, S::succeeded},

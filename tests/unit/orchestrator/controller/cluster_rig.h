@@ -17,7 +17,8 @@ struct ClusterRig {
   SchedulingRules rules;
   RunLedger ledger;
   Observations seen;
-  std::vector<Fact> decided;  // by the last round
+  std::vector<Fact> decided;     // by the last round
+  bool cancels_answered = true;  // by the scheduler
 
   ClusterRig() {
     plan.workflow = "w";
@@ -67,7 +68,8 @@ struct ClusterRig {
       for (const PendingAct& act : acts.submit)
         tell(FactKind::submitted, act.stage->id, act.attempt->number, "job", "j" + act.attempt->key);
     for (const PendingAct& act : acts.cancel)
-      if (!act.attempt->job.empty()) tell(FactKind::cancel_sent, act.stage->id, act.attempt->number);
+      if (cancels_answered && !act.attempt->job.empty())
+        tell(FactKind::cancel_sent, act.stage->id, act.attempt->number);
     for (const PendingAct& act : acts.release) tell(FactKind::released, act.stage->id, act.attempt->number);
     CHECK_MESSAGE(ledger.refused.empty(), (ledger.refused.empty() ? "" : ledger.refused[0]));
     return join(words, ", ");
