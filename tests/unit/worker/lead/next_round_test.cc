@@ -62,7 +62,7 @@ TEST_CASE("next round: started when it is due, once for each time, in whatever o
   CHECK(!rounds.running());
   rig.clock.advance_ms(1);
   rounds.look();
-  CHECK(rounds.running());
+  rig.until_started(1);
   rig.wait(rounds);
   for (int i = 0; i < 5; ++i) rounds.look();
   CHECK(rig.started() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("next round: a lead without a controller to call starts nothing; a mis
 }
 
 TEST_CASE("rounds at given times run beside the ranks, and the last one when the record is written and the bell rung") {
-  LeadRig rig("sleep 0.6");
+  LeadRig rig("until test -s \"$LONGHAUL_STATE/../../rounds\"; do sleep 0.01; done");
   const std::string root = rig.root();
   rig.attempt.doorbell = root + "/bell";
   rig.attempt.rounds_at_s = {0.05};
