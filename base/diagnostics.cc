@@ -19,7 +19,7 @@ void Diagnostics::merge(const Diagnostics& other) {
 std::string Diagnostics::render(const std::string& consequence) const {
   std::vector<Error> sorted = errors_;
   const auto place = [](const Error& e) {
-    return e.where ? std::tuple(e.where->file, e.where->line, e.where->column) : std::tuple(std::string(), 0, 0);
+    return e.where ? std::tuple(e.where->file.str(), e.where->line, e.where->column) : std::tuple(std::string(), 0, 0);
   };
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Error& a, const Error& b) { return place(a) < place(b); });
   std::string text;

@@ -24,7 +24,7 @@ const char* to_string(ErrorCode code) {
 std::string Error::message() const {
   std::string text;
   if (where) {
-    text = where->file;
+    text = where->file.str();
     if (where->line > 0) {
       text += ':' + std::to_string(where->line);
       if (where->column > 0) text += ':' + std::to_string(where->column);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/shared_text.h"
+
 namespace longhaul {
 
 // Coarse on purpose: what a caller, or the exit code of a program, has to tell apart (docs/reference/exit-codes.md).
@@ -28,7 +30,7 @@ const char* to_string(ErrorCode code);
 
 // A place in a file that the user wrote. Lines and columns count from 1; 0 means unknown.
 struct SourcePos {
-  std::string file;
+  SharedText file;
   int line = 0;
   int column = 0;
   bool operator==(const SourcePos&) const = default;

@@ -14,11 +14,11 @@
 namespace longhaul {
 namespace {
 
-SourcePos position_of(const toml::source_region& region, const std::string& file) {
+SourcePos position_of(const toml::source_region& region, const SharedText& file) {
   return SourcePos{file, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
-Value convert(const toml::node& node, const std::string& file) {
+Value convert(const toml::node& node, const SharedText& file) {
   Value value;
   switch (node.type()) {
     case toml::node_type::table: {
@@ -158,7 +158,7 @@ void append_section(std::string& out, const Value& table, const std::string& pre
 Result<Value> parse_toml(std::string_view text, const std::string& file_name) {
   try {
     const toml::table table = toml::parse(text, file_name);
-    return convert(table, file_name);
+    return convert(table, SharedText(file_name));
   } catch (const toml::parse_error& problem) {
     Error error =
         make_error(ErrorCode::invalid_input, std::string("TOML syntax: ") + std::string(problem.description()),

@@ -11,8 +11,6 @@ namespace longhaul {
 
 void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const std::string& where, void* target,
                   Diagnostics& diagnostics, const std::vector<std::string>& ignored) {
-  std::vector<std::string> known;
-  for (const FieldSlot& slot : slots) known.push_back(slot.info.name);
   for (const ValueMember& member : table.as_table()) {
     const auto slot =
         std::find_if(slots.begin(), slots.end(), [&](const FieldSlot& s) { return s.info.name == member.key; });
@@ -20,7 +18,8 @@ void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const
     if (slot != slots.end()) {
       slot->set(slot->info, member.value, path, target, diagnostics);
     } else if (std::find(ignored.begin(), ignored.end(), member.key) == ignored.end()) {
-      std::vector<std::string> all = known;
+      std::vector<std::string> all;
+      for (const FieldSlot& known : slots) all.push_back(known.info.name);
       all.insert(all.end(), ignored.begin(), ignored.end());
       const std::string nearest = nearest_word(member.key, all);
       diagnostics.add(member.key_pos, "unknown key '" + member.key + "' in [" + where + "]",
@@ -30,6 +29,20 @@ void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const
   for (const FieldSlot& slot : slots)
     if (slot.info.options.required && !table.find(slot.info.name))
       diagnostics.add(table.pos, where + "." + slot.info.name + " is missing", slot.info.options.help);
+}
+
+Value changed_part(Value value, const Value& otherwise) {
+  if (value == otherwise) return {};
+  if (!value.is_table() || !otherwise.is_table()) return value;
+  for (const ValueMember& member : otherwise.as_table())
+    if (!value.find(member.key)) return value;  // it is told by its absence
+  Value changed = Value::make_table();
+  for (ValueMember& member : value.as_table()) {
+    const Value* before = otherwise.find(member.key);
+    Value part = before ? changed_part(std::move(member.value), *before) : std::move(member.value);
+    if (!part.is_null()) changed.set(member.key, std::move(part));
+  }
+  return changed;
 }
 
 namespace field_detail {

@@ -56,6 +56,9 @@ struct FieldSlot {
 void parse_fields(const std::vector<FieldSlot>& slots, const Value& table, const std::string& where, void* target,
                   Diagnostics& diagnostics, const std::vector<std::string>& ignored = {});
 
+// What of `value` differs from `otherwise`, table by table; null where nothing does.
+Value changed_part(Value value, const Value& otherwise);
+
 namespace field_detail {
 void store(const FieldInfo&, const Value&, const std::string&, bool&, Diagnostics&);
 void store(const FieldInfo&, const Value&, const std::string&, int&, Diagnostics&);
@@ -156,8 +159,8 @@ class FieldTable {
     const S defaults{};
     Value table = Value::make_table();
     for (const FieldSlot& slot : slots_) {
-      Value value = slot.get(&settings);
-      if (!(value == slot.get(&defaults))) table.set(slot.info.name, std::move(value));
+      Value value = changed_part(slot.get(&settings), slot.get(&defaults));
+      if (!value.is_null()) table.set(slot.info.name, std::move(value));
     }
     return table;
   }

@@ -15,7 +15,7 @@ Value error_value(const Error& error) {
   Value table = Value::make_table();
   table.set("code", to_string(error.code));
   if (error.where) {
-    table.set("file", error.where->file);
+    table.set("file", error.where->file.str());
     table.set("line", error.where->line);
     table.set("column", error.where->column);
   }

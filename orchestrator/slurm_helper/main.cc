@@ -79,7 +79,7 @@ bool fits_controller(const std::string& controller) {
 Value error_value(const Error& error) {
   Value value = Value::make_table();
   value.set("code", to_string(error.code));
-  const std::string place = error.where ? format("{}:{}: ", error.where->file, error.where->line) : std::string();
+  const std::string place = error.where ? format("{}:{}: ", error.where->file.str(), error.where->line) : std::string();
   value.set("what", place + error.what);
   if (!error.hint.empty()) value.set("hint", error.hint);
   return value;

@@ -458,6 +458,9 @@ void Planner::write_plan(const std::vector<int>& order) {
         for (const std::string& path : input.paths)
           expand(path, input.where, "stage." + draft.name + ".inputs." + input.name);
   if (!diagnostics_.empty()) return;
+  std::size_t stages = 0;
+  for (const StageDraft& draft : drafts_) stages += draft.variants.size();
+  plan_.stages.reserve(stages);
   for (int index : order) {
     StageDraft& draft = drafts_[index];
     for (VariantDraft& variant : draft.variants) {

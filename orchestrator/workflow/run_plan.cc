@@ -54,7 +54,7 @@ Value stage_to_value(const PlannedStage& stage) {
     for (const auto& [id, edge] : stage.edges) edges.set(id, to_string(edge));
     table.set("edges", std::move(edges));
   }
-  table.set("where", format("{}:{}:{}", stage.where.file, stage.where.line, stage.where.column));
+  table.set("where", format("{}:{}:{}", stage.where.file.str(), stage.where.line, stage.where.column));
   // Defaults and empty tables are left out: a plan may have a hundred thousand stages.
   const auto set_unless_empty = [&](const char* name, Value part) {
     if (part.size() > 0) table.set(name, std::move(part));

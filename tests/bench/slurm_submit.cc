@@ -40,7 +40,7 @@ struct Bench {
   std::string folder, script, raw, helper;
 
   double raw_loop(int count) const {
-    const auto done = run_program({raw, std::to_string(count), script, folder}, deadline_ms);
+    const auto done = run_program({raw, std::to_string(count), script, folder, "held"}, deadline_ms);
     require(done.ok() && done->status.success(), "the plain loop failed");
     return std::atof(done->out.c_str());
   }

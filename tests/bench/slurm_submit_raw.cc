@@ -1,5 +1,6 @@
 // The plain loop that longhaul-slurm is held against: slurm_submit_batch_job for `count` jobs with the given script,
-// this process's environment and nothing else. Prints the seconds it took.
+// this process's environment and nothing else; held, to begin tomorrow, or free to start (slurmctld then
+// looks for a place at once). Prints the seconds it took.
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -15,8 +17,8 @@
 extern char** environ;
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: slurm_submit_raw COUNT SCRIPT FOLDER\n");
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: slurm_submit_raw COUNT SCRIPT FOLDER held|later|free\n");
     return 2;
   }
   std::ifstream file(argv[2]);
@@ -39,7 +41,8 @@ int main(int argc, char** argv) {
     job.name = name.data();
     job.comment = comment.data();
     job.std_out = output.data();
-    job.priority = 0;  // held
+    if (argv[4] == std::string("held")) job.priority = 0;
+    if (argv[4] == std::string("later")) job.begin_time = std::time(nullptr) + 86'400;
     job.min_nodes = job.max_nodes = 1;
     job.time_limit = 10;
     char* words[] = {argv[2], folder.data()};

@@ -81,7 +81,7 @@ TEST_CASE("a syntax error says where") {
   REQUIRE_FALSE(broken.ok());
   CHECK(broken.error().code == ErrorCode::invalid_input);
   REQUIRE(broken.error().where);
-  CHECK(broken.error().where->file == "wf.toml");
+  CHECK(broken.error().where->file.str() == "wf.toml");
   CHECK(broken.error().where->line == 2);
   const auto twice = parse_toml("a = 1\n\na = 2\n", "wf.toml");
   REQUIRE_FALSE(twice.ok());
