@@ -99,6 +99,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_planning_options(app, line);
       app.add_flag("--settings", line.settings, "every setting of every stage");
       app.add_flag("--scripts", line.scripts, "the job scripts, at a Slurm site");
+      app.add_flag("--no-queue", line.no_queue, "do not ask Slurm when each job would start");
       add_runs_dir(app, line);
       json();
       break;

@@ -23,6 +23,7 @@ struct CommandLine {
   bool json = false;
   bool settings = false;           // plan
   bool scripts = false;            // plan
+  bool no_queue = false;           // plan
   bool all = false;                // sites NAME
   bool site_given = false;         // --site stood on the command line
   std::string subject;             // sites: a name, "probe", or ""

@@ -119,6 +119,47 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
   return list;
 }
 
+std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
+  const std::string not_asked = "Slurm was not asked when the jobs would start: ";
+  if (outlook.answers.empty()) return not_asked + outlook.problem + "\n";
+  std::vector<std::vector<std::string>> rows = {{"stage", "would start", "partition", "on"}};
+  for (const QueueAnswer& answer : outlook.answers) {
+    if (!answer.refused.empty()) {
+      rows.push_back({answer.stage, "NOT TAKEN: " + one_line(answer.refused)});
+      continue;
+    }
+    const double wait_s = static_cast<double>(answer.start_s) - static_cast<double>(now_ms) / 1e3;
+    rows.push_back({answer.stage,
+                    answer.start_s == 0 ? "not known"
+                    : wait_s < 1        ? "now"
+                                        : "in " + human_duration(wait_s),
+                    answer.partition, answer.nodes});
+  }
+  std::string out = "the cluster " + outlook.cluster +
+                    " on each job, as if it were submitted now and waited for no other\n\n" + text_table(rows);
+  if (std::all_of(outlook.answers.begin(), outlook.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
+    out += "\nIt takes none of them: is this the cluster that the site file describes?\n";
+  if (!outlook.problem.empty()) out += "\n" + not_asked + outlook.problem + "\n";
+  return out;
+}
+
+Value queue_value(const QueueOutlook& outlook) {
+  Value value = Value::make_table();
+  value.set("cluster", outlook.cluster);
+  value.set("problem", outlook.problem);
+  Value& answers = value.set("answers", Value::make_array());
+  for (const QueueAnswer& answer : outlook.answers) {
+    Value one = Value::make_table();
+    one.set("stage", answer.stage);
+    one.set("start_s", answer.start_s);
+    one.set("partition", answer.partition);
+    one.set("nodes", answer.nodes);
+    one.set("refused", answer.refused);
+    answers.push_back(std::move(one));
+  }
+  return value;
+}
+
 Result<std::string> scripts_text(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                                  const std::string& runs) {
   if (!site.config.is_slurm()) return "\nThe site '" + site.config.name + "' starts jobs without scripts.\n";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/queue_outlook.h"
 
 namespace longhaul {
 
@@ -17,6 +18,10 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs);
 // none.
 Result<std::string> scripts_text(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                                  const std::string& runs);
+
+// What Slurm says of the jobs, and of what it was not asked.
+std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms);
+Value queue_value(const QueueOutlook& outlook);
 
 // GPU-hours of a stage that uses all the time that it may; of a chain without an end those of one job.
 double gpu_hours_at_most(const PlannedStage& stage, const JobPlan& job);

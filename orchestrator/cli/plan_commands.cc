@@ -1,12 +1,15 @@
 // validate and plan: look at everything, start nothing.
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/controller/queue_outlook.h"
 #include "orchestrator/render/plan_text.h"
+#include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
 namespace {
@@ -41,6 +44,15 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
   return ExitCode::invalid_input;
 }
 
+QueueOutlook queue_outlook(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                           const Installation& installation) {
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
+  if (opened.ok()) return ask_queue(*opened->port, plan, jobs);
+  QueueOutlook none;
+  none.problem = opened.error().message();
+  return none;
+}
+
 }  // namespace
 
 ExitCode validate_workflow(const CommandLine& line, const Installation& installation) {
@@ -68,14 +80,18 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const Site& site = loaded->site;
   std::vector<JobPlan> jobs;
   if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);
+  const bool asks = site.config.is_slurm() && !line.no_queue;
+  const QueueOutlook queue = asks ? queue_outlook(site, loaded->plan, jobs, installation) : QueueOutlook();
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
+    if (asks) document.set("queue", queue_value(queue));
     print_json(document);
     return ExitCode::ok;
   }
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
   if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
+  if (asks) std::fputs(("\n" + queue_text(queue, SystemClock().wall_ms())).c_str(), stdout);
   if (line.scripts) {
     const std::string runs = runs_folder(line, site.config);
     const auto scripts = scripts_text(site, loaded->plan, jobs, runs);

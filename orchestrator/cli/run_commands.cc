@@ -19,6 +19,7 @@
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
@@ -252,9 +253,17 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
   return {};
 }
 
-}  // namespace
-
-namespace {
+// Against the site file, then against the machine itself. A slurmctld that does not answer now is waited for later.
+Status check_jobs(const Site& site, const RunPlan& plan, const Installation& installation, Diagnostics& diagnostics) {
+  const auto jobs = plan_jobs(site, plan, diagnostics);
+  if (!diagnostics.empty()) return {};
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
+  const Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
+  if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
+  if (!asked.ok()) std::fprintf(stderr, "not checked with Slurm: %s\n", asked.error().message().c_str());
+  check_modules(site, plan, diagnostics);
+  return {};
+}
 
 struct NewRun {
   std::string run_dir, driver;
@@ -269,8 +278,10 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   };
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return refuse(loaded.error());
-  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm())
-    (void)plan_jobs(loaded->site, loaded->plan, loaded->diagnostics);
+  if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
+    const auto asked = check_jobs(loaded->site, loaded->plan, installation, loaded->diagnostics);
+    if (!asked.ok()) return refuse(asked.error());
+  }
   if (!loaded->diagnostics.empty()) {
     std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
     exit = ExitCode::invalid_input;
@@ -280,10 +291,6 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (!chosen.ok()) return refuse(chosen.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
-  if (loaded->site.config.is_slurm())  // a slurmctld that does not answer now is waited for later
-    if (const auto port = open_slurm_port(loaded->site.config.slurm_backend, installation.programs_dir);
-        !port.ok() && port.error().code != ErrorCode::unavailable)
-      return refuse(port.error());
   const std::string runs = runs_folder(line, loaded->site.config);
   if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
   if (const std::string& group = loaded->site.config.group; !group.empty())

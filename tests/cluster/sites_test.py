@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import sys
+import time
 import traceback
 
 from slurm_cluster import ClusterError, attach, wait_for
@@ -107,12 +108,47 @@ def the_launcher_is_taken_by_srun():
     expect("nothing was asked that srun did not understand", all(r.split()[1] == "2" for r in ranks), ranks)
 
 
+def the_queue_is_asked_without_a_job():
+    """Slurm's will-run answer for each stage, through both backends; what it would not take is told with its words."""
+    (here / "w.toml").write_text('[workflow]\nname = "jobs"\n[stage.a]\nkind = "command"\nargv = ["true"]\nranks = 8\nnodes = 2\n'
+                                 '[stage.b]\nkind = "command"\nargv = ["true"]\njob = { constraint = "nowhere" }\n')
+    for backend in ("libslurm", "cli"):
+        queue = json.loads(longhaul("plan", "w.toml", "--site", "test-cluster", "--set", f'site.slurm_backend="{backend}"', "--json"))["queue"]
+        a, b = queue["answers"]
+        now = time.time()
+        expect(f"{backend}: a starts now on two hosts", now - 60 < a["start_s"] < now + 60 and a["nodes"] == "n[1-2]"
+               and a["partition"] == "main" and not a["refused"], queue)
+        expect(f"{backend}: b is not taken", "nvalid feature" in b["refused"] and "/proc" not in b["refused"], queue)
+    out = longhaul("plan", "w.toml", "--site", "test-cluster")
+    expect("people read it", "a      now" in out and "b      NOT TAKEN: Invalid feature" in out, out)
+    expect("nothing was submitted", not cluster.call("squeue", "--noheader").stdout)
+
+
+def what_the_machine_lacks_is_refused_before_a_run_is_made():
+    def refused(said, *words, **more):
+        workflow(more.pop("stage", ""))
+        done = cluster.call(LONGHAUL, "submit", "w.toml", "--site", "./live.toml", "--runs-dir", here / "none", *words, check=False,
+                            cwd=here, **more)
+        expect(f"refused: {said}", done.returncode == 3 and said in done.stderr and "nothing was started" in done.stderr, done.stderr)
+        expect("no run", not list(here.glob("none/jobs-*")), list(here.glob("none/*")))
+    (here / "live.toml").write_text('inherits = "slurm-generic"\n')
+    refused("w.toml:6:21: error: the cluster has no partition 'mian' (from workflow: stage.a.job.partition); did you mean 'main'?",
+            stage='job = { partition = "mian" }\n')
+    refused("5 nodes are more than the 4 of partition main", stage="ranks = 5\nnodes = 5\n")
+    refused("a wall time of 00:11:00 is longer than the 00:10:00 of partition debug", stage='time_limit = "11min"\njob = { partition = "debug", resumable = "no" }\n')
+    refused("the cluster has no reservation 'school'", stage='job = { reservation = "school" }\n')
+    modules = {"BASH_FUNC_module%%": '() { [ "$2" != gone/1 ]; }'}
+    refused("w.toml:6:19: error: `module load gone/1` fails on", stage='job = { modules = ["there/1", "gone/1"] }\n',
+            env=modules)
+
+
 def main():
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir()
     failed = 0
     for case in (test_cluster_is_described_as_it_is, a_probed_file_fits_its_cluster, a_file_of_another_cluster_is_told_what_to_change,
-                 a_script_runs_by_hand_with_its_values_as_data, the_launcher_is_taken_by_srun):
+                 a_script_runs_by_hand_with_its_values_as_data, the_launcher_is_taken_by_srun, the_queue_is_asked_without_a_job,
+                 what_the_machine_lacks_is_refused_before_a_run_is_made):
         try:
             case()
             print(f"{case.__name__}: ok")
@@ -121,7 +157,7 @@ def main():
             print(f"{case.__name__}: FAILED: {error}" if isinstance(error, ClusterError) else f"{case.__name__}: {traceback.format_exc()}")
     cluster.call("scancel", "--user=root")
     shutil.rmtree(here, ignore_errors=True)
-    print(f"test cases: 5 | {5 - failed} passed | {failed} failed | 0 skipped")
+    print(f"test cases: 7 | {7 - failed} passed | {failed} failed | 0 skipped")
     return 1 if failed else 0
 
 

@@ -45,12 +45,12 @@ class SlurmCluster:
     def nodes(self):
         return [f"n{i + 1}" for i in range(self.hosts)]
 
-    def call(self, *argv, seconds=CALL_SECONDS, check=True, **options):
+    def call(self, *argv, seconds=CALL_SECONDS, check=True, env=None, **options):
         """Any command against this cluster: CompletedProcess with stdout and stderr as text."""
         options.setdefault("cwd", self.scratch)
         argv = [str(word) for word in argv]
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, env=self.environment,
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds, env={**self.environment, **(env or {})},
                                   stdin=subprocess.DEVNULL, **options)
         except subprocess.TimeoutExpired:
             raise ClusterError(f"no answer within {seconds} s: {' '.join(argv)}") from None

@@ -1,0 +1,181 @@
+#include "orchestrator/controller/preflight.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "orchestrator/controller/sbatch_text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t modules_deadline_ms = 60'000;
+constexpr int no_module_command = 99;
+
+const Directive* find_directive(const JobPlan& job, const std::string& option) {
+  const auto found = std::find_if(job.directives.begin(), job.directives.end(),
+                                  [&](const Directive& directive) { return directive.option == option; });
+  return found == job.directives.end() ? nullptr : &*found;
+}
+
+class ClusterCheck {
+ public:
+  ClusterCheck(const std::vector<SlurmPartition>& partitions, const std::vector<SlurmReservation>& reservations,
+               Diagnostics& diagnostics)
+      : partitions_(partitions), reservations_(reservations), diagnostics_(diagnostics) {}
+
+  void check(const PlannedStage& stage, const JobPlan& job) {
+    stage_ = &stage;
+    check_partition(job);
+    const Directive* reservation = find_directive(job, "reservation");
+    if (reservation && !reservation->value.empty()) check_reservation(*reservation);
+  }
+
+ private:
+  void check_partition(const JobPlan& job) {
+    if (partitions_.empty()) return;
+    std::vector<const SlurmPartition*> asked;
+    for (const SlurmPartition& partition : partitions_)
+      if (job.partition.empty() && partition.is_default) asked.push_back(&partition);
+    if (!job.partition.empty())
+      for (const std::string& name : split(job.partition, ',')) {
+        const SlurmPartition* found = find(name);
+        if (!found) return no_partition(name, job);
+        asked.push_back(found);
+      }
+    if (asked.empty())
+      return problem("job.partition", "the cluster has no default partition, and no other is asked for",
+                     "name one: " + names());
+    // Slurm takes the first of them that fits.
+    const auto fits = [&](const SlurmPartition* p) { return nodes_fit(*p, job) && time_fits(*p, job); };
+    if (std::any_of(asked.begin(), asked.end(), fits)) return;
+    const SlurmPartition& first = *asked.front();
+    if (!nodes_fit(first, job))
+      problem("nodes", format("{} nodes are more than the {} of partition {}", job.nodes, nodes_of(first), first.name),
+              "take fewer, or another partition");
+    else
+      problem("time_limit",
+              format("a wall time of {} is longer than the {} of partition {}", sbatch_time(job.wall_s),
+                     sbatch_time(static_cast<double>(first.max_time_s)), first.name),
+              "shorten it, or correct the class's max_time in the site file");
+  }
+  void no_partition(const std::string& name, const JobPlan& job) {
+    std::vector<std::string> known;
+    for (const SlurmPartition& partition : partitions_) known.push_back(partition.name);
+    const std::string nearest = nearest_word(name, known);
+    const Directive* directive = find_directive(job, "partition");
+    problem("job.partition",
+            "the cluster has no partition '" + one_line(name) + "'" +
+                (directive ? " (from " + one_line(directive->origin) + ")" : ""),
+            nearest.empty() ? "there are: " + names() : "did you mean '" + nearest + "'?");
+  }
+  void check_reservation(const Directive& directive) {
+    for (const std::string& name : split(directive.value, ','))
+      if (std::none_of(reservations_.begin(), reservations_.end(),
+                       [&](const SlurmReservation& one) { return one.name == name; }))
+        problem("job.reservation", "the cluster has no reservation '" + one_line(name) + "'",
+                "see `scontrol show reservation`");
+  }
+
+  static int nodes_of(const SlurmPartition& partition) {
+    return partition.nodes_max > 0 ? std::min(partition.nodes_max, partition.nodes_total) : partition.nodes_total;
+  }
+  static bool nodes_fit(const SlurmPartition& partition, const JobPlan& job) {
+    return partition.nodes_total == 0 || job.nodes <= nodes_of(partition);
+  }
+  static bool time_fits(const SlurmPartition& partition, const JobPlan& job) {
+    return partition.max_time_s == 0 || job.wall_s <= static_cast<double>(partition.max_time_s);
+  }
+  const SlurmPartition* find(const std::string& name) const {
+    for (const SlurmPartition& partition : partitions_)
+      if (partition.name == name) return &partition;
+    return nullptr;
+  }
+  std::string names() const {
+    std::vector<std::string> all;
+    for (const SlurmPartition& partition : partitions_) all.push_back(partition.name);
+    return join(all, ", ");
+  }
+  void problem(const std::string& key, const std::string& what, const std::string& hint) {
+    if (told_.insert(what).second) diagnostics_.add(stage_->place_of(key), what, hint);
+  }
+
+  const std::vector<SlurmPartition>& partitions_;
+  const std::vector<SlurmReservation>& reservations_;
+  Diagnostics& diagnostics_;
+  const PlannedStage* stage_ = nullptr;
+  std::set<std::string> told_;
+};
+
+bool has_other_processors(const Site& site) {
+  utsname host{};
+  return !site.config.node.arch.empty() && ::uname(&host) == 0 && site.config.node.arch != host.machine;
+}
+
+// The first of them that does not load; "" if they do, or nobody can say.
+std::string first_missing_module(const std::vector<std::string>& modules) {
+  SpawnSpec spec;
+  spec.argv = {"bash", "-c",
+               "command -v module >/dev/null || . /etc/profile >/dev/null 2>&1\n"
+               "command -v module >/dev/null || exit " +
+                   std::to_string(no_module_command) +
+                   "\n"
+                   "for name do\n"
+                   "  module load \"$name\" >/dev/null 2>&1 || { printf '%s' \"$name\"; exit 1; }\n"
+                   "done\n",
+               "longhaul"};
+  spec.argv.insert(spec.argv.end(), modules.begin(), modules.end());
+  const auto done = run_captured(std::move(spec), modules_deadline_ms);
+  const bool told = done.ok() && done->status.code == 1 && done->status.signal == 0;
+  return told && std::find(modules.begin(), modules.end(), done->out) != modules.end() ? done->out : "";
+}
+
+}  // namespace
+
+void check_against_cluster(const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                           const std::vector<SlurmPartition>& partitions,
+                           const std::vector<SlurmReservation>& reservations, Diagnostics& diagnostics) {
+  ClusterCheck check(partitions, reservations, diagnostics);
+  for (std::size_t i = 0; i < jobs.size(); ++i) check.check(plan.stages[i], jobs[i]);
+}
+
+Status check_with_slurm(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs,
+                        Diagnostics& diagnostics) {
+  LH_TRY(const auto partitions, port.partitions());
+  std::vector<SlurmReservation> reservations;
+  const bool reserved = std::any_of(jobs.begin(), jobs.end(),
+                                    [](const JobPlan& job) { return find_directive(job, "reservation") != nullptr; });
+  if (reserved) {
+    LH_TRY(reservations, port.reservations());
+  }
+  check_against_cluster(plan, jobs, partitions, reservations, diagnostics);
+  return {};
+}
+
+void check_modules(const Site& site, const RunPlan& plan, Diagnostics& diagnostics) {
+  if (has_other_processors(site)) return;
+  std::map<std::vector<std::string>, std::string> missing;  // of each list of modules
+  std::set<std::string> told;
+  for (const PlannedStage& stage : plan.stages) {
+    std::vector<std::string> modules = site.config.modules;
+    modules.insert(modules.end(), stage.common.job.modules.begin(), stage.common.job.modules.end());
+    if (modules.empty()) continue;
+    auto known = missing.find(modules);
+    if (known == missing.end()) known = missing.emplace(modules, first_missing_module(modules)).first;
+    const std::string& name = known->second;
+    if (name.empty() || !told.insert(name).second) continue;
+    const bool of_site =
+        std::find(site.config.modules.begin(), site.config.modules.end(), name) != site.config.modules.end();
+    const auto origin = site.origins.find("modules");
+    const SourcePos place =
+        of_site && origin != site.origins.end() ? origin->second.where : stage.place_of("job.modules");
+    diagnostics.add(place, "`module load " + name + "` fails on " + host_name(),
+                    "try: module avail " + name.substr(0, name.find('/')));
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,31 @@
+// When Slurm would start the jobs of a plan, were they submitted now: its own will-run answer, which submits nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/scheduler/slurm_port.h"
+
+namespace longhaul {
+
+struct QueueAnswer {
+  std::string stage;  // or its name, where its variants ask for the same
+  std::int64_t start_s = 0;
+  std::string nodes, partition;
+  std::string refused;  // Slurm's words, when it would not take the job
+};
+
+struct QueueOutlook {
+  std::string cluster;               // the name of the one that answered
+  std::vector<QueueAnswer> answers;  // in plan order, one for all variants of a stage
+  std::string problem;               // why nothing was asked, or not everything
+};
+
+// Each stage as if nothing stood before it. At most `questions_max` stages are asked for; equal jobs are asked for
+// once. `jobs` in the order of the plan's stages. A cluster that does not answer the first question is asked no other.
+inline constexpr int questions_max = 20;
+QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs);
+
+}  // namespace longhaul

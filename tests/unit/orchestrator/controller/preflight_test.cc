@@ -1,0 +1,101 @@
+#include "orchestrator/controller/preflight.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "base/process.h"
+#include "tests/support/scratch.h"
+
+using namespace longhaul;
+
+namespace {
+
+struct AskedCluster {
+  RunPlan plan;
+  std::vector<JobPlan> jobs;
+  std::vector<SlurmPartition> partitions;
+  std::vector<SlurmReservation> reservations;
+
+  AskedCluster() {
+    SlurmPartition main, debug;
+    main.name = "main";
+    main.is_default = true;
+    main.nodes_total = 4;
+    main.max_time_s = 86'400;
+    debug.name = "debug";
+    debug.nodes_total = 4;
+    debug.nodes_max = 1;
+    debug.max_time_s = 600;
+    partitions = {main, debug};
+  }
+  JobPlan& job(const std::string& partition, int nodes, double wall_s) {
+    PlannedStage stage;
+    stage.stage = "s" + std::to_string(plan.stages.size());
+    stage.where = {"w.toml", static_cast<int>(plan.stages.size()) + 1, 1};
+    plan.stages.push_back(stage);
+    JobPlan job;
+    job.partition = partition;
+    if (!partition.empty()) job.directives.push_back({"partition", partition, "site x: classes.a.partition"});
+    job.nodes = nodes;
+    job.wall_s = wall_s;
+    jobs.push_back(job);
+    return jobs.back();
+  }
+  std::vector<std::string> problems() const {
+    Diagnostics diagnostics;
+    check_against_cluster(plan, jobs, partitions, reservations, diagnostics);
+    std::vector<std::string> messages;
+    for (const Error& error : diagnostics.errors()) messages.push_back(error.message());
+    return messages;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("preflight: what fits the cluster passes, whichever of the named partitions takes it") {
+  AskedCluster asked;
+  asked.job("", 4, 86'400);
+  asked.job("main", 4, 0);
+  asked.job("debug", 1, 600);
+  asked.job("debug,main", 3, 7200);
+  CHECK(asked.problems().empty());
+}
+
+TEST_CASE("preflight: each thing that the cluster does not have is told, with place and remedy") {
+  AskedCluster asked;
+  asked.job("mian", 1, 60);
+  asked.job("", 5, 60);
+  asked.job("debug", 2, 60);
+  asked.job("debug", 1, 601);
+  asked.job("", 1, 60).directives.push_back({"reservation", "school", "workflow: stage.s.job.reservation"});
+  const auto problems = asked.problems();
+  REQUIRE(problems.size() == 5);
+  CHECK(problems[0] ==
+        "w.toml:1:1: the cluster has no partition 'mian' (from site x: classes.a.partition); did you mean 'main'?");
+  CHECK(problems[1] == "w.toml:2:1: 5 nodes are more than the 4 of partition main; take fewer, or another partition");
+  CHECK(problems[2].find("2 nodes are more than the 1 of partition debug") != std::string::npos);
+  CHECK(problems[3].find("a wall time of 00:10:01 is longer than the 00:10:00 of partition debug") !=
+        std::string::npos);
+  CHECK(problems[4].find("no reservation 'school'") != std::string::npos);
+  SlurmReservation school;
+  school.name = "school";
+  asked.reservations = {school};
+  CHECK(asked.problems().size() == 4);
+}
+
+TEST_CASE("preflight: a problem of a thousand stages is told once; a cluster without partitions says nothing") {
+  AskedCluster asked;
+  for (int i = 0; i < 1000; ++i) asked.job("gone", 1, 60);
+  CHECK(asked.problems().size() == 1);
+  asked.partitions.clear();
+  CHECK(asked.problems().empty());
+}
+
+TEST_CASE("preflight: a cluster without a default partition wants one named") {
+  AskedCluster asked;
+  asked.partitions[0].is_default = false;
+  asked.job("", 1, 60);
+  REQUIRE(asked.problems().size() == 1);
+  CHECK(asked.problems()[0].find("name one: main, debug") != std::string::npos);
+}
