@@ -89,6 +89,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
   LedgerAttempt* attempt = fact.attempt > 0 ? stage.attempt(fact.attempt) : nullptr;
   if (!attempt) return;
+  attempt->release_wanted = false;
   attempt->fault = fact.text("fault");
   attempt->cause = stage.cause;
   attempt->made_progress = fact.fields.get_bool("progress");
@@ -144,7 +145,10 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
     case F::refused:
       if (attempt) attempt->refused = fact.text("cause");
       break;
-    case F::started: stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms); break;
+    case F::started:
+      stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms);
+      if (attempt) attempt->release_wanted = false;  // it was let go, whoever did it
+      break;
     case F::succeeded:
       fold_end(stage, fact);
       fold_artifact(stage, fact);

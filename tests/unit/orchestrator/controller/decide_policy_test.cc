@@ -151,6 +151,18 @@ TEST_CASE("a held job that is given up is cancelled whatever becomes of its stag
   CHECK(!resumed.of("p").newest()->cancel_wanted);
 }
 
+TEST_CASE("a job that has started was let go, though nobody wrote down that he did it") {
+  ClusterRig rig;
+  rig.stage("p");
+  rig.round();
+  rig.hold("p", 0);
+  for (const Fact& fact : decide(rig.plan, rig.rules, rig.ledger, rig.seen, "run")) rig.ledger.apply(fact);
+  REQUIRE(pending_acts(rig.ledger).release.size() == 1);  // done by a controller that died before it said so
+  rig.run("p");
+  CHECK(rig.round() == "started p#1");
+  CHECK(pending_acts(rig.ledger).release.empty());
+}
+
 TEST_CASE("a held job is not let go twice before the first answer, nor when it is to be cancelled") {
   ClusterRig rig;
   rig.stage("p");
