@@ -60,7 +60,7 @@ TEST_CASE("by hand: the run's artifact, record and bell stay as they are") {
   CHECK(!file_exists(rig.attempt.doorbell));
   CHECK(rig.text("rounds") == "round\n");
   CHECK(!rig.text("work/by-hand/78-0/out/text").empty());
-  CHECK(read_record(rig.root() + "/work/by-hand/78-0/attempts/1/record.json")->outcome == "succeeded");
+  CHECK(read_record(join_path(rig.root(), "work/by-hand/78-0/attempts/1/record.json"))->outcome == "succeeded");
 }
 
 }  // namespace longhaul
