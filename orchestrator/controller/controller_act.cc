@@ -1,4 +1,5 @@
 // The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include <algorithm>
 #include <future>
 
 #include "base/fault_point.h"
@@ -138,9 +139,11 @@ Status Controller::submit_window(const PreparedWindow& window) {
   for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
-      log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
+      if (told_.insert(window.specs[i].key).second)
+        log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
       continue;  // the intents stay without outcome
     }
+    told_.erase(window.specs[i].key);
     for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
       if (!answer.ok())
@@ -170,6 +173,8 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
       std::max(1, planned->common.threads > 0 ? planned->common.threads : cores_ / std::max(1, planned->common.ranks));
   if (const auto steps = steps_on_one_machine(*planned, cores_); !steps.empty()) job.slots = cpus_on_node(steps);
   job.maybe_known = !fresh_.contains(first.key);
+  job.withdrawn =
+      std::all_of(acts.begin(), acts.end(), [](const PendingAct& act) { return act.attempt->cancel_wanted; });
   if (!site_) return job;
   if (array) {
     job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
@@ -241,7 +246,9 @@ Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
   if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
   const Status sent = scheduler_->cancel(attempt.job);
   if (!sent.ok()) {
-    log_.warn(format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
+    if (told_.insert("cancel " + attempt.key).second)
+      log_.warn(
+          format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
     return {};
   }
   outcomes.push_back({FactKind::cancel_sent, act.stage->id, attempt.number, {}, 0});

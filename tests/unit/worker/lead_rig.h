@@ -1,4 +1,4 @@
-// A lead as a real process, for tests: a `command` stage in a folder of its own, its attempts, and what they left.
+// A stage of kind `command` whose lead runs as a real process, in a folder of its own.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -51,11 +51,12 @@ class LeadRig {
     REQUIRE(write_task(attempt.task_path, task).ok());
     REQUIRE(write_attempt(attempt.attempt_dir + "/attempt.toml", attempt).ok());
   }
-  pid_t start() {
-    write();
+  pid_t start(const std::string& how = "--attempt") {
+    if (how == "--attempt") write();
     SpawnSpec spec;
-    spec.argv = {parent_path(own_program_path()) + "/longhaul-worker", "lead", "--attempt", attempt.attempt_dir};
+    spec.argv = {parent_path(own_program_path()) + "/longhaul-worker", "lead", how, attempt.attempt_dir};
     spec.environment = environment;
+    spec.environment_removed = {"SLURM_*"};
     spec.stdout_path = spec.stderr_path = attempt.attempt_dir + "/lead.log";
     const auto pid = spawn(spec);
     REQUIRE(pid.ok());
@@ -79,8 +80,8 @@ class LeadRig {
       clock.sleep_ms(2);
     }
   }
-  JobRecord record() {
-    const auto found = read_record(attempt.record_path());
+  JobRecord record(int restarts = 0) {
+    const auto found = read_record(attempt.record_path(restarts));
     REQUIRE_MESSAGE(found.ok(), (found.ok() ? "" : found.error().message()));
     return *found;
   }

@@ -1,9 +1,7 @@
 // A lead as a real process: one per attempt, whatever happens there is a record with a cause, an artifact is whole or
 // absent.
-#include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #include "contracts/event.h"
 #include "contracts/manifest.h"
