@@ -39,8 +39,8 @@ const char* Value::kind_name(Kind kind) {
 
 namespace {
 void require_kind(bool right, const char* wanted, const Value& value) {
-  LH_ASSERT(right, std::string("wanted ") + wanted + ", have " + value.kind_name() + " at " + value.pos.file.str() + ":" +
-                       std::to_string(value.pos.line));
+  LH_ASSERT(right, std::string("wanted ") + wanted + ", have " + value.kind_name() + " at " + value.pos.file.str() +
+                       ":" + std::to_string(value.pos.line));
 }
 }  // namespace
 

@@ -14,6 +14,42 @@ std::vector<std::string> texts_of(const Value* list) {
   return texts;
 }
 
+Value steps_to_value(const std::vector<JobStep>& steps) {
+  Value table = Value::make_table();
+  for (const JobStep& step : steps) {
+    Value& one = table.set(step.name, Value::make_table());
+    one.set("service", step.service);
+    one.set("first_node", step.first_node);
+    one.set("nodes", step.nodes);
+    one.set("own_nodes", step.own_nodes);
+    one.set("ranks", step.ranks);
+    one.set("cpus_per_rank", step.cpus_per_rank);
+    one.set("gpus_per_node", step.gpus_per_node);
+    one.set("launcher", ValueArray(step.launcher.begin(), step.launcher.end()));
+  }
+  return table;
+}
+
+std::vector<JobStep> steps_of(const Value* table) {
+  std::vector<JobStep> steps;
+  if (!table || !table->is_table()) return steps;
+  for (const ValueMember& member : table->as_table()) {
+    const Value& one = member.value;
+    JobStep step;
+    step.name = member.key;
+    step.service = one.get_bool("service");
+    step.first_node = static_cast<int>(one.get_integer("first_node"));
+    step.nodes = static_cast<int>(one.get_integer("nodes", 1));
+    step.own_nodes = one.get_bool("own_nodes");
+    step.ranks = static_cast<int>(one.get_integer("ranks", 1));
+    step.cpus_per_rank = static_cast<int>(one.get_integer("cpus_per_rank", 1));
+    step.gpus_per_node = static_cast<int>(one.get_integer("gpus_per_node"));
+    step.launcher = texts_of(one.find("launcher"));
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
 }  // namespace
 
 Status write_attempt(const std::string& path, const Attempt& a) {
@@ -39,6 +75,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("container", ValueArray(a.container.begin(), a.container.end()));
   value.set("at_end", ValueArray(a.at_end.begin(), a.at_end.end()));
   value.set("rounds_at_s", ValueArray(a.rounds_at_s.begin(), a.rounds_at_s.end()));
+  if (!a.steps.empty()) value.set("step", steps_to_value(a.steps));
   return write_file_renamed(path, to_toml(value));
 }
 
@@ -65,6 +102,7 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.doorbell = value.get_string("doorbell");
   a.launcher = texts_of(value.find("launcher"));
   a.container = texts_of(value.find("container"));
+  a.steps = steps_of(value.find("step"));
   a.at_end = texts_of(value.find("at_end"));
   if (const Value* times = value.find("rounds_at_s"); times && times->is_array())
     for (const Value& time : times->as_array())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/value.h"
+#include "contracts/job_step.h"
 #include "contracts/record.h"
 
 namespace longhaul {
@@ -29,6 +30,7 @@ struct Attempt {
   // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
   std::vector<std::string> launcher;
   std::vector<std::string> container;  // further words between launcher and program
+  std::vector<JobStep> steps;          // several programs at the same time, instead of the one; empty otherwise
   // The next round of the controller, for a lead whose run is driven by its jobs: run when the record is written, and
   // at these times after the start.
   std::vector<std::string> at_end;

@@ -8,8 +8,8 @@
 //   }
 //
 // The default of a field is the member's value in a default-constructed struct. Member types: bool, int, int64, double,
-// string, vectors of string/int64/double, string map, Seconds, ByteCount, and groups (structs with a table of their
-// own).
+// string, vectors of string/int64/double, string map, Seconds, ByteCount, groups (structs with a table of their
+// own), and lists of such structs that the user names ([stage.x.step.NAME]).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ struct FieldInfo {
   std::string type;  // "integer", "number", "text", "yes/no", "list of text", "duration", "size", "table"
   std::string default_text;
   FieldOptions options;
-  std::vector<FieldInfo> members;  // of a group
+  std::vector<FieldInfo> members;  // of a group, or of each table below names
+  bool named = false;              // a table of tables whose names are the user's
 };
 
 struct FieldSlot {
@@ -136,6 +137,41 @@ class FieldTable {
     return std::move(*this);
   }
 
+  // A table of tables, one G each in the order written; its key goes to the member `key`. None is no value at all.
+  template <class G>
+  FieldTable&& named(std::string name, std::vector<G> S::* member, std::string G::* key, const FieldTable<G>& table,
+                     std::string help) && {
+    FieldSlot slot;
+    slot.info.name = std::move(name);
+    slot.info.type = "table";
+    slot.info.options.help = std::move(help);
+    slot.info.members = table.describe();
+    slot.info.named = true;
+    slot.set = [member, key, &table](const FieldInfo&, const Value& value, const std::string& path, void* target,
+                                     Diagnostics& d) {
+      std::vector<G> list;
+      if (!value.is_table()) return d.add(value.pos, path + " is " + value.kind_name() + ", expected a table");
+      for (const ValueMember& one : value.as_table()) {
+        const std::string at = path + "." + one.key;
+        G entry{};
+        if (one.value.is_table())
+          parse_fields(table.slots(), one.value, at, &entry, d);
+        else
+          d.add(one.value.pos, at + " is " + one.value.kind_name() + ", expected a table", "write [" + at + "]");
+        entry.*key = one.key;
+        list.push_back(std::move(entry));
+      }
+      static_cast<S*>(target)->*member = std::move(list);
+    };
+    slot.get = [member, key, &table](const void* source) {
+      Value tables;
+      for (const G& entry : static_cast<const S*>(source)->*member) tables.set(entry.*key, table.to_value(entry));
+      return tables;
+    };
+    slots_.push_back(std::move(slot));
+    return std::move(*this);
+  }
+
   S parse(const Value& table, const std::string& where, Diagnostics& diagnostics,
           const std::vector<std::string>& ignored = {}) const {
     S settings{};
@@ -151,7 +187,8 @@ class FieldTable {
   }
   Value to_value(const S& settings) const {
     Value table = Value::make_table();
-    for (const FieldSlot& slot : slots_) table.set(slot.info.name, slot.get(&settings));
+    for (const FieldSlot& slot : slots_)
+      if (Value value = slot.get(&settings); !value.is_null()) table.set(slot.info.name, std::move(value));
     return table;
   }
   // Only what differs from the defaults: parse() gives the same settings back.

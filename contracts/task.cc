@@ -33,6 +33,15 @@ Value header(const char* file, int format) {
   value.set("format", format);
   return value;
 }
+
+// What changes how fast, never what; also in each of the tables that the user names.
+void erase_speed_only(const std::vector<FieldInfo>& fields, Value& settings) {
+  for (const FieldInfo& field : fields) {
+    if (field.options.speed_only) settings.erase(field.name);
+    if (Value* tables = field.named ? settings.find(field.name) : nullptr)
+      for (ValueMember& one : tables->as_table()) erase_speed_only(field.members, one.value);
+  }
+}
 }  // namespace
 
 Value task_to_value(const Task& task) {
@@ -109,9 +118,7 @@ std::string task_key(const Task& task) {
   what.set("kind", task.kind);
   what.set("kind_version", task.kind_version);
   Value settings = task.settings;
-  if (const StageKind* kind = find_stage_kind(task.kind))
-    for (const FieldInfo& field : kind->fields)
-      if (field.options.speed_only) settings.erase(field.name);
+  if (const StageKind* kind = find_stage_kind(task.kind)) erase_speed_only(kind->fields, settings);
   what.set("settings", std::move(settings));
   Value inputs = Value::make_table();
   for (const TaskInput& input : task.inputs) inputs.set(input.name, input.digest);

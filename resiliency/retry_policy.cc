@@ -20,6 +20,16 @@ int used_without_progress(const std::vector<PastEnd>& ends) {
   return used;
 }
 
+// Jobs whose wall time was over, since anything new was saved.
+int barren_wall_times(const std::vector<PastEnd>& ends) {
+  int barren = 0;
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
+    if (end->made_progress) break;
+    if (group_of(end->fault) == FaultGroup::wall_time) ++barren;
+  }
+  return barren;
+}
+
 int used_at_all(const std::vector<PastEnd>& ends) {
   const FaultGroup group = group_of(ends.back().fault);
   return static_cast<int>(
@@ -53,8 +63,8 @@ RetryVerdict after_memory(const std::vector<PastEnd>& ends, const RetryBudgets& 
 RetryVerdict after_wall_time(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
   if (!budgets.resumable)
     return {false, "the job's wall time is over, and this stage cannot go on where it stopped (job.resumable)"};
-  const int barren = used_without_progress(ends) - (ends.back().made_progress ? 1 : 0);
-  if (barren >= 2) return {false, "two jobs in a row reached their wall time without a new checkpoint"};
+  if (barren_wall_times(ends) >= 2)
+    return {false, "two jobs in a row reached their wall time without a new checkpoint"};
   return {true, "goes on where it stopped"};
 }
 

@@ -32,6 +32,12 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
+// Of one of several programs in a job.
+std::string slurm_step() {
+  const std::string job = variable("SLURM_JOB_ID"), step = variable("SLURM_STEP_ID");
+  return variable("LONGHAUL_STEP").empty() || job.empty() || step.empty() ? "" : job + "." + step;
+}
+
 longhaul::JobSurroundings surroundings() {
   longhaul::JobSurroundings job;
   const std::string array = variable("SLURM_ARRAY_JOB_ID");
@@ -70,7 +76,7 @@ int main(int argc, char** argv) {
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() >= 5 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--") {
-    const auto failed = longhaul::exec_rank(words[2], launcher_rank(), {words.begin() + 4, words.end()});
+    const auto failed = longhaul::exec_rank(words[2], launcher_rank(), slurm_step(), {words.begin() + 4, words.end()});
     std::fprintf(stderr, "longhaul-worker: %s\n", failed.error().message().c_str());
     return 127;
   }

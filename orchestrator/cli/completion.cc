@@ -20,7 +20,7 @@ void add_keys(const std::vector<FieldInfo>& fields, const std::string& prefix, s
     const std::string name = prefix.empty() ? field.name : prefix + "." + field.name;
     if (field.members.empty())
       keys.push_back(name);
-    else
+    else if (!field.named)  // those names are the user's
       add_keys(field.members, name, keys);
   }
 }
@@ -29,7 +29,9 @@ const FieldInfo* find_field(const std::vector<FieldInfo>& fields, const std::str
   const std::size_t dot = key.find('.');
   for (const FieldInfo& field : fields) {
     if (field.name != key.substr(0, dot)) continue;
-    return dot == std::string::npos ? &field : find_field(field.members, key.substr(dot + 1));
+    if (dot == std::string::npos) return &field;
+    const std::size_t below = field.named ? key.find('.', dot + 1) : dot;  // behind a name of the user's
+    return below == std::string::npos ? nullptr : find_field(field.members, key.substr(below + 1));
   }
   return nullptr;
 }

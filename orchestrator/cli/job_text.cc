@@ -32,6 +32,40 @@ std::string jobs_number(const PlannedStage& stage, const JobPlan& job, std::size
                 static_cast<long long>(std::ceil(stage.common.time_limit.value / job.wall_s)));
 }
 
+// One line for each of several programs in a job.
+std::string steps_text(const JobPlan& job) {
+  std::vector<std::vector<std::string>> lines;
+  for (const JobStep& step : job.steps) {
+    const int last = step.first_node + step.nodes;
+    lines.push_back({"  step " + step.name,
+                     !step.own_nodes               ? "every node"
+                     : last == step.first_node + 1 ? format("node {}", last)
+                                                   : format("nodes {}-{}", step.first_node + 1, last),
+                     format("{} rank{} a node", step.ranks_per_node(), step.ranks_per_node() == 1 ? "" : "s"),
+                     format("{} CPUs a rank", step.cpus_per_rank), format("{} GPUs a node", step.gpus_per_node),
+                     step.service ? "service" : ""});
+  }
+  return lines.empty() ? "" : text_table(lines);
+}
+
+Value steps_value(const JobPlan& job) {
+  Value list = Value::make_array();
+  for (const JobStep& step : job.steps) {
+    Value one = Value::make_table();
+    one.set("name", step.name);
+    one.set("service", step.service);
+    one.set("first_node", step.first_node);
+    one.set("nodes", step.nodes);
+    one.set("own_nodes", step.own_nodes);
+    one.set("ranks", step.ranks);
+    one.set("cpus_per_rank", step.cpus_per_rank);
+    one.set("gpus_per_node", step.gpus_per_node);
+    one.set("launcher", ValueArray(step.launcher.begin(), step.launcher.end()));
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 std::string hours_text(double hours) {
   return hours >= 100 ? format("{:.0f}", hours) : format("{:.1f}", hours);
 }
@@ -83,7 +117,7 @@ std::string jobs_text(const Site& site, const RunPlan& plan, const std::vector<J
     for (const Directive& directive : jobs[group.first].directives)
       lines.push_back({"  --" + directive.option + (directive.value.empty() ? "" : "=" + one_line(directive.value)),
                        one_line(directive.origin)});
-    out += "\n" + plan.stages[group.first].stage + "\n" + text_table(lines);
+    out += "\n" + plan.stages[group.first].stage + "\n" + text_table(lines) + steps_text(jobs[group.first]);
   }
   return out;
 }
@@ -112,6 +146,7 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
       line.set("origin", directive.origin);
       directives.push_back(std::move(line));
     }
+    if (!job.steps.empty()) one.set("steps", steps_value(job));
     one.set("launcher", ValueArray(job.launcher.begin(), job.launcher.end()));
     one.set("container", ValueArray(job.container.begin(), job.container.end()));
     list.push_back(std::move(one));

@@ -37,7 +37,7 @@ void add_rows(std::string& out, const std::vector<FieldInfo>& fields, const std:
   for (const FieldInfo& field : fields) {
     const std::string name = prefix.empty() ? field.name : prefix + "." + field.name;
     if (!field.members.empty()) {
-      add_rows(out, field.members, name);
+      add_rows(out, field.members, field.named ? name + ".NAME" : name);
       continue;
     }
     std::string help = field.options.help;

@@ -38,7 +38,11 @@ std::vector<std::string> log_paths(const std::string& attempt_dir) {
         newest_number = std::stoi(name);
         newest = name;
       }
-  if (!newest.empty()) add(join_path(attempt_dir, "launches/" + newest));
+  if (newest.empty()) return paths;
+  const std::string launch = join_path(attempt_dir, "launches/" + newest);
+  add(launch);
+  if (const auto steps = list_directory(join_path(launch, "steps")); steps.ok())  // of several programs
+    for (const std::string& step : *steps) add(join_path(launch, "steps/" + step));
   return paths;
 }
 

@@ -9,8 +9,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "contracts/record.h"
 #include "orchestrator/controller/artifact_index.h"
+#include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run_scheduler.h"
@@ -142,18 +142,6 @@ Result<Observations> Controller::observe() {
   return seen;
 }
 
-std::vector<OpenJob> Controller::open_jobs() const {
-  std::vector<OpenJob> open;
-  const auto add = [&](const LedgerStage& stage, const LedgerAttempt& attempt) {
-    open.push_back({attempt.key, attempt.job, attempt_folder(run_dir_, stage.id, attempt.number)});
-  };
-  for (const LedgerStage& stage : ledger_.stages) {
-    if (stage.job_open()) add(stage, *stage.newest());
-    if (stage.successor_open()) add(stage, *stage.successor);
-  }
-  return open;
-}
-
 // Only what can go on in another job is shortened, and only what is about to be submitted needs to know.
 void Controller::look_for_maintenance() {
   const auto resumable = [](const StageRules& rules) { return rules.resumable && rules.wall_s > 0; };
@@ -166,7 +154,7 @@ void Controller::look_for_maintenance() {
 
 // From the scheduler when it is due; in between from the records of jobs that rang.
 Status Controller::observe_jobs(Observations& seen) {
-  const std::vector<OpenJob> open = open_jobs();
+  const std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
   if (open.empty()) return {};
   struct stat bell{};
   const bool rang = ::stat(doorbell_path(run_dir_).c_str(), &bell) == 0 &&
@@ -179,24 +167,14 @@ Status Controller::observe_jobs(Observations& seen) {
     if (!jobs.ok() && jobs.error().code != ErrorCode::unavailable) return jobs.error();
     if (!jobs.ok()) log_.warn("event=scheduler_unavailable error='" + jobs.error().message() + "' next=try_again");
     if (jobs.ok()) {
-      seen.jobs_known = true;
       for (JobInfo& job : *jobs) {
         const std::string key = job.key;
         seen.jobs.insert_or_assign(key, std::move(job));
       }
     }
   } else if (rang) {
-    for (const OpenJob& job : open) {
-      auto record = read_record(join_path(job.attempt_dir, record_file_name(0)));
-      if (!record.ok()) continue;
-      JobInfo info;
-      info.id = job.id;
-      info.key = job.key;
-      info.state = JobState::ended;
-      info.started_ms = record->started_ms;
-      info.record = std::move(record).value();
-      seen.jobs.insert_or_assign(job.key, std::move(info));
-    }
+    for (const OpenJob& job : open)
+      if (auto ended = end_by_record(job)) seen.jobs.insert_or_assign(job.key, *std::move(ended));
   }
   for (const LedgerStage& stage : ledger_.stages) {
     if (!stage.job_open()) continue;

@@ -53,7 +53,6 @@ class Controller {
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   void look_for_maintenance();
-  std::vector<OpenJob> open_jobs() const;
   // The ledger's stages stand in plan order.
   const PlannedStage& planned_of(const LedgerStage& stage) const {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
@@ -91,6 +90,7 @@ class Controller {
   std::int64_t maintenance_asked_ns_ = 0;
   std::optional<Site> site_;     // of a cluster; without one there are no job scripts
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
+  std::set<std::string> told_;   // what has no answer yet, and the log has been told of: once is enough
   PollPace pace_;                // when the scheduler is asked again
   timespec rung_{};              // when a job last rang the doorbell, as far as we have looked
   bool silent_ = false;          // the scheduler did not answer in the last round

@@ -1,4 +1,5 @@
 // The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include <algorithm>
 #include <future>
 
 #include "base/fault_point.h"
@@ -9,6 +10,7 @@
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
+#include "orchestrator/controller/step_plan.h"
 
 namespace longhaul {
 namespace {
@@ -137,9 +139,11 @@ Status Controller::submit_window(const PreparedWindow& window) {
   for (std::size_t i = 0; i < window.groups.size(); ++i) {
     const auto& answer = answers[i];
     if (!answer.ok() && answer.error().code == ErrorCode::unavailable) {
-      log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
+      if (told_.insert(window.specs[i].key).second)
+        log_.warn("event=scheduler_unavailable error='" + answer.error().message() + "' next=try_again");
       continue;  // the intents stay without outcome
     }
+    told_.erase(window.specs[i].key);
     for (const PendingAct& act : window.groups[i]) {
       const LedgerAttempt& attempt = *act.attempt;
       if (!answer.ok())
@@ -167,7 +171,10 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   job.slots =
       planned->common.ranks *
       std::max(1, planned->common.threads > 0 ? planned->common.threads : cores_ / std::max(1, planned->common.ranks));
+  if (const auto steps = steps_on_one_machine(*planned, cores_); !steps.empty()) job.slots = cpus_on_node(steps);
   job.maybe_known = !fresh_.contains(first.key);
+  job.withdrawn =
+      std::all_of(acts.begin(), acts.end(), [](const PendingAct& act) { return act.attempt->cancel_wanted; });
   if (!site_) return job;
   if (array) {
     job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
@@ -220,6 +227,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     const JobPlan plan = plan_job(*site_, *planned, diagnostics);
     attempt.launcher = plan.launcher;
     attempt.container = plan.container;
+    attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
     if (frozen_.driver == "lead")
       attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", run_dir_, "--until-quiet"};
@@ -227,6 +235,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
                                                                              : plan.wall_s * successor_share + 1};
   }
+  if (!site_) attempt.steps = steps_on_one_machine(*planned, cores_);
   LH_CHECK(make_directories(attempt.attempt_dir));
   LH_CHECK(write_task(attempt.task_path, task));
   return write_attempt(join_path(attempt.attempt_dir, "attempt.toml"), attempt);
@@ -237,7 +246,9 @@ Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
   if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
   const Status sent = scheduler_->cancel(attempt.job);
   if (!sent.ok()) {
-    log_.warn(format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
+    if (told_.insert("cancel " + attempt.key).second)
+      log_.warn(
+          format("event=cancel_failed stage={} error='{}' next=try_again", act.stage->id, sent.error().message()));
     return {};
   }
   outcomes.push_back({FactKind::cancel_sent, act.stage->id, attempt.number, {}, 0});

@@ -60,15 +60,17 @@ class Round {
     fields.set("what", request.what);
     std::string answer;
     bool accepted = true;
-    const bool jobs_open =
-        std::any_of(now_.stages.begin(), now_.stages.end(), [](const LedgerStage& s) { return s.job_open(); });
+    // What is still to be cancelled: all jobs, or the next one of a chain that has ended.
+    const bool cancelling = std::any_of(now_.stages.begin(), now_.stages.end(), [&](const LedgerStage& s) {
+      return (now_.cancel_requested && s.job_open()) || (is_final(s.state) && s.successor_open());
+    });
     if (request.what == "cancel") {
       accepted = !now_.ended;
       answer = accepted ? "cancelling" : "the run has ended already";
     } else if (request.what == "resume") {
-      accepted = !(now_.cancel_requested && jobs_open);
+      accepted = !cancelling;
       answer = accepted ? "failed, cancelled and skipped stages are tried again"
-                        : "its cancellation is still under way; ask again when it has ended";
+                        : "jobs are still being cancelled; ask again when they have ended";
     } else if (request.what == "tell") {
       const TellAnswer told = answer_tell(plan_, now_, request.arguments);
       accepted = told.accepted;
@@ -198,23 +200,12 @@ class Round {
     return spent_s < planned.common.time_limit.value;
   }
 
-  // A successor outlives its stage only until it is cancelled.
+  // A successor outlives its stage only until it is cancelled; one whose submission has no answer is looked for.
   void look_at_successor(LedgerStage& stage) {
     if (!stage.successor || !stage.successor->refused.empty()) return;
     if (!is_final(stage.state) && !now_.cancel_requested) return;
-    const LedgerAttempt& successor = *stage.successor;
-    if (!successor.cancel_wanted)
-      emit(FactKind::cancel_job, stage.id, successor.number, because("its stage has ended"));
-    if (successor.answered() || !seen_.jobs_known) return;
-    // Nobody knows whether its submission went through: the scheduler's list tells.
-    const auto job = seen_.jobs.find(successor.key);
-    Value fields = Value::make_table();
-    if (job != seen_.jobs.end())
-      fields.set("job", job->second.id);
-    else
-      fields.set("cause", "it was not submitted before its stage ended");
-    emit(job != seen_.jobs.end() ? FactKind::submitted : FactKind::refused, stage.id, successor.number,
-         std::move(fields));
+    if (!stage.successor->cancel_wanted)
+      emit(FactKind::cancel_job, stage.id, stage.successor->number, because("its stage has ended"));
   }
 
   static Value times(std::int64_t started_ms, std::int64_t ended_ms) {
@@ -504,7 +495,8 @@ PendingActs pending_acts(const RunLedger& ledger) {
   for (const LedgerStage& stage : ledger.stages) {
     for (const LedgerAttempt& attempt : stage.attempts)
       look(stage, attempt, stage.job_open() && &attempt == stage.newest());
-    if (stage.successor) look(stage, *stage.successor, stage.state == StageState::running);
+    if (stage.successor)
+      look(stage, *stage.successor, stage.state == StageState::running || stage.successor->cancel_wanted);
   }
   std::stable_sort(acts.submit.begin(), acts.submit.end(), [](const PendingAct& a, const PendingAct& b) {
     return a.attempt->array < b.attempt->array;  // jobs of their own first, then array by array

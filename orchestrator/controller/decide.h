@@ -57,9 +57,8 @@ struct SchedulingRules {
 
 struct Observations {
   std::int64_t now_ms = 0;
-  bool jobs_known = false;  // `jobs` is the scheduler's answer; otherwise it only holds what records told
   std::vector<RequestSeen> requests;
-  std::map<std::string, JobInfo> jobs;            // by submission key
+  std::map<std::string, JobInfo> jobs;            // by submission key: what the scheduler, or only records, told
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
   // By stage, of those whose job has ended: digest of what it keeps between jobs, "" for nothing.
   std::map<std::string, std::string> saved;

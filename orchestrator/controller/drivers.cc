@@ -165,9 +165,9 @@ Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, c
 }  // namespace
 
 std::string without_scrontab_lines(const std::string& table, const std::string& run) {
-  const std::size_t begin = table.find(begin_mark(run));
   const std::size_t end = table.find(end_mark(run));
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return table;
+  const std::size_t begin = end == std::string::npos ? end : table.rfind(begin_mark(run), end);
+  if (begin == std::string::npos) return table;
   return table.substr(0, begin) + table.substr(end + end_mark(run).size());
 }
 

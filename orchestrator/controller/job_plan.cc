@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/controller/job_options_check.h"
 #include "orchestrator/controller/sbatch_text.h"
+#include "orchestrator/controller/step_plan.h"
 
 namespace longhaul {
 namespace {
@@ -93,8 +94,10 @@ class JobPlanner {
 
   void choose_class();
   void plan_shape();
+  void plan_ranks();
   void plan_gpus(bool exclusive);
   void plan_cpus();
+  void plan_step_cpus(int share, int of_node, bool ratio_binds);
   void plan_wall();
   void plan_routing();
   void plan_resources();
@@ -117,7 +120,7 @@ class JobPlanner {
   Diagnostics& diagnostics_;
   JobClass class_;
   JobPlan plan_;
-  std::string gpu_options_;  // further words of --gres from `options`
+  std::vector<CommandStep> asked_;  // of several programs
 };
 
 void JobPlanner::choose_class() {
@@ -148,14 +151,9 @@ void JobPlanner::choose_class() {
 
 void JobPlanner::plan_shape() {
   plan_.nodes = stage_.common.nodes;
-  plan_.ranks = stage_.common.ranks;
-  plan_.ranks_per_node = job_.ranks_per_node > 0 ? job_.ranks_per_node : std::max(1, plan_.ranks / plan_.nodes);
-  if (plan_.ranks_per_node * plan_.nodes != plan_.ranks)
-    problem(job_.ranks_per_node > 0 ? "job.ranks_per_node" : "ranks",
-            format("{} = {} on {} node{} is not {} a node", name("ranks"), plan_.ranks, plan_.nodes,
-                   plan_.nodes == 1 ? "" : "s", plan_.ranks_per_node),
-            format("use nodes = {}, or ranks = {}", std::max(1, plan_.ranks / plan_.ranks_per_node),
-                   plan_.ranks_per_node * plan_.nodes));
+  asked_ = steps_asked(stage_);
+  plan_.steps = lay_out_steps(asked_, plan_.nodes, !config_.is_slurm());
+  plan_ranks();
   if (config_.is_slurm() && class_.max_nodes > 0 && plan_.nodes > class_.max_nodes)
     problem("nodes",
             format("{} = {}: a job of the class '{}' of {} has at most {} node{}", name("nodes"), plan_.nodes,
@@ -170,13 +168,32 @@ void JobPlanner::plan_shape() {
   plan_cpus();
 }
 
+void JobPlanner::plan_ranks() {
+  if (!plan_.steps.empty()) {
+    plan_.ranks_per_node = ranks_on_node(plan_.steps);
+    plan_.ranks = plan_.ranks_per_node * plan_.nodes;
+    return;
+  }
+  plan_.ranks = stage_.common.ranks;
+  plan_.ranks_per_node = job_.ranks_per_node > 0 ? job_.ranks_per_node : std::max(1, plan_.ranks / plan_.nodes);
+  if (plan_.ranks_per_node * plan_.nodes != plan_.ranks)
+    problem(job_.ranks_per_node > 0 ? "job.ranks_per_node" : "ranks",
+            format("{} = {} on {} node{} is not {} a node", name("ranks"), plan_.ranks, plan_.nodes,
+                   plan_.nodes == 1 ? "" : "s", plan_.ranks_per_node),
+            format("use nodes = {}, or ranks = {}", std::max(1, plan_.ranks / plan_.ranks_per_node),
+                   plan_.ranks_per_node * plan_.nodes));
+}
+
 void JobPlanner::plan_gpus(bool exclusive) {
   const bool known = class_.gpus_per_node >= 0 || site_.origins.count("node.gpus") > 0;
   const int of_node = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
   const bool whole = exclusive || config_.can.shared_nodes == "no" || config_.ask.gpu_request == "none";
-  plan_.gpus_per_node = whole ? of_node : std::min(of_node, plan_.ranks_per_node);
-  if (job_.gpus_per_node < 0) return;
-  plan_.gpus_per_node = job_.gpus_per_node;
+  const int wanted = plan_.steps.empty() ? plan_.ranks_per_node : gpus_wanted(asked_, plan_.steps, of_node);
+  plan_.gpus_per_node = whole ? of_node : known ? std::min(of_node, wanted) : plan_.steps.empty() ? 0 : wanted;
+  if (job_.gpus_per_node >= 0) plan_.gpus_per_node = job_.gpus_per_node;
+  if (config_.is_slurm())
+    if (const auto over = share_gpus(asked_, plan_.gpus_per_node, plan_.steps))
+      problem(over->key, over->what, over->hint);
   if (known && config_.is_slurm() && job_.gpus_per_node > of_node)
     problem("job.gpus_per_node",
             format("{} = {}: nodes of {} have {} for the class '{}'", name("job.gpus_per_node"), job_.gpus_per_node,
@@ -189,7 +206,9 @@ void JobPlanner::plan_cpus() {
   const int of_node = class_.cores > 0 ? class_.cores * config_.node.threads_per_core : config_.node.cpus();
   const int node_gpus = class_.gpus_per_node >= 0 ? class_.gpus_per_node : config_.node.gpus;
   const int asked_per_gpu = class_.cpus_per_gpu >= 0 ? class_.cpus_per_gpu : config_.ask.cpus_per_gpu;
-  const int threads = stage_.common.threads;
+  int threads = stage_.common.threads;
+  for (std::size_t i = 0; i < asked_.size(); ++i)  // 0: somebody wants a share
+    threads = i == 0 ? asked_[i].threads : std::min(threads, asked_[i].threads);
   int share = 1;  // CPUs of a node that this job takes
   if (plan_.gpus_per_node > 0 && asked_per_gpu > 0)
     share = plan_.gpus_per_node * asked_per_gpu;
@@ -198,6 +217,7 @@ void JobPlanner::plan_cpus() {
   else if (of_node > 0 && threads == 0)
     share = of_node;
   const bool ratio_binds = plan_.gpus_per_node > 0 && asked_per_gpu > 0;
+  if (!plan_.steps.empty()) return plan_step_cpus(share, of_node, ratio_binds);
   const int per_rank = ratio_binds ? (share + plan_.ranks_per_node - 1) / plan_.ranks_per_node
                                    : std::max(1, share / plan_.ranks_per_node);
   plan_.cpus_per_rank = std::max({1, threads, per_rank});
@@ -212,6 +232,18 @@ void JobPlanner::plan_cpus() {
             format("{} ranks cannot share {} GPUs with {} CPUs each evenly on nodes of {} CPUs", plan_.ranks_per_node,
                    plan_.gpus_per_node, asked_per_gpu, of_node),
             "use as many ranks on a node as GPUs, or one");
+}
+
+void JobPlanner::plan_step_cpus(int share, int of_node, bool ratio_binds) {
+  share_cpus(asked_, share, config_.node.threads_per_core, plan_.steps);
+  const int needed = std::max(cpus_on_node(plan_.steps), ratio_binds ? share : 1);
+  const bool by_task = config_.ask.gpu_request == "gpus_per_task" && plan_.gpus_per_node % plan_.ranks_per_node != 0;
+  if (needed % plan_.ranks_per_node != 0 || by_task) plan_.ranks_per_node = 1;  // one place for all
+  plan_.ranks = plan_.nodes * plan_.ranks_per_node;
+  plan_.cpus_per_rank = needed / plan_.ranks_per_node;
+  if (config_.is_slurm() && of_node > 0 && needed > of_node)
+    problem("step", format("the steps need {} CPUs on a node: nodes of {} have {}", needed, site_text(), of_node),
+            "use fewer ranks or threads in a step");
 }
 
 void JobPlanner::plan_wall() {
@@ -289,14 +321,20 @@ void JobPlanner::plan_resources() {
   const auto common = [&](const std::string& key, int value) {
     Chosen chosen = of_user(std::to_string(value), key);
     if (!stage_.asked.is_null() && !stage_.asked.find(key)) chosen.origin = "default: " + name(key);
+    if (!plan_.steps.empty() && (key != "nodes" || plan_.steps.front().own_nodes))
+      chosen.origin = "workflow: " + name("step");
     return chosen;
   };
   add("nodes", common("nodes", plan_.nodes));
   add("ntasks", common("ranks", plan_.ranks));
-  add("ntasks-per-node", job_.ranks_per_node > 0
-                             ? of_user(std::to_string(plan_.ranks_per_node), "job.ranks_per_node")
-                             : Chosen{std::to_string(plan_.ranks_per_node), "ranks / nodes", stage_.where, false});
-  Chosen cpus{std::to_string(plan_.cpus_per_rank), "an even share of the node's CPUs", stage_.where, false};
+  add("ntasks-per-node",
+      job_.ranks_per_node > 0
+          ? of_user(std::to_string(plan_.ranks_per_node), "job.ranks_per_node")
+          : Chosen{std::to_string(plan_.ranks_per_node),
+                   plan_.steps.empty() ? "ranks / nodes" : "room for the steps on each node", stage_.where, false});
+  Chosen cpus{std::to_string(plan_.cpus_per_rank),
+              plan_.steps.empty() ? "an even share of the node's CPUs" : "room for the steps on each node",
+              stage_.where, false};
   if (plan_.cpus_per_rank == stage_.common.threads) cpus = common("threads", plan_.cpus_per_rank);
   if (plan_.cpus_per_rank != stage_.common.threads && plan_.gpus_per_node > 0) {
     if (class_.cpus_per_gpu > 0) cpus.origin = site_.origin_of(class_path("cpus_per_gpu"));
@@ -416,6 +454,14 @@ void JobPlanner::plan_options() {
 void JobPlanner::plan_launcher() {
   const std::string& runtime = config_.container.runtime;
   const bool srun_starts_container = !job_.container.empty() && (runtime == "pyxis" || runtime == "cscs-edf");
+  const bool steps = !plan_.steps.empty();
+  if (config_.launcher.kind == "srun" && steps) {
+    for (JobStep& step : plan_.steps) step.launcher = step_launcher(step, config_, plan_.gpus_per_node > 0);
+    return;
+  }
+  if (steps && plan_.nodes > 1)
+    problem("step", "steps on several nodes are started by srun, and " + site_text() + " has another launcher",
+            "use one node, or set launcher.kind = \"srun\" in the site file");
   if (config_.launcher.kind != "srun" || (plan_.ranks == 1 && !srun_starts_container)) {
     if (srun_starts_container)
       problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/diagnostics.h"
+#include "contracts/job_step.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/run_plan.h"
 
@@ -30,7 +31,9 @@ struct JobPlan {
   // the one rank, or calls mpirun.
   std::vector<std::string> launcher;
   std::vector<std::string> container;  // further words between the launcher and the program, or none
-  std::vector<std::string> prologue;   // shell lines of the script, comments included: modules, variables
+  // Several programs, each with a launcher of its own; `ranks` are then places for them, alike on every node.
+  std::vector<JobStep> steps;
+  std::vector<std::string> prologue;  // shell lines of the script, comments included: modules, variables
 
   double gpu_hours() const { return wall_s / 3600 * nodes * gpus_per_node; }  // of one job that uses all its time
 };

@@ -41,14 +41,17 @@ std::vector<Directive> all_directives(const JobPlan& plan, const JobScriptContex
   return all;
 }
 
-// "#   srun --mpi=pmix \" and so on, for people.
-std::string launcher_comment(const JobPlan& plan) {
-  std::vector<std::string> words = plan.launcher;
-  words.insert(words.end(), plan.container.begin(), plan.container.end());
+// "#   srun --mpi=pmix \" and so on, for people. `nodes`: which of the job's, as a word of the shell; "" for all.
+std::string launcher_comment(const std::vector<std::string>& launcher, const std::string& nodes,
+                             const std::vector<std::string>& container) {
+  std::vector<std::string> words = launcher;
+  words.insert(words.end(), container.begin(), container.end());
   words.emplace_back("PROGRAM");
+  if (!nodes.empty()) words.insert(words.begin() + 1, nodes);
   std::string out, line = "#  ";
   for (const std::string& word : words) {
-    const std::string shown = word.find_first_of(" '\"$`\\") == std::string::npos ? word : shell_quote(word);
+    const bool plain = word == nodes || word.find_first_of(" '\"$`\\") == std::string::npos;
+    const std::string shown = plain ? word : shell_quote(word);
     if (line.size() + shown.size() + 3 > line_max) {
       out += line + " \\\n";
       line = "#     ";
@@ -56,6 +59,21 @@ std::string launcher_comment(const JobPlan& plan) {
     line += " " + one_line(shown);
   }
   return out + line + "\n";
+}
+
+// What the lead of a job with several programs does.
+std::string steps_comment(const JobPlan& plan) {
+  const bool own_nodes = plan.steps.front().own_nodes;
+  std::string out = own_nodes ? "# The lead starts these steps together, each on nodes of its own:\n"
+                              : "# The lead starts these steps together, side by side on each node:\n";
+  for (const JobStep& step : plan.steps) {
+    out += "#   " + step.name + (step.service ? ", a service: ended when the others have ended well" : "") + "\n";
+    const std::string nodes = format("--nodelist=\"$(scontrol show hostnames | sed -n {},{}p | paste -sd,)\"",
+                                     step.first_node + 1, step.first_node + step.nodes);
+    out += step.launcher.empty() ? format("#   {} rank{} of PROGRAM\n", step.ranks, step.ranks == 1 ? "" : "s")
+                                 : launcher_comment(step.launcher, own_nodes ? nodes : "", plan.container);
+  }
+  return out;
 }
 
 // shellcheck asks whether `'$x'` was meant; it was. Said only where a script holds such a value.
@@ -138,12 +156,19 @@ Result<std::string> job_script(const JobPlan& plan, const JobScriptContext& cont
       "# Left by the shell that submitted, or by sbatch for srun: they would change the steps of this job.\n"
       "unset SLURM_EXPORT_ENV SLURM_NO_KILL SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE \\\n"
       "  SLURM_CPU_BIND_VERBOSE SLURM_MEM_BIND SLURM_DISTRIBUTION SLURM_STEP_ID SLURM_STEPID\n";
+  if (!plan.steps.empty())
+    out +=
+        "# Each step says which GPUs of the job it takes.\n"
+        "unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_GPUS_PER_SOCKET SLURM_NTASKS_PER_GPU \\\n"
+        "  SLURM_TRES_PER_TASK SLURM_GPU_BIND\n";
   if (!plan.prologue.empty()) out += "\n" + join(plan.prologue, "\n") + "\n";
   out +=
       format("\nexport SRUN_CPUS_PER_TASK={}  # srun does not take --cpus-per-task from sbatch since Slurm 22.05\n\n",
              plan.cpus_per_rank);
-  if (!plan.launcher.empty() || !plan.container.empty())
-    out += "# The lead starts the ranks with:\n" + launcher_comment(plan);
+  if (!plan.steps.empty())
+    out += steps_comment(plan);
+  else if (!plan.launcher.empty() || !plan.container.empty())
+    out += "# The lead starts the ranks with:\n" + launcher_comment(plan.launcher, "", plan.container);
   return out + (context.array ? body_of_array(context) : body_of_one(context));
 }
 

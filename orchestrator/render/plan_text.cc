@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/milestone.h"
+#include "contracts/settings/command.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/render/text_table.h"
 
@@ -26,6 +27,21 @@ std::string ranks_text(const PlannedStage& stage) {
   if (stage.common.threads > 0) text += format(" x {} threads", stage.common.threads);
   if (stage.common.nodes > 1) text += format(" on {} nodes", stage.common.nodes);
   return text;
+}
+
+// "actor: 2 ranks on 1 node, a service"
+std::vector<std::string> step_lines(const PlannedStage& stage) {
+  std::vector<std::string> lines;
+  if (!stage.settings.find("step")) return lines;
+  const auto settings = command_fields().parse(stage.settings, "");
+  if (!settings.ok()) return lines;
+  for (const CommandStep& step : settings->steps) {
+    std::string text = format("  {}: {} rank{}", step.name, step.ranks, step.ranks == 1 ? "" : "s");
+    if (step.nodes > 0) text += format(" on {} node{}", step.nodes, step.nodes == 1 ? "" : "s");
+    if (step.threads > 0) text += format(", {} threads each", step.threads);
+    lines.push_back(text + (step.service ? ", a service" : ""));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -54,11 +70,15 @@ std::string planned_size_text(const PlannedStage& stage) {
 std::string plan_text(const RunPlan& plan, bool with_settings) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "needs", "size"}};
   for (const PlannedStage& stage : plan.stages)
-    rows.push_back({stage.id(), stage.kind, ranks_text(stage), stage.dims.to_string(), needs_text(stage),
+    rows.push_back({stage.id(), stage.kind, ranks_text(stage),
+                    stage.settings.find("step") ? "-" : stage.dims.to_string(), needs_text(stage),
                     planned_size_text(stage)});
   std::string out = "workflow " + plan.workflow +
                     format(": {} stage{}\n\n", plan.stages.size(), plan.stages.size() == 1 ? "" : "s") +
                     text_table(rows);
+  for (const PlannedStage& stage : plan.stages)
+    if (const auto steps = step_lines(stage); !steps.empty())
+      out += "\n" + stage.id() + ": " + format("{} steps in one job\n", steps.size()) + join(steps, "\n") + "\n";
   if (!with_settings) return out;
   for (const PlannedStage& stage : plan.stages) {
     Value holder = Value::make_table();

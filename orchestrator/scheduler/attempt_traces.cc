@@ -54,4 +54,16 @@ std::optional<std::string> id_of_a_start(const JobSpec& spec) {
   return std::nullopt;
 }
 
+JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,
+                               const std::string& witness) {
+  JobRecord record;
+  record.key = key;
+  record.started_ms = record.ended_ms = ended_ms;
+  record.outcome = "cancelled";
+  record.cause = "cancelled before it started; " + witness;
+  record.scheduler_job = id;
+  record.restarts = restarts;
+  return record;
+}
+
 }  // namespace longhaul

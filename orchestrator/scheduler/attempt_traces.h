@@ -1,9 +1,11 @@
 // What the leads of a Slurm job have left in its attempt folder. A job that Slurm queued again claims and records anew.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "contracts/record.h"
 #include "orchestrator/scheduler/scheduler.h"
 
 namespace longhaul {
@@ -16,5 +18,8 @@ int newest_start(const std::string& attempt_dir);
 std::string id_left_by_lead(const std::string& attempt_dir, int restarts);
 // A lead has been at work for this submission: the submission's id, or "gone-<key>". nullopt: none has.
 std::optional<std::string> id_of_a_start(const JobSpec& spec);
+// What stands for the record of a job that was cancelled before any lead was there. `witness`: who says so.
+JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,
+                               const std::string& witness);
 
 }  // namespace longhaul

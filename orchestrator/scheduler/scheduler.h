@@ -29,6 +29,10 @@ struct JobSpec {
   // An earlier submission with this key may have happened: look for it first. False only for a key that was made in
   // this very round.
   bool maybe_known = true;
+  // Cancelled before anybody knew whether it was submitted: its id if it was. A scheduler whose queue others may still
+  // be filling looks for it and, once it is sure that it is not there, refuses it (invalid_input); another may take it,
+  // to be cancelled.
+  bool withdrawn = false;
   // Slurm. The script's own #SBATCH lines ask for everything but what differs from submission to submission.
   std::string script;            // path of job.sbatch
   std::string after;             // id of a job that has to end before this one starts, however it ends; "" for none
@@ -77,6 +81,7 @@ struct OpenJob {
   std::string key;          // of the task for arrays
   std::string id;           // "" until its submission was answered
   std::string attempt_dir;  // where its record will be
+  int restarts = 0;         // as far as we know: the scheduler may have queued it again since
 };
 
 class Scheduler {

@@ -18,6 +18,31 @@ int number_of(std::string_view text) {
 
 }  // namespace
 
+bool is_job_id(const std::string& id) {
+  return !id.empty() && id.find_first_not_of("0123456789_") == std::string::npos;
+}
+std::int64_t number_of_job(const std::string& id) {
+  std::int64_t number = 0;
+  for (const char c : id) {
+    if (c < '0' || c > '9') break;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+const std::string& submission_id(const SlurmJob& job) {
+  return job.array_id.empty() ? job.id : job.array_id;
+}
+
+bool covers(const SlurmJob& job, const std::string& id) {
+  const std::size_t underscore = id.find('_');
+  if (underscore == std::string::npos) return submission_id(job) == id || job.id == id;
+  if (job.array_id != id.substr(0, underscore)) return false;
+  const auto tasks = expand_indices(job.array_tasks);
+  return std::find(tasks.begin(), tasks.end(), static_cast<int>(number_of_job(id.substr(underscore + 1)))) !=
+         tasks.end();
+}
+
 std::string compress_indices(std::vector<int> indices) {
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());

@@ -10,6 +10,7 @@
 namespace longhaul {
 namespace {
 
+constexpr int looks_per_settle = 5;       // for a key that may be on its way
 constexpr int single_questions_max = 20;  // about forgotten jobs, in one round
 
 bool is_pending(const SlurmJob& job) {
@@ -23,17 +24,6 @@ bool is_key(const std::string& text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   });
-}
-bool is_job_id(const std::string& id) {
-  return !id.empty() && id.find_first_not_of("0123456789_") == std::string::npos;
-}
-std::int64_t number_of_job(const std::string& id) {
-  std::int64_t number = 0;
-  for (const char c : id) {
-    if (c < '0' || c > '9') break;
-    number = number * 10 + (c - '0');
-  }
-  return number;
 }
 SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
   SlurmSubmission submission;
@@ -72,36 +62,10 @@ Status check_spec(const JobSpec& spec, int array_tasks_max) {
   return {};
 }
 
-// The submission's own number, of a job or of a task of its array.
-const std::string& submission_id(const SlurmJob& job) {
-  return job.array_id.empty() ? job.id : job.array_id;
-}
-
-bool covers(const SlurmJob& job, const std::string& id) {
-  const std::size_t underscore = id.find('_');
-  if (underscore == std::string::npos) return submission_id(job) == id || job.id == id;
-  if (job.array_id != id.substr(0, underscore)) return false;
-  const auto tasks = expand_indices(job.array_tasks);
-  return std::find(tasks.begin(), tasks.end(), static_cast<int>(number_of_job(id.substr(underscore + 1)))) !=
-         tasks.end();
-}
-
 std::string known_id(const OpenJob& open) {
   if (!open.id.empty()) return open.id;
   const std::string left = id_left_by_lead(open.attempt_dir, std::max(0, newest_start(open.attempt_dir)));
   return left.empty() ? "gone-" + open.key : left;
-}
-
-JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,
-                               const std::string& witness) {
-  JobRecord record;
-  record.key = key;
-  record.started_ms = record.ended_ms = ended_ms;
-  record.outcome = "cancelled";
-  record.cause = "cancelled before it started; " + witness;
-  record.scheduler_job = id;
-  record.restarts = restarts;
-  return record;
 }
 
 }  // namespace
@@ -159,8 +123,12 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
                               std::vector<std::optional<Result<std::string>>>& answers) {
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if (!answers[i] && (specs[i].maybe_known || unanswered_ns_.contains(specs[i].key))) wanted.push_back(i);
-  if (wanted.empty()) return;
+    if (!answers[i] && (specs[i].maybe_known || specs[i].withdrawn || unanswered_ns_.contains(specs[i].key)))
+      wanted.push_back(i);
+  if (std::all_of(wanted.begin(), wanted.end(), [&](std::size_t i) { return was_looked_for(specs[i]); })) {
+    for (const std::size_t i : wanted) answers[i] = on_its_way(specs[i]);
+    return;
+  }
   const auto jobs = all_jobs();
   std::map<std::string, std::string> ids;
   if (jobs.ok())
@@ -170,27 +138,50 @@ void SlurmScheduler::look_for(const std::vector<JobSpec>& specs,
     if (!jobs.ok()) {
       answers[i] = jobs.error().with_context("looking for " + specs[i].key);
     } else if (const auto found = ids.find(specs[i].key); found != ids.end()) {
-      known_[specs[i].key] = found->second;
-      unanswered_ns_.erase(specs[i].key);
+      note_id(specs[i].key, found->second);
       answers[i] = found->second;
     } else {
+      missed_ns_[specs[i].key] = clock_.monotonic_ns();
       answers[i] = conclude_absent(specs[i]);
     }
   }
 }
 
-// nullopt: nobody has submitted it.
-std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
-  if (const auto id = id_of_a_start(spec)) return Result<std::string>(*id);
+void SlurmScheduler::note_id(const std::string& key, const std::string& id) {
+  known_[key] = id;
+  unanswered_ns_.erase(key);
+  missed_ns_.erase(key);
+}
+
+// How long until a key that is missing was never submitted by anybody.
+std::int64_t SlurmScheduler::settled_in_ms(const JobSpec& spec) const {
+  if (answers_since_ns_ < 0) return options_.settle_ms;
   const auto unanswered = unanswered_ns_.find(spec.key);
   const std::int64_t since =
       std::max(answers_since_ns_, unanswered == unanswered_ns_.end() ? answers_since_ns_ : unanswered->second);
-  const std::int64_t waited_ms = (clock_.monotonic_ns() - since) / 1'000'000;
-  if (waited_ms >= options_.settle_ms) return std::nullopt;
-  return Result<std::string>(
-      make_error(ErrorCode::unavailable, format("job {} may have been submitted already and be on its way", spec.key),
-                 format("it is looked for again in {}",
-                        human_duration(static_cast<double>(options_.settle_ms - waited_ms) / 1e3))));
+  return std::max<std::int64_t>(0, options_.settle_ms - (clock_.monotonic_ns() - since) / 1'000'000);
+}
+
+// Just now, and in vain: whole lists are not asked for in every round, but when it may have become certain.
+bool SlurmScheduler::was_looked_for(const JobSpec& spec) const {
+  const auto missed = missed_ns_.find(spec.key);
+  if (missed == missed_ns_.end() || answers_since_ns_ < 0 || settled_in_ms(spec) == 0) return false;
+  return (clock_.monotonic_ns() - missed->second) / 1'000'000 * looks_per_settle < options_.settle_ms;
+}
+
+Error SlurmScheduler::on_its_way(const JobSpec& spec) const {
+  return make_error(ErrorCode::unavailable,
+                    format("job {} may have been submitted already and be on its way", spec.key),
+                    format("it is looked for again; for {} at the most",
+                           human_duration(static_cast<double>(settled_in_ms(spec)) / 1e3)));
+}
+
+// nullopt: nobody has submitted it, and it is wanted.
+std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
+  if (const auto id = id_of_a_start(spec)) return Result<std::string>(*id);
+  if (settled_in_ms(spec) > 0) return Result<std::string>(on_its_way(spec));
+  if (!spec.withdrawn) return std::nullopt;
+  return Result<std::string>(make_error(ErrorCode::invalid_input, "cancelled before it was submitted"));
 }
 
 void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
@@ -222,8 +213,7 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
       if (!id.ok() && !spec.after.empty() && id.error().code == ErrorCode::invalid_input)
         id = submit_without_dependency(spec, id.error());
       if (id.ok()) {
-        known_[spec.key] = *id;
-        unanswered_ns_.erase(spec.key);
+        note_id(spec.key, *id);
         if (!spec.after.empty()) {
           dependent.push_back(spec);
           dependent_ids.push_back(*id);
@@ -477,7 +467,7 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
 void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
   const int newest = newest_start(open.attempt_dir);
   Memory& memory = memory_[open.key];
-  memory.last_restarts = std::max(memory.last_restarts, newest);
+  memory.last_restarts = std::max({memory.last_restarts, newest, open.restarts});
   if (take_record(open, known_id(open), memory.last_restarts, SchedulerEnd::forgotten, round)) return;
   // Of an array's waiting task that is cancelled alone Slurm keeps nothing at all.
   const bool cancelled = cancelled_.contains(open.id) || cancelled_.contains(open.id.substr(0, open.id.find('_')));
@@ -578,10 +568,15 @@ void SlurmScheduler::settle_missing(Round& round) {
 Status SlurmScheduler::cancel(const std::string& id) {
   if (starts_with(id, "gone-")) return {};
   if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
-  Status cancelled = port_->cancel(id);
+  const auto refused = refused_cancels_.find(id);
+  if (refused != refused_cancels_.end() && clock_.monotonic_ns() < refused->second.again_ns) return refused->second.why;
+  const Status cancelled = port_->cancel(id);
   // Slurm forgets only what has ended.
   if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
   if (cancelled.ok()) cancelled_.insert(id);
+  if (cancelled.ok() || cancelled.error().code == ErrorCode::unavailable) return cancelled;
+  refused_cancels_.insert_or_assign(
+      id, RefusedCancel{cancelled.error(), clock_.monotonic_ns() + options_.poll_interval_ms * 1'000'000});
   return cancelled;
 }
 

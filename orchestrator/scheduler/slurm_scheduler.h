@@ -62,11 +62,20 @@ class SlurmScheduler final : public Scheduler {
     const SlurmJob* job = nullptr;
     std::string id;  // "1234_7" for tasks
   };
+  // A cancellation that Slurm refuses (another user's job) is asked for again at the pace of snapshots.
+  struct RefusedCancel {
+    Error why;
+    std::int64_t again_ns = 0;
+  };
   using SeenByKey = std::map<std::string, Seen>;
   struct Round;
 
   void look_for(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
   std::optional<Result<std::string>> conclude_absent(const JobSpec& spec) const;
+  void note_id(const std::string& key, const std::string& id);
+  std::int64_t settled_in_ms(const JobSpec& spec) const;
+  bool was_looked_for(const JobSpec& spec) const;
+  Error on_its_way(const JobSpec& spec) const;
   Result<std::vector<SlurmJob>> all_jobs();
   void submit_rest(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
   Result<std::string> submit_without_dependency(const JobSpec& spec, const Error& refusal);
@@ -89,11 +98,13 @@ class SlurmScheduler final : public Scheduler {
   SlurmSchedulerOptions options_;
   Clock& clock_;
   Logger& log_;
-  std::int64_t answers_since_ns_ = -1;                 // Slurm's lists, without a silence since then; -1: silent
-  std::map<std::string, std::int64_t> unanswered_ns_;  // key -> when its submission was not answered
-  std::map<std::string, std::string> known_;           // key -> id, of submissions of this process
-  std::set<std::string> cancelled_;                    // ids, by this process
-  std::map<std::string, Memory> memory_;               // by key (of tasks); only what is open
+  std::int64_t answers_since_ns_ = -1;                    // Slurm's lists, without a silence since then; -1: silent
+  std::map<std::string, std::int64_t> unanswered_ns_;     // key -> when its submission was not answered
+  std::map<std::string, std::int64_t> missed_ns_;         // key -> when Slurm's list was last without it
+  std::map<std::string, std::string> known_;              // key -> id, of submissions of this process
+  std::set<std::string> cancelled_;                       // ids, by this process
+  std::map<std::string, RefusedCancel> refused_cancels_;  // by id
+  std::map<std::string, Memory> memory_;                  // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;
 };
@@ -102,6 +113,13 @@ class SlurmScheduler final : public Scheduler {
 std::string compress_indices(std::vector<int> indices);
 // "3-9,12%4", "0-10:2" -> the indices
 std::vector<int> expand_indices(const std::string& text);
+// "1234", "1234_7".
+bool is_job_id(const std::string& id);
+std::int64_t number_of_job(const std::string& id);  // 1234
+// The submission's own number, of a job or of a task of its array.
+const std::string& submission_id(const SlurmJob& job);
+// Whether `id`, of a job, an array or a task, means this one.
+bool covers(const SlurmJob& job, const std::string& id);
 SchedulerEnd scheduler_end_of(const SlurmJob& job);
 // "Slurm says FAILED, exit code 3 on n1"; the witness is Slurm or its accounting.
 std::string words_of_end(const SlurmJob& job, const char* witness);

@@ -43,7 +43,10 @@ constexpr Transition transitions[] = {
     {S::running, F::cancel_sent, S::running},
     {S::running, F::cancelled, S::cancelled},
     // What is left of a stage's jobs when it has ended: answers to late questions.
+    {S::waiting, F::cancel_sent, S::waiting},
     {S::ready, F::cancel_sent, S::ready},
+    {S::cached, F::cancel_sent, S::cached},
+    {S::skipped, F::cancel_sent, S::skipped},
     {S::succeeded, F::submitted, S::succeeded},
     {S::succeeded, F::refused, S::succeeded},
     {S::succeeded, F::cancel_job, S::succeeded},
@@ -99,6 +102,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
   LedgerAttempt* attempt = fact.attempt > 0 ? stage.attempt(fact.attempt) : nullptr;
   if (!attempt) return;
+  attempt->release_wanted = false;
   attempt->fault = fact.text("fault");
   attempt->cause = stage.cause;
   attempt->made_progress = fact.fields.get_bool("progress");
@@ -144,6 +148,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::submit:
       stage.attempts.push_back(attempt_of(fact));
+      stage.last_number = std::max(stage.last_number, fact.attempt);
       stage.submitted_ms = fact.wall_ms;
       stage.started_ms = stage.ended_ms = 0;
       break;
@@ -153,12 +158,18 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
     case F::refused:
       if (attempt) attempt->refused = fact.text("cause");
       break;
-    case F::started: stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms); break;
+    case F::started:
+      stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms);
+      if (attempt) attempt->release_wanted = false;  // it was let go, whoever did it
+      break;
     case F::succeeded:
       fold_end(stage, fact);
       fold_artifact(stage, fact);
       break;
-    case F::submit_next: stage.successor = attempt_of(fact); break;
+    case F::submit_next:
+      stage.successor = attempt_of(fact);
+      stage.last_number = std::max(stage.last_number, fact.attempt);
+      break;
     case F::requeued:
       if (attempt) attempt->restarts = static_cast<int>(fact.fields.get_integer("restarts"));
       stage.started_ms = 0;
@@ -241,11 +252,6 @@ LedgerAttempt* LedgerStage::attempt(int number) {
   for (auto entry = attempts.rbegin(); entry != attempts.rend(); ++entry)
     if (entry->number == number) return &*entry;
   return nullptr;
-}
-
-int LedgerStage::next_number() const {
-  const int newest_number = attempts.empty() ? 0 : attempts.back().number;
-  return std::max(newest_number, successor ? successor->number : 0) + 1;
 }
 
 RunLedger::RunLedger(const std::vector<std::string>& stage_ids) {

@@ -73,7 +73,8 @@ struct LedgerStage {
 
   const LedgerAttempt* newest() const { return attempts.empty() ? nullptr : &attempts.back(); }
   LedgerAttempt* attempt(int number);
-  int next_number() const;
+  int last_number = 0;  // of all attempts and successors that there were: keys and folders are never used twice
+  int next_number() const { return last_number + 1; }
   // A successor that may still be in the scheduler's queue.
   bool successor_open() const { return successor && successor->refused.empty() && !successor->cancel_sent; }
   bool has_artifact() const { return state == StageState::succeeded || state == StageState::cached; }

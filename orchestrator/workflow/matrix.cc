@@ -32,7 +32,7 @@ std::vector<std::string> target_of(const std::string& label, const StageKind& ki
     if (key == label) return path;
   std::vector<std::string> groups;
   for (const FieldInfo& field : kind.fields)
-    if (has_field(field.members, label)) groups.push_back(field.name);
+    if (!field.named && has_field(field.members, label)) groups.push_back(field.name);
   if (groups.size() == 1) return {groups[0], label};
   return path;  // unknown, or not clear: the stage's own check says so
 }

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/workflow/command_steps.h"
 #include "orchestrator/workflow/graph.h"
 #include "orchestrator/workflow/interpolate.h"
 #include "orchestrator/workflow/layout_check.h"
@@ -57,6 +58,17 @@ void merge_below(Value& table, const Value& below) {
       table.as_table().push_back(member);
     else if (own->is_table() && member.value.is_table())
       merge_below(*own, member.value);
+  }
+}
+
+// In scripts, of a stage and of its steps, ${NAME} belongs to the shell.
+void resolve_references(Value& table, Interpolator& interpolator, int depth = 0) {
+  for (ValueMember& member : table.as_table()) {
+    const bool holds_scripts = member.value.is_table() && ((depth == 0 && member.key == "step") || depth == 1);
+    if (holds_scripts)
+      resolve_references(member.value, interpolator, depth + 1);
+    else
+      interpolator.resolve(member.value, member.key == "script" && depth != 1);
   }
 }
 
@@ -167,7 +179,7 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
     return draft;
   }
   Value table = member.value;
-  for (ValueMember& key : table.as_table()) interpolator.resolve(key.value, key.key == "script");
+  resolve_references(table, interpolator);
   merge_recipe(table, draft.name, interpolator);
 
   std::vector<std::string> kind_names;
@@ -223,7 +235,7 @@ void Planner::merge_recipe(Value& table, const std::string& stage, Interpolator&
         diagnostics_.add(recipe.error());
         recipe = Value::make_table();
       }
-      for (ValueMember& key : recipe->as_table()) interpolator.resolve(key.value, key.key == "script");
+      resolve_references(*recipe, interpolator);
       known = recipes_.emplace(name, std::move(*recipe)).first;
       break;
     }
@@ -253,7 +265,7 @@ void Planner::read_best(const Value& table, StageDraft& draft) {
 
 VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant& variant) {
   static const std::vector<std::string> stage_keys = workflow_stage_keys();
-  const Value& table = variant.table;
+  Value table = variant.table;
   const std::string where = "stage." + draft.name;
   VariantDraft result;
   result.name = variant.name;
@@ -266,15 +278,19 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   const std::size_t before = diagnostics_.size();
   result.common = stage_common_fields().parse(common, where, diagnostics_);
   result.asked = std::move(common);
+  const bool is_command = draft.kind->name == "command";
+  if (const Value* steps = table.find("step"); steps && is_command) {
+    result.asked.set("step", *steps);
+  } else if (steps) {
+    diagnostics_.add(steps->pos, where + ".step: a " + draft.kind->name + " stage is one program",
+                     "only the kind 'command' has steps");
+    table.erase("step");
+  }
   result.settings = draft.kind->resolve(table, where, stage_keys, diagnostics_);
   result.inputs = read_stage_inputs(draft.name, *draft.kind, table, diagnostics_);
   if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
-  if (draft.kind->name == "command") {
-    const bool argv = result.settings.find("argv")->size() > 0, script = !result.settings.get_string("script").empty();
-    if (argv == script && diagnostics_.size() == before)
-      diagnostics_.add(table.pos, where + (argv ? " has both argv and script" : " says no argv and no script"),
-                       "give one of them");
-  }
+  if (is_command && diagnostics_.size() == before)
+    check_command(where, table, result.settings, result.common, diagnostics_);
   if (diagnostics_.size() != before) return result;  // a layout of wrong numbers would only repeat the news
   result.dims = read_dims(draft, table, result.common, result.settings);
   result.written = table;
@@ -292,7 +308,7 @@ ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, con
         place_of("ranks"),
         format("{}.ranks = {}, but the stage kind '{}' runs on one rank", where, common.ranks, draft.kind->name),
         "use threads for more cores");
-  if (common.ranks % common.nodes != 0)
+  if (common.ranks % common.nodes != 0 && !settings.find("step"))  // steps divide theirs themselves
     diagnostics_.add(place_of("nodes"),
                      format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
                      "use ranks that are a multiple of nodes");

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """One workflow on a real Slurm under each driver: command stages (a matrix as an array, four ranks on two hosts) and the
-whole pipeline, pretraining on two hosts. Then each script that the run wrote is submitted once more, by hand.
+whole pipeline, pretraining on two hosts. Then each script that the run wrote is submitted once more, by hand. And
+several programs in one job: an actor on one host and a learner on two others, and both side by side on one.
 
-usage: drivers_test.py LONGHAUL [here|lead|scrontab|job ...]
+usage: drivers_test.py LONGHAUL [here|lead|scrontab|job|steps ...]
 """
+import json
+import os
 import pathlib
 import shutil
 import sys
@@ -71,6 +74,18 @@ inputs = {{ model = "@quantize" }}
 max_tokens = 4
 prompts = ["Where is the server?"]
 {SMALL}
+"""
+# The actor tells its address, serves until it is told to end (SIGTERM), and says so; the learner's ranks ask it.
+ACTOR = """
+trap 'echo ended > "$LONGHAUL_OUT/actor-ended"; exit 3' TERM
+hostname > "$LONGHAUL_OUT/actor-host"; echo "$CUDA_VISIBLE_DEVICES" > "$LONGHAUL_OUT/actor-gpus"
+echo "port 8000" > "$LONGHAUL_SHARED/port.new"; mv "$LONGHAUL_SHARED/port.new" "$LONGHAUL_SHARED/port"
+while true; do sleep 0.05; done
+"""
+LEARNER = """
+until [ -e "$LONGHAUL_SHARED/port" ]; do sleep 0.05; done
+echo "$LONGHAUL_RANK of $LONGHAUL_RANKS on $(hostname): $(cat "$LONGHAUL_SHARED/port") of $LONGHAUL_STEP_HOSTS_ACTOR" > "$LONGHAUL_OUT/learner-$LONGHAUL_RANK"
+echo "$CUDA_VISIBLE_DEVICES" > "$LONGHAUL_OUT/learner-gpus-$LONGHAUL_RANK"
 """
 TRAININGS = ("pretrain", "sft", "align")
 
@@ -154,7 +169,7 @@ def by_hand(driver, run):
     expect("every command was done once more", len(done_lines(driver)) == 2 * 9, done_lines(driver))
 
 
-def check_same(folder, job):
+def check_same(folder, job, but=()):
     out = folder / "by-hand" / f"{job}-0" / "out"
     said = folder / "attempts/1" / f"slurm-{job}.out"
     wait_for(f"{out}", (out / "manifest.json").exists, 120,
@@ -164,7 +179,7 @@ def check_same(folder, job):
            files)
     times = {"manifest.json", "artifact.json", "waterfall.json", "endpoint.json", "samples.json", "token"}  # or ports, secrets
     for file in files:
-        if file.name not in times:
+        if file.name not in times and file.name not in but:
             expect(f"{folder.name}/{file} has the same content", (out / file).read_bytes() == (folder / "out" / file).read_bytes())
 
 
@@ -207,6 +222,83 @@ def a_milestone_starts_its_evaluation(runs):
     expect("of a milestone in the log", [f["with"]["step"] for f in run.facts("milestone", "long")][:1] == [400], run.story())
     runs.longhaul("tell", run.folder, "stop-after", 401, code=None, seconds=90)  # at once: the stage may end before it answers
     run.wait("succeeded", 90)
+
+
+def steps_workflow():
+    def two(stage_name, actor, learner):
+        return (f"[stage.{stage_name}]\nkind = \"command\"\nenvironment = {{ STAGE = \"{stage_name}\" }}\n"
+                f"[stage.{stage_name}.step.actor]\nservice = true\nthreads = 1\n{actor}\nscript = '''{ACTOR}'''\n"
+                f"[stage.{stage_name}.step.learner]\nranks = 2\nthreads = 1\n{learner}\nscript = '''{LEARNER}'''\n")
+    failing = ("[stage.failing]\nkind = \"command\"\nretries = 0\non_failure = \"continue\"\n"
+               "[stage.failing.step.other]\nnodes = 1\nthreads = 1\nscript = '''\n"
+               "trap 'date > \"$LONGHAUL_STATE/told\"; exit 1' TERM\ntouch \"$LONGHAUL_SHARED/other\"; "
+               "while true; do sleep 0.05; done\n'''\n"
+               "[stage.failing.step.learner]\nnodes = 1\nthreads = 1\nscript = '''\n"
+               "until [ -e \"$LONGHAUL_SHARED/other\" ]; do sleep 0.05; done; echo 'loss is NaN'; exit 5\n'''\n")
+    every = ("[stage.every]\nkind = \"command\"\nnodes = 2\n" + "".join(
+        f"[stage.every.step.{name}]\nranks = {ranks}\nthreads = 1\n"
+        f"script = 'hostname > \"$LONGHAUL_OUT/{name}-$LONGHAUL_RANK\"'\n" for name, ranks in (("few", 2), ("many", 4))))
+    return (two("apart", "nodes = 1", "nodes = 2") +
+            two("beside", "gpus_per_node = 1", "gpus_per_node = 3") + failing + every)
+
+
+def steps_share_a_job(runs):
+    """An actor and a learner in one job: on hosts of their own, then on one host; one that fails ends the other."""
+    run = runs.start("steps", steps_workflow(), driver="here")
+    run.wait("succeeded", 60)  # `continue` forgives the stage
+    states = run.stages()
+    expect("one stage fails, as it was made to", states == {**dict.fromkeys(("apart", "beside", "every"), "succeeded"), "failing": "failed"}, states)
+    actor = run.out("apart", "actor-host").strip()
+    learners = [run.out("apart", f"learner-{rank}").split() for rank in range(2)]
+    hosts = [words[4].rstrip(":") for words in learners]
+    expect("three hosts, one for the actor, two for the learner", len({actor, *hosts}) == 3, [actor, hosts])
+    expect("ranks are counted within a step; the actor's address is known",
+           [" ".join(w[:3]) for w in learners] == ["0 of 2", "1 of 2"] and all(w[5:] == ["port", "8000", "of", actor] for w in learners), learners)
+    for name, gpus in (("apart", (1, 1)), ("beside", (1, 3))):
+        expect(f"{name}: the service was told to end", run.out(name, "actor-ended") == "ended\n")
+        seen = [run.out(name, file).strip().split(",") for file in ("actor-gpus", "learner-gpus-0")]
+        expect(f"{name}: each step has its GPUs", tuple(map(len, seen)) == gpus, seen)
+    expect("side by side they share no GPU", not set(seen[0]) & set(seen[1]), seen)
+    expect("side by side they share one host",
+           {run.out("beside", "actor-host").strip()} == {run.out("beside", f"learner-{r}").split()[4].rstrip(":") for r in range(2)})
+    few, many = ([run.out("every", f"{name}-{rank}") for rank in range(ranks)] for name, ranks in (("few", 2), ("many", 4)))
+    expect("steps without nodes are on every node", len(set(few)) == 2 and sorted(many) == sorted(few * 2), [few, many])
+    record = json.loads((run.folder / "stages/failing/attempts/1/record.json").read_text())
+    expect("the step that failed is named, with its last words",
+           record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])
+    expect("the other one was told to end", (run.folder / "stages/failing/state/told").exists())
+    sizes = {r["JobId"]: (r["NodeCnt"], r["ProcCnt"]) for r in cluster.records()}
+    expect("one job of three hosts, one of one", [sizes[int(run.job(s))][0] for s in ("apart", "beside")] == ["3", "1"], sizes)
+    job = cluster.call("sbatch", "--parsable", "job.sbatch", cwd=run.folder / "stages/apart/attempts/1").stdout.strip()
+    check_same(run.folder / "stages/apart", job, {"actor-host", "learner-0", "learner-1"})
+
+
+def steps_end_with_their_job(runs):
+    """`cancel` reaches every step: those that listen are told, those that do not are gone with the job."""
+    wait_loop = "echo up > \"$LONGHAUL_STATE/$LONGHAUL_STEP\"; while true; do sleep 0.05; done"
+    steps = {"polite": "trap 'echo told > \"$LONGHAUL_STATE/told\"; exit 0' TERM; " + wait_loop, "deaf": "trap '' TERM; " + wait_loop}
+    run = runs.start("cancelled", "[stage.both]\nkind = \"command\"\n" + "".join(
+        f"[stage.both.step.{name}]\nnodes = 1\nthreads = 1\nscript = '''{script}'''\n" for name, script in steps.items()))
+    state = run.folder / "stages/both/state"
+    wait_for("both steps", lambda: all((state / name).exists() for name in steps), 30, run.story)
+    job = run.job("both")
+    shown = cluster.call("squeue", "-h", "-s", "-j", job, "-o", "%j %N").stdout.split("\n")
+    shown = sorted(line.split() for line in shown if line.split()[:1] in (["polite"], ["deaf"]))
+    expect("Slurm shows them by name, on hosts of their own", [s[0] for s in shown] == ["deaf", "polite"] and shown[0][1] != shown[1][1], shown)
+    runs.longhaul("cancel", run.folder, code=None)
+    run.wait("cancelled", 30)
+    expect("the polite one was told", (state / "told").exists())
+    wait_for("the end of the job", lambda: job not in cluster.call("squeue", "-h", "-o", "%i").stdout.split(), 20,
+             lambda: cluster.call("squeue", "-s").stdout)
+    left = [name for name in os.listdir("/proc") if name.isdigit() and run_key(name, str(run.folder))]
+    expect("no process of it is left", not left, left)
+
+
+def run_key(pid, folder):
+    try:
+        return f"LONGHAUL_STATE={folder}/".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def a_slurm_that_is_not_there_is_refused(runs):
@@ -257,6 +349,9 @@ def main():
     attempt("no Slurm, no run", a_slurm_that_is_not_there_is_refused, runs)
     if "lead" in chosen:
         attempt("lead: a milestone is evaluated while its training goes on", a_milestone_starts_its_evaluation, runs)
+    if "steps" in sys.argv[2:] or not sys.argv[2:]:
+        attempt("several programs in one job", steps_share_a_job, runs)
+        attempt("several programs, cancelled", steps_end_with_their_job, runs)
     for driver in chosen:
         if driver in started:
             attempt(f"{driver}: completes, nothing is left behind", ends, driver)

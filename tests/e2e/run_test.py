@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs of `command` stages with the real programs: the shipped examples, a failure, signals, resume, cancel, the report.
+"""Runs of `command` stages with the real programs: the shipped examples, several programs in a job, a failure, signals, resume, cancel, the report.
 
 usage: run_test.py LONGHAUL SOURCE_DIR
 """
@@ -69,6 +69,17 @@ def examples(here):
     expect("the report's facts", facts["missing"] == [] and len(facts["plan"]["stage"]) == 5, facts["missing"])
 
 
+def steps(here):
+    out = call("run", source / "workflows/examples/04-steps.toml", cwd=here)
+    answers = [(newest_run(here) / f"stages/ask/out/answer-{rank}").read_text() for rank in range(2)]
+    expect("two programs work together", answers == [f"QUESTION OF RANK {rank} OF 2\n" for rank in range(2)], answers)
+    (here / "steps.toml").write_text('[workflow]\nname = "failing"\n[stage.a]\nkind = "command"\nretries = 0\n'
+                                     '[stage.a.step.one]\nscript = "sleep 60"\n[stage.a.step.two]\nscript = "echo broken; exit 3"\n')
+    out = call("run", "steps.toml", code=5, cwd=here)
+    expect("the step that failed is named", "step two: rank 0 ended: exit code 3: broken" in out, out)
+    expect("logs of steps", "steps/two/rank-0.log <==\nbroken" in (logs := call("logs", "latest", "a", cwd=here)), logs)
+
+
 def failure(here):
     (here / "fails.toml").write_text('[workflow]\nname = "fails"\n[stage.a]\nkind = "command"\nretries = 0\n'
                                      'script = "echo the trouble >&2; test -e go"\n'.replace("test -e go", f"test -e {here}/go"))
@@ -116,6 +127,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         here = pathlib.Path(os.path.realpath(name))
         examples(here)
+        steps(here)
         failure(here)
         signals(here)
     print("all as expected" if failures == 0 else f"{failures} failed")

@@ -8,15 +8,18 @@
 
 #include "base/files.h"
 #include "resiliency/beat/heartbeat_page.h"
-#include "worker/launch/rank_group.h"
+#include "worker/launch/rank_programs.h"
 
 namespace longhaul {
 
-Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::vector<std::string>& program) {
+Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::string& slurm_step,
+                 const std::vector<std::string>& program) {
   if (rank_text.empty() || rank_text.find_first_not_of("0123456789") != std::string::npos)
     return make_error(ErrorCode::invalid_input, "no rank in the environment of this process",
                       "`rank` is started by mpirun or srun only");
   if (program.empty()) return make_error(ErrorCode::invalid_input, "no program after --");
+  if (!slurm_step.empty() && rank_text == "0")
+    LH_CHECK(write_file_renamed(slurm_step_path(log_dir), slurm_step + "\n"));
   const std::string path = rank_log_path(log_dir, std::atoi(rank_text.c_str()));
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644));
   if (!fd.valid()) return errno_error(ErrorCode::io, "cannot write " + path, errno);

@@ -10,6 +10,8 @@
 namespace longhaul {
 
 // `rank_text` is what the launcher's environment says (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK or SLURM_PROCID).
-Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::vector<std::string>& program);
+// `slurm_step` is "JOB.STEP" where the lead has to know it to signal the step; the first rank leaves it for the lead.
+Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::string& slurm_step,
+                 const std::vector<std::string>& program);
 
 }  // namespace longhaul

@@ -3,170 +3,83 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cctype>
+#include <csignal>
 
 #include "base/files.h"
 #include "base/text.h"
-#include "contracts/settings/command.h"
-#include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
 namespace {
 
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
-// Every process of an attempt carries its key, so that a later attempt can end what a lost one left behind.
-Environment common_environment(const LaunchSpec& spec) {
-  // Threads that wait spinning starve their neighbours wherever cores are shared: the quantize stage took 131 s instead
-  // of 13 s on a busy machine.
-  return {{"LONGHAUL_ATTEMPT_KEY", spec.attempt.key},
-          {"OMP_NUM_THREADS", std::to_string(spec.task.resources.threads)},
-          {"OMP_WAIT_POLICY", "passive"}};
-}
-
-std::string input_variable(const std::string& name) {
-  std::string variable = "LONGHAUL_INPUT_";
-  for (const char c : name)
-    variable += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(c)) : '_';
-  return variable;
-}
-
-SpawnSpec rank_spawn(const LaunchSpec& spec, int rank) {
-  SpawnSpec spawn_spec;
-  spawn_spec.environment = common_environment(spec);
-  spawn_spec.own_group = true;
-  spawn_spec.dies_with_starter = true;
-  spawn_spec.stdout_path = spawn_spec.stderr_path = rank_log_path(spec.launch.launch_dir, rank);
-  return spawn_spec;
-}
-
-// A rank of a `command` stage; below a launcher the wrapper adds what differs from rank to rank.
-Result<SpawnSpec> command_spawn(const LaunchSpec& spec, int rank) {
-  LH_TRY(const CommandSettings settings, command_fields().parse(spec.task.settings, "settings"));
-  SpawnSpec s = rank_spawn(spec, rank);
-  if (!settings.argv.empty())
-    s.argv = settings.argv;
-  else if (!settings.script.empty())
-    s.argv = {"bash", "-euo", "pipefail", "-c", settings.script};
-  else
-    return make_error(ErrorCode::invalid_input, "stage " + spec.attempt.stage + " has neither argv nor script",
-                      "give one of them");
-  for (const auto& [name, value] : settings.environment) s.environment.emplace_back(name, value);
-  for (const TaskInput& input : spec.task.inputs)
-    s.environment.emplace_back(input_variable(input.name), join(input.paths, " "));
-  s.environment.emplace_back("LONGHAUL_OUT", spec.launch.output_dir);
-  s.environment.emplace_back("LONGHAUL_STATE", spec.launch.state_dir);
-  if (spec.attempt.launcher.empty()) {
-    s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
-    s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(spec.launch.launch_dir, rank));
-  }
-  s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(spec.launch.ranks));
-  s.environment.emplace_back("LONGHAUL_EVENTS", spec.launch.events_path);
-  s.working_directory = spec.launch.output_dir;
-  return s;
-}
-
-// Puts the site's launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
-SpawnSpec launched(const LaunchSpec& spec, SpawnSpec program) {
-  std::vector<std::string> argv = spec.attempt.launcher;
-  argv.insert(argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
-  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", spec.launch.launch_dir, "--"});
-  argv.insert(argv.end(), program.argv.begin(), program.argv.end());
-  program.argv = std::move(argv);
-  program.stdout_path = program.stderr_path = launcher_log_path(spec.launch.launch_dir);
-  return program;
-}
-
-SpawnSpec engine_spawn(const LaunchSpec& spec) {
-  SpawnSpec s = rank_spawn(spec, 0);
-  const std::vector<std::string> engine = {spec.attempt.engine,    "run",      "--task",
-                                           spec.attempt.task_path, "--launch", spec.launch_path};
-  if (!spec.attempt.launcher.empty()) {
-    s.argv = engine;
-    return launched(spec, std::move(s));
-  }
-  if (spec.launch.ranks == 1) {
-    s.argv = spec.attempt.container;
-    s.argv.insert(s.argv.end(), engine.begin(), engine.end());
-    s.argv.insert(s.argv.end(), {"--rank", "0"});
-    return s;
-  }
-  // mpirun's own output is apart; the wrapper sends every rank's to a file of its own.
-  s.stdout_path = s.stderr_path = launcher_log_path(spec.launch.launch_dir);
-  s.argv = {spec.mpirun,
-            "-np",
-            std::to_string(spec.launch.ranks),
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "--mca",
-            "mpi_yield_when_idle",
-            "1",
-            spec.worker_program,
-            "rank",
-            "--log-dir",
-            spec.launch.launch_dir,
-            "--"};
-  s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
-  s.argv.insert(s.argv.end(), engine.begin(), engine.end());
-  if (::geteuid() == 0) {
-    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-  }
-  return s;
-}
+constexpr double srun_grace_s = 5;  // in which srun ends tasks on other hosts by force
 
 }  // namespace
 
-std::string rank_log_path(const std::string& launch_dir, int rank) {
-  return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log");
-}
-
-std::string launcher_log_path(const std::string& launch_dir) {
-  return join_path(launch_dir, "mpirun.log");
-}
-
 Status RankGroup::start(const LaunchSpec& spec) {
-  std::vector<SpawnSpec> programs;
-  // srun kills its tasks when it is told to end (SIGTERM); other signals it passes on to them.
-  if (!spec.attempt.launcher.empty() && file_name(spec.attempt.launcher.front()) == "srun") stop_signal_ = SIGUSR1;
-  if (spec.task.kind == "command" && !spec.attempt.launcher.empty()) {
-    LH_TRY(SpawnSpec program, command_spawn(spec, 0));
-    programs.push_back(launched(spec, std::move(program)));
-  } else if (spec.task.kind == "command") {
-    for (int rank = 0; rank < spec.launch.ranks; ++rank) {
-      LH_TRY(SpawnSpec program, command_spawn(spec, rank));
-      programs.push_back(std::move(program));
-    }
-  } else {
-    programs.push_back(engine_spawn(spec));
-  }
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    auto pid = spawn(programs[i]);
+  LH_TRY(auto programs, rank_programs(spec));
+  for (RankProgram& program : programs) {
+    auto pid = spawn(program.spawn);
     if (!pid.ok()) {
       kill_all();
-      return pid.error();
+      return program.step.empty() ? pid.error() : pid.error().with_context("step " + program.step);
     }
-    children_.push_back({*pid, static_cast<int>(i), false, true});
+    Child child;
+    child.pid = *pid;
+    program.spawn = {};
+    child.program = std::move(program);
+    children_.push_back(std::move(child));
   }
   return {};
 }
 
-void RankGroup::signal_all(int signal_number) {
+void RankGroup::signal(Child& child, int signal_number) {
   // A group outlives its leader, and its id is not used again while it has members: signalling it is safe as long as
   // the leader was not reaped or the group was never seen empty.
-  for (Child& child : children_)
-    if (child.group && ::kill(-child.pid, signal_number) != 0 && child.ended) child.group = false;
+  if (child.group && ::kill(-child.pid, signal_number) != 0 && child.ended) child.group = false;
+}
+
+// srun kills its tasks when it is told to end (SIGTERM); other signals it passes on to them.
+void RankGroup::tell(Child& child) {
+  if (child.told_ns) return;
+  child.told_ns = clock_.monotonic_ns();
+  if (child.program.slurm_step_path.empty())
+    signal(child, child.program.by_srun ? SIGUSR1 : SIGTERM);
+  else if (!child.ended && !tell_through_slurm(child))
+    signal(child, SIGTERM);  // its tasks have not been started
+}
+
+// SIGTERM for the tasks of a step: what servers listen to.
+bool RankGroup::tell_through_slurm(const Child& child) {
+  const auto id = read_file(child.program.slurm_step_path);
+  if (!id.ok()) return false;
+  SpawnSpec scancel;
+  scancel.argv = {"scancel", "--signal=TERM", trim(*id)};
+  scancel.stdout_path = scancel.stderr_path = launcher_log_path(parent_path(child.program.slurm_step_path));
+  scancel.dies_with_starter = true;
+  const auto pid = spawn(scancel);
+  if (pid.ok()) scancels_.push_back(*pid);
+  return pid.ok();
 }
 
 void RankGroup::stop() {
-  if (stop_asked_ns_) return;
-  stop_asked_ns_ = clock_.monotonic_ns();
-  signal_all(stop_signal_);
+  for (Child& child : children_) tell(child);
+}
+
+void RankGroup::press(Child& child, double grace_s) {
+  if (!child.told_ns) return;
+  const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.told_ns) * 1e-9;
+  if (child.pressed == 0 && waited_s > grace_s) {
+    child.pressed = 1;
+    signal(child, child.program.by_srun ? SIGTERM : SIGKILL);
+  }
+  if (child.pressed == 1 && child.program.by_srun && waited_s > grace_s + srun_grace_s) {
+    child.pressed = 2;
+    signal(child, SIGKILL);
+  }
 }
 
 void RankGroup::kill_all() {
-  signal_all(SIGKILL);
+  for (Child& child : children_) signal(child, SIGKILL);
   for (Child& child : children_) {
     while (!child.ended) {
       const auto exit = poll_exit(child.pid);
@@ -176,32 +89,42 @@ void RankGroup::kill_all() {
         ::usleep(1000);
     }
   }
+  for (const pid_t pid : scancels_) {
+    if (const auto exit = poll_exit(pid); !exit.ok() || exit->has_value()) continue;
+    ::kill(pid, SIGKILL);
+    for (auto exit = poll_exit(pid); exit.ok() && !exit->has_value(); exit = poll_exit(pid)) ::usleep(1000);
+  }
+  scancels_.clear();
 }
 
 Result<std::optional<LaunchEnd>> RankGroup::poll(double grace_s) {
-  bool running = false;
+  bool running = false, needed = false;
   for (Child& child : children_) {
     if (child.ended) continue;
     LH_TRY(const auto exit, poll_exit(child.pid));
     if (!exit) {
       running = true;
+      needed = needed || !child.program.service;
       continue;
     }
     child.ended = true;
-    if (!exit->success() && (!first_end_ || first_end_->ok())) first_end_ = LaunchEnd{child.rank, *exit};
+    const bool was_asked = child.program.service && child.told_ns;
+    if (!exit->success() && !was_asked && (!first_end_ || first_end_->ok()))
+      first_end_ = LaunchEnd{child.program.rank, *exit, child.program.step};
   }
+  std::erase_if(scancels_, [](pid_t pid) {
+    const auto exit = poll_exit(pid);
+    return !exit.ok() || exit->has_value();
+  });
   if (running) {
-    if (first_end_ && !first_end_->ok()) stop();
-    if (stop_asked_ns_ && !killed_ && static_cast<double>(clock_.monotonic_ns() - *stop_asked_ns_) * 1e-9 > grace_s) {
-      signal_all(SIGKILL);
-      killed_ = true;
-    }
+    if (!needed || (first_end_ && !first_end_->ok())) stop();
+    for (Child& child : children_) press(child, grace_s);
     return std::optional<LaunchEnd>{};
   }
   // What a rank left running in its own group ends with it; who wants to stay (a server left running) has a session of
   // its own.
-  signal_all(SIGKILL);
-  return std::optional<LaunchEnd>(first_end_.value_or(LaunchEnd{0, ExitStatus{0, 0}}));
+  for (Child& child : children_) signal(child, SIGKILL);
+  return std::optional<LaunchEnd>(first_end_.value_or(LaunchEnd{0, ExitStatus{0, 0}, {}}));
 }
 
 }  // namespace longhaul

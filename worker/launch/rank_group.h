@@ -1,34 +1,22 @@
-// The ranks of one launch as a group: started, polled, told to stop. One engine rank is forked; several are started by
-// mpirun (forked MPI processes would each be rank 0 of 1); the ranks of a `command` stage are forked one by one. Where
-// the site has a launcher (srun), that starts all ranks on all nodes, of engine and command alike.
+// The ranks of one launch as a group: started, polled, told to stop. Of several programs in one job all count, but for
+// services: those are ended when the others have ended well, and may then end as they like.
 #pragma once
 
-#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "contracts/attempt.h"
-#include "contracts/launch.h"
-#include "contracts/task.h"
+#include "worker/launch/rank_programs.h"
 
 namespace longhaul {
-
-struct LaunchSpec {
-  Attempt attempt;
-  Task task;
-  Launch launch;
-  std::string launch_path;     // launch.toml
-  std::string worker_program;  // this program: wraps the ranks below mpirun
-  std::string mpirun = "mpirun";
-};
 
 // How a launch ended: of the rank that ended it first, ok() if all ended well.
 struct LaunchEnd {
   int rank = -1;
   ExitStatus status;
+  std::string step;  // the step that the rank is of; "" where the stage is one program
   bool ok() const { return status.success(); }
 };
 
@@ -49,23 +37,22 @@ class RankGroup {
  private:
   struct Child {
     pid_t pid = -1;
-    int rank = 0;
+    RankProgram program;  // without its words
     bool ended = false;
     bool group = true;  // its process group may still hold members
+    std::optional<std::int64_t> told_ns;
+    int pressed = 0;  // 1: after the grace; 2: srun, which takes a while for that
   };
-  void signal_all(int signal_number);
+  void tell(Child& child);
+  bool tell_through_slurm(const Child& child);
+  void press(Child& child, double grace_s);
+  static void signal(Child& child, int signal_number);
   void kill_all();
 
   const Clock& clock_;
   std::vector<Child> children_;
+  std::vector<pid_t> scancels_;
   std::optional<LaunchEnd> first_end_;
-  std::optional<std::int64_t> stop_asked_ns_;
-  bool killed_ = false;
-  int stop_signal_ = SIGTERM;
 };
-
-// The log file of a rank, below the launch's folder.
-std::string launcher_log_path(const std::string& launch_dir);  // of mpirun or srun itself
-std::string rank_log_path(const std::string& launch_dir, int rank);
 
 }  // namespace longhaul

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "worker/launch/rank_group.h"
+#include "worker/launch/rank_programs.h"
 
 namespace longhaul {
 namespace {

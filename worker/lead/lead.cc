@@ -21,6 +21,7 @@
 #include "contracts/task.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/retry_policy.h"
+#include "worker/launch/host_list.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
@@ -119,7 +120,7 @@ class Lead {
     for (;;) {
       ++record_.launches;
       LH_TRY(const LaunchEnd end, launch_once());
-      look_at_beats(task_.resources.ranks);
+      look_at_beats();
       for (const auto& [rank, beat] : beats_) record_.step = std::max(record_.step, beat.step);
       if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) {
         if (cancelled_) fail("told to stop (SIGTERM)");
@@ -160,12 +161,19 @@ class Lead {
     fields.set("launch", spec.launch.launch);
     fields.set("ranks", spec.launch.ranks);
     fields.set("host", host_name());
+    for (const JobStep& step : attempt_.steps) {
+      Value hosts;
+      for (const std::string& host : step_hosts(spec.launch, step)) hosts.push_back(host);
+      Value* steps = fields.find("steps");
+      (steps ? *steps : fields.set("steps", Value::make_table())).set(step.name, std::move(hosts));
+    }
     events_.write("launched", std::move(fields));
     if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
     LH_TRY(const LaunchEnd end, watch(ranks, spec));
     Value ended = Value::make_table();
     ended.set("launch", spec.launch.launch);
     ended.set("status", end.status.text());
+    if (!end.step.empty()) ended.set("step", end.step);
     events_.write("ranks_ended", std::move(ended));
     return end;
   }
@@ -181,8 +189,7 @@ class Lead {
     launch.launch = record_.launches;
     launch.epoch = record_.launches;
     launch.ranks = task_.resources.ranks;
-    launch.hosts = {host_name()};
-    launch.rank_host.assign(static_cast<std::size_t>(launch.ranks), 0);
+    LH_CHECK(place_ranks(launch));
     launch.dims = task_.dims;
     launch.launch_dir = join_path(attempt_.attempt_dir, format("launches/{}", launch.launch));
     launch.events_path = attempt_.events_path();
@@ -191,9 +198,33 @@ class Lead {
     launch.milestones_dir = attempt_.milestones_dir();
     launch.fault_plan = attempt_.fault_plan;
     LH_CHECK(make_directories(launch.launch_dir));
+    if (!attempt_.steps.empty()) LH_CHECK(make_directories(shared_folder(launch.launch_dir)));
+    for (const JobStep& step : attempt_.steps) LH_CHECK(make_directories(step_folder(launch.launch_dir, step.name)));
     spec.launch_path = join_path(launch.launch_dir, "launch.toml");
     LH_CHECK(write_launch(spec.launch_path, launch));
     return spec;
+  }
+
+  // Of several programs each has its part of the job's nodes; of one, the ranks find each other.
+  Status place_ranks(Launch& launch) {
+    launch.hosts = {host_name()};
+    launch.rank_host.assign(static_cast<std::size_t>(launch.ranks), 0);
+    if (attempt_.steps.empty()) return {};
+    std::size_t needed = 1;
+    for (const JobStep& step : attempt_.steps)
+      needed = std::max(needed, static_cast<std::size_t>(step.first_node + step.nodes));
+    if (!job_.nodes.empty()) {
+      LH_TRY(launch.hosts, expand_host_list(job_.nodes));
+    }
+    if (launch.hosts.size() < needed)
+      return make_error(ErrorCode::invalid_input,
+                        format("the steps need {} nodes, and the job has {}", needed, launch.hosts.size()),
+                        "submit the script with sbatch, without other --nodes");
+    launch.rank_host.clear();
+    for (const JobStep& step : attempt_.steps)
+      for (int rank = 0; rank < step.ranks; ++rank)
+        launch.rank_host.push_back(step.first_node + rank / std::max(1, step.ranks_per_node()));
+    return {};
   }
 
   Result<LaunchEnd> watch(RankGroup& ranks, const LaunchSpec& spec) {
@@ -208,7 +239,7 @@ class Lead {
       LH_TRY(const auto end, ranks.poll(attempt_.grace_s));
       if (end) return *end;
       if (clock_.monotonic_ns() >= next_look_ns) {
-        look_at_beats(spec.launch.ranks);
+        look_at_beats();
         const auto first = pages_.find({record_.launches, 0});
         orders_.look(first == pages_.end() ? nullptr : &first->second);
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
@@ -234,11 +265,17 @@ class Lead {
   }
 
   // What each rank did last: for the cause, when it ends. A page that is not there yet, or never will be, is no fault.
-  void look_at_beats(int ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
+  void look_at_beats() {
+    int rank = 0;  // of all steps, one after the other
+    for (const JobStep& step : attempt_.steps)
+      look_at_beats(step_folder(launch_dir_, step.name), rank, step.ranks), rank += step.ranks;
+    if (attempt_.steps.empty()) look_at_beats(launch_dir_, 0, task_.resources.ranks);
+  }
+  void look_at_beats(const std::string& folder, int first, int count) {
+    for (int rank = first; rank < first + count; ++rank) {
       auto page = pages_.find({record_.launches, rank});
       if (page == pages_.end()) {
-        auto opened = HeartbeatPage::open(beat_page_path(launch_dir_, rank));
+        auto opened = HeartbeatPage::open(beat_page_path(folder, rank - first));
         if (!opened.ok()) continue;
         page = pages_.emplace(std::pair{record_.launches, rank}, std::move(opened).value()).first;
       }
@@ -247,13 +284,25 @@ class Lead {
   }
 
   std::string cause_of(const LaunchEnd& end) {
-    look_at_beats(task_.resources.ranks);
-    const bool by_mpirun = !attempt_.launcher.empty() || (task_.resources.ranks > 1 && task_.kind != "command");
-    const LastWords said = by_mpirun ? last_words_of_ranks(launch_dir_, task_.resources.ranks)
-                                     : LastWords{end.rank, last_words(rank_log_path(launch_dir_, end.rank))};
-    std::string cause =
-        by_mpirun ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
-    if (const auto beat = beats_.find(said.rank); beat != beats_.end() && beat->second.step >= 0)
+    look_at_beats();
+    bool by_launcher = !attempt_.launcher.empty() || (task_.resources.ranks > 1 && task_.kind != "command");
+    int ranks = task_.resources.ranks, first = 0;  // of the program that ended
+    std::string folder = launch_dir_;
+    for (const JobStep& step : attempt_.steps) {
+      if (step.name == end.step) {
+        folder = step_folder(launch_dir_, step.name);
+        ranks = step.ranks;
+        by_launcher = !step.launcher.empty();
+        break;
+      }
+      first += step.ranks;
+    }
+    const LastWords said = by_launcher ? last_words_of_ranks(folder, ranks)
+                                       : LastWords{end.rank, last_words(rank_log_path(folder, end.rank))};
+    std::string cause = by_launcher ? "the ranks ended: " + end.status.text()
+                                    : format("rank {} ended: {}", end.rank, end.status.text());
+    if (!end.step.empty()) cause = "step " + end.step + ": " + cause;
+    if (const auto beat = beats_.find(first + said.rank); beat != beats_.end() && beat->second.step >= 0)
       cause += format(", in section {} at step {}", beat->second.section, beat->second.step);
     if (!said.text.empty()) cause += ": " + said.text;
     if (const Status room = try_to_write(); !room.ok() && cause.find(room.error().what) == std::string::npos)

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/hash.h"
+#include "contracts/attempt.h"
 #include "contracts/event.h"
 #include "contracts/launch.h"
 #include "contracts/manifest.h"
@@ -41,6 +42,30 @@ TEST_CASE("task and launch files read back as they were written") {
   write_launch(scratch.path + "/launch.toml", launch).value();
   CHECK(launch_to_value(read_launch(scratch.path + "/launch.toml").value()) == launch_to_value(launch));
   CHECK(!read_launch(scratch.path + "/task.toml").ok());
+}
+
+TEST_CASE("an attempt file reads back as it was written, its steps in their order") {
+  ScratchFolder scratch;
+  Attempt attempt;
+  attempt.key = "k", attempt.launcher = {"srun", "--mpi=pmix"};
+  JobStep second{"actor", true, 2, 1, true, 4, 5, 3, {"srun", "--nodes=1"}};
+  attempt.steps = {{"learner", false, 0, 2, true, 2, 1, 0, {}}, second};
+  write_attempt(scratch.path + "/attempt.toml", attempt).value();
+  const auto back = read_attempt(scratch.path + "/attempt.toml");
+  REQUIRE(back.ok());
+  CHECK(back->launcher == attempt.launcher);
+  REQUIRE(back->steps.size() == 2);
+  CHECK(back->steps[0].name == "learner");
+  CHECK(back->steps[0].nodes == 2);
+  const JobStep& actor = back->steps[1];
+  CHECK(actor.name == "actor");
+  CHECK(actor.service);
+  CHECK(actor.first_node == 2);
+  CHECK(actor.own_nodes);
+  CHECK(actor.ranks == 4);
+  CHECK(actor.cpus_per_rank == 5);
+  CHECK(actor.gpus_per_node == 3);
+  CHECK(actor.launcher == second.launcher);
 }
 
 TEST_CASE("a task's key names its result: what changes the result changes it, paths and speed do not") {

@@ -26,6 +26,18 @@ TEST_CASE("a record's end has one class") {
       {"cancelled", 0, 0, "told to stop", true, FaultClass::interrupted},
       {"failed", 0, SIGTERM, "the time limit of 5s has passed", true, FaultClass::time_limit},
       {"failed", 0, 0, "cannot write x: No space left on device", true, FaultClass::disk_full},
+      {"failed", 1, 0, "cannot write x: Disk quota exceeded", true, FaultClass::disk_full},
+      {"failed", 5, 0, "no such layout", true, FaultClass::bad_input},  // what the engine does not support
+      {"failed", 5, 0, "no such layout", false, FaultClass::program},
+      {"failed", 3, SIGKILL, "", true, FaultClass::killed},  // a signal says more than a code
+      {"failed", 0, SIGABRT, "terminate called after std::bad_alloc", true, FaultClass::out_of_memory},
+      {"failed", 1, 0, "CUDA error: out of memory", true, FaultClass::out_of_memory},
+      {"failed", 0, SIGKILL, "slurmstepd: error: Detected 1 oom-kill event", true, FaultClass::out_of_memory},
+      {"failed", 0, SIGINT, "", true, FaultClass::interrupted},
+      {"failed", 0, SIGHUP, "", true, FaultClass::interrupted},
+      {"failed", 0, SIGBUS, "", true, FaultClass::crash},
+      {"cancelled", 0, 0, "told to stop near the time limit", true, FaultClass::interrupted},
+      {"succeeded", 1, SIGKILL, "out of memory", true, FaultClass::none},  // the outcome is what counts
   };
   for (const Case& c : cases) {
     CAPTURE(c.outcome);
@@ -36,6 +48,13 @@ TEST_CASE("a record's end has one class") {
     record.signal = c.signal;
     record.cause = c.cause;
     CHECK(classify_end(record, c.own) == c.expected);
+  }
+  for (const char* outcome : {"failed", "cancelled"}) {  // however its ranks ended: it was told to leave in time
+    JobRecord record;
+    record.outcome = outcome;
+    record.ended_by = "wall_time";
+    record.signal = SIGKILL;
+    CHECK(classify_end(record, true) == FaultClass::wall_time);
   }
 }
 

@@ -3,7 +3,7 @@
 //
 // The simulation promises, for every seed: the run ends; no fact is refused; a job is submitted only when what its
 // stage needs is there; every attempt is one job; no stage uses more attempts than it may; nothing runs again after it
-// succeeded; failures, skips and cancellations have a reason.
+// succeeded; what is cancelled before it was submitted has not failed; failures, skips and cancellations have a reason.
 #include "orchestrator/controller/decide.h"
 
 #include <doctest/doctest.h>
@@ -290,6 +290,7 @@ class Simulation {
     FAIL("the run did not end");
   }
   int deaths() const { return deaths_; }
+  int withdrawn() const { return withdrawn_; }  // intents that were cancelled before anybody acted upon them
 
  private:
   bool dies() { return random_.next_below(100) < dies_percent_ / 4; }
@@ -354,12 +355,15 @@ class Simulation {
                                            .attempt_dir = {},
                                            .worker = {},
                                            .slots = 1 + static_cast<int>(random_.next_below(3)),
+                                           .withdrawn = stage.newest()->cancel_wanted,
                                            .script = {},
                                            .after = {},
                                            .array_tasks = {}});
-    Fact fact{FactKind::submitted, stage.id, stage.newest()->number, Value::make_table(), 0};
-    fact.fields.set("job", *id);
+    Fact fact{id.ok() ? FactKind::submitted : FactKind::refused, stage.id, stage.newest()->number, Value::make_table(),
+              0};
+    fact.fields.set(id.ok() ? "job" : "cause", id.ok() ? *id : id.error().what);
     outcomes.push_back(std::move(fact));
+    withdrawn_ += id.ok() ? 0 : 1;
   }
 
   void check(const RunLedger& now) {
@@ -372,6 +376,7 @@ class Simulation {
       if (stage.state == StageState::failed || stage.state == StageState::skipped ||
           stage.state == StageState::cancelled)
         CHECK(!stage.cause.empty());
+      if (stage.newest() && !stage.newest()->refused.empty()) CHECK(stage.state != StageState::failed);
       if (succeeded_.contains(stage.id)) CHECK(stage.has_artifact());
       if (stage.has_artifact()) succeeded_.insert(stage.id);
     }
@@ -387,19 +392,21 @@ class Simulation {
   std::vector<Fact> log_;
   std::vector<RequestSeen> requests_;
   std::set<std::string> succeeded_;
-  int requests_made_ = 0, deaths_ = 0;
+  int requests_made_ = 0, deaths_ = 0, withdrawn_ = 0;
   std::uint64_t fails_percent_ = 0, dies_percent_ = 0;
 };
 
 }  // namespace
 
 TEST_CASE("simulated runs keep their promises whatever fails and whoever dies") {
-  int deaths = 0;
+  int deaths = 0, withdrawn = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Simulation simulation(seed);
     simulation.run();
     deaths += simulation.deaths();
+    withdrawn += simulation.withdrawn();
   }
   CHECK(deaths > 400);  // else the simulation tests nothing
+  CHECK(withdrawn > 0);
 }

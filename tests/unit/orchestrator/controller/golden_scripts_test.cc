@@ -142,4 +142,32 @@ TEST_CASE("golden scripts: an array, a container, modules, and values that look 
   compare_golden(join_path(golden_root, "odd-values.sbatch"), job_script(plan, context).value());
 }
 
+TEST_CASE("golden scripts: several programs in one job, on nodes of their own and side by side") {
+  WorkflowRequest request;
+  request.path = "steps.toml";
+  request.folder = "/somewhere";
+  const auto script_of = [&](const std::string& site_name, const std::string& nodes, const std::string& more) {
+    request.text =
+        "[workflow]\nname = \"steps\"\n[stage.rl]\nkind = \"command\"\ntime_limit = \"2h\"\n[stage.rl.step.actor]\n"
+        "script = 'serve'\nranks = 1\nservice = true\n" +
+        more + (nodes.empty() ? "" : "nodes = 1\n") + "[stage.rl.step.learner]\nscript = 'train'\n" +
+        (nodes.empty() ? "ranks = 3\n" : "ranks = 8\nnodes = " + nodes + "\n");
+    const WorkflowOutcome outcome = plan_workflow(request, GoldenFiles());
+    REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
+    Diagnostics diagnostics;
+    const JobPlan plan = plan_job(golden_site(site_name), outcome.plan.stages[0], diagnostics);
+    REQUIRE_MESSAGE(diagnostics.empty(), diagnostics.render(""));
+    JobScriptContext context;
+    context.run = "steps-20260302-041109-8f3a";
+    context.stage = "rl";
+    context.run_dir = "/scratch/project1/runs/" + context.run;
+    context.worker = "/projects/project1/longhaul/bin/longhaul-worker";
+    context.attempt_dir = context.run_dir + "/stages/rl/attempts/1";
+    return job_script(plan, context).value();
+  };
+  compare_golden(join_path(golden_root, "steps-own-nodes.sbatch"), script_of("marenostrum5-acc", "2", ""));
+  compare_golden(join_path(golden_root, "steps-side-by-side.sbatch"), script_of("leonardo-booster", "", ""));
+  compare_golden(join_path(golden_root, "steps-test-cluster.sbatch"), script_of("test-cluster", "2", "threads = 2\n"));
+}
+
 }  // namespace longhaul

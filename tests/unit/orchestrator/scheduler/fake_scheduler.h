@@ -35,6 +35,7 @@ class FakeScheduler final : public Scheduler {
     advance();
     for (const Job& job : jobs_)
       if (job.info.key == spec.key) return job.info.id;
+    if (spec.withdrawn) return make_error(ErrorCode::invalid_input, "cancelled before it was submitted");
     Job job;
     job.info.key = spec.key;
     job.info.id = std::to_string(jobs_.size() + 1);

@@ -338,6 +338,8 @@ class FakeSlurmPort final : public SlurmPort {
     });
   }
   Status cancel(const std::string& id) override {
+    ++slurm_.cancels_;
+    if (slurm_.refuse_cancel) return *slurm_.refuse_cancel;
     return with(id, [&](FakeSlurm::Job& job) {
       // Of a waiting task that is cancelled alone, Slurm keeps nothing.
       if (job.shown.state == "PENDING" && job.shown.restarts == 0 && id.find('_') != std::string::npos)

@@ -49,6 +49,7 @@ class FakeSlurm {
   bool accounting_down = false;
   bool drop_live_dependency = false;  // of the next submission
   std::function<std::optional<Error>(const SlurmSubmission&)> refuse;
+  std::optional<Error> refuse_cancel;
   // slurmctld crashed before it saved: the job is unknown, wherever it was.
   void lose(const std::string& id);
   // The node under it died; the job is queued again with the same id.
@@ -66,6 +67,7 @@ class FakeSlurm {
   int submissions(const std::string& comment) const;
   int starts() const { return starts_; }
   int queries() const { return queries_; }  // jobs(): whole lists
+  int cancels() const { return cancels_; }  // asked for
 
  private:
   friend class FakeSlurmPort;
@@ -100,7 +102,7 @@ class FakeSlurm {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<std::string, int> submissions_;
   std::int64_t next_number_ = 1;
-  int starts_ = 0, queries_ = 0;
+  int starts_ = 0, queries_ = 0, cancels_ = 0;
 };
 
 }  // namespace longhaul

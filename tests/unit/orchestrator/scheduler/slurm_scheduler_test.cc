@@ -1,82 +1,10 @@
 // What Slurm forgets, drops, loses and repeats: each case has a test, in virtual time.
 #include "orchestrator/scheduler/slurm_scheduler.h"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-
-#include "base/files.h"
 #include "base/text.h"
-#include "tests/support/scratch.h"
-#include "tests/unit/orchestrator/scheduler/fake_slurm.h"
+#include "tests/unit/orchestrator/scheduler/slurm_world.h"
 
 using namespace longhaul;
-
-namespace {
-
-struct SlurmWorld {
-  explicit SlurmWorld(FakeSlurm::Options options = {}) : slurm(clock, options), log("test", "", LogLevel::error) {
-    REQUIRE(write_file_atomic(scratch.file("job.sbatch"), "#!/bin/sh\n").ok());
-    new_controller();
-    REQUIRE(scheduler->snapshot({}).ok());  // one that has been at work for a while
-    clock.advance_ms(settle_ms);
-  }
-  static constexpr std::int64_t settle_ms = 15'000, grace_ms = 60'000;
-
-  void new_controller() {
-    SlurmSchedulerOptions options;
-    options.settle_ms = settle_ms;
-    options.record_grace_ms = grace_ms;
-    scheduler = std::make_unique<SlurmScheduler>(slurm.port(), options, clock, log);
-  }
-  JobSpec job(const std::string& key, bool maybe_known = false) {
-    const std::string folder = scratch.file(key);
-    REQUIRE(make_directories(folder).ok());
-    return {.key = key,
-            .attempt_dir = folder,
-            .worker = {},
-            .maybe_known = maybe_known,
-            .script = scratch.file("job.sbatch"),
-            .after = {},
-            .array_tasks = {}};
-  }
-  OpenJob open(const std::string& key, const std::string& id) { return {key, id, scratch.file(key)}; }
-  std::optional<JobInfo> look(const OpenJob& job) {
-    if (std::none_of(looked_at.begin(), looked_at.end(), [&](const OpenJob& other) { return other.key == job.key; }))
-      looked_at.push_back(job);
-    const auto infos = scheduler->snapshot(looked_at);
-    REQUIRE(infos.ok());
-    std::optional<JobInfo> found;
-    for (const JobInfo& info : *infos) {
-      if (info.key != job.key) continue;
-      CHECK_FALSE(found);  // one answer for a key
-      found = info;
-    }
-    return found;
-  }
-
-  ManualClock clock;
-  testing::Scratch scratch;
-  FakeSlurm slurm;
-  Logger log;
-  std::vector<OpenJob> looked_at;  // all of them are open
-  std::unique_ptr<SlurmScheduler> scheduler;
-};
-
-FakeSlurm::Play long_play(int nodes) {
-  FakeSlurm::Play play;
-  play.duration_ms = 1'000'000;
-  play.nodes = nodes;
-  return play;
-}
-
-void leave_record(const std::string& folder, const std::string& outcome) {
-  JobRecord record;
-  record.outcome = outcome;
-  REQUIRE(write_record(join_path(folder, "record.json"), record).ok());
-}
-
-}  // namespace
 
 TEST_CASE("slurm: a submission whose answer was lost is found by its key and never repeated") {
   SlurmWorld world;

@@ -1,0 +1,45 @@
+// How several programs share one job: which nodes, CPUs and GPUs each gets, and how it is started. Steps have nodes of
+// their own, one after the other, or all of them share every node. Each node of the job is asked for alike, so it has
+// room for the largest step, or for all of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contracts/job_step.h"
+#include "contracts/settings/command.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+// {} where the stage runs one program.
+std::vector<CommandStep> steps_asked(const PlannedStage& stage);
+
+// With their nodes and ranks. `one_machine`: no scheduler gives nodes, all run here.
+std::vector<JobStep> lay_out_steps(const std::vector<CommandStep>& asked, int nodes, bool one_machine);
+
+// Of one node: what its largest step needs, or where steps share nodes all together.
+int ranks_on_node(const std::vector<JobStep>& steps);
+int cpus_on_node(const std::vector<JobStep>& steps);
+// GPUs that the steps want of a node; one for each rank where a step does not say, at most `of_node`.
+int gpus_wanted(const std::vector<CommandStep>& asked, const std::vector<JobStep>& steps, int of_node);
+
+struct StepProblem {
+  std::string key;  // of the stage: "step.actor.gpus_per_node"
+  std::string what, hint;
+};
+// Gives each step its part of a node's GPUs; a problem if they want more.
+std::optional<StepProblem> share_gpus(const std::vector<CommandStep>& asked, int gpus, std::vector<JobStep>& steps);
+
+// Gives each rank its threads, or an even share of the node's `cpus` in whole cores, at least one CPU.
+void share_cpus(const std::vector<CommandStep>& asked, int cpus, int threads_per_core, std::vector<JobStep>& steps);
+
+// The steps of a stage where no scheduler gives nodes: side by side on `cores`. {} where it runs one program.
+std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores);
+
+// The step's `srun`; --nodelist is added in the job.
+std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus);
+
+}  // namespace longhaul

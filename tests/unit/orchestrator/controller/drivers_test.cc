@@ -1,0 +1,175 @@
+// Who drives a run, and what stands in a scrontab for it.
+#include "orchestrator/controller/drivers.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "tests/support/scratch.h"
+
+namespace longhaul {
+namespace {
+
+Site driver_site(const std::string& more = "") {
+  const testing::Scratch scratch;
+  const std::string path = scratch.file("c.toml");
+  const std::string text = "name = \"c\"\nscheduler = \"slurm\"\npartitions = [\"shared\"]\naccount = \"proj 1\"\n" +
+                           more + "\n[classes.cpu]\npartition = \"shared\"\nqos = \"low\"\n";
+  REQUIRE(write_file_atomic(path, text).ok());
+  auto site = load_site(path, {});
+  REQUIRE_MESSAGE(site.ok(), (site.ok() ? "" : site.error().message()));
+  return *site;
+}
+
+// A scrontab that is a file, before all others in PATH.
+struct MadeUpScrontab {
+  testing::Scratch scratch;
+  std::string path_before;
+  MadeUpScrontab() : path_before(std::getenv("PATH")) {
+    const std::string table = scratch.file("table");
+    REQUIRE(make_directories(scratch.file("bin")).ok());
+    REQUIRE(write_file_atomic(scratch.file("bin/scrontab"),
+                              "#!/bin/sh\necho \"$1\" >> " + scratch.file("calls") +
+                                  "\nif [ \"$1\" != -l ]; then exec cp \"$1\" " + table + "; fi\ncat " + table +
+                                  " 2>/dev/null && exit 0\necho 'scrontab: no crontab for me' >&2\nexit 1\n",
+                              0755)
+                .ok());
+    ::setenv("PATH", (scratch.file("bin") + ":" + path_before).c_str(), 1);
+  }
+  ~MadeUpScrontab() { ::setenv("PATH", path_before.c_str(), 1); }
+  std::string table() const { return read_file(scratch.file("table")).ok() ? *read_file(scratch.file("table")) : ""; }
+};
+
+std::optional<std::string> driver_environment(const std::string& name) {
+  if (name == "PATH") return "/opt/slurm/bin:/it's";
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("the driver is what the site can do, and a wish that it cannot fulfil is refused with the key to correct") {
+  struct Case {
+    const char* can;
+    const char* asked;
+    const char* driver;  // or the capability that the refusal names
+  };
+  const Case cases[] = {
+      {"submit_from_compute = \"yes\"\nscrontab = \"yes\"", "auto", "lead"},
+      {"submit_from_compute = \"no\"\nscrontab = \"yes\"\nshared_nodes = \"yes\"", "auto", "scrontab"},
+      {"submit_from_compute = \"no\"\nscrontab = \"no\"\nshared_nodes = \"yes\"", "auto", "job"},
+      {"submit_from_compute = \"no\"\nscrontab = \"no\"\nshared_nodes = \"no\"", "auto", "here"},
+      {"", "auto", "here"},  // nobody has said that anything else works
+      {"", "lead", "lead"},  // but it may be tried
+      {"", "scrontab", "scrontab"},
+      {"", "job", "job"},
+      {"submit_from_compute = \"yes\"", "here", "here"},
+      {"submit_from_compute = \"no\"", "lead", "can.submit_from_compute"},
+      {"scrontab = \"no\"", "scrontab", "can.scrontab"},
+      {"shared_nodes = \"no\"", "job", "can.shared_nodes"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.can);
+    CAPTURE(c.asked);
+    const auto driver = choose_driver(c.asked, driver_site("[can]\n" + std::string(c.can)));
+    if (driver.ok()) {
+      CHECK(*driver == c.driver);
+    } else {
+      CHECK(driver.error().code == ErrorCode::unsupported);
+      CHECK(driver.error().hint.find(std::string(c.driver) + " ") != std::string::npos);
+    }
+  }
+  CHECK(*choose_driver("auto", driver_site("driver = \"job\"")) == "job");  // the site's own choice
+  CHECK(*choose_driver("here", driver_site("driver = \"job\"")) == "here");
+  CHECK(*choose_driver("auto", Site{}) == "here");
+  CHECK(choose_driver("lead", Site{}).error().code == ErrorCode::unsupported);
+}
+
+TEST_CASE("the lines of a run come and go, and those of others stay") {
+  const std::string others = "# mine\n5 4 * * * backup\n";
+  const std::string both = with_scrontab_lines(others, "w-1", "*/5 * * * * tick\n");
+  CHECK(both == others + "# longhaul run w-1: begin\n*/5 * * * * tick\n# longhaul run w-1: end\n");
+  CHECK(without_scrontab_lines(both, "w-1") == others);
+  CHECK(without_scrontab_lines(others, "w-1") == others);
+  CHECK(without_scrontab_lines("", "w-1") == "");
+  // Written again they replace what was there; runs whose names begin alike are two.
+  CHECK(with_scrontab_lines(both, "w-1", "*/9 * * * * tick\n") ==
+        others + "# longhaul run w-1: begin\n*/9 * * * * tick\n# longhaul run w-1: end\n");
+  const std::string three = with_scrontab_lines(both, "w-1b", "other\n");
+  CHECK(without_scrontab_lines(three, "w-1b") == both);
+  CHECK(without_scrontab_lines(three, "w-1").find("# longhaul run w-1b: begin\nother\n") != std::string::npos);
+  CHECK(with_scrontab_lines("no line end", "w", "x\n") ==
+        "no line end\n# longhaul run w: begin\nx\n# longhaul run w: end\n");
+  // What a person has cut in two is not taken for a reason to remove his lines.
+  const std::string cut = "# longhaul run w-1: begin\n1 2 * * * precious\n";
+  CHECK(without_scrontab_lines(cut, "w-1") == cut);
+  CHECK(without_scrontab_lines(with_scrontab_lines(cut, "w-1", "x\n"), "w-1") == cut);
+  CHECK(without_scrontab_lines("# longhaul run w-1: end\na\n# longhaul run w-1: begin\n", "w-1") ==
+        "# longhaul run w-1: end\na\n# longhaul run w-1: begin\n");
+}
+
+TEST_CASE("scrontab drives a run with one tick per interval, asked for as the site wants jobs") {
+  MadeUpScrontab made_up;
+  Logger log("test", "", LogLevel::error);
+  FrozenRun frozen;
+  frozen.name = "w-1";
+  frozen.driver = "scrontab";
+  const std::string run = made_up.scratch.file("it's a run");
+  REQUIRE(make_directories(run).ok());
+  REQUIRE(write_file_atomic(made_up.scratch.file("table"), "5 4 * * * backup\n").ok());
+  const Site site = driver_site("default_class = \"cpu\"\ndriver_interval = \"10min\"");
+  REQUIRE(start_driver(run, frozen, site, "", driver_environment, log).ok());
+  const std::string table = made_up.table();
+  CHECK(starts_with(table, "5 4 * * * backup\n# longhaul run w-1: begin\n"));
+  CHECK(table.find("\n#SCRON --partition=shared\n") != std::string::npos);
+  CHECK(table.find("\n#SCRON --qos=low\n") != std::string::npos);
+  CHECK(table.find("\n#SCRON --nodes") == std::string::npos);  // one core is what comes by itself
+  const std::string quoted_run = replace_all(run, "'", "'\\''");
+  CHECK(table.find("\n*/10 * * * * PATH='/opt/slurm/bin:/it'\\''s' '" + quoted_run + "/bin/longhaul' tick '" +
+                   quoted_run + "' --until-quiet\n") != std::string::npos);
+
+  // Again: nothing is written, for a table that changes ends the tick that runs from it.
+  REQUIRE(start_driver(run, frozen, site, "", driver_environment, log).ok());
+  CHECK(made_up.table() == table);
+  REQUIRE(end_driver(run, frozen, site, "", log).ok());
+  CHECK(made_up.table() == "5 4 * * * backup\n");
+  CHECK(end_driver(run, frozen, site, "", log).ok());
+  CHECK(list_directory(join_path(run, "driver"))->empty());
+}
+
+TEST_CASE("a tick that stays to watch ends before the next one begins") {
+  MadeUpScrontab made_up;
+  Logger log("test", "", LogLevel::error);
+  FrozenRun frozen;
+  frozen.name = "w-1";
+  frozen.driver = "scrontab";
+  const std::pair<const char*, const char*> cases[] = {
+      {"driver_interval = \"5min\"\ndriver_stay = \"60s\"", "*/5 * * * * '{}' --for 60s"},
+      {"driver_interval = \"5min\"\ndriver_stay = \"1h\"", "*/5 * * * * '{}' --for 290s"},
+      {"driver_interval = \"100s\"", "*/2 * * * * '{}' --until-quiet"},
+  };
+  for (const auto& [text, line] : cases) {
+    CAPTURE(text);
+    const std::string run = made_up.scratch.path();
+    (void)remove_tree(made_up.scratch.file("table")).ok();  // no table at all is an empty one
+    REQUIRE(start_driver(
+                run, frozen, driver_site("default_class = \"cpu\"\n" + std::string(text)), "",
+                [](const std::string&) { return std::nullopt; }, log)
+                .ok());
+    const std::string wanted = replace_all(line, "{}", run + "/bin/longhaul' tick '" + run);
+    CHECK_MESSAGE(made_up.table().find("\n" + wanted + "\n") != std::string::npos, made_up.table());
+  }
+}
+
+TEST_CASE("runs that are driven by their leads or from here need nothing beside them") {
+  Logger log("test", "", LogLevel::error);
+  for (const char* driver : {"here", "lead"}) {
+    FrozenRun frozen;
+    frozen.driver = driver;
+    CHECK(start_driver("/nowhere", frozen, driver_site(), "", driver_environment, log).ok());
+    CHECK(end_driver("/nowhere", frozen, driver_site(), "", log).ok());
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,146 @@
+// The budgets of each group of faults, as sequences of ends: "!" marks one after which no further try follows.
+#include <doctest/doctest.h>
+
+#include "base/text.h"
+#include "resiliency/retry_policy.h"
+
+namespace longhaul {
+namespace {
+
+using F = FaultClass;
+
+PastEnd barren(F fault, const std::string& cause = "c") {
+  return {fault, cause, false, ""};
+}
+PastEnd fruitful(F fault, const std::string& cause = "c") {
+  return {fault, cause, true, ""};
+}
+
+// Plays the ends one after the other: how many of them were followed by another try before the first that was not.
+int tries_after(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  for (std::size_t n = 1; n <= ends.size(); ++n)
+    if (!decide_retry({ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(n)}, budgets).again)
+      return static_cast<int>(n) - 1;
+  return static_cast<int>(ends.size());
+}
+
+std::string reason_of(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  return decide_retry(ends, budgets).reason;
+}
+
+}  // namespace
+
+TEST_CASE("every fault belongs to the group that pays for it") {
+  const std::pair<F, FaultGroup> groups[] = {
+      {F::none, FaultGroup::none},
+      {F::bad_input, FaultGroup::hopeless},
+      {F::time_limit, FaultGroup::hopeless},
+      {F::program, FaultGroup::application},
+      {F::crash, FaultGroup::application},
+      {F::killed, FaultGroup::application},
+      {F::interrupted, FaultGroup::application},
+      {F::disk_full, FaultGroup::application},
+      {F::lost, FaultGroup::application},
+      {F::not_started, FaultGroup::application},
+      {F::wall_time, FaultGroup::wall_time},
+      {F::node_fail, FaultGroup::infrastructure},
+      {F::boot_fail, FaultGroup::infrastructure},
+      {F::launch_failed, FaultGroup::infrastructure},
+      {F::preempted, FaultGroup::preemption},
+      {F::out_of_memory, FaultGroup::memory},
+      {F::cancelled_there, FaultGroup::none},
+      {F::cancelled, FaultGroup::none},
+  };
+  CHECK(std::size(groups) == static_cast<std::size_t>(F::cancelled) + 1);
+  for (const auto& [fault, group] : groups) {
+    CAPTURE(to_string(fault));
+    CHECK(group_of(fault) == group);
+    CHECK(fault_class_of(to_string(fault)) == fault);  // logs name them
+  }
+  CHECK(fault_class_of("never heard of") == F::program);
+}
+
+TEST_CASE("infrastructure has a budget of its own, which a newer checkpoint fills up again") {
+  const RetryBudgets budgets{.application = 0, .infrastructure = 2};
+  const PastEnd node = barren(F::node_fail), boot = barren(F::boot_fail), launch = barren(F::launch_failed);
+  CHECK(tries_after({node, boot, launch, node}, budgets) == 2);
+  CHECK(tries_after({node, node, fruitful(F::node_fail), node, node, node}, budgets) == 4);
+  CHECK(reason_of({node}, budgets) == "retry 1 of 2 (infrastructure)");
+  CHECK(reason_of({node, node, node}, budgets) == "all 2 retries of infrastructure used");
+  CHECK(reason_of({node}, {.infrastructure = 0}) == "no retries of infrastructure allowed");
+}
+
+TEST_CASE("the same cause is no reason to stop where the machine is at fault") {
+  const std::vector<PastEnd> same(5, barren(F::node_fail));
+  CHECK(tries_after(same, {.infrastructure = 9}) == 5);
+}
+
+TEST_CASE("groups do not pay for each other") {
+  const RetryBudgets budgets{.application = 1, .infrastructure = 1, .preemptions = 1, .resumable = true};
+  const PastEnd crash = barren(F::crash), node = barren(F::node_fail), preempted = barren(F::preempted),
+                wall = fruitful(F::wall_time);
+  CHECK(tries_after({crash, node, preempted, wall}, budgets) == 4);
+  CHECK(tries_after({node, preempted, wall, crash, crash}, budgets) == 4);
+  CHECK(tries_after({node, crash, node}, budgets) == 2);
+  CHECK(tries_after({preempted, node, crash, preempted}, budgets) == 3);
+}
+
+TEST_CASE("preemptions are nobody's fault, but without any progress they end, too") {
+  const std::vector<PastEnd> many(101, barren(F::preempted));
+  CHECK(tries_after(many, {}) == 100);
+  std::vector<PastEnd> moving(300, fruitful(F::preempted));
+  CHECK(tries_after(moving, {}) == 300);
+}
+
+TEST_CASE("a wall time that is over is no fault of what goes on; two without a new checkpoint are") {
+  const RetryBudgets goes_on{.application = 0, .infrastructure = 0, .resumable = true};
+  const PastEnd new_steps = fruitful(F::wall_time), nothing = barren(F::wall_time);
+  CHECK(tries_after(std::vector<PastEnd>(50, new_steps), goes_on) == 50);
+  CHECK(tries_after({nothing, nothing}, goes_on) == 1);
+  CHECK(tries_after({nothing, new_steps, nothing, new_steps, nothing, nothing}, goes_on) == 5);
+  const RetryBudgets patient{.application = 5, .infrastructure = 5, .resumable = true};
+  CHECK(tries_after({nothing, barren(F::node_fail), nothing}, patient) == 2);
+  CHECK(tries_after({nothing, fruitful(F::node_fail), nothing}, patient) == 3);  // saved by the job in between
+  CHECK(tries_after({new_steps}, {.application = 9, .resumable = false}) == 0);
+  CHECK(reason_of({new_steps}, {}).find("job.resumable") != std::string::npos);
+}
+
+TEST_CASE("out of memory is not tried the same way twice: once on another node, where there is one to avoid") {
+  const PastEnd here{F::out_of_memory, "c", false, "n1"}, unknown = barren(F::out_of_memory);
+  const RetryBudgets can{.application = 9, .can_exclude = true}, cannot{.application = 9, .can_exclude = false};
+  CHECK(tries_after({here, here}, can) == 1);
+  CHECK(tries_after({here, {F::out_of_memory, "c", true, "n2"}}, can) == 1);
+  CHECK(tries_after({here}, cannot) == 0);
+  CHECK(tries_after({unknown}, can) == 0);  // several nodes: none to point at
+  CHECK(reason_of({here}, can).find("n1") != std::string::npos);
+  CHECK(reason_of({here, here}, can).find("smaller batches") != std::string::npos);
+}
+
+TEST_CASE("what is hopeless or meant is not tried again whatever the budgets are") {
+  const RetryBudgets rich{
+      .application = 99, .infrastructure = 99, .preemptions = 99, .resumable = true, .can_exclude = true};
+  for (const F fault : {F::bad_input, F::time_limit, F::cancelled, F::cancelled_there, F::none}) {
+    CAPTURE(to_string(fault));
+    const RetryVerdict verdict = decide_retry({fruitful(fault)}, rich);
+    CHECK(!verdict.again);
+    CHECK(!verdict.reason.empty());
+  }
+  CHECK(reason_of({barren(F::cancelled_there)}, rich).find("longhaul resume") != std::string::npos);
+  CHECK(reason_of({barren(F::bad_input)}, rich) == "bad_input is not cured by trying again");
+}
+
+TEST_CASE("the program's budget counts all of its faults, with or without progress; a third equal cause stops before") {
+  const RetryBudgets two{.application = 2};
+  CHECK(tries_after({barren(F::crash, "a"), barren(F::program, "b"), barren(F::lost, "c")}, two) == 2);
+  CHECK(tries_after(std::vector<PastEnd>(9, fruitful(F::crash)), two) == 2);
+  const RetryBudgets rich{.application = 99};
+  CHECK(tries_after(std::vector<PastEnd>(9, barren(F::crash)), rich) == 2);
+  CHECK(tries_after({barren(F::crash), barren(F::crash), fruitful(F::crash), barren(F::crash), barren(F::crash)},
+                    rich) == 5);
+  // Something else in between is news: the count begins again.
+  CHECK(tries_after({barren(F::crash), barren(F::crash), barren(F::node_fail), barren(F::crash)}, rich) == 4);
+  CHECK(reason_of({barren(F::crash)}, two) == "attempt 2 of 3");
+  CHECK(decide_retry({}, {.application = 0}).again);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,97 @@
+// SIGUSR1: the job's wall time is nearly over. What the record says then, and what the work keeps.
+#include <signal.h>
+
+#include "resiliency/fault_class.h"
+#include "tests/unit/worker/lead_rig.h"
+
+namespace longhaul {
+namespace {
+
+// A rank that says when it listens, and does `on_term` when it is told to stop.
+std::string listening_rank(const std::string& on_term) {
+  return "trap '" + on_term + "' TERM; echo ready > \"$LONGHAUL_STATE/ready\"; sleep 60 & wait; sleep 60";
+}
+
+pid_t start_and_listen(LeadRig& rig) {
+  const pid_t lead = rig.start();
+  rig.until([&] { return rig.text("work/state/ready") == "ready\n"; });
+  return lead;
+}
+
+}  // namespace
+
+TEST_CASE("SIGUSR1: ranks save and stop, the record says wall time, and the job is no failure to the scheduler") {
+  LeadRig rig(listening_rank("echo step-7 > \"$LONGHAUL_STATE/checkpoint\"; exit 1"));
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  CHECK(rig.wait(lead).success());
+  const JobRecord record = rig.record();
+  CHECK(record.ended_by == "wall_time");
+  CHECK(record.outcome == "failed");
+  CHECK(record.cause.find("wall time is nearly over") != std::string::npos);
+  CHECK(classify_end(record, true) == FaultClass::wall_time);
+  CHECK(record.launches == 1);
+  CHECK(rig.text("work/state/checkpoint") == "step-7\n");
+  CHECK(!file_exists(rig.attempt.out_dir()));
+}
+
+TEST_CASE("SIGUSR1: a program that completes its work when told to stop has succeeded") {
+  LeadRig rig(listening_rank("echo done > \"$LONGHAUL_OUT/text\"; exit 0"));
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().outcome == "succeeded");
+  CHECK(rig.record().ended_by.empty());
+  CHECK(file_exists(rig.attempt.out_dir() + "/text"));
+}
+
+TEST_CASE("SIGUSR1: ranks that do not listen are ended after the grace, and it is the wall time all the same") {
+  LeadRig rig(listening_rank(""));
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().ended_by == "wall_time");
+}
+
+TEST_CASE("SIGUSR1, and SIGTERM before the ranks are gone: the wall time was the reason") {
+  LeadRig rig(listening_rank(""));
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  rig.until(
+      [&] { return rig.text("work/attempts/1/lead.log").find("event=wall_time_nearly_over") != std::string::npos; });
+  ::kill(lead, SIGTERM);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().ended_by == "wall_time");
+  CHECK(classify_end(rig.record(), true) == FaultClass::wall_time);
+}
+
+TEST_CASE("SIGTERM, and SIGUSR1 after it: cancelled, and nothing goes on") {
+  LeadRig rig(listening_rank(""));
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGTERM);
+  rig.until([&] { return rig.text("work/attempts/1/lead.log").find("event=told_to_stop") != std::string::npos; });
+  ::kill(lead, SIGUSR1);
+  CHECK(rig.wait(lead).code == 1);
+  CHECK(rig.record().outcome == "cancelled");
+  CHECK(rig.record().ended_by.empty());
+}
+
+TEST_CASE("a lead writes down the job that it runs in, and a job that was queued again claims and records anew") {
+  LeadRig rig("exit 1");
+  rig.environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-2]"}};
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.record().scheduler_job == "77");
+  CHECK(rig.record().nodes == "n[1-2]");
+  CHECK(rig.record().restarts == 0);
+
+  rig.environment = {
+      {"SLURM_ARRAY_JOB_ID", "70"}, {"SLURM_ARRAY_TASK_ID", "3"}, {"SLURM_JOB_ID", "77"}, {"SLURM_RESTART_COUNT", "2"}};
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.record(2).scheduler_job == "70_3");
+  CHECK(rig.record(2).restarts == 2);
+  CHECK(read_claim(rig.attempt.claim_path(2))->scheduler_job == "70_3");
+  CHECK(rig.record(0).scheduler_job == "77");
+  CHECK(!file_exists(rig.attempt.record_path(1)));
+}
+
+}  // namespace longhaul

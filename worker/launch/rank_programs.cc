@@ -1,0 +1,240 @@
+#include "worker/launch/rank_programs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/settings/command.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+namespace {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Every process of an attempt carries its key, so that a later attempt can end what a lost one left behind.
+Environment common_environment(const LaunchSpec& spec, int threads) {
+  // Threads that wait spinning starve their neighbours wherever cores are shared: the quantize stage took 131 s instead
+  // of 13 s on a busy machine.
+  return {{"LONGHAUL_ATTEMPT_KEY", spec.attempt.key},
+          {"OMP_NUM_THREADS", std::to_string(threads)},
+          {"OMP_WAIT_POLICY", "passive"}};
+}
+
+SpawnSpec rank_spawn(const LaunchSpec& spec, const std::string& log_dir, int rank, int threads) {
+  SpawnSpec spawn_spec;
+  spawn_spec.environment = common_environment(spec, threads);
+  spawn_spec.own_group = true;
+  spawn_spec.dies_with_starter = true;
+  spawn_spec.stdout_path = spawn_spec.stderr_path = rank_log_path(log_dir, rank);
+  return spawn_spec;
+}
+
+bool is_srun(const std::vector<std::string>& launcher) {
+  return !launcher.empty() && file_name(launcher.front()) == "srun";
+}
+
+// Puts a launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
+SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launcher, const std::string& log_dir,
+                   SpawnSpec program) {
+  std::vector<std::string> argv = launcher;
+  argv.insert(argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
+  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", log_dir, "--"});
+  argv.insert(argv.end(), program.argv.begin(), program.argv.end());
+  program.argv = std::move(argv);
+  program.stdout_path = program.stderr_path = launcher_log_path(log_dir);
+  return program;
+}
+
+// One program of a `command` stage: the only one, or a step.
+struct CommandPart {
+  std::string what;  // for messages
+  const std::vector<std::string>& argv;
+  const std::string& script;
+  std::map<std::string, std::string> environment;
+  int ranks, threads;
+  std::string log_dir;
+  std::vector<std::string> launcher;
+  const JobStep* step;  // null: the only one
+};
+
+void add_stage_environment(const LaunchSpec& spec, Environment& environment) {
+  for (const TaskInput& input : spec.task.inputs)
+    environment.emplace_back("LONGHAUL_INPUT_" + step_variable(input.name), join(input.paths, " "));
+  environment.emplace_back("LONGHAUL_OUT", spec.launch.output_dir);
+  environment.emplace_back("LONGHAUL_STATE", spec.launch.state_dir);
+  environment.emplace_back("LONGHAUL_EVENTS", spec.launch.events_path);
+}
+
+// Who one is, and where the others are.
+void add_step_environment(const LaunchSpec& spec, const JobStep& own, Environment& environment) {
+  std::vector<std::string> names;
+  for (const JobStep& step : spec.attempt.steps) {
+    const std::string variable = step_variable(step.name);
+    environment.emplace_back("LONGHAUL_STEP_HOSTS_" + variable, join(step_hosts(spec.launch, step), " "));
+    environment.emplace_back("LONGHAUL_STEP_RANKS_" + variable, std::to_string(step.ranks));
+    names.push_back(step.name);
+  }
+  environment.emplace_back("LONGHAUL_STEP", own.name);
+  environment.emplace_back("LONGHAUL_STEPS", join(names, " "));
+  environment.emplace_back("LONGHAUL_SHARED", shared_folder(spec.launch.launch_dir));
+}
+
+// Below a launcher the wrapper adds what differs from rank to rank.
+Result<SpawnSpec> command_spawn(const LaunchSpec& spec, const CommandPart& part, int rank) {
+  SpawnSpec s = rank_spawn(spec, part.log_dir, rank, part.threads);
+  if (!part.argv.empty())
+    s.argv = part.argv;
+  else if (!part.script.empty())
+    s.argv = {"bash", "-euo", "pipefail", "-c", part.script};
+  else
+    return make_error(ErrorCode::invalid_input, part.what + " has neither argv nor script", "give one of them");
+  s.environment.insert(s.environment.end(), part.environment.begin(), part.environment.end());
+  add_stage_environment(spec, s.environment);
+  if (part.step) add_step_environment(spec, *part.step, s.environment);
+  if (part.launcher.empty()) {
+    s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
+    s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(part.log_dir, rank));
+  }
+  s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(part.ranks));
+  s.working_directory = spec.launch.output_dir;
+  return s;
+}
+
+Status add_programs(const LaunchSpec& spec, const CommandPart& part, std::vector<RankProgram>& programs) {
+  RankProgram program;
+  if (part.step) {
+    program.step = part.step->name;
+    program.service = part.step->service;
+  }
+  const int count = part.launcher.empty() ? part.ranks : 1;
+  for (program.rank = 0; program.rank < count; ++program.rank) {
+    LH_TRY(program.spawn, command_spawn(spec, part, program.rank));
+    std::vector<std::string>& argv = program.spawn.argv;
+    if (part.launcher.empty())
+      argv.insert(argv.begin(), spec.attempt.container.begin(), spec.attempt.container.end());
+    else
+      program.spawn = launched(spec, part.launcher, part.log_dir, std::move(program.spawn));
+    program.by_srun = is_srun(part.launcher);
+    if (program.by_srun && part.step) program.slurm_step_path = slurm_step_path(part.log_dir);
+    programs.push_back(program);
+  }
+  return {};
+}
+
+// The step's launcher with the names of its nodes.
+std::vector<std::string> step_words(const Launch& launch, const JobStep& step) {
+  std::vector<std::string> words = step.launcher;
+  if (is_srun(words) && step.own_nodes)
+    words.insert(words.begin() + 1, "--nodelist=" + join(step_hosts(launch, step), ","));
+  return words;
+}
+
+Result<std::vector<RankProgram>> command_programs(const LaunchSpec& spec) {
+  LH_TRY(const CommandSettings settings, command_fields().parse(spec.task.settings, "settings"));
+  const std::string stage = "stage " + spec.attempt.stage;
+  std::vector<RankProgram> programs;
+  if (spec.attempt.steps.empty()) {
+    LH_CHECK(add_programs(spec,
+                          {stage, settings.argv, settings.script, settings.environment, spec.launch.ranks,
+                           spec.task.resources.threads, spec.launch.launch_dir, spec.attempt.launcher, nullptr},
+                          programs));
+    return programs;
+  }
+  for (const JobStep& step : spec.attempt.steps) {
+    const auto found = std::find_if(settings.steps.begin(), settings.steps.end(),
+                                    [&](const CommandStep& candidate) { return candidate.name == step.name; });
+    if (found == settings.steps.end())
+      return make_error(ErrorCode::corrupt, stage + ": its task has no step '" + step.name + "'");
+    auto environment = found->environment;
+    environment.insert(settings.environment.begin(), settings.environment.end());  // what the step does not say
+    LH_CHECK(add_programs(
+        spec,
+        {stage + ", step " + step.name, found->argv, found->script, std::move(environment), step.ranks,
+         step.cpus_per_rank, step_folder(spec.launch.launch_dir, step.name), step_words(spec.launch, step), &step},
+        programs));
+  }
+  return programs;
+}
+
+SpawnSpec engine_spawn(const LaunchSpec& spec) {
+  SpawnSpec s = rank_spawn(spec, spec.launch.launch_dir, 0, spec.task.resources.threads);
+  const std::vector<std::string> engine = {spec.attempt.engine,    "run",      "--task",
+                                           spec.attempt.task_path, "--launch", spec.launch_path};
+  if (!spec.attempt.launcher.empty()) {
+    s.argv = engine;
+    return launched(spec, spec.attempt.launcher, spec.launch.launch_dir, std::move(s));
+  }
+  if (spec.launch.ranks == 1) {
+    s.argv = spec.attempt.container;
+    s.argv.insert(s.argv.end(), engine.begin(), engine.end());
+    s.argv.insert(s.argv.end(), {"--rank", "0"});
+    return s;
+  }
+  // mpirun's own output is apart; the wrapper sends every rank's to a file of its own.
+  s.stdout_path = s.stderr_path = launcher_log_path(spec.launch.launch_dir);
+  s.argv = {spec.mpirun,
+            "-np",
+            std::to_string(spec.launch.ranks),
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+            spec.worker_program,
+            "rank",
+            "--log-dir",
+            spec.launch.launch_dir,
+            "--"};
+  s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
+  s.argv.insert(s.argv.end(), engine.begin(), engine.end());
+  if (::geteuid() == 0) {
+    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  return s;
+}
+
+}  // namespace
+
+Result<std::vector<RankProgram>> rank_programs(const LaunchSpec& spec) {
+  if (spec.task.kind == "command") return command_programs(spec);
+  RankProgram engine;
+  engine.spawn = engine_spawn(spec);
+  engine.by_srun = is_srun(spec.attempt.launcher);
+  return std::vector<RankProgram>{std::move(engine)};
+}
+
+std::vector<std::string> step_hosts(const Launch& launch, const JobStep& step) {
+  const std::size_t begin = std::min(launch.hosts.size(), static_cast<std::size_t>(step.first_node));
+  const std::size_t end = std::min(launch.hosts.size(), begin + static_cast<std::size_t>(step.nodes));
+  return {launch.hosts.begin() + static_cast<std::ptrdiff_t>(begin),
+          launch.hosts.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+std::string step_folder(const std::string& launch_dir, const std::string& step) {
+  return join_path(launch_dir, "steps/" + step);
+}
+
+std::string shared_folder(const std::string& launch_dir) {
+  return join_path(launch_dir, "shared");
+}
+
+std::string rank_log_path(const std::string& launch_dir, int rank) {
+  return join_path(launch_dir, "rank-" + std::to_string(rank) + ".log");
+}
+
+std::string launcher_log_path(const std::string& launch_dir) {
+  return join_path(launch_dir, "mpirun.log");
+}
+
+std::string slurm_step_path(const std::string& step_folder) {
+  return join_path(step_folder, "slurm-step");
+}
+
+}  // namespace longhaul

@@ -1,0 +1,47 @@
+// What a launch starts: every process with its words, environment and log. One engine rank is forked; several are
+// started by mpirun (forked MPI processes would each be rank 0 of 1); the ranks of a `command` stage are forked one by
+// one. Where the site has a launcher (srun), that starts all ranks on all nodes, of engine and command alike; of
+// several programs in one job (steps) each has its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/process.h"
+#include "contracts/attempt.h"
+#include "contracts/launch.h"
+#include "contracts/task.h"
+
+namespace longhaul {
+
+struct LaunchSpec {
+  Attempt attempt;
+  Task task;
+  Launch launch;
+  std::string launch_path;     // launch.toml
+  std::string worker_program;  // this program: wraps the ranks below mpirun
+  std::string mpirun = "mpirun";
+};
+
+struct RankProgram {
+  SpawnSpec spawn;
+  int rank = 0;      // the first that it starts; of its step where there are several
+  std::string step;  // name, "" where the stage is one program
+  bool service = false;
+  bool by_srun = false;
+  std::string slurm_step_path;  // of a step started by srun: a file with its id, once its first rank is there
+};
+Result<std::vector<RankProgram>> rank_programs(const LaunchSpec& spec);
+
+// The hosts of a step among those of its launch.
+std::vector<std::string> step_hosts(const Launch& launch, const JobStep& step);
+
+// Folders and files below the launch's folder. A step has logs of its own, like a launch; `shared` is a folder that is
+// empty at each start, for what the steps tell each other.
+std::string step_folder(const std::string& launch_dir, const std::string& step);
+std::string shared_folder(const std::string& launch_dir);
+std::string launcher_log_path(const std::string& launch_dir);  // of mpirun or srun itself
+std::string rank_log_path(const std::string& launch_dir, int rank);
+std::string slurm_step_path(const std::string& step_folder);  // "1234.5", of the step in Slurm
+
+}  // namespace longhaul
