@@ -12,7 +12,7 @@
 namespace longhaul {
 namespace {
 
-class NoFiles final : public FileView {
+class AnyFiles final : public FileView {
  public:
   Result<std::string> read(const std::string& path) const override {
     return make_error(ErrorCode::not_found, path + " does not exist");
@@ -36,7 +36,7 @@ WorkflowOutcome plan_milestones(const std::string& more, const std::string& trai
   request.text = training + more;
   request.path = "w.toml";
   request.folder = "/flow";
-  return plan_workflow(request, NoFiles());
+  return plan_workflow(request, AnyFiles());
 }
 
 RunPlan milestone_plan(const std::string& more) {
