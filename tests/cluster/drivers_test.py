@@ -270,7 +270,11 @@ def steps_share_a_job(runs):
     sizes = {r["JobId"]: (r["NodeCnt"], r["ProcCnt"]) for r in cluster.records()}
     expect("one job of three hosts, one of one", [sizes[int(run.job(s))][0] for s in ("apart", "beside")] == ["3", "1"], sizes)
     job = cluster.call("sbatch", "--parsable", "job.sbatch", cwd=run.folder / "stages/apart/attempts/1").stdout.strip()
-    check_same(run.folder / "stages/apart", job, {"actor-host", "learner-0", "learner-1"})
+    gpus = {"actor-gpus", "learner-gpus-0", "learner-gpus-1"}  # other hosts and other GPUs, as many
+    check_same(run.folder / "stages/apart", job, {"actor-host", "learner-0", "learner-1"} | gpus)
+    again = run.folder / "stages/apart/by-hand" / f"{job}-0" / "out"
+    for name in gpus:
+        expect(f"{name}: as many by hand", (again / name).read_text().count(",") == run.out("apart", name).count(","))
 
 
 def steps_end_with_their_job(runs):
