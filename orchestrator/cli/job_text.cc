@@ -155,8 +155,7 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
 }
 
 std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
-  const std::string not_asked = "Slurm was not asked when the jobs would start: ";
-  if (outlook.answers.empty()) return not_asked + outlook.problem + "\n";
+  if (outlook.answers.empty()) return "Slurm does not say when the jobs would start: " + outlook.problem + "\n";
   std::vector<std::vector<std::string>> rows = {{"stage", "would start", "partition", "on"}};
   for (const QueueAnswer& answer : outlook.answers) {
     if (!answer.refused.empty()) {
@@ -174,7 +173,7 @@ std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
                     " on each job, as if it were submitted now and waited for no other\n\n" + text_table(rows);
   if (std::all_of(outlook.answers.begin(), outlook.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
     out += "\nIt takes none of them: is this the cluster that the site file describes?\n";
-  if (!outlook.problem.empty()) out += "\n" + not_asked + outlook.problem + "\n";
+  if (!outlook.problem.empty()) out += "\nof the other jobs nothing is known: " + outlook.problem + "\n";
   return out;
 }
 
