@@ -198,11 +198,24 @@ class Lead {
     launch.milestones_dir = attempt_.milestones_dir();
     launch.fault_plan = attempt_.fault_plan;
     LH_CHECK(make_directories(launch.launch_dir));
-    if (!attempt_.steps.empty()) LH_CHECK(make_directories(shared_folder(launch.launch_dir)));
-    for (const JobStep& step : attempt_.steps) LH_CHECK(make_directories(step_folder(launch.launch_dir, step.name)));
+    LH_CHECK(make_step_folders(launch.launch_dir));
     spec.launch_path = join_path(launch.launch_dir, "launch.toml");
     LH_CHECK(write_launch(spec.launch_path, launch));
     return spec;
+  }
+
+  // A job that was queued again launches where its former life did: addresses of those programs and numbers of those
+  // steps must not be taken for ours. Their logs stay.
+  Status make_step_folders(const std::string& launch_dir) const {
+    if (attempt_.steps.empty()) return {};
+    LH_CHECK(remove_tree(shared_folder(launch_dir)));
+    LH_CHECK(make_directories(shared_folder(launch_dir)));
+    for (const JobStep& step : attempt_.steps) {
+      const std::string folder = step_folder(launch_dir, step.name);
+      LH_CHECK(make_directories(folder));
+      LH_CHECK(remove_tree(slurm_step_path(folder)));
+    }
+    return {};
   }
 
   // Of several programs each has its part of the job's nodes; of one, the ranks find each other.
