@@ -51,16 +51,8 @@ std::string steps_text(const JobPlan& job) {
 Value steps_value(const JobPlan& job) {
   Value list = Value::make_array();
   for (const JobStep& step : job.steps) {
-    Value one = Value::make_table();
+    Value one = job_step_to_value(step);
     one.set("name", step.name);
-    one.set("service", step.service);
-    one.set("first_node", step.first_node);
-    one.set("nodes", step.nodes);
-    one.set("own_nodes", step.own_nodes);
-    one.set("ranks", step.ranks);
-    one.set("cpus_per_rank", step.cpus_per_rank);
-    one.set("gpus_per_node", step.gpus_per_node);
-    one.set("launcher", ValueArray(step.launcher.begin(), step.launcher.end()));
     list.push_back(std::move(one));
   }
   return list;
