@@ -4,7 +4,7 @@
 //
 // Promised for every seed: the run ends, and nothing of it is left in the queue then; no fact is refused; a key is
 // submitted once; no two jobs of a stage run at the same time; the queue holds no more than the site allows; what has
-// succeeded stays so; what takes a milestone is submitted when that is there, and given up only when it is not.
+// succeeded stays so; what takes a milestone is ready when that is there, and given up only when it is not.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -265,10 +265,11 @@ class ClusterSimulation {
     return seen;
   }
 
-  void check_submit(const RunLedger& now, const Fact& fact) {
+  // Its inputs are fixed then: a training that is tried again does not take them back.
+  void check_ready(const RunLedger& now, const Fact& fact) {
     for (const PlannedInput& input : plan_.find(fact.stage)->inputs) {
       const LedgerStage* training = now.find(input.stages.front());
-      CHECK_MESSAGE(training->milestones.contains(input.milestone), fact.stage, " was submitted too early");
+      CHECK_MESSAGE(training->milestones.contains(input.milestone), fact.stage, " was ready too early");
       early += !is_final(training->state);
     }
   }
@@ -282,7 +283,7 @@ class ClusterSimulation {
       fact.wall_ms = cluster_.now_ms;
       successors += fact.kind == FactKind::submit_next;
       tasks += fact.kind == FactKind::submit && !fact.text("array").empty();
-      if (fact.kind == FactKind::submit) check_submit(now, fact);
+      if (fact.kind == FactKind::ready) check_ready(now, fact);
       log_.push_back(fact);
       now.apply(fact);
     }
