@@ -226,7 +226,8 @@ class Lead {
     std::size_t needed = 1;
     for (const JobStep& step : attempt_.steps)
       needed = std::max(needed, static_cast<std::size_t>(step.first_node + step.nodes));
-    if (!job_.nodes.empty()) {
+    const bool forked_here = attempt_.steps.front().launcher.empty();  // whatever allocation this may be in
+    if (!job_.nodes.empty() && !forked_here) {
       LH_TRY(launch.hosts, expand_host_list(job_.nodes));
     }
     if (launch.hosts.size() < needed)

@@ -217,6 +217,13 @@ TEST_CASE("under srun a step that does not listen is ended by srun, and a failin
   CHECK(!identify_process(std::atoi(rig.state("deaf").c_str())).ok());
 }
 
+TEST_CASE("steps that are started on this machine are on this host, also within an allocation of others") {
+  StepsRig rig(std::vector<StepText>{{"actor", "echo \"$LONGHAUL_STEP_HOSTS_ACTOR\" > \"$LONGHAUL_OUT/hosts\""}});
+  rig.environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-3]"}};
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.out("hosts") == host_name() + "\n");
+}
+
 TEST_CASE("a job that was queued again finds nothing of its former life: no addresses, no numbers of steps") {
   StepsRig rig(std::vector<StepText>{{"actor", "ls \"$LONGHAUL_SHARED\" > \"$LONGHAUL_OUT/found\"; echo mine"}});
   rig.environment = {{"SLURM_RESTART_COUNT", "1"}};
