@@ -7,6 +7,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/queue_outlook.h"
 #include "orchestrator/render/plan_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
@@ -77,6 +78,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) return report_problems(line, loaded->diagnostics);
+  if (const auto driver = choose_driver("auto", loaded->site); driver.ok()) fit_site_to_driver(*driver, loaded->site);
   const Site& site = loaded->site;
   std::vector<JobPlan> jobs;
   if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);

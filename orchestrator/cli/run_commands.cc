@@ -278,6 +278,8 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   };
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return refuse(loaded.error());
+  const auto chosen = choose_driver(driver, loaded->site);
+  if (chosen.ok()) fit_site_to_driver(*chosen, loaded->site);
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
     const auto asked = check_jobs(loaded->site, loaded->plan, installation, loaded->diagnostics);
     if (!asked.ok()) return refuse(asked.error());
@@ -287,7 +289,6 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
     exit = ExitCode::invalid_input;
     return std::nullopt;
   }
-  const auto chosen = choose_driver(driver, loaded->site);
   if (!chosen.ok()) return refuse(chosen.error());
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());

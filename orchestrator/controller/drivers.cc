@@ -203,6 +203,13 @@ Result<std::string> choose_driver(const std::string& asked, const Site& site) {
   return driver;
 }
 
+void fit_site_to_driver(const std::string& driver, Site& site) {
+  const std::string path = "ask.requeue";
+  if (driver != "lead" || site.config.can.requeue == "no" || site.origins.contains(path)) return;
+  site.config.ask.requeue = true;
+  site.set_derived(path, Value(true), "driver lead", "a lead that is lost with its host submits nothing");
+}
+
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
                     const Environment& environment, Logger& log) {
   if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, environment);

@@ -17,6 +17,10 @@ namespace longhaul {
 // that it cannot be (no submission from compute nodes, no scrontab, no shared nodes for a job of one core).
 Result<std::string> choose_driver(const std::string& asked, const Site& site);
 
+// Under the driver `lead` nobody is left when a host takes the run's only job with it. Unless the site's files say how
+// requeueing is asked for, or that jobs are not requeued there, Slurm starts such a job again.
+void fit_site_to_driver(const std::string& driver, Site& site);
+
 // Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
 // that this process runs in, "" outside of one: the next driver job then waits for its end. `environment`: of the one
 // who asks for the run; where Slurm's programs are found is kept for the ticks of scrontab.

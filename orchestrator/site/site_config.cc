@@ -241,7 +241,21 @@ std::vector<std::string> site_names(const std::vector<std::string>& folders) {
 std::string Site::origin_of(const std::string& path) const {
   const auto found = origins.find(path);
   if (found == origins.end()) return "default: " + path;
-  return (found->second.site == "--set" ? "--set site: " : "site " + found->second.site + ": ") + path;
+  const std::string& from = found->second.site;
+  if (from == "--set") return "--set site: " + path;
+  return (starts_with(from, "driver ") ? from : "site " + from) + ": " + path;
+}
+
+void Site::set_derived(const std::string& path, Value value, const std::string& from, const std::string& source) {
+  Value* at = &values;
+  const std::vector<std::string> keys = split(path, '.');
+  for (std::size_t i = 0; i + 1 < keys.size(); ++i) {
+    Value* below = at->find(keys[i]);
+    at = below ? below : &at->set(keys[i], Value::make_table());
+  }
+  at->set(keys.back(), value);
+  origins[path] = {from, {}, source, true, std::move(value)};
+  values.set("origins", origins_value(*this));
 }
 
 Result<Site> load_site(const std::string& name, const std::vector<std::string>& folders,

@@ -18,7 +18,7 @@ namespace longhaul {
 
 // Where one value of a site comes from.
 struct ValueOrigin {
-  std::string site;      // the name of the file that says it: "slurm-generic"; "--set"
+  std::string site;      // the name of the file that says it: "slurm-generic"; "--set"; "driver lead"
   SourcePos where;       // there
   std::string source;    // where the file's author read it; "" if the file does not say
   bool verified = true;  // false: named in `unverified`
@@ -32,8 +32,10 @@ struct Site {
   // Of every value that some file says, by its path ("classes.prod.qos"). What is missing here is a default.
   std::map<std::string, ValueOrigin> origins;
 
-  // "site leonardo: classes.prod.qos", "default: ask.exclusive".
+  // "site leonardo: classes.prod.qos", "default: ask.exclusive", "driver lead: ask.requeue".
   std::string origin_of(const std::string& path) const;
+  // Writes down a value that no file says but that follows from something else; `config` is the caller's to change.
+  void set_derived(const std::string& path, Value value, const std::string& from, const std::string& source);
 };
 
 // `name` is a site's name, looked up as <name>.toml in `folders`, or the path of a .toml file; also the frozen

@@ -221,9 +221,10 @@ def preempted():
 
 
 # ----------------------------------------------------------------------------------------------------------------- hosts
-def lose_host(name, play, host, feature, driver):
-    """A stage on `host`, which is lost; only there and on n4 it may run."""
+def lose_host(name, play, host, feature, driver, beside=lambda: None):
+    """A stage on `host`, which is lost; only there and on n4 it may run. What `beside` starts comes to `host` first."""
     cluster.call("scontrol", "update", f"NodeName={host}", f"AvailableFeatures=a100,{feature}", f"ActiveFeatures=a100,{feature}")
+    beside()
     script = f'hostname >> {here}/{name}.hosts; [ "$(hostname)" = n4 ] || sleep 300; {once(name)}'
     run = runs.start(name, stage("a", script, "retries = 0\n" + small(options=None, exclude='"n1"', constraint=f'"{feature}"')),
                      driver=driver)
@@ -246,9 +247,23 @@ def lose_host(name, play, host, feature, driver):
 features = threading.Lock()
 
 
-@scenario("together", "a killed host", "another job elsewhere, the host excluded; the budget for infrastructure pays", 120)
+@scenario("together", "a killed host", "another job elsewhere, the host excluded; the budget for infrastructure pays. Driven by leads: the same job "
+          "elsewhere", 150)
 def killed_host():
-    lose_host("killed", "kill-node", "n2", "killed", "here")
+    alone = stage("a", f'hostname >> {here}/lead-lost.hosts; [ "$(hostname)" = n4 ] || sleep 300; {once("lead-lost")}',
+                  "retries = 0\n" + small(options=None, constraint='"killed"'))
+    after = stage("b", once("lead-lost"), small(options=None) + '\nneeds = ["a"]')
+    driven = []
+
+    def beside():
+        driven.append(runs.start("lead-lost", alone + after, driver="lead"))
+        wait_for("the lead's program", lambda: lines("lead-lost.hosts"), 30, driven[0].story)
+    lose_host("killed", "kill-node", "n2", "killed", "here", beside)
+    # Nobody has looked at the other run: its only job was on the host, and its lead the only driver.
+    wait_for("the leads drive the run to its end", lambda: done("lead-lost") == 2, 60, driven[0].story)
+    driven[0].wait("succeeded", 30)
+    expect("the same job once more, elsewhere", attempts(driven[0], "a") == [1] and lines("lead-lost.hosts") == ["n2", "n4"],
+           driven[0].story())
 
 
 @scenario("together", "a host cut off the network", "the same", 120)

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -54,6 +55,34 @@ std::optional<std::string> driver_environment(const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("where leads drive, Slurm starts the job again that a host took along, unless the site says something") {
+  struct Case {
+    const char *driver, *site;
+    bool requeue;
+    const char* origin;
+  };
+  for (const Case& c :
+       {Case{"lead", "", true, "driver lead: ask.requeue"}, Case{"here", "", false, "default: ask.requeue"},
+        Case{"scrontab", "", false, "default: ask.requeue"},
+        Case{"lead", "[ask]\nrequeue = false\n", false, "site c: ask.requeue"},
+        Case{"lead", "[ask]\nrequeue = true\n", true, "site c: ask.requeue"},
+        Case{"lead", "[can]\nrequeue = \"no\"\n", false, "default: ask.requeue"}}) {
+    CAPTURE(c.driver);
+    CAPTURE(c.site);
+    Site site = driver_site(c.site);
+    fit_site_to_driver(c.driver, site);
+    // As a run freezes it.
+    const testing::Scratch scratch;
+    REQUIRE(write_file_atomic(scratch.file("site.toml"), to_toml(site.values)).ok());
+    const auto frozen = load_site(scratch.file("site.toml"), {});
+    REQUIRE_MESSAGE(frozen.ok(), (frozen.ok() ? "" : frozen.error().message()));
+    for (const Site& one : {site, *frozen}) {
+      CHECK(one.config.ask.requeue == c.requeue);
+      CHECK(one.origin_of("ask.requeue") == c.origin);
+    }
+  }
+}
 
 TEST_CASE("the driver is what the site can do, and a wish that it cannot fulfil is refused with the key to correct") {
   struct Case {
