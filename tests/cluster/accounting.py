@@ -10,7 +10,6 @@ import socket
 from processes import Process, Unavailable, daemon, last_lines, run, wait_for
 
 PROGRAMS = ("slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr")
-PACKAGES = "slurmdbd mariadb-server-core mariadb-client-core"
 SMALL = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--innodb-lock-wait-timeout=900")
 
 
@@ -24,7 +23,7 @@ class Accounting:
     @staticmethod
     def check_machine():
         if missing := [name for name in PROGRAMS if not shutil.which(name)]:
-            raise Unavailable(f"not installed: {' '.join(missing)}; `apt-get install {PACKAGES}`")
+            raise Unavailable(f"not installed: {' '.join(missing)}; run `scripts/install-packages cluster`")
 
     def port(self):
         return 18000 + self.cluster.net
