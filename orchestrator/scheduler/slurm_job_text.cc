@@ -91,8 +91,8 @@ const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::s
 SchedulerEnd scheduler_end_of(const SlurmJob& job) {
   // What slurmd could not start ends by a signal that is none (0:53). Slurm calls it JobLaunchFailure, and so it calls
   // every batch script that was killed by a signal.
-  const bool not_launched = job.exit_signal >= first_launch_error ||
-                            (job.exit_signal == 0 && job.reason.find("aunch") != std::string::npos);
+  const bool not_launched =
+      job.exit_signal >= first_launch_error || (job.exit_signal == 0 && job.reason.find("aunch") != std::string::npos);
   const std::string& state = job.ends_as.empty() ? job.state : job.ends_as;
   if (state == "COMPLETED") return SchedulerEnd::completed;
   if (state == "FAILED") return not_launched ? SchedulerEnd::launch_failed : SchedulerEnd::failed;
