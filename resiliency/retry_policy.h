@@ -19,7 +19,7 @@ struct PastEnd {
   FaultClass fault = FaultClass::program;
   std::string cause;           // compared literally: one root cause, one text
   bool made_progress = false;  // a newer checkpoint than the attempt before
-  std::string node;            // the only node that it ran on, "" if there were more or nothing is known
+  std::string node;            // the only one that it ran on, or that was lost under it; "" if nothing points at one
 };
 
 struct RetryBudgets {

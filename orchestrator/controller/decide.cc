@@ -160,7 +160,9 @@ class Round {
     if (stage.state == StageState::running) note_requeue(stage, info);  // seen at the end of its former life, it "ran"
     if (attempt.releases < releases_max)
       return emit(FactKind::release_job, stage.id, attempt.number, because(info.reason));
-    emit(FactKind::cancel_job, stage.id, attempt.number, because(info.reason));
+    Value fields = because(info.reason);
+    fields.set("given_up", true);
+    emit(FactKind::cancel_job, stage.id, attempt.number, std::move(fields));
     ended_badly(stage, {FaultClass::launch_failed,
                         format("held by the scheduler {} times: {}", releases_max + 1, info.reason),
                         {},

@@ -27,7 +27,10 @@ bool is_one_node(const std::string& nodes) {
 
 std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_cancelled) {
   JobEnd end;
-  if (is_one_node(info.nodes)) end.node = info.nodes;
+  if (info.end == SchedulerEnd::node_fail)
+    end.node = info.lost_node;  // those that are left have done nothing
+  else if (is_one_node(info.nodes))
+    end.node = info.nodes;
   end.started_ms = info.started_ms;
   if (!info.record) {
     // Acknowledged, then forgotten without ever having started: its slurmctld crashed.
@@ -42,7 +45,7 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
   end.step = record.step;
   end.started_ms = record.started_ms;
   end.ended_ms = record.ended_ms;
-  if (end.node.empty() && is_one_node(record.nodes)) end.node = record.nodes;
+  if (end.node.empty() && info.end != SchedulerEnd::node_fail && is_one_node(record.nodes)) end.node = record.nodes;
   end.fault = classify_end(record, own_program);
   const bool scheduled = !record.scheduler_job.empty() || info.end != SchedulerEnd::none;
   if (end.fault == FaultClass::interrupted && !we_cancelled && scheduled) {

@@ -12,8 +12,8 @@ namespace longhaul {
 struct JobEnd {
   FaultClass fault = FaultClass::program;
   std::string cause;
-  std::string node;                           // the only one that it ran on, "" if there were more or nothing is known
-  std::int64_t step = -1;                     // newest that it reached, -1: not known
+  std::string node;        // the only one that it ran on, or that was lost under it; "" if nothing points at one
+  std::int64_t step = -1;  // newest that it reached, -1: not known
   std::int64_t started_ms = 0, ended_ms = 0;  // 0: not known
 };
 

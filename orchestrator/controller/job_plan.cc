@@ -456,7 +456,8 @@ void JobPlanner::plan_launcher() {
   const bool srun_starts_container = !job_.container.empty() && (runtime == "pyxis" || runtime == "cscs-edf");
   const bool steps = !plan_.steps.empty();
   if (config_.launcher.kind == "srun" && steps) {
-    for (JobStep& step : plan_.steps) step.launcher = step_launcher(step, config_, plan_.gpus_per_node > 0);
+    for (JobStep& step : plan_.steps)
+      step.launcher = step_launcher(step, config_, plan_.gpus_per_node > 0, job_.no_kill);
     return;
   }
   if (steps && plan_.nodes > 1)

@@ -107,7 +107,7 @@ std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores) 
   return steps;
 }
 
-std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus) {
+std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus, bool no_kill) {
   std::vector<std::string> words = {"srun",
                                     "--job-name=" + step.name,
                                     "--mpi=" + (step.ranks == 1 ? "none" : site.launcher.mpi),
@@ -124,6 +124,7 @@ std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& si
   }
   if (!site.launcher.cpu_bind.empty()) words.push_back("--cpu-bind=" + site.launcher.cpu_bind);
   words.emplace_back("--kill-on-bad-exit=1");
+  if (no_kill) words.emplace_back("--no-kill");
   words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
   return words;
 }

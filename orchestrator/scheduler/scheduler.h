@@ -70,10 +70,11 @@ struct JobInfo {
   std::optional<JobRecord> record;  // ended: the lead's own
   std::string cause;                // lost: what is known about it
   SchedulerEnd end = SchedulerEnd::none;
-  std::string reason;  // queued: why it waits, in the scheduler's word ("Resources")
-  bool held = false;   // queued, and never to start by itself ("launch failed requeued held")
-  int restarts = 0;    // how often the scheduler queued it again
-  std::string nodes;   // that it runs or ran on, in the scheduler's notation ("n[1-2]")
+  std::string reason;     // queued: why it waits, in the scheduler's word ("Resources")
+  bool held = false;      // queued, and never to start by itself ("launch failed requeued held")
+  int restarts = 0;       // how often the scheduler queued it again
+  std::string nodes;      // that it runs or ran on, in the scheduler's notation ("n[1-2]")
+  std::string lost_node;  // node_fail: the one that was lost; "" if that is not known, or more were
 };
 
 // A job that the controller waits for.

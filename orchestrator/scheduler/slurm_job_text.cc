@@ -19,6 +19,27 @@ int number_of(std::string_view text) {
 
 }  // namespace
 
+bool is_pending(const SlurmJob& job) {
+  return job.state == "PENDING";
+}
+bool is_live(const SlurmJob& job) {
+  return is_pending(job) || job.state == "RUNNING" || job.state == "SUSPENDED";
+}
+
+SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
+  SlurmSubmission submission;
+  submission.script = spec.script;
+  submission.arguments = {spec.attempt_dir};
+  submission.options = {{"comment", spec.key}};
+  if (!spec.array_tasks.empty()) {
+    std::string indices = compress_indices(spec.array_tasks);
+    if (spec.array_throttle > 0) indices += format("%{}", spec.array_throttle);
+    submission.options.emplace_back("array", indices);
+  }
+  if (with_dependency && !spec.after.empty()) submission.options.emplace_back("dependency", "afterany:" + spec.after);
+  return submission;
+}
+
 bool is_job_id(const std::string& id) {
   return !id.empty() && id.find_first_not_of("0123456789_") == std::string::npos;
 }

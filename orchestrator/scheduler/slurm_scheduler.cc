@@ -1,10 +1,12 @@
 #include "orchestrator/scheduler/slurm_scheduler.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
+#include "orchestrator/scheduler/lost_node.h"
 #include "resiliency/fault_class.h"
 
 namespace longhaul {
@@ -13,32 +15,12 @@ namespace {
 constexpr int looks_per_settle = 5;       // for a key that may be on its way
 constexpr int single_questions_max = 20;  // about forgotten jobs, in one round
 
-bool is_pending(const SlurmJob& job) {
-  return job.state == "PENDING";
-}
-bool is_live(const SlurmJob& job) {
-  return is_pending(job) || job.state == "RUNNING" || job.state == "SUSPENDED";
-}
 bool is_key(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   });
 }
-SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
-  SlurmSubmission submission;
-  submission.script = spec.script;
-  submission.arguments = {spec.attempt_dir};
-  submission.options = {{"comment", spec.key}};
-  if (!spec.array_tasks.empty()) {
-    std::string indices = compress_indices(spec.array_tasks);
-    if (spec.array_throttle > 0) indices += format("%{}", spec.array_throttle);
-    submission.options.emplace_back("array", indices);
-  }
-  if (with_dependency && !spec.after.empty()) submission.options.emplace_back("dependency", "afterany:" + spec.after);
-  return submission;
-}
-
 Status check_spec(const JobSpec& spec, int array_tasks_max) {
   const auto refuse = [&](const std::string& what) {
     return make_error(ErrorCode::invalid_input, "job " + spec.key + ": " + what);
@@ -230,48 +212,6 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
   }
 }
 
-// Since 23.11 a dependency on a forgotten job is refused. If the predecessor has really ended there is nothing to wait
-// for.
-Result<std::string> SlurmScheduler::submit_without_dependency(const JobSpec& spec, const Error& refusal) {
-  const auto jobs = port_->job(spec.after);
-  const bool forgotten = !jobs.ok() && jobs.error().code == ErrorCode::not_found;
-  const bool ended = jobs.ok() && std::none_of(jobs->begin(), jobs->end(), is_live);
-  if (!forgotten && !ended) return refusal;
-  log_.info(format("event=dependency_left_out key={} predecessor={} reason='it has ended'", spec.key, spec.after));
-  return port_->submit({submission_of(spec, false)}).front();
-}
-
-// 22.05 accepts a dependency on a job that it has forgotten, drops it, and starts the dependent.
-void SlurmScheduler::check_dependencies(const std::vector<JobSpec>& specs, const std::vector<std::string>& ids) {
-  const auto jobs = port_->jobs();
-  if (!jobs.ok()) {
-    log_.warn(format("event=dependencies_not_checked jobs={} error='{}'", ids.size(), jobs.error().message()));
-    return;
-  }
-  for (std::size_t i = 0; i < specs.size(); ++i) mend_dependency(specs[i], ids[i], *jobs);
-}
-
-void SlurmScheduler::mend_dependency(const JobSpec& spec, const std::string& id, const std::vector<SlurmJob>& jobs) {
-  const SlurmJob* dependent = nullptr;
-  bool predecessor_lives = false;
-  const std::string predecessor = spec.after.substr(0, spec.after.find('_'));
-  for (const SlurmJob& job : jobs) {
-    if (submission_id(job) == id) dependent = &job;
-    if ((submission_id(job) == predecessor || job.id == spec.after) && is_live(job)) predecessor_lives = true;
-  }
-  if (!dependent || !dependent->dependency.empty() || !predecessor_lives) return;
-  const Status mended = is_pending(*dependent) ? port_->update(id, {{"dependency", "afterany:" + spec.after}})
-                                               : Status(make_error(ErrorCode::conflict, "it has started"));
-  if (mended.ok()) {
-    log_.warn(format("event=dependency_restored key={} job={} predecessor={}", spec.key, id, spec.after));
-    return;
-  }
-  // Better none than two at once: it comes back as cancelled, and the controller decides.
-  const Status cancelled = port_->cancel(id);
-  log_.error(format("event=dependency_lost key={} job={} predecessor={} error='{}' cancelled={}", spec.key, id,
-                    spec.after, mended.error().message(), cancelled.ok()));
-}
-
 // ---------------------------------------------------------------------------------------------------------------
 // snapshot
 SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& jobs) const {
@@ -328,6 +268,8 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
     }
   }
   settle_missing(round);
+  name_lost_nodes(round);
+  note_others(open, *jobs);
   std::stable_sort(round.infos.begin(), round.infos.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, number_of_job(a.second.id)) < std::pair(b.first, number_of_job(b.second.id));
   });
@@ -335,6 +277,47 @@ Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>
   infos.reserve(round.infos.size());
   for (auto& [submitted, info] : round.infos) infos.push_back(std::move(info));
   return infos;
+}
+
+// Where it runs, and how often it was queued again. A job that lost one of its nodes is shown with those that are left.
+void SlurmScheduler::note_nodes(Memory& memory, const SlurmJob& job) {
+  if (memory.last_restarts != job.restarts) memory.last_nodes.clear();
+  memory.last_restarts = job.restarts;
+  const bool left_over = job.state == "NODE_FAIL" || job.ends_as == "NODE_FAIL";
+  if (!job.nodes.empty() && !left_over) memory.last_nodes = job.nodes;
+}
+
+// Of a job that ended for want of a node: which one. Slurm knows it now, and not for long.
+void SlurmScheduler::name_lost_nodes(Round& round) {
+  std::vector<SlurmNode> nodes;
+  for (auto& [submitted, info] : round.infos) {
+    const bool ended = info.state == JobState::ended || info.state == JobState::lost;
+    if (!ended || info.end != SchedulerEnd::node_fail || info.nodes.empty()) continue;
+    Memory& memory = memory_[info.key];
+    const bool all_of_them = info.nodes == memory.last_nodes || (info.record && info.nodes == info.record->nodes);
+    if (all_of_them && info.nodes.find_first_of(",[") == std::string::npos) {
+      info.lost_node = info.nodes;
+    } else {
+      if (nodes.empty()) {
+        auto answer = port_->nodes();
+        if (!answer.ok()) return;
+        nodes = std::move(answer).value();
+      }
+      info.lost_node = lost_node(info.nodes, nodes);
+    }
+    if (memory.final) memory.final->lost_node = info.lost_node;
+  }
+}
+
+// After a crash of slurmctld a number may be given again: to a job of the same user that has nothing to do with ours.
+void SlurmScheduler::note_others(const std::vector<OpenJob>& open, const std::vector<SlurmJob>& jobs) {
+  std::unordered_map<std::string, const std::string*> comments;
+  for (const SlurmJob& job : jobs) comments.emplace(submission_id(job), &job.comment);
+  others_.clear();
+  for (const OpenJob& job : open) {
+    const auto found = comments.find(job.id.substr(0, job.id.find('_')));
+    if (found != comments.end() && *found->second != job.key.substr(0, job.key.find('+'))) others_.insert(job.id);
+  }
 }
 
 JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, const OpenJob* open) {
@@ -368,8 +351,7 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
   }
   memory.last_state = info.state;
   memory.last_started_ms = info.started_ms;
-  memory.last_restarts = info.restarts;
-  memory.last_nodes = info.nodes;
+  note_nodes(memory, job);
   // A lead that has written its record may still be at its last duties, the next round of the controller among them.
   if (info.state == JobState::running) {
     auto record = read_record(record_path(open->attempt_dir, job.restarts));
@@ -404,7 +386,7 @@ bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, int
   info.record = std::move(record).value();
   info.end = end;
   info.restarts = restarts;
-  info.nodes = memory.last_nodes.empty() ? info.record->nodes : memory.last_nodes;
+  info.nodes = info.record->nodes.empty() ? memory.last_nodes : info.record->nodes;
   conclude(std::move(info), round);
   return true;
 }
@@ -434,15 +416,14 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   const SlurmJob& job = *seen.job;
   const SchedulerEnd end = scheduler_end_of(job);
   Memory& memory = memory_[open.key];
-  memory.last_restarts = job.restarts;
-  if (!job.nodes.empty()) memory.last_nodes = job.nodes;
+  note_nodes(memory, job);
   if (take_record(open, seen.id, job.restarts, end, round)) return;
   JobInfo info;
   info.id = seen.id;
   info.key = open.key;
   info.end = end;
   info.restarts = job.restarts;
-  info.nodes = job.nodes;
+  info.nodes = memory.last_nodes.empty() ? job.nodes : memory.last_nodes;
   const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir, job.restarts));
   if (never_started && end == SchedulerEnd::cancelled) {
     // No lead was there to write a record.
@@ -567,6 +548,10 @@ void SlurmScheduler::settle_missing(Round& round) {
 Status SlurmScheduler::cancel(const std::string& id) {
   if (starts_with(id, "gone-")) return {};
   if (!is_job_id(id)) return make_error(ErrorCode::not_found, "'" + id + "' is no job of Slurm");
+  if (others_.contains(id)) {
+    log_.warn(format("event=cancel_left_out job={} reason='the number is another job's by now'", id));
+    return {};
+  }
   const auto refused = refused_cancels_.find(id);
   if (refused != refused_cancels_.end() && clock_.monotonic_ns() < refused->second.again_ns) return refused->second.why;
   const Status cancelled = port_->cancel(id);

@@ -93,6 +93,9 @@ class SlurmScheduler final : public Scheduler {
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
   void conclude(JobInfo info, Round& round);
+  static void note_nodes(Memory& memory, const SlurmJob& job);
+  void name_lost_nodes(Round& round);
+  void note_others(const std::vector<OpenJob>& open, const std::vector<SlurmJob>& jobs);
 
   std::unique_ptr<SlurmPort> port_;
   SlurmSchedulerOptions options_;
@@ -103,12 +106,16 @@ class SlurmScheduler final : public Scheduler {
   std::map<std::string, std::int64_t> missed_ns_;         // key -> when Slurm's list was last without it
   std::map<std::string, std::string> known_;              // key -> id, of submissions of this process
   std::set<std::string> cancelled_;                       // ids, by this process
+  std::set<std::string> others_;                          // ids of open jobs that are another job's in Slurm's list
   std::map<std::string, RefusedCancel> refused_cancels_;  // by id
   std::map<std::string, Memory> memory_;                  // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;
 };
 
+bool is_pending(const SlurmJob& job);
+bool is_live(const SlurmJob& job);  // waits, runs or is suspended
+SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency);
 // "0,1,2,5" -> "0-2,5"
 std::string compress_indices(std::vector<int> indices);
 // "3-9,12%4", "0-10:2" -> the indices

@@ -30,7 +30,7 @@ enum class FactKind {
   retry,        // ended badly, another attempt follows                fault, cause, reason, saved, progress, node
   go_on,        // ended, and its successor is there already           fault, cause, reason, saved, progress, node
   failed,       // ended badly for good                                fault, cause, reason
-  cancel_job,   // intent: end this attempt
+  cancel_job,   // intent: end this attempt                            cause, given_up
   cancel_sent,  // outcome
   cancelled,    //                                                     cause
   skipped,      // will not run                                        cause

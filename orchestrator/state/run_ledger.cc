@@ -194,6 +194,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
     case F::milestone: fold_milestone(stage, fact); break;
     case F::cancel_job:
       if (attempt) attempt->cancel_wanted = true;
+      if (attempt && fact.fields.get_bool("given_up")) attempt->given_up = true;
       break;
     case F::cancel_sent:
       if (attempt) attempt->cancel_sent = true;
@@ -274,8 +275,11 @@ LedgerStage* RunLedger::find(const std::string& id) {
 }
 
 bool RunLedger::all_final() const {
-  return std::all_of(stages.begin(), stages.end(),
-                     [](const LedgerStage& stage) { return is_final(stage.state) && !stage.successor_open(); });
+  const auto to_cancel = [](const LedgerAttempt& attempt) { return attempt.given_up && !attempt.cancel_sent; };
+  return std::all_of(stages.begin(), stages.end(), [&](const LedgerStage& stage) {
+    return is_final(stage.state) && !stage.successor_open() &&
+           std::none_of(stage.attempts.begin(), stage.attempts.end(), to_cancel);
+  });
 }
 bool RunLedger::answered(const std::string& id) const {
   return std::find(requests.begin(), requests.end(), id) != requests.end();

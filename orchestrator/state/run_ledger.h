@@ -31,13 +31,14 @@ struct LedgerAttempt {
   std::string job;      // the scheduler's id, "" until submitted
   std::string refused;  // why the scheduler would not have it
   bool cancel_wanted = false, cancel_sent = false;
+  bool given_up = false;  // its end is our own word: the scheduler still has the job until the cancellation is sent
   bool release_wanted = false;
   int releases = 0, restarts = 0;  // of a held job; by the scheduler
   std::string fault, cause;        // how it ended, if badly
   bool made_progress = false;
   std::string saved;       // digest of what the stage kept between jobs, when this one had ended
   std::int64_t step = -1;  // newest that it reached, -1: not known
-  std::string node;        // the only one that it ran on
+  std::string node;        // the only one that it ran on, or that was lost under it
   std::int64_t ended_ms = 0;
   std::int64_t ran_ms = 0;           // from its start to its end
   std::string array;                 // key of the submission that it is a task of; "" for a job of its own
@@ -106,6 +107,7 @@ struct RunLedger {
   explicit RunLedger(const std::vector<std::string>& stage_ids = {});
   LedgerStage* find(const std::string& id);
   const LedgerStage* find(const std::string& id) const;
+  // Every stage has ended, and no job is left in the queue that nobody waits for.
   bool all_final() const;
   bool answered(const std::string& request) const;
 

@@ -16,12 +16,12 @@
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "contracts/event.h"
+#include "contracts/host_list.h"
 #include "contracts/launch.h"
 #include "contracts/record.h"
 #include "contracts/task.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/retry_policy.h"
-#include "worker/launch/host_list.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
@@ -237,11 +237,11 @@ class Lead {
     MilestoneWatch milestones(attempt_, task_, clock_);
     for (;;) {
       LH_TRY(const auto end, ranks.poll(attempt_.grace_s));
-      if (end) return *end;
-      if (clock_.monotonic_ns() >= next_look_ns) {
+      if (end || clock_.monotonic_ns() >= next_look_ns) {
         look_at_beats();
         const auto first = pages_.find({record_.launches, 0});
         orders_.look(first == pages_.end() ? nullptr : &first->second);
+        if (end) return *end;
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
       }
       if (milestones.look()) rounds_.ask();

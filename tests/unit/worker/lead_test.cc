@@ -5,6 +5,8 @@
 
 #include "contracts/event.h"
 #include "contracts/manifest.h"
+#include "contracts/order.h"
+#include "resiliency/beat/heartbeat_page.h"
 #include "tests/unit/worker/lead_rig.h"
 
 using namespace longhaul;
@@ -146,6 +148,26 @@ TEST_CASE("a full disk fails the stage with the remedy, and nothing half is publ
   }
   ::umount(mount.c_str());
   (void)remove_tree(mount).ok();
+}
+
+TEST_CASE("an order that was obeyed in the program's last moment is told as done") {
+  LeadRig rig("while [ ! -e \"$LONGHAUL_STATE/go\" ]; do sleep 0.01; done");
+  rig.write();
+  REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stop_after", 7}).ok());
+  const pid_t lead = rig.start();
+  const std::string launch = rig.attempt.attempt_dir + "/launches/1";
+  rig.until([&] { return file_exists(launch + "/launch.toml"); });
+  auto page = HeartbeatPage::create(beat_page_path(launch, 0), 0);
+  REQUIRE(page.ok());
+  rig.until([&] { return page->orders() == 1; });
+  page->step(7);
+  page->obeyed(1);
+  REQUIRE(write_file_atomic(rig.attempt.state_dir() + "/go", "").ok());
+  CHECK(rig.wait(lead).success());
+  const auto outcome = read_order_outcome(rig.attempt.stage_dir, "1");
+  REQUIRE(outcome.ok());
+  CHECK(outcome->done);
+  CHECK(outcome->text == "done at step 7");
 }
 
 TEST_CASE("a program that does not exist is a record, not a lost job") {

@@ -136,6 +136,7 @@ struct ClusterRig {
     info.end = SchedulerEnd::node_fail;
     info.cause = "Slurm says NODE_FAIL on " + node;
     info.nodes = node;
+    if (node.find('[') == std::string::npos) info.lost_node = node;
   }
 };
 

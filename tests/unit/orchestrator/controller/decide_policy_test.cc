@@ -143,6 +143,9 @@ TEST_CASE("a held job that is given up is cancelled whatever becomes of its stag
   resumed.cancels_answered = false;
   CHECK(resumed.round() == "cancel_job p#1, failed p#1");
   REQUIRE(pending_acts(resumed.ledger).cancel.size() == 1);
+  resumed.succeed("q");
+  CHECK(resumed.round() == "succeeded q#1");
+  CHECK(resumed.round() == "");  // the run does not end before the queue is clean
   resumed.cancels_answered = true;
   resumed.seen.requests = {{"1", "resume"}};
   CHECK(resumed.round() == "request, reset p");

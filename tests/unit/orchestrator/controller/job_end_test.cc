@@ -133,4 +133,22 @@ TEST_CASE("the end of a job tells its times, how far it came, and its node if it
   CHECK(lost->ended_ms == 0);
 }
 
+TEST_CASE("the node that a fault points at: the only one, or the one that was lost") {
+  JobInfo info = lost_job(SchedulerEnd::node_fail);
+  info.nodes = "n[1-2]";
+  CHECK(judge_end(info, true, false)->node.empty());
+  info.lost_node = "n2";
+  CHECK(judge_end(info, true, false)->node == "n2");
+  info.nodes = "n1";  // what Slurm has left of them
+  CHECK(judge_end(info, true, false)->node == "n2");
+  info.lost_node.clear();
+  CHECK(judge_end(info, true, false)->node.empty());
+  info.end = SchedulerEnd::out_of_memory;
+  CHECK(judge_end(info, true, false)->node == "n1");
+  JobInfo recorded = ended_job("failed", 0, SchedulerEnd::node_fail);
+  recorded.nodes = recorded.record->nodes = "n[1-2]";
+  recorded.lost_node = "n1";
+  CHECK(judge_end(recorded, true, false)->node == "n1");
+}
+
 }  // namespace longhaul

@@ -90,6 +90,14 @@ TEST_CASE("steps with nodes of their own: slices of the allocation, each with al
                                                            "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=20",
                                                            "--immediate=300", "--gres=gpu:4", "--kill-on-bad-exit=1"});
   CHECK(has_word(plan.steps[0], "--mpi=none"));
+  CHECK_FALSE(has_word(plan.steps[0], "--no-kill"));
+}
+
+TEST_CASE("steps of a job that outlives a node outlive it too") {
+  const JobPlan plan =
+      step_job(step_site(acc_node), "[stage.s.job]\nno_kill = true\n" + step("a", "ranks = 1\nnodes = 1") +
+                                        step("b", "ranks = 8\nnodes = 2"));
+  for (const JobStep& one : plan.steps) CHECK(has_word(one, "--no-kill"));
 }
 
 TEST_CASE("steps that share nodes: side by side on whole cores, GPUs by ranks or as said") {

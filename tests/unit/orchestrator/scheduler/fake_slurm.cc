@@ -157,7 +157,7 @@ void FakeSlurm::start(Job& job, std::int64_t at_ms) {
   job.shown.state = "RUNNING";
   job.shown.reason = "None";
   job.shown.dependency.clear();
-  job.shown.nodes = "n1";
+  job.shown.nodes = job.play.nodes > 1 ? format("n[1-{}]", job.play.nodes) : "n1";
   job.started_ms = at_ms;
   job.shown.started_s = at_ms / 1000;
   ++starts_;
@@ -171,6 +171,12 @@ void FakeSlurm::end(Job& job, const std::string& state, std::int64_t at_ms) {
   job.shown.exit_code = state == job.play.state ? job.play.exit_code : 0;
   job.ended_ms = at_ms;
   job.shown.ended_s = at_ms / 1000;
+  if (ran && state == "NODE_FAIL" && job.play.nodes > 1) {  // the lost ones are struck off
+    std::vector<std::string> left;
+    for (int i = 1; i <= job.play.nodes; ++i)
+      if (!node_states.contains(format("n{}", i))) left.push_back(format("n{}", i));
+    job.shown.nodes = join(left, ",");
+  }
   if (ran && job.play.leaves_record) job.record_due_ms = at_ms + job.play.record_late_ms;
 }
 
@@ -395,6 +401,9 @@ class FakeSlurmPort final : public SlurmPort {
     std::vector<SlurmNode> nodes;
     for (int i = 1; i <= slurm_.options_.nodes; ++i)
       nodes.push_back({format("n{}", i), "IDLE", "", "", "gpu:4", "main", 8, 16000});
+    for (SlurmNode& node : nodes)
+      if (const auto state = slurm_.node_states.find(node.name); state != slurm_.node_states.end())
+        node.state = state->second;
     return nodes;
   }
   Result<std::vector<SlurmPartition>> partitions() override {

@@ -50,6 +50,7 @@ class FakeSlurm {
   bool drop_live_dependency = false;  // of the next submission
   std::function<std::optional<Error>(const SlurmSubmission&)> refuse;
   std::optional<Error> refuse_cancel;
+  std::map<std::string, std::string> node_states;  // "n2" -> "DOWN+NOT_RESPONDING"; the others are idle
   // slurmctld crashed before it saved: the job is unknown, wherever it was.
   void lose(const std::string& id);
   // The node under it died; the job is queued again with the same id.

@@ -98,4 +98,61 @@ TEST_CASE("slurm: of a forgotten job that is known to have been queued again, th
   CHECK(world.look(job)->state == JobState::ended);
 }
 
+TEST_CASE("slurm: a job that lost a node says which, and never one of those that are left") {
+  struct Case {
+    int nodes;
+    bool seen_running, leaves_record;
+    const char* lost;
+  };
+  // Slurm strikes the lost node off the job's list: who has not seen the job before cannot say.
+  for (const Case& one : {Case{2, true, false, "n2"}, Case{2, true, true, "n2"}, Case{2, false, true, "n2"},
+                          Case{2, false, false, ""}, Case{3, true, false, "n2"}, Case{1, true, false, "n1"}}) {
+    CAPTURE(one.nodes);
+    CAPTURE(one.seen_running);
+    CAPTURE(one.leaves_record);
+    SlurmWorld world({.nodes = 4});
+    world.slurm.play = [&](const std::string&, int) {
+      FakeSlurm::Play play;
+      play.duration_ms = 5'000;
+      play.nodes = one.nodes;
+      play.state = "NODE_FAIL";
+      play.leaves_record = false;
+      return play;
+    };
+    const JobSpec spec = world.job("k");
+    const auto id = world.scheduler->submit_one(spec);
+    world.clock.advance_ms(3'000);
+    world.new_controller();
+    if (one.seen_running) CHECK(world.look(world.open("k", *id))->state == JobState::running);
+    world.slurm.node_states = {{"n2", "DOWN+NOT_RESPONDING"}, {"n4", "DOWN"}};
+    if (one.leaves_record) leave_record(spec.attempt_dir, "failed", one.nodes == 2 ? "n[1-2]" : "n[1-3]");
+    world.clock.advance_ms(3 * SlurmWorld::grace_ms);
+    const auto ended = world.look(world.open("k", *id));
+    REQUIRE(ended);
+    CHECK(ended->end == SchedulerEnd::node_fail);
+    CHECK(ended->lost_node == one.lost);
+  }
+}
+
+TEST_CASE("slurm: of a number that was given to another job after a crash, nothing is cancelled") {
+  SlurmWorld world;
+  world.slurm.play = [](const std::string&, int) { return long_play(1); };
+  const auto ours = world.scheduler->submit_one(world.job("ours"));
+  (void)world.look(world.open("ours", *ours));
+  world.slurm.lose_with_its_number(*ours);
+  world.new_controller();
+  const auto theirs = world.scheduler->submit_one(world.job("theirs"));
+  REQUIRE(*theirs == *ours);
+  world.new_controller();
+  (void)world.look(world.open("ours", *ours));
+  CHECK(world.scheduler->cancel(*ours).ok());
+  CHECK(world.slurm.cancels() == 0);
+  // The other's own controller cancels it as ever.
+  world.new_controller();
+  world.looked_at.clear();
+  (void)world.look(world.open("theirs", *theirs));
+  CHECK(world.scheduler->cancel(*theirs).ok());
+  CHECK(world.slurm.cancels() == 1);
+}
+
 }  // namespace longhaul

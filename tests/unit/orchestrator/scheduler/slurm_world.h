@@ -72,9 +72,10 @@ inline FakeSlurm::Play long_play(int nodes) {
   return play;
 }
 
-inline void leave_record(const std::string& folder, const std::string& outcome) {
+inline void leave_record(const std::string& folder, const std::string& outcome, const std::string& nodes = {}) {
   JobRecord record;
   record.outcome = outcome;
+  record.nodes = nodes;
   REQUIRE(write_record(join_path(folder, "record.json"), record).ok());
 }
 

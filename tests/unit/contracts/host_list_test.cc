@@ -1,4 +1,4 @@
-#include "worker/launch/host_list.h"
+#include "contracts/host_list.h"
 
 #include <doctest/doctest.h>
 
