@@ -16,17 +16,7 @@ std::vector<std::string> texts_of(const Value* list) {
 
 Value steps_to_value(const std::vector<JobStep>& steps) {
   Value table = Value::make_table();
-  for (const JobStep& step : steps) {
-    Value& one = table.set(step.name, Value::make_table());
-    one.set("service", step.service);
-    one.set("first_node", step.first_node);
-    one.set("nodes", step.nodes);
-    one.set("own_nodes", step.own_nodes);
-    one.set("ranks", step.ranks);
-    one.set("cpus_per_rank", step.cpus_per_rank);
-    one.set("gpus_per_node", step.gpus_per_node);
-    one.set("launcher", ValueArray(step.launcher.begin(), step.launcher.end()));
-  }
+  for (const JobStep& step : steps) table.set(step.name, job_step_to_value(step));
   return table;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/value.h"
+
 namespace longhaul {
 
 struct JobStep {
@@ -21,5 +23,8 @@ struct JobStep {
 
   int ranks_per_node() const { return ranks / nodes; }
 };
+
+// A table of all members but the name, under which it stands.
+Value job_step_to_value(const JobStep& step);
 
 }  // namespace longhaul

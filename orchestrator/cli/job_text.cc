@@ -51,16 +51,8 @@ std::string steps_text(const JobPlan& job) {
 Value steps_value(const JobPlan& job) {
   Value list = Value::make_array();
   for (const JobStep& step : job.steps) {
-    Value one = Value::make_table();
+    Value one = job_step_to_value(step);
     one.set("name", step.name);
-    one.set("service", step.service);
-    one.set("first_node", step.first_node);
-    one.set("nodes", step.nodes);
-    one.set("own_nodes", step.own_nodes);
-    one.set("ranks", step.ranks);
-    one.set("cpus_per_rank", step.cpus_per_rank);
-    one.set("gpus_per_node", step.gpus_per_node);
-    one.set("launcher", ValueArray(step.launcher.begin(), step.launcher.end()));
     list.push_back(std::move(one));
   }
   return list;
@@ -155,8 +147,7 @@ Value jobs_value(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
 }
 
 std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
-  const std::string not_asked = "Slurm was not asked when the jobs would start: ";
-  if (outlook.answers.empty()) return not_asked + outlook.problem + "\n";
+  if (outlook.answers.empty()) return "Slurm does not say when the jobs would start: " + outlook.problem + "\n";
   std::vector<std::vector<std::string>> rows = {{"stage", "would start", "partition", "on"}};
   for (const QueueAnswer& answer : outlook.answers) {
     if (!answer.refused.empty()) {
@@ -174,7 +165,7 @@ std::string queue_text(const QueueOutlook& outlook, std::int64_t now_ms) {
                     " on each job, as if it were submitted now and waited for no other\n\n" + text_table(rows);
   if (std::all_of(outlook.answers.begin(), outlook.answers.end(), [](const auto& a) { return !a.refused.empty(); }))
     out += "\nIt takes none of them: is this the cluster that the site file describes?\n";
-  if (!outlook.problem.empty()) out += "\n" + not_asked + outlook.problem + "\n";
+  if (!outlook.problem.empty()) out += "\nof the other jobs nothing is known: " + outlook.problem + "\n";
   return out;
 }
 

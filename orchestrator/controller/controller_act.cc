@@ -8,6 +8,7 @@
 #include "contracts/attempt.h"
 #include "orchestrator/controller/controller.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/job_spec.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/step_plan.h"
@@ -52,25 +53,6 @@ std::string task_lines(const std::string& run_dir, const RunLedger& ledger, std:
       for (const LedgerAttempt& attempt : stage.attempts)
         if (attempt.array == acts[0].attempt->array) add(stage, attempt);
   return join(folders, "\n") + "\n";
-}
-
-std::string wall_text(double seconds) {
-  const auto total = static_cast<long long>(seconds);
-  return format("{:02}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
-}
-
-std::vector<Directive> of_attempt(const LedgerAttempt& attempt, const JobPlan& plan) {
-  std::vector<Directive> directives;
-  if (!attempt.exclude.empty()) {
-    Directive all{"exclude", join(attempt.exclude, ","), "nodes on which earlier attempts failed"};
-    for (const Directive& asked : plan.directives)  // the line replaces the plan's own
-      if (asked.option == all.option)
-        all = {all.option, asked.value + "," + all.value, asked.origin + "; " + all.origin};
-    directives.push_back(std::move(all));
-  }
-  if (attempt.wall_s > 0)
-    directives.push_back({"time", wall_text(attempt.wall_s), "shortened to end before the next maintenance"});
-  return directives;
 }
 
 }  // namespace
@@ -163,26 +145,12 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   const LedgerAttempt& first = *acts[0].attempt;
   const PlannedStage* planned = &planned_of(stage);
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
-  const bool array = !first.array.empty();
-  JobSpec job;
-  job.key = array ? first.array : first.key;
-  job.attempt_dir = attempt_folder(run_dir_, stage.id, first.number);
-  job.worker = join_path(run_dir_, "bin/longhaul-worker");
-  job.slots =
-      planned->common.ranks *
-      std::max(1, planned->common.threads > 0 ? planned->common.threads : cores_ / std::max(1, planned->common.ranks));
-  if (const auto steps = steps_on_one_machine(*planned, cores_); !steps.empty()) job.slots = cpus_on_node(steps);
+  JobSpec job = job_spec(run_dir_, *planned, acts, cores_, site_.has_value());
   job.maybe_known = !fresh_.contains(first.key);
-  job.withdrawn =
-      std::all_of(acts.begin(), acts.end(), [](const PendingAct& act) { return act.attempt->cancel_wanted; });
   if (!site_) return job;
-  if (array) {
-    job.attempt_dir = join_path(stage_folder(run_dir_, planned->stage), "arrays/" + first.array);
-    for (const PendingAct& act : acts) job.array_tasks.push_back(act.attempt->task);
-    LH_CHECK(make_directories(job.attempt_dir));
-    LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), task_lines(run_dir_, ledger_, acts)));
-    job.array_throttle = planned->common.job.throttle;
-  }
+  const bool array = !first.array.empty();
+  LH_CHECK(make_directories(job.attempt_dir));
+  if (array) LH_CHECK(write_file_renamed(join_path(job.attempt_dir, "tasks.txt"), task_lines(run_dir_, ledger_, acts)));
   Diagnostics diagnostics;
   const JobPlan plan = plan_job(*site_, *planned, diagnostics);
   LH_CHECK(diagnostics.to_status("the site file no longer fits the workflow"));
@@ -193,13 +161,9 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   context.worker = job.worker;
   context.attempt_dir = job.attempt_dir;
   context.array = array;
-  context.of_attempt = of_attempt(first, plan);
-  job.script = join_path(job.attempt_dir, "job.sbatch");
+  context.of_attempt = attempt_directives(first, plan);
   LH_TRY(const std::string script, job_script(plan, context));
   LH_CHECK(write_file_renamed(job.script, script, 0755));
-  if (first.after > 0)
-    for (const LedgerAttempt& earlier : stage.attempts)
-      if (earlier.number == first.after) job.after = earlier.job;
   return job;
 }
 

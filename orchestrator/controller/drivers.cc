@@ -115,7 +115,7 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   lines += scrontab_line(site.config, join_path(run_dir, "bin/longhaul"), run_dir, environment) + "\n";
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_TRY(const std::string table, read_scrontab());
-  if (table.find(begin_mark(frozen.name)) != std::string::npos) return {};  // written again it would end its own tick
+  if (without_scrontab_lines(table, frozen.name) != table) return {};  // written again it would end its own tick
   return write_scrontab(run_dir, with_scrontab_lines(table, frozen.name, lines));
 }
 

@@ -61,35 +61,54 @@ QueueAnswer answer_of(const Result<SlurmWillRun>& said) {
   return answer;
 }
 
+// A job that is refused for now (its partition is down) and a cluster that says nothing are both `unavailable`.
+bool is_an_answer(SlurmPort& port, const Error& error) {
+  return error.code != ErrorCode::unavailable || port.configuration().ok();
+}
+
+struct Question {
+  std::string label, script;
+};
+
+// One for each kind of job that a stage has: its variants may ask for the same, or each for its own.
+Result<std::vector<Question>> questions_of(const RunPlan& plan, const std::vector<JobPlan>& jobs) {
+  std::vector<Question> questions;
+  std::map<std::string, std::map<std::string, std::size_t>> asked;  // stage -> script -> the question's position
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    LH_TRY(std::string script, question_script(jobs[i]));
+    auto& scripts = asked[plan.stages[i].stage];
+    if (!scripts.emplace(script, questions.size()).second) continue;
+    questions.push_back({plan.stages[i].id(), std::move(script)});
+  }
+  for (const auto& [stage, scripts] : asked)
+    if (scripts.size() == 1) questions[scripts.begin()->second].label = stage;
+  return questions;
+}
+
 }  // namespace
 
 QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs) {
   QueueOutlook outlook;
-  const auto configuration = port.configuration();
-  if (!configuration.ok()) {
-    outlook.problem = configuration.error().message();
+  const auto stop = [&](const std::string& why) {
+    outlook.problem = why;
     return outlook;
-  }
+  };
+  const auto configuration = port.configuration();
+  if (!configuration.ok()) return stop(configuration.error().message());
   outlook.cluster = configuration->cluster;
-  std::map<std::string, QueueAnswer> asked;  // by script
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const PlannedStage& stage = plan.stages[i];
-    if (!outlook.answers.empty() && i > 0 && plan.stages[i - 1].stage == stage.stage) continue;
-    const auto script = question_script(jobs[i]);
-    if (!script.ok()) {
-      outlook.problem = script.error().message();
-      return outlook;
-    }
-    auto known = asked.find(*script);
-    if (known == asked.end()) {
-      if (asked.size() == questions_max) {
-        outlook.problem = format("only the first {} different jobs were asked for", questions_max);
-        return outlook;
-      }
-      known = asked.emplace(*script, answer_of(ask(port, *script))).first;
+  const auto questions = questions_of(plan, jobs);
+  if (!questions.ok()) return stop(questions.error().message());
+  std::map<std::string, QueueAnswer> answers;  // by script
+  for (const Question& question : *questions) {
+    auto known = answers.find(question.script);
+    if (known == answers.end()) {
+      if (answers.size() == questions_max) return stop(format("only {} different jobs are asked for", questions_max));
+      const auto said = ask(port, question.script);
+      if (!said.ok() && !is_an_answer(port, said.error())) return stop(said.error().message());
+      known = answers.emplace(question.script, answer_of(said)).first;
     }
     outlook.answers.push_back(known->second);
-    outlook.answers.back().stage = stage.stage;
+    outlook.answers.back().stage = question.label;
   }
   return outlook;
 }

@@ -11,7 +11,7 @@
 namespace longhaul {
 
 struct QueueAnswer {
-  std::string stage;  // or its name, where its variants ask for the same
+  std::string stage;  // its id; its name, where all of its variants ask for the same
   std::int64_t start_s = 0;
   std::string nodes, partition;
   std::string refused;  // Slurm's words, when it would not take the job
@@ -19,13 +19,14 @@ struct QueueAnswer {
 
 struct QueueOutlook {
   std::string cluster;               // the name of the one that answered
-  std::vector<QueueAnswer> answers;  // in plan order, one for all variants of a stage
-  std::string problem;               // why nothing was asked, or not everything
+  std::vector<QueueAnswer> answers;  // in plan order, one for all variants of a stage that ask for the same
+  std::string problem;               // why nothing was asked, or not everything; "" if everything was
 };
 
-// Each stage as if nothing stood before it. At most `questions_max` stages are asked for; equal jobs are asked for
-// once. `jobs` in the order of the plan's stages. A cluster that does not answer the first question is asked no other.
-inline constexpr int questions_max = 20;
+// Each stage as if nothing stood before it. At most `questions_max` different jobs are asked for; equal ones once.
+// `jobs` in the order of the plan's stages. A cluster that has fallen silent is asked no more: that costs two deadlines
+// of the port at the most.
+inline constexpr std::size_t questions_max = 20;
 QueueOutlook ask_queue(SlurmPort& port, const RunPlan& plan, const std::vector<JobPlan>& jobs);
 
 }  // namespace longhaul

@@ -158,7 +158,8 @@ std::string warnings_html(const RunStory& story) {
 
 std::string provenance_html(const RunStory& story) {
   std::string html = "<h2>Provenance</h2><p class=\"dim\">" + safe(story.software) + "<br>workflow " +
-                     safe(story.workflow_path) + "<br>run " + safe(story.status.run) + "</p>";
+                     safe(story.workflow_path) + "<br>run " + safe(story.status.run) +
+                     (story.fork.empty() ? "" : "<br>" + safe(cut(story.fork.text()))) + "</p>";
   html += "<div class=\"scroll\"><table><tr><th>artifact<th>made by<th>kind version<th>key<th>digest<th>size</tr>";
   for (const StageStory& stage : story.stages) {
     if (!stage.has_manifest) continue;

@@ -87,6 +87,7 @@ Result<RunStory> read_run_story(const std::string& run_dir) {
     story.plan = std::move(frozen->plan);
     story.software = frozen->software;
     story.workflow_path = frozen->workflow_path;
+    story.fork = std::move(frozen->fork);
   } else {
     story.missing.push_back("the plan: " + frozen.error().message());
   }

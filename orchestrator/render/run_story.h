@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contracts/manifest.h"
+#include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/run_status.h"
 #include "orchestrator/workflow/run_plan.h"
 
@@ -41,6 +42,7 @@ struct RunStory {
   RunPlan plan;                      // may be empty when resolved.toml cannot be read
   std::string software;              // that made the run: "longhaul 0.1.0 (git 1a2b3c4)"
   std::string workflow_path;         // where the workflow came from
+  ForkOrigin fork;                   // the run, stage and step that it goes on from; empty: none
   std::vector<StageStory> stages;    // in the order of status.stages
   std::vector<std::string> missing;  // what could not be read, in words
 };

@@ -29,7 +29,8 @@ micro_batch_size = 2
 global_batch_size = 4
 """
 
-PIPELINE = f"""
+MODEL = "model = { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }"
+TOKENS = f"""
 [stage.corpus]
 kind = "curate"
 inputs = {{ documents = "pages" }}
@@ -40,14 +41,15 @@ kind = "tokenize"
 inputs = {{ corpus = "@corpus" }}
 vocabulary = 300
 {SMALL}
-[stage.pretrain]
+"""
+PIPELINE = TOKENS + f"""[stage.pretrain]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}
 ranks = 2
 nodes = 2
 steps = 20
 checkpoint = {{ every_steps = 10 }}
-model = {{ hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }}
+{MODEL}
 optimizer = {{ lr = 1e-2, warmup_steps = 5 }}
 {TRAINING}
 [stage.sft]
@@ -183,18 +185,7 @@ def check_same(folder, job, but=()):
             expect(f"{folder.name}/{file} has the same content", (out / file).read_bytes() == (folder / "out" / file).read_bytes())
 
 
-MILESTONES = f"""
-[stage.corpus]
-kind = "curate"
-inputs = {{ documents = "pages" }}
-heldout_bytes = 2000
-{SMALL}
-[stage.tokens]
-kind = "tokenize"
-inputs = {{ corpus = "@corpus" }}
-vocabulary = 300
-{SMALL}
-[stage.long]
+MILESTONES = TOKENS + f"""[stage.long]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}
 threads = 1
@@ -203,7 +194,7 @@ micro_batch_size = 2
 global_batch_size = 64
 steps = 200000
 milestone_every = 400
-model = {{ hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }}
+{MODEL}
 [stage.early]
 kind = "evaluate"
 inputs = {{ model = "@long@400", tokens = "@tokens" }}

@@ -140,9 +140,10 @@ def cancelled_while_it_waits():
 
 @scenario("together", "a job held by a person (`scontrol hold`)", "stays held until the person lets it go", 60)
 def held_by_a_person():
-    run = runs.start("held", stage("a", once("held"), small(options='["--begin=now+4"]')), driver="here")
+    run = runs.start("held", stage("a", once("held"), small(options='["--begin=now+1hour"]')), driver="here")
     wait_for("its job", lambda: run.submissions("a"), 20, run.story)
     cluster.call("scontrol", "hold", run.job("a"))
+    cluster.call("scontrol", "update", f"JobId={run.job('a')}", "StartTime=now")  # nothing but the hold keeps it now
     time.sleep(8)
     expect("still held", cluster.job(run.job("a"))["state"] == "PENDING" and not run.facts("release_job"), run.story())
     cluster.call("scontrol", "release", run.job("a"))

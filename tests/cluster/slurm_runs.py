@@ -110,7 +110,7 @@ class Run:
     def story(self):
         lines = [f"{f['fact']} {f.get('stage', '')} {f.get('attempt', '')} {json.dumps(f['with'])}" for f in self.facts()]
         out = self.runs.folder / f"{self.folder.name[:-21]}.out"
-        ends = [f"{p}: {p.read_text(errors='replace')[-600:]}" for p in self.folder.glob("stages/**/at-end.log")]
+        ends = [f"{p}: {p.read_text(errors='replace')[-600:]}" for p in self.folder.glob("stages/**/controller.log")]
         return "\n".join([str(self.folder), *lines, out.read_text()[-1500:] if out.exists() else "", *ends[-3:]])
 
     def wait(self, state="succeeded", seconds=60):

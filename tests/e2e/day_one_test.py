@@ -129,6 +129,7 @@ def a_fork_goes_on_from_a_checkpoint_with_other_settings(here):
     expect("it went on from step 40", steps[0] == 41 and steps[-1] == 80, steps)
     longhaul(here, "status", code=0, says=["a fork: pretrain goes on from step 40", old.name, "optimizer.lr=1e-3"])
     expect("its origin is in resolved.toml", old.name in (fork / "resolved.toml").read_text())
+    expect("and in its report", f"goes on from step 40 of run {old.name}" in (fork / "report" / "index.html").read_text())
     # A run of its own with the same settings is another training: it must not get the fork's artifact.
     (here / "train.toml").write_text((TRAINING % (80, 20)).replace("lr = 1e-2", "lr = 1e-3"))
     longhaul(here, "run", "train.toml", code=0)

@@ -31,6 +31,7 @@ struct RankProgram {
   bool by_srun = false;
   std::string slurm_step_path;  // of a step started by srun: a file with its id, once its first rank is there
 };
+// Starts nothing. invalid_input: a command without a program; corrupt: the attempt has a step that its task has not.
 Result<std::vector<RankProgram>> rank_programs(const LaunchSpec& spec);
 
 // The hosts of a step among those of its launch.

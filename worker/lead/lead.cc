@@ -198,11 +198,24 @@ class Lead {
     launch.milestones_dir = attempt_.milestones_dir();
     launch.fault_plan = attempt_.fault_plan;
     LH_CHECK(make_directories(launch.launch_dir));
-    if (!attempt_.steps.empty()) LH_CHECK(make_directories(shared_folder(launch.launch_dir)));
-    for (const JobStep& step : attempt_.steps) LH_CHECK(make_directories(step_folder(launch.launch_dir, step.name)));
+    LH_CHECK(make_step_folders(launch.launch_dir));
     spec.launch_path = join_path(launch.launch_dir, "launch.toml");
     LH_CHECK(write_launch(spec.launch_path, launch));
     return spec;
+  }
+
+  // A job that was queued again launches where its former life did: addresses of those programs and numbers of those
+  // steps must not be taken for ours. Their logs stay.
+  Status make_step_folders(const std::string& launch_dir) const {
+    if (attempt_.steps.empty()) return {};
+    LH_CHECK(remove_tree(shared_folder(launch_dir)));
+    LH_CHECK(make_directories(shared_folder(launch_dir)));
+    for (const JobStep& step : attempt_.steps) {
+      const std::string folder = step_folder(launch_dir, step.name);
+      LH_CHECK(make_directories(folder));
+      LH_CHECK(remove_tree(slurm_step_path(folder)));
+    }
+    return {};
   }
 
   // Of several programs each has its part of the job's nodes; of one, the ranks find each other.
@@ -213,7 +226,8 @@ class Lead {
     std::size_t needed = 1;
     for (const JobStep& step : attempt_.steps)
       needed = std::max(needed, static_cast<std::size_t>(step.first_node + step.nodes));
-    if (!job_.nodes.empty()) {
+    const bool forked_here = attempt_.steps.front().launcher.empty();  // whatever allocation this may be in
+    if (!job_.nodes.empty() && !forked_here) {
       LH_TRY(launch.hosts, expand_host_list(job_.nodes));
     }
     if (launch.hosts.size() < needed)

@@ -217,6 +217,29 @@ TEST_CASE("under srun a step that does not listen is ended by srun, and a failin
   CHECK(!identify_process(std::atoi(rig.state("deaf").c_str())).ok());
 }
 
+TEST_CASE("steps that are started on this machine are on this host, also within an allocation of others") {
+  StepsRig rig(std::vector<StepText>{{"actor", "echo \"$LONGHAUL_STEP_HOSTS_ACTOR\" > \"$LONGHAUL_OUT/hosts\""}});
+  rig.environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-3]"}};
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.out("hosts") == host_name() + "\n");
+}
+
+TEST_CASE("a job that was queued again finds nothing of its former life: no addresses, no numbers of steps") {
+  StepsRig rig(std::vector<StepText>{{"actor", "ls \"$LONGHAUL_SHARED\" > \"$LONGHAUL_OUT/found\"; echo mine"}});
+  rig.environment = {{"SLURM_RESTART_COUNT", "1"}};
+  const std::string launch = rig.attempt.attempt_dir + "/launches/1", log = launch + "/steps/actor/rank-0.log";
+  const std::string step_number = launch + "/steps/actor/slurm-step";
+  for (const std::string& path : {launch + "/shared/port", step_number, log}) {
+    REQUIRE(make_directories(parent_path(path)).ok());
+    REQUIRE(write_file_atomic(path, "77.3\n").ok());
+  }
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record(1).outcome == "succeeded");
+  CHECK(rig.out("found") == "");
+  CHECK(!file_exists(step_number));  // it has none yet, or here never
+  CHECK(rig.text("work/attempts/1/launches/1/steps/actor/rank-0.log") == "77.3\nmine\n");  // evidence stays
+}
+
 TEST_CASE("a job with fewer nodes than its steps need says so") {
   StepsRig rig({{"a", "true"}, {"b", "true"}});
   rig.use_srun("n1");

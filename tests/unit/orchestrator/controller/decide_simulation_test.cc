@@ -1,10 +1,10 @@
 // decide() on a cluster that misbehaves, in virtual time: chains and arrays in random graphs with edges of every kind,
-// jobs that are queued again, held, preempted and lost, answers that do not come, controllers that die between any two
-// acts, cancellations and resumes at random moments.
+// milestones of which some never come, jobs that are queued again, held, preempted and lost, answers that do not come,
+// controllers that die between any two acts, cancellations and resumes at random moments.
 //
 // Promised for every seed: the run ends, and nothing of it is left in the queue then; no fact is refused; a key is
 // submitted once; no two jobs of a stage run at the same time; the queue holds no more than the site allows; what has
-// succeeded stays so.
+// succeeded stays so; what takes a milestone is ready when that is there, and given up only when it is not.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,12 +13,14 @@
 
 #include "base/philox.h"
 #include "base/text.h"
+#include "contracts/milestone.h"
 #include "orchestrator/controller/decide.h"
 
 namespace longhaul {
 namespace {
 
 constexpr std::int64_t simulated_wall_ms = 3'600'000;  // of one job of a chain
+constexpr std::int64_t simulated_steps = 4;            // of a training: milestones after 1, 2 and 3
 
 struct SimulatedJob {
   JobInfo info;
@@ -32,10 +34,13 @@ class SimulatedCluster {
   explicit SimulatedCluster(PhiloxSequence& random) : random_(random) {}
 
   std::int64_t now_ms = 1'000'000'000;
-  std::map<std::string, SimulatedJob> jobs;     // by key
-  std::map<std::string, std::int64_t> work_ms;  // by stage: left to do
-  std::map<std::string, int> saved;             // by stage: how often something was
-  std::map<std::string, int> submissions;       // by key
+  std::map<std::string, SimulatedJob> jobs;                  // by key
+  std::map<std::string, std::int64_t> work_ms;               // by stage: left to do
+  std::map<std::string, std::int64_t> all_work_ms;           // of trainings that publish milestones
+  std::map<std::string, std::set<std::int64_t>> milestones;  // that they have published
+  std::set<std::int64_t> never_published;                    // steps, of every training
+  std::map<std::string, int> saved;                          // by stage: how often something was
+  std::map<std::string, int> submissions;                    // by key
   std::set<std::string> chains;
   std::uint64_t trouble_percent = 0;
 
@@ -75,6 +80,7 @@ class SimulatedCluster {
   void pass(std::int64_t ms) {
     now_ms += ms;
     for (auto& [key, job] : jobs) {
+      if (job.info.state == JobState::running) publish(job);
       if (job.info.state == JobState::running && chance(trouble_percent)) disturb(job);
       if (job.info.state == JobState::running && now_ms >= job.info.started_ms + job.work_ms) complete(job);
     }
@@ -91,6 +97,14 @@ class SimulatedCluster {
     job.info.state = JobState::running;
     job.info.started_ms = now_ms;
     job.work_ms = chains.contains(job.stage) ? std::min(work_ms[job.stage], simulated_wall_ms) : work_ms[job.stage];
+  }
+  void publish(const SimulatedJob& job) {
+    const auto all = all_work_ms.find(job.stage);
+    if (all == all_work_ms.end()) return;
+    const std::int64_t done = all->second - work_ms[job.stage] + std::min(now_ms - job.info.started_ms, job.work_ms);
+    for (std::int64_t step = 1; step < simulated_steps; ++step)
+      if (done * simulated_steps >= step * all->second && !never_published.contains(step))
+        milestones[job.stage].insert(step);
   }
   void complete(SimulatedJob& job) {
     work_ms[job.stage] -= job.work_ms;
@@ -149,6 +163,7 @@ class ClusterSimulation {
     rules_.can_exclude = random_.next_below(2) == 0;
     cluster_.trouble_percent = random_.next_below(4) == 0 ? 0 : random_.next_below(25);
     dies_percent_ = random_.next_below(3) == 0 ? 0 : random_.next_below(10);
+    if (random_.next_below(3) == 0) cluster_.never_published.insert(1 + static_cast<int>(random_.next_below(3)));
   }
 
   void run() {
@@ -164,6 +179,7 @@ class ClusterSimulation {
     FAIL("the run did not end");
   }
   int successors = 0, withdrawn = 0, tasks = 0;  // that there were: else nothing was tested
+  int early = 0, given_up = 0;  // stages that began on a milestone of a training that went on; that missed theirs
 
  private:
   bool dies() { return cluster_.chance(dies_percent_); }
@@ -189,14 +205,34 @@ class ClusterSimulation {
         const NeedEdge edges[] = {NeedEdge::afterok, NeedEdge::afterok, NeedEdge::afterany, NeedEdge::afternotok};
         if (const NeedEdge edge = edges[random_.next_below(4)]; edge != NeedEdge::afterok) stage.edges[need] = edge;
       }
+      for (std::size_t i = 0; i < before; ++i)
+        if (random_.next_below(2) == 0) take_milestone(stage, plan_.stages[i]);
       if (chain) cluster_.chains.insert(stage.id());
       cluster_.work_ms[stage.id()] = 1 + static_cast<std::int64_t>(random_.next_below(3 * simulated_wall_ms));
+      if (variants == 1 && random_.next_below(2) == 0) {
+        stage.settings.set("steps", simulated_steps);
+        stage.settings.set(milestone_setting, 1);
+        cluster_.all_work_ms[stage.id()] = cluster_.work_ms[stage.id()];
+      }
       plan_.stages.push_back(std::move(stage));
       rules_.stages.push_back({.resumable = chain,
                                .chain = chain,
                                .wall_s = chain ? static_cast<double>(simulated_wall_ms) * 1e-3 : 0,
                                .shape = random_.next_below(4) == 0 ? "odd" : "even"});
     }
+  }
+
+  // Of a training that is not needed in another way.
+  void take_milestone(PlannedStage& stage, const PlannedStage& training) {
+    const auto steps = milestone_steps(training.settings);
+    if (steps.empty() || std::find(stage.needs.begin(), stage.needs.end(), training.id()) != stage.needs.end()) return;
+    PlannedInput input;
+    input.name = training.stage;
+    input.stages = {training.id()};
+    input.milestone = steps[random_.next_below(steps.size())];
+    stage.needs.push_back(training.id());
+    stage.edges[training.id()] = NeedEdge::milestone;
+    stage.inputs.push_back(std::move(input));
   }
 
   RunLedger ledger() const {
@@ -218,8 +254,24 @@ class ClusterSimulation {
         seen.artifacts[stage.id] = {"/" + stage.id, "d", Value::make_table()};
       seen.saved[stage.id] = cluster_.saved[stage.id] == 0 ? "" : std::to_string(cluster_.saved[stage.id]);
     }
+    for (const LedgerStage& stage : now.stages) {
+      if (!cluster_.all_work_ms.contains(stage.id) || stage.key.empty()) continue;
+      auto& found = seen.milestones[stage.id];
+      for (const std::int64_t step : cluster_.milestones[stage.id])
+        if (!stage.milestones.contains(step))
+          found[step] = {format("/{}@{}", stage.id, step), "d", Value::make_table()};
+    }
     for (const PlannedStage* stage : wants_preparation(plan_, now)) seen.prepared[stage->id()].key = stage->id();
     return seen;
+  }
+
+  // Its inputs are fixed then: a training that is tried again does not take them back.
+  void check_ready(const RunLedger& now, const Fact& fact) {
+    for (const PlannedInput& input : plan_.find(fact.stage)->inputs) {
+      const LedgerStage* training = now.find(input.stages.front());
+      CHECK_MESSAGE(training->milestones.contains(input.milestone), fact.stage, " was ready too early");
+      early += !is_final(training->state);
+    }
   }
 
   // May end anywhere: the next round is another controller's, with nothing but the log.
@@ -231,6 +283,7 @@ class ClusterSimulation {
       fact.wall_ms = cluster_.now_ms;
       successors += fact.kind == FactKind::submit_next;
       tasks += fact.kind == FactKind::submit && !fact.text("array").empty();
+      if (fact.kind == FactKind::ready) check_ready(now, fact);
       log_.push_back(fact);
       now.apply(fact);
     }
@@ -284,6 +337,13 @@ class ClusterSimulation {
     for (const LedgerStage& stage : now.stages) {
       CHECK(is_final(stage.state));
       if (!stage.has_artifact()) CHECK(!stage.cause.empty());
+      for (const PlannedInput& input : plan_.find(stage.id)->inputs) {
+        const LedgerStage* training = now.find(input.stages.front());
+        const std::string missing = format("it needs the milestone of step {} of {}", input.milestone, training->id);
+        if (!starts_with(stage.cause, missing) || training->key.empty()) continue;
+        ++given_up;
+        CHECK_MESSAGE(!cluster_.milestones[training->id].contains(input.milestone), stage.id, ": ", stage.cause);
+      }
     }
   }
 
@@ -301,8 +361,8 @@ class ClusterSimulation {
 
 }  // namespace
 
-TEST_CASE("simulated clusters: chains, arrays and edges keep their promises whatever is lost, held or forgotten") {
-  int successors = 0, withdrawn = 0, tasks = 0;
+TEST_CASE("simulated clusters: chains, arrays, edges, milestones keep their promises whatever is lost or held") {
+  int successors = 0, withdrawn = 0, tasks = 0, early = 0, given_up = 0;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     ClusterSimulation simulation(seed);
@@ -310,10 +370,14 @@ TEST_CASE("simulated clusters: chains, arrays and edges keep their promises what
     successors += simulation.successors;
     withdrawn += simulation.withdrawn;
     tasks += simulation.tasks;
+    early += simulation.early;
+    given_up += simulation.given_up;
   }
   CHECK(successors > 100);
   CHECK(withdrawn > 10);
   CHECK(tasks > 100);
+  CHECK(early > 50);
+  CHECK(given_up > 20);
 }
 
 }  // namespace longhaul

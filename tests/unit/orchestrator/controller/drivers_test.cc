@@ -39,6 +39,12 @@ struct MadeUpScrontab {
     ::setenv("PATH", (scratch.file("bin") + ":" + path_before).c_str(), 1);
   }
   ~MadeUpScrontab() { ::setenv("PATH", path_before.c_str(), 1); }
+  int writes() const {
+    int count = 0;
+    for (const std::string& call : split(*read_file(scratch.file("calls")), '\n'))
+      count += !call.empty() && call != "-l";
+    return count;
+  }
   std::string table() const { return read_file(scratch.file("table")).ok() ? *read_file(scratch.file("table")) : ""; }
 };
 
@@ -132,10 +138,27 @@ TEST_CASE("scrontab drives a run with one tick per interval, asked for as the si
   // Again: nothing is written, for a table that changes ends the tick that runs from it.
   REQUIRE(start_driver(run, frozen, site, "", driver_environment, log).ok());
   CHECK(made_up.table() == table);
+  CHECK(made_up.writes() == 1);
   REQUIRE(end_driver(run, frozen, site, "", log).ok());
   CHECK(made_up.table() == "5 4 * * * backup\n");
   CHECK(end_driver(run, frozen, site, "", log).ok());
   CHECK(list_directory(join_path(run, "driver"))->empty());
+}
+
+TEST_CASE("lines of a run that a person has cut in two drive nothing: they are written again, and his are kept") {
+  MadeUpScrontab made_up;
+  Logger log("test", "", LogLevel::error);
+  FrozenRun frozen;
+  frozen.name = "w-1";
+  frozen.driver = "scrontab";
+  const std::string cut = "# longhaul run w-1: begin\n5 4 * * * backup\n";
+  REQUIRE(write_file_atomic(made_up.scratch.file("table"), cut).ok());
+  const Site site = driver_site("default_class = \"cpu\"");
+  REQUIRE(start_driver(made_up.scratch.path(), frozen, site, "", driver_environment, log).ok());
+  CHECK(starts_with(made_up.table(), cut + "# longhaul run w-1: begin\n#SCRON "));
+  CHECK(made_up.table().find(" tick '") != std::string::npos);
+  REQUIRE(end_driver(made_up.scratch.path(), frozen, site, "", log).ok());
+  CHECK(made_up.table() == cut);
 }
 
 TEST_CASE("a tick that stays to watch ends before the next one begins") {

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
+#include <cstdlib>
 
-#include "base/process.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "tests/support/scratch.h"
+#include "tests/unit/orchestrator/scheduler/fake_slurm.h"
 
 using namespace longhaul;
 
@@ -50,6 +52,30 @@ struct AskedCluster {
     return messages;
   }
 };
+
+// A `module` before all others in PATH, which loads what it is told here, and only in this order.
+struct MadeUpModules {
+  testing::Scratch scratch;
+  std::string path_before = std::getenv("PATH");
+  explicit MadeUpModules(const std::string& loadable) {
+    REQUIRE(write_file_atomic(scratch.file("module"),
+                              "#!/bin/sh\necho \"$2\" >> " + scratch.file("asked") + "\ncase $2 in " + loadable +
+                                  ") exit 0 ;; esac\nexit 1\n",
+                              0755)
+                .ok());
+    ::setenv("PATH", (scratch.path() + ":" + path_before).c_str(), 1);
+  }
+  ~MadeUpModules() { ::setenv("PATH", path_before.c_str(), 1); }
+  std::string asked() const { return read_file(scratch.file("asked")).value(); }
+};
+
+PlannedStage stage_with_modules(const std::string& name, const std::vector<std::string>& modules) {
+  PlannedStage stage;
+  stage.stage = name;
+  stage.where = {"w.toml", 7, 1};
+  stage.common.job.modules = modules;
+  return stage;
+}
 
 }  // namespace
 
@@ -98,4 +124,55 @@ TEST_CASE("preflight: a cluster without a default partition wants one named") {
   asked.job("", 1, 60);
   REQUIRE(asked.problems().size() == 1);
   CHECK(asked.problems()[0].find("name one: main, debug") != std::string::npos);
+}
+
+TEST_CASE("preflight: asked of Slurm itself; one that does not answer has said nothing against the plan") {
+  ManualClock clock;
+  FakeSlurm slurm(clock, {});
+  const auto port = slurm.port();
+  AskedCluster asked;
+  asked.job("mian", 1, 60);
+  asked.job("", 1, 60).directives.push_back({"reservation", "school", "workflow: stage.s.job.reservation"});
+  Diagnostics told;
+  REQUIRE(check_with_slurm(*port, asked.plan, asked.jobs, told).ok());
+  REQUIRE(told.size() == 2);
+  CHECK(told.errors()[0].what.find("no partition 'mian'") != std::string::npos);
+  CHECK(told.errors()[1].what.find("no reservation 'school'") != std::string::npos);
+  slurm.down_until_ms = clock.wall_ms() + 1000;
+  Diagnostics silent;
+  CHECK(check_with_slurm(*port, asked.plan, asked.jobs, silent).error().code == ErrorCode::unavailable);
+  CHECK(silent.empty());
+}
+
+TEST_CASE("preflight: a module that does not load is told where it is asked for, after those that come before it") {
+  MadeUpModules modules("cuda/12|nccl");
+  Site site;
+  site.config.modules = {"cuda/12"};
+  RunPlan plan;
+  plan.stages = {stage_with_modules("a", {"nccl"}), stage_with_modules("b", {"nccl"}),
+                 stage_with_modules("c", {"pytorch/2 $(touch pwned)"}),
+                 stage_with_modules("d", {"pytorch/2 $(touch pwned)"})};
+  Diagnostics diagnostics;
+  check_modules(site, plan, diagnostics);
+  REQUIRE(diagnostics.size() == 1);
+  CHECK(starts_with(diagnostics.errors()[0].message(), "w.toml:7:1: `module load pytorch/2 $(touch pwned)` fails on "));
+  CHECK(diagnostics.errors()[0].hint == "try: module avail pytorch");
+  CHECK(modules.asked() == "cuda/12\nnccl\ncuda/12\npytorch/2 $(touch pwned)\n");  // equal lists are tried once
+}
+
+TEST_CASE("preflight: a module that the site asks for is told at its place in the site file") {
+  MadeUpModules modules("nothing");
+  Site site;
+  site.config.modules = {"cuda/12"};
+  site.origins["modules"].where = {"c.toml", 3, 1};
+  RunPlan plan;
+  plan.stages = {stage_with_modules("a", {}), stage_with_modules("b", {"nccl"})};
+  Diagnostics diagnostics;
+  check_modules(site, plan, diagnostics);
+  REQUIRE(diagnostics.size() == 1);  // of both stages
+  CHECK(starts_with(diagnostics.errors()[0].message(), "c.toml:3:1: `module load cuda/12` fails on "));
+  site.config.node.arch = "another";  // this host cannot say what its nodes have
+  Diagnostics elsewhere;
+  check_modules(site, plan, elsewhere);
+  CHECK(elsewhere.empty());
 }

@@ -153,6 +153,17 @@ TEST_CASE("a report escapes what strangers wrote and fetches nothing") {
   CHECK(is_valid_utf8(html));
 }
 
+TEST_CASE("the report of a fork names the run and the step that it goes on from, and what was changed") {
+  RunStory story;
+  story.status = status_of({stage_in("pretrain", StageState::succeeded)});
+  CHECK(report_html(story, created).find("a fork") == std::string::npos);
+  story.fork = {"quickstart-1", "pretrain", 40, {"stage.pretrain.optimizer.lr=1e-3", "x=<script>"}};
+  const std::string html = report_html(story, created);
+  CHECK(html.find("a fork: pretrain goes on from step 40 of run quickstart-1, with stage.pretrain.optimizer.lr=1e-3") !=
+        std::string::npos);
+  CHECK(html.find("<script") == std::string::npos);
+}
+
 TEST_CASE("a stage's story is folded over its attempts") {
   const std::string folder = "/tmp/longhaul-render-test-" + random_hex(6).value();
   const auto attempt = [&](int number, const std::string& lines) {

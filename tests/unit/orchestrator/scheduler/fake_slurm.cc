@@ -391,6 +391,7 @@ class FakeSlurmPort final : public SlurmPort {
     });
   }
   Result<SlurmWillRun> will_run(const SlurmSubmission& submission) override {
+    ++slurm_.will_runs_;
     if (auto error = slurm_.not_answering()) return *error;
     if (slurm_.refuse)
       if (auto error = slurm_.refuse(submission)) return *error;

@@ -69,6 +69,7 @@ class FakeSlurm {
   int starts() const { return starts_; }
   int queries() const { return queries_; }  // jobs(): whole lists
   int cancels() const { return cancels_; }  // asked for
+  int will_runs() const { return will_runs_; }
 
  private:
   friend class FakeSlurmPort;
@@ -103,7 +104,7 @@ class FakeSlurm {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<std::string, int> submissions_;
   std::int64_t next_number_ = 1;
-  int starts_ = 0, queries_ = 0, cancels_ = 0;
+  int starts_ = 0, queries_ = 0, cancels_ = 0, will_runs_ = 0;
 };
 
 }  // namespace longhaul

@@ -64,9 +64,13 @@ FrozenRun run_with_everything() {
   best.within = "final/model";
   best.best_metric = "loss";
   best.best_is_max = true;
-  rich.inputs = {best};
-  rich.needs = {"corpus", "clean/x=1"};
-  rich.edges = {{"clean/x=1", NeedEdge::afterany}, {"corpus", NeedEdge::afternotok}};
+  PlannedInput milestone;
+  milestone.name = "tokens";
+  milestone.stages = {"pretrain"};
+  milestone.milestone = 500;
+  rich.inputs = {best, milestone};
+  rich.needs = {"corpus", "clean/x=1", "pretrain"};
+  rich.edges = {{"clean/x=1", NeedEdge::afterany}, {"corpus", NeedEdge::afternotok}, {"pretrain", NeedEdge::milestone}};
   rich.where = {"C:\\flows\\w.toml", 7, 0};
   run.plan.stages = {plain, rich};
   return run;
@@ -113,7 +117,10 @@ TEST_CASE("resolved.toml: a run comes back as it was frozen") {
   CHECK(rich.needs == run.plan.stages[1].needs);
   CHECK(rich.edge_to("clean/x=1") == NeedEdge::afterany);
   CHECK(rich.edge_to("corpus") == NeedEdge::afternotok);
-  REQUIRE(rich.inputs.size() == 1);
+  CHECK(rich.edge_to("pretrain") == NeedEdge::milestone);
+  CHECK(rich.milestones_of("pretrain") == std::vector<std::int64_t>{500});
+  REQUIRE(rich.inputs.size() == 2);
+  CHECK(rich.inputs[0].milestone == 0);
   CHECK(rich.inputs[0].stages == std::vector<std::string>{"corpus"});
   CHECK(rich.inputs[0].within == "final/model");
   CHECK(rich.inputs[0].best_metric == "loss");

@@ -1,0 +1,23 @@
+// What the scheduler is asked for: the submission that one intent makes, or all tasks of an array together. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/job_plan.h"
+#include "orchestrator/scheduler/scheduler.h"
+
+namespace longhaul {
+
+// `acts`: one, or those of one array, in the order of its tasks; `planned` is the stage of the first. `cores`: of this
+// machine. Without `by_script` the scheduler starts the worker itself, and there are no arrays.
+JobSpec job_spec(const std::string& run_dir, const PlannedStage& planned, std::span<const PendingAct> acts, int cores,
+                 bool by_script);
+
+// What only this attempt asks for. Each replaces the plan's directive of the same name: excluded nodes are the plan's
+// and its own, the time is its own.
+std::vector<Directive> attempt_directives(const LedgerAttempt& attempt, const JobPlan& plan);
+
+}  // namespace longhaul
