@@ -96,7 +96,8 @@ const std::vector<CommandSpec>& command_specs() {
          "Takes over the run and drives it to its end, as `run` does. Jobs that are still running are adopted, "
          "finished "
          "stages stay finished, failed "
-         "and cancelled ones are tried again from their newest checkpoint.",
+         "and cancelled ones are tried again from their newest checkpoint. A run whose jobs drive it is handed to "
+         "them: the command returns as soon as they are on their way.",
          {"longhaul resume", "longhaul resume quickstart-20260302-041109-8f3a"},
          {not_found, run_failed, system, interrupted, timeout, conflict}},
         {Command::tick,

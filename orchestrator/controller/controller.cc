@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -219,6 +220,10 @@ void Controller::update_index() {
   const Status updated = update_run_index(run_dir_, frozen_, ledger_, unindexed_);
   if (!updated.ok()) log_.warn("event=index_not_updated error='" + updated.error().message() + "'");
   unindexed_.clear();
+}
+
+void Controller::leave() const {
+  if (log_file_.check_newest().ok()) (void)::unlink(driver_pulse_path(run_dir_).c_str());
 }
 
 void Controller::pulse() {

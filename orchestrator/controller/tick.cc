@@ -11,6 +11,18 @@ namespace {
 // Between two rounds: soon after a change, then slower and slower while nothing happens.
 constexpr std::int64_t pause_ms_min = 4;
 
+// However the rounds end.
+class Leaving {
+ public:
+  explicit Leaving(const Controller& controller) : controller_(controller) {}
+  ~Leaving() { controller_.leave(); }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+ private:
+  const Controller& controller_;
+};
+
 }  // namespace
 
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
@@ -25,6 +37,7 @@ Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptio
   const Deadline deadline(clock, patience_ms);
   std::int64_t pause_ms = pause_ms_min;
   LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  const Leaving leaving(*controller);
   for (;;) {
     LH_TRY(TickOutcome outcome, controller->round());
     const bool open_questions = !outcome.changed && outcome.state == RunState::running && controller->unanswered();
@@ -45,6 +58,7 @@ Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, 
                         const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
                         void* context) {
   LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
+  const Leaving leaving(*controller);
   std::int64_t pause_ms = pause_ms_min;
   while (!stop.load(std::memory_order_relaxed)) {
     const auto outcome = controller->round();

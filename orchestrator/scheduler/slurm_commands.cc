@@ -1,5 +1,6 @@
 #include "orchestrator/scheduler/slurm_commands.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <random>
@@ -11,7 +12,9 @@ namespace {
 
 constexpr std::size_t words_max = 500;
 constexpr const char* accounting_fields =
-    "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,Reason,Comment";
+    "JobIDRaw,JobID,State,ExitCode,NodeList,Partition,Account,JobName,Submit,Start,End,TimelimitRaw,Comment";
+// slurmdbd may take the question and never answer; slurmctld's own deadline would be a long time to stand still.
+constexpr std::int64_t accounting_deadline_ms = 20'000;
 
 std::int64_t number_of(std::string_view text) {
   std::int64_t number = 0;
@@ -112,10 +115,10 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
   if (ids.empty()) return std::vector<SlurmJob>{};
   const UniqueSeparators separators;
   // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
-  // separator.
-  auto output = run_slurm_query({"sacct", "-X", "-n", "-p", "--delimiter=" + separators.field(), "-S", "now-366days",
-                                 "-j", join(ids, ","), "-o", accounting_fields},
-                                deadline_ms);
+  // separator. Not asked for: the reason, for accounting keeps the one for which a job waited, not that of its end.
+  auto output = run_slurm_query({"sacct", "-X", "-D", "-n", "-p", "--delimiter=" + separators.field(), "-S",
+                                 "now-366days", "-j", join(ids, ","), "-o", accounting_fields},
+                                std::min(deadline_ms, accounting_deadline_ms));
   if (!output.ok() && output.error().code == ErrorCode::not_found)
     return make_error(ErrorCode::unavailable, "there is no sacct here");
   if (!output.ok()) return output.error();
@@ -124,7 +127,7 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
     error.code = ErrorCode::unavailable;
     return error;
   }
-  constexpr std::size_t fields_per_job = 14;
+  constexpr std::size_t fields_per_job = 13;
   const auto fields = split_by(output->out, separators.field());
   std::vector<SlurmJob> jobs;
   for (std::size_t at = 0; at + fields_per_job < fields.size() + 1 && at + fields_per_job <= fields.size();
@@ -151,8 +154,7 @@ Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& id
     job.started_s = read_slurm_time(field(9));
     job.ended_s = read_slurm_time(field(10));
     job.time_limit_s = number_of(field(11)) * 60;
-    job.reason = read_slurm_text(field(12));
-    job.comment = field(13);
+    job.comment = field(12);
     jobs.push_back(std::move(job));
   }
   return jobs;

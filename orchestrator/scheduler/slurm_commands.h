@@ -23,7 +23,9 @@ Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64
 // What a command that failed said on stderr, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
 
-// Of these jobs, as accounting knows them; arrays: each task.
+// Of these jobs, as accounting knows them; arrays: each task. Every life of a job that was queued again has a record of
+// its own, and so has every job that was given the same number. A comment is kept where the site stores comments, and
+// only from the job's end on; there is no reason.
 Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms);
 
 // Pieces of a text between separators that nobody can have written into a comment: random for each process.

@@ -8,6 +8,7 @@
 namespace longhaul {
 namespace {
 
+constexpr int first_launch_error = 32;  // slurmd's error numbers from 4000 on, read as a wait status
 constexpr int indices_max = 4'000'001;  // Slurm's own limit on MaxArraySize
 
 int number_of(std::string_view text) {
@@ -90,9 +91,29 @@ std::vector<int> expand_indices(const std::string& text) {
   return indices;
 }
 
+const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::string& id, const std::string& key) {
+  const auto is_asked_for = [&](const SlurmJob& job) {
+    return id == (job.array_id.empty() ? job.id : format("{}_{}", job.array_id, job.array_tasks));
+  };
+  const auto is_over = [](const SlurmJob& job) {
+    return job.ended_s > 0 && job.state != "PENDING" && job.state != "RUNNING" && job.state != "SUSPENDED";
+  };
+  const bool comments_stored = std::any_of(
+      records.begin(), records.end(), [&](const SlurmJob& job) { return is_asked_for(job) && job.comment == key; });
+  const SlurmJob* newest = nullptr;
+  for (const SlurmJob& job : records) {
+    if (!is_asked_for(job) || (!job.comment.empty() && job.comment != key)) continue;
+    if (comments_stored && job.comment.empty() && is_over(job)) continue;
+    if (!newest || job.submitted_s >= newest->submitted_s) newest = &job;
+  }
+  return newest && is_over(*newest) ? newest : nullptr;
+}
+
 SchedulerEnd scheduler_end_of(const SlurmJob& job) {
-  // A job that could not be launched fails with a reason of its own.
-  const bool not_launched = job.reason.find("aunch") != std::string::npos;
+  // What slurmd could not start ends by a signal that is none (0:53). Slurm calls it JobLaunchFailure, and so it calls
+  // every batch script that was killed by a signal.
+  const bool not_launched =
+      job.exit_signal >= first_launch_error || (job.exit_signal == 0 && job.reason.find("aunch") != std::string::npos);
   const std::string& state = job.ends_as.empty() ? job.state : job.ends_as;
   if (state == "COMPLETED") return SchedulerEnd::completed;
   if (state == "FAILED") return not_launched ? SchedulerEnd::launch_failed : SchedulerEnd::failed;

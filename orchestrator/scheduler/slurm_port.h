@@ -85,7 +85,8 @@ class SlurmPort {
   virtual Result<std::vector<SlurmJob>> jobs() = 0;
   // One job, also just ended; all tasks' records of an array. not_found: forgotten, or never there.
   virtual Result<std::vector<SlurmJob>> job(const std::string& id) = 0;
-  // From accounting. unavailable: there is none, or it is down.
+  // From accounting; several records of an id are several lives of it, or other jobs that had it (accounted_end() tells
+  // which counts). unavailable: there is none, or it is down.
   virtual Result<std::vector<SlurmJob>> accounted(const std::vector<std::string>& ids) = 0;
   // `id` may name one task ("1234_7"). With `batch_only` the signal goes to the batch script alone.
   virtual Status signal(const std::string& id, int signal_number, bool batch_only) = 0;

@@ -509,12 +509,11 @@ void SlurmScheduler::settle_missing(Round& round) {
     if (is_job_id(open.id)) ids.push_back(open.id);
   }
   if (forgotten.empty()) return;
-  std::map<std::string, SlurmJob> accounted;
+  std::vector<SlurmJob> accounted;
   if (!ids.empty()) {
-    const auto jobs = port_->accounted(ids);
+    auto jobs = port_->accounted(ids);
     if (jobs.ok()) {
-      for (const SlurmJob& job : *jobs)
-        accounted[job.array_id.empty() ? job.id : format("{}_{}", job.array_id, job.array_tasks)] = job;
+      accounted = std::move(jobs).value();
     } else {
       log_.info(format("event=accounting_unavailable jobs={} error='{}'", ids.size(), jobs.error().message()));
     }
@@ -532,11 +531,11 @@ void SlurmScheduler::settle_missing(Round& round) {
     info.restarts = memory.last_restarts;
     info.nodes = memory.last_nodes;
     info.end = SchedulerEnd::forgotten;
-    const auto found = accounted.find(open.id);
-    if (found != accounted.end() && !is_live(found->second)) {
-      info.end = scheduler_end_of(found->second);
-      info.nodes = found->second.nodes;
-      info.cause = words_of_end(found->second, "accounting") + "; its lead left no record";
+    if (const SlurmJob* told = accounted_end(accounted, open.id, open.key.substr(0, open.key.find('+')))) {
+      info.end = scheduler_end_of(*told);
+      info.nodes = told->nodes;
+      if (info.started_ms == 0 && !told->nodes.empty()) info.started_ms = told->started_s * 1000;
+      info.cause = words_of_end(*told, "accounting") + "; its lead left no record";
     } else {
       info.cause = "Slurm no longer knows the job and its lead left no record";
     }

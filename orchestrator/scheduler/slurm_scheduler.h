@@ -128,6 +128,11 @@ const std::string& submission_id(const SlurmJob& job);
 // Whether `id`, of a job, an array or a task, means this one.
 bool covers(const SlurmJob& job, const std::string& id);
 SchedulerEnd scheduler_end_of(const SlurmJob& job);
+// Of accounting's records the one that tells how the job `id` ("1234", "1234_7") ended that was submitted with the
+// comment `key`; nullptr: none does. The newest counts, and only once its end is known: slurmdbd hears of a state
+// before the exit code. An id may have been given again after a crash of slurmctld: a record with another comment is
+// another job's, and where comments are stored one that ended without is, too.
+const SlurmJob* accounted_end(const std::vector<SlurmJob>& records, const std::string& id, const std::string& key);
 // "Slurm says FAILED, exit code 3 on n1"; the witness is Slurm or its accounting.
 std::string words_of_end(const SlurmJob& job, const char* witness);
 

@@ -2,7 +2,6 @@
 // Needs the test cluster: $LONGHAUL_CLUSTER_STATE names it.
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
@@ -15,56 +14,15 @@
 #include "orchestrator/scheduler/helper_port.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
-#include "tests/unit/orchestrator/scheduler/slurm_port_contract.h"
+#include "tests/cluster/cluster_rig.h"
 
 using namespace longhaul;
+using testing::cluster_state;
+using testing::ClusterRig;
+using testing::helper_path;
+using testing::play;
 
 namespace {
-
-std::string cluster_state() {
-  const char* state = std::getenv("LONGHAUL_CLUSTER_STATE");
-  return state ? state : "";
-}
-
-std::string helper_path() {
-  return join_path(parent_path(own_program_path()), "longhaul-slurm");
-}
-
-class ClusterRig : public testing::SlurmPortRig {
- public:
-  explicit ClusterRig(std::unique_ptr<SlurmPort> port) : port_(std::move(port)) {
-    static int rigs = 0;
-    scratch_ = format("{}/scratch/ports-{}-{}", cluster_state(), ::getpid(), ++rigs);
-    REQUIRE(make_directories(scratch_).ok());
-  }
-  ~ClusterRig() override {
-    const auto jobs = port_->jobs();
-    if (jobs.ok())
-      for (const SlurmJob& job : *jobs)
-        if (job.state == "PENDING" || job.state == "RUNNING") (void)port_->cancel(job.id).ok();
-  }
-  SlurmPort& port() override { return *port_; }
-  Clock& clock() override { return clock_; }
-  bool accounting() override { return false; }
-  SlurmSubmission job(const std::string& comment, std::int64_t ms, int code) override {
-    return script(comment, format("sleep {}; exit {}", static_cast<double>(ms) / 1000, code));
-  }
-  SlurmSubmission script(const std::string& comment, const std::string& text) {
-    SlurmSubmission submission;
-    submission.script = format("{}/job-{}.sbatch", scratch_, ++scripts_);
-    const std::string lines = format("#!/bin/bash\n#SBATCH --job-name=port --output={}/%j.out\n{}\n", scratch_, text);
-    REQUIRE(write_file_atomic(submission.script, lines).ok());
-    submission.options = {{"comment", comment}};
-    return submission;
-  }
-  std::string file(const std::string& name) const { return join_path(scratch_, name); }
-
- private:
-  SystemClock clock_;
-  std::unique_ptr<SlurmPort> port_;
-  std::string scratch_;
-  int scripts_ = 0;
-};
 
 // For each port, as sub-cases of doctest would, but by name.
 void with_each_port(const std::function<void(ClusterRig&)>& run) {
@@ -187,21 +145,14 @@ TEST_CASE("the helper is taken where it fits, the commands where they are asked 
 }
 
 TEST_CASE("a scheduler that is stopped is not an end, and neither port submits twice") {
-  const char* cluster = std::getenv("LONGHAUL_CLUSTER");
-  REQUIRE(cluster);
-  const auto play = [&](const char* word) {
-    const auto done = run_program({cluster, word, "--state", cluster_state()}, 60'000);
-    REQUIRE(done.ok());
-    REQUIRE(done->status.success());
-  };
   with_each_port([&](ClusterRig& rig) {
     const std::string id = rig.submit(rig.job("long", 60'000, 0));
     rig.wait_state(id, "RUNNING");
-    play("stop-controller");
+    play({"stop-controller"});
     const auto ids = rig.port().submit({rig.job("a", 10, 0), rig.job("b", 10, 0), rig.job("c", 10, 0)});
     for (const auto& answer : ids) CHECK(answer.error().code == ErrorCode::unavailable);
     CHECK(ids[2].error().what.find("not attempted") != std::string::npos);
-    play("start-controller");
+    play({"start-controller"});
     CHECK(rig.only(id).state == "RUNNING");
     CHECK(rig.port().cancel(id).ok());
     rig.wait_state(id, "CANCELLED");

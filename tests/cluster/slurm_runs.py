@@ -37,12 +37,12 @@ class Runs:
         folder.mkdir(parents=True)
         self.started = []
 
-    def start(self, name, text, *options, driver="lead", runs_dir=None):
+    def start(self, name, text, *options, driver="lead", runs_dir=None, site="test-cluster"):
         """`longhaul submit`, in a session of its own; the run is there when it returns."""
         (self.folder / f"{name}.toml").write_text(f'[workflow]\nname = "{name}"\n{text}')
         runs_dir = runs_dir or self.folder / "runs" / name
         log = open(self.folder / f"{name}.out", "a")
-        process = subprocess.Popen([str(self.program), "submit", f"{name}.toml", "--site", "test-cluster", "--driver", driver,
+        process = subprocess.Popen([str(self.program), "submit", f"{name}.toml", "--site", str(site), "--driver", driver,
                                     "--runs-dir", str(runs_dir), *map(str, options)], cwd=self.folder, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, env=self.cluster.environment, start_new_session=True)
         made = []

@@ -3,21 +3,19 @@
 
 usage: day_one_test.py LONGHAUL SOURCE_DIR
 """
-import http.server
 import json
 import os
 import pathlib
 import shutil
 import signal
-import ssl
 import subprocess
 import tarfile
-import threading
 import time
 
 from scenario import (LONGHAUL, Skip, call, case, events, expect, longhaul, main, newest_run, runs, stage_status, status,
                       wait_for)
 from tiny_inputs import write_pages
+from webhook import Hook, make_certificate
 
 TRAINING = """
 [workflow]
@@ -140,43 +138,6 @@ def a_fork_goes_on_from_a_checkpoint_with_other_settings(here):
     expect("all its steps", steps[0] == 1, steps)
 
 
-class Hook:
-    """A webhook on this machine: answers as the list says, then 200; remembers what was posted."""
-
-    def __init__(self, answers=(), delay_s=0.0, certificate=None):
-        self.posts, self.accepted, answers = [], [], list(answers)
-        hook = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                hook.posts.append((self.path, dict(self.headers), body))
-                time.sleep(delay_s)
-                code = answers.pop(0) if answers else 200
-                if code == 200:
-                    hook.accepted.append(json.loads(body))
-                try:
-                    self.send_response(code)
-                    self.end_headers()
-                except OSError:
-                    pass
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 def hook_site(here, hook, scheme="http", host="127.0.0.1", more=""):
     path = here / "hook-url"
     path.write_text(f"{scheme}://{host}:{hook.port}/{SECRET}\n")
@@ -227,9 +188,7 @@ def a_webhook_that_is_down_or_slow_stops_nothing_and_a_later_command_sends(here)
 def a_server_without_a_trusted_certificate_gets_nothing(here):
     if not shutil.which("openssl"):
         raise Skip("no openssl to make a certificate")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                    "subjectAltName=DNS:localhost", "-keyout", here / "key", "-out", here / "cert"], check=True, capture_output=True)
-    (here / "both").write_text((here / "key").read_text() + (here / "cert").read_text())
+    make_certificate(here, "localhost", "DNS:localhost")
     hook = Hook(certificate=here / "both")
     site = hook_site(here, hook, "https", "localhost", 'events = ["run_completed"]')
     longhaul(here, *command_workflow(here, "tls", "true", site), code=0)

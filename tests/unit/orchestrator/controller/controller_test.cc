@@ -15,6 +15,8 @@
 #include "contracts/settings/command.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run.h"
+#include "orchestrator/controller/tick.h"
+#include "orchestrator/state/status_from_ledger.h"
 
 using namespace longhaul;
 
@@ -93,6 +95,29 @@ struct ControllerRig {
 };
 
 }  // namespace
+
+TEST_CASE("a controller that leaves is not waited for from other hosts, and one that was overtaken leaves nothing") {
+  ControllerRig rig;
+  rig.stage("a", "sleep 60");
+  const std::string run = rig.create();
+  TickOptions options;
+  options.cpu_slots = 2;
+  const auto open = [&] { return Controller::open(run, 0, options, rig.clock, rig.log); };
+  auto first = open();
+  REQUIRE(first.ok());
+  REQUIRE((*first)->round().ok());
+  CHECK(file_exists(driver_pulse_path(run)));
+  auto second = open();
+  REQUIRE(second.ok());
+  REQUIRE((*second)->round().ok());
+  (*first)->leave();
+  CHECK(file_exists(driver_pulse_path(run)));
+  (*second)->leave();
+  CHECK_FALSE(file_exists(driver_pulse_path(run)));
+  REQUIRE(request(run, "cancel", Value::make_table(), rig.clock).ok());
+  CHECK(rig.drive_to_end(run).state == RunState::cancelled);
+  CHECK_FALSE(file_exists(driver_pulse_path(run)));
+}
 
 TEST_CASE("a second run of the same workflow is cached; a stage that changed runs again, and what takes its output") {
   ControllerRig rig;

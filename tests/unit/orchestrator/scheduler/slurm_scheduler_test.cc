@@ -229,6 +229,43 @@ TEST_CASE("slurm: every end has its name") {
   job.state = "FAILED";
   job.reason = "JobLaunchFailure";
   CHECK(scheduler_end_of(job) == SchedulerEnd::launch_failed);
+  job.exit_signal = 9;  // Slurm gives that reason also to a script that was killed
+  CHECK(scheduler_end_of(job) == SchedulerEnd::failed);
+  job.reason = "";
+  job.exit_signal = 53;  // what accounting keeps of a script that slurmd could not start
+  CHECK(scheduler_end_of(job) == SchedulerEnd::launch_failed);
+}
+
+TEST_CASE("slurm: of accounting's records the newest of this very job tells the end, once it is known") {
+  const auto record = [](const char* state, const char* comment, int submitted, int ended) {
+    SlurmJob job;
+    job.id = "12";
+    job.state = state;
+    job.comment = comment;
+    job.submitted_s = submitted;
+    job.ended_s = ended;
+    return job;
+  };
+  const auto state = [](const std::vector<SlurmJob>& records) {
+    const SlurmJob* told = accounted_end(records, "12", "k");
+    return told ? told->state : std::string("nothing");
+  };
+  CHECK(state({}) == "nothing");
+  CHECK(state({record("FAILED", "k", 5, 9)}) == "FAILED");
+  CHECK(state({record("FAILED", "", 5, 9)}) == "FAILED");        // a site that stores no comments
+  CHECK(state({record("FAILED", "", 5, 0)}) == "nothing");       // slurmdbd has not heard all of it
+  CHECK(state({record("FAILED", "other", 5, 9)}) == "nothing");  // the number is another job's
+  CHECK(state({record("FAILED", "other", 15, 19), record("TIMEOUT", "k", 5, 9)}) == "TIMEOUT");
+  CHECK(state({record("FAILED", "", 15, 19), record("TIMEOUT", "k", 5, 9)}) == "TIMEOUT");
+  // Lives of a job that was queued again, in any order; the newest still runs as far as accounting knows.
+  CHECK(state({record("COMPLETED", "k", 15, 19), record("NODE_FAIL", "k", 5, 9)}) == "COMPLETED");
+  CHECK(state({record("NODE_FAIL", "k", 5, 9), record("RUNNING", "", 15, 0)}) == "nothing");
+  SlurmJob task = record("FAILED", "k", 5, 9);
+  task.array_id = "7";
+  task.array_tasks = "3";
+  CHECK(accounted_end({task}, "7_3", "k") != nullptr);
+  CHECK(accounted_end({task}, "7_2", "k") == nullptr);
+  CHECK(accounted_end({task}, "12", "k") == nullptr);
 }
 
 TEST_CASE("slurm: a requeued id is queued again and its restarts have grown") {
