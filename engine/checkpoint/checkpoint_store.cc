@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/checkpoint/shard_file.h"
+#include "engine/parallel/box_copy.h"
 
 namespace longhaul {
 
@@ -26,31 +27,34 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
   return {{"", state.masters}, {"#exp_avg", state.exp_avg}, {"#exp_avg_sq", state.exp_avg_sq}};
 }
 
-// A rank's share: the same slice of the flat arrays for weights and moments.
+// A rank's share: of what it holds, the same slice of the flat arrays for weights and moments; its replicas have the
+// others. What all ranks of a tp group hold, the first of them writes.
 struct Share {
   std::vector<CheckpointEntry> entries;
   std::vector<ShardTensor> tensors;
   std::uint64_t bytes = 0;
 };
 
-Share share_of(const TrainingState& state, int rank, int ranks, const std::string& file) {
+Share share_of(const TrainingState& state, const std::string& file) {
   Share share;
+  const MeshPlace& place = state.layout->place();
   const std::int64_t flat = state.layout->flat_size();
+  const int rank = place.at.dp(place.dims), ranks = place.dims.dp();
   const std::int64_t first = flat * rank / ranks, last = flat * (rank + 1) / ranks;
   for (const NamedArray& array : arrays_of(state)) {
     for (const FlatParameter& p : state.layout->parameters()) {
       const std::int64_t begin = std::max(p.begin, first), end = std::min(p.end, last);
-      if (begin >= end) continue;
+      if (begin >= end || (p.spec.tp_dim < 0 && place.at.tp > 0)) continue;
       const std::string name = p.spec.name + array.suffix;
-      const bool whole = begin == p.begin && end == p.end;
+      const bool whole = p.is_whole() && begin == p.begin && end == p.end;
       const std::string_view bytes(reinterpret_cast<const char*>(array.values.data() + begin),
                                    static_cast<std::size_t>(end - begin) * sizeof(float));
       CheckpointEntry entry;
       entry.tensor = name;
-      entry.box = {std::vector<std::int64_t>(p.spec.shape.size(), 0), p.spec.shape};
+      entry.box = p.box;
       entry.flat_begin = begin - p.begin, entry.flat_end = end - p.begin;
       entry.file = file;
-      entry.key = whole ? name : format("{}@{}", name, entry.flat_begin);
+      entry.key = whole ? name : format("{}@{}", name, entry.flat_begin);  // one box of a tensor in each file
       entry.dtype = "F32";
       entry.xxh3 = xxh3_64(bytes);
       share.tensors.push_back(
@@ -77,7 +81,7 @@ CheckpointManifest manifest_of(const TrainingState& state) {
   manifest.adam_step = state.progress.adam_step;
   manifest.seed = state.seed;
   manifest.shape = state.shape;
-  manifest.written_by = state.dims;
+  manifest.written_by = state.layout->place().dims;
   manifest.extra = state.extra;
   for (const NamedArray& array : arrays_of(state))
     for (const FlatParameter& p : state.layout->parameters())
@@ -91,24 +95,6 @@ Result<CheckpointManifest> read_manifest_of(const std::string& path) {
   auto value = parse_json(text, file);
   if (!value.ok()) return make_error(ErrorCode::corrupt, value.error().message());
   return checkpoint_from_value(*value).with_context(file);
-}
-
-// Copies elements [begin, end) of a box (flattened) to their places in the global tensor.
-void place(const CheckpointEntry& entry, const std::vector<std::int64_t>& shape, const float* from,
-           std::span<float> tensor) {
-  const std::size_t dims = shape.size();
-  const std::int64_t width = entry.box.extent[dims - 1];
-  for (std::int64_t at = entry.flat_begin; at < entry.flat_end;) {
-    const std::int64_t column = at % width, run = std::min(width - column, entry.flat_end - at);
-    std::int64_t rest = at / width, to = entry.box.offset[dims - 1] + column, stride = shape[dims - 1];
-    for (std::size_t dim = dims - 1; dim-- > 0;) {
-      to += (entry.box.offset[dim] + rest % entry.box.extent[dim]) * stride;
-      rest /= entry.box.extent[dim];
-      stride *= shape[dim];
-    }
-    std::memcpy(tensor.data() + to, from + (at - entry.flat_begin), static_cast<std::size_t>(run) * sizeof(float));
-    at += run;
-  }
 }
 
 bool box_fits(const Box& box, const std::vector<std::int64_t>& shape) {
@@ -163,7 +149,7 @@ Result<SavedCheckpoint> CheckpointStore::save(CollectiveGroup& group, const Trai
   LH_CHECK(group.agree(group.is_first() ? prepare(saved.path) : Status()).with_context(context));
 
   const std::string file = format("shard-{:05d}-of-{:05d}.safetensors", group.rank() + 1, group.size());
-  const Share share = share_of(state, group.rank(), group.size(), file);
+  const Share share = share_of(state, file);
   LH_CHECK(group.agree(write_share(saved.path, share, file)).with_context(context));
 
   // The votes: every rank's entries, read by the first.
@@ -230,12 +216,12 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
     if (xxh3_64(tensor->bytes) != entry.xxh3)
       return make_error(ErrorCode::corrupt, format("{}: the bytes of {} do not have the digest that {} says", file,
                                                    entry.key, kManifestName));
-    place(entry, target->second.first->spec.shape, reinterpret_cast<const float*>(tensor->bytes.data()),
-          target->second.second);
-    filled[entry.tensor] += count;
+    const std::span piece(reinterpret_cast<const float*>(tensor->bytes.data()), static_cast<std::size_t>(count));
+    filled[entry.tensor] += copy_between_boxes(piece, entry.box, entry.flat_begin, entry.flat_end,
+                                               target->second.first->box, target->second.second);
   }
   for (const auto& [name, target] : targets)
-    if (filled[name] != target.first->spec.elements())
+    if (filled[name] != target.first->box.elements())
       return make_error(ErrorCode::corrupt, path + " does not hold " + name);
   state.progress = {manifest.step, manifest.consumed_samples, manifest.adam_step};
   state.seed = manifest.seed;

@@ -23,7 +23,6 @@ struct TrainingProgress {
 struct TrainingState {
   const ParameterLayout* layout = nullptr;
   ModelShape shape;
-  ParallelDims dims;  // of this launch: what the checkpoint says as written_by
   std::span<float> masters, exp_avg, exp_avg_sq;
   TrainingProgress progress;
   std::uint64_t seed = 0;

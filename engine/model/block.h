@@ -2,28 +2,34 @@
 //   m = x + Wo attention(rope(Wq n), rope(Wk n), Wv n), n = norm(x);   y = m + Wd (silu(Wg p) * Wu p), p = norm(m)
 // Residual and following norm are one pass over memory, so a block starts from x and norm(x), both already in its slot,
 // and ends by writing y and the next norm(y) where the caller says.
+//
+// Where matrices are split (TensorParallel) this rank has some of the heads and of the ffn: Wq, Wk, Wv, Wg, Wu by rows,
+// Wo and Wd by columns, so that each half of the block ends in one sum over the ranks.
 #pragma once
 
 #include "engine/model/activations.h"
 #include "engine/model/gradient_target.h"
 #include "engine/model/parameter_store.h"
 #include "engine/ops/rope.h"
+#include "engine/parallel/tensor_parallel.h"
 
 namespace longhaul {
 
 // What follows a block's residual: the norm whose weight begins at `norm_begin` in the flat parameters.
 struct BlockOutput {
-  View x;        // [t, h] y
-  View normed;   // [t, h] norm(y)
-  View inv_rms;  // [t]
+  View x;        // [r, h] y
+  View normed;   // [r, h] norm(y)
+  View inv_rms;  // [r]
   std::int64_t norm_begin = 0;
 };
 
 class Block {
  public:
-  Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, int layer);
+  Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
+        int layer);
 
   std::int64_t input_norm_begin() const { return input_norm_; }
+  std::int64_t post_norm_begin() const { return post_norm_; }
   // Flat range of all the block's parameters.
   std::int64_t begin() const { return input_norm_; }
   std::int64_t end() const { return down_ + hidden_ * ffn_; }
@@ -36,10 +42,21 @@ class Block {
 
  private:
   void rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const;
+  // All t rows of an activation of which this rank holds r.
+  View all_rows(View rows, std::int64_t tokens);
+  // The same kept for the weights' backward.
+  void keep_all_rows(const ComputeContext& context, View rows, std::int64_t tokens, View out);
+  // y [r, h] = x W^T summed over the ranks, W [h, in] the columns of this one.
+  void row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x, ConstView weight,
+                    View y);
+  // dx [r, h] = dy W summed over the ranks, W [out, h] the rows of this one.
+  void column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View dy,
+                                ConstView weight, View dx);
 
   const ParameterStore& parameters_;
   const RopeTable& rope_;
   Activations& activations_;
+  TensorParallel& tensor_;
   int layer_;
   std::int64_t hidden_, ffn_, q_, kv_, heads_, kv_heads_, head_dim_;
   float eps_;

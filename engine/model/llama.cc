@@ -19,17 +19,52 @@ float eps_of(const ModelShape& shape) {
 }
 }  // namespace
 
+namespace {
+
+// The model as far as one rank of the tp group computes it.
+Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions& options,
+                            const TensorParallel& tensor) {
+  Activations::Sizes sizes;
+  sizes.shape = parameters.shape();
+  sizes.shape.num_attention_heads /= tensor.size();
+  sizes.shape.num_key_value_heads /= tensor.size();
+  sizes.shape.intermediate_size /= tensor.size();
+  sizes.dtype = parameters.compute_dtype();
+  sizes.slots = options.slots;
+  sizes.tokens_max = options.tokens_max;
+  sizes.rows_max = tensor.rows(options.tokens_max);
+  sizes.splits = tensor.splits();
+  sizes.split_backward = options.split_backward;
+  sizes.training = options.training;
+  return sizes;
+}
+
+}  // namespace
+
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
-      activations_(parameters.shape(), parameters.compute_dtype(), options.slots, options.tokens_max,
-                   options.split_backward, options.training, options.account) {
+      tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
+      activations_(sizes_of(parameters, options, tensor_), options.account) {
   const ParameterLayout& layout = parameters.layout();
-  embedding_ = layout.find("model.embed_tokens.weight").begin;
+  const FlatParameter& table = layout.find("model.embed_tokens.weight");
+  embedding_ = table.begin;
+  first_id_ = table.box.offset[0], ids_ = table.box.extent[0];
   final_norm_ = layout.find("model.norm.weight").begin;
   output_ = shape().tie_word_embeddings ? embedding_ : layout.find("lm_head.weight").begin;
   for (int layer = 0; layer < static_cast<int>(shape().num_hidden_layers); ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, layer);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer);
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  if (!tensor_.sequence()) return ranges;
+  const std::int64_t h = shape().hidden_size;
+  for (const Block& block : blocks_)
+    for (const std::int64_t begin : {block.input_norm_begin(), block.post_norm_begin()})
+      ranges.emplace_back(begin, begin + h);
+  ranges.emplace_back(final_norm_, final_norm_ + h);
+  return ranges;
 }
 
 Status Llama::check(const MicroBatch& batch) const {
@@ -38,6 +73,11 @@ Status Llama::check(const MicroBatch& batch) const {
         ErrorCode::invalid_input,
         format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
                batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
+  if (tensor_.sequence() && batch.tokens() % tensor_.size() != 0)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
+        "pad the sequences, or set sp = false");
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
@@ -47,19 +87,54 @@ Status Llama::check(const MicroBatch& batch) const {
 }
 
 ConstView Llama::output_weight() const {
-  return parameters_.weight(output_, shape().vocab_size, shape().hidden_size);
+  return parameters_.weight(output_, ids_, shape().hidden_size);
+}
+
+std::span<const std::int32_t> Llama::local_ids(const MicroBatch& batch) {
+  if (!tensor_.splits()) return batch.ids;
+  local_ids_.assign(batch.ids.begin(), batch.ids.end());
+  for (std::int32_t& id : local_ids_) {
+    const std::int64_t local = id - first_id_;
+    id = local >= 0 && local < ids_ ? static_cast<std::int32_t>(local) : -1;
+  }
+  return local_ids_;
+}
+
+View Llama::all_rows(View rows, std::int64_t tokens) {
+  if (!tensor_.sequence()) return first_rows(rows, tokens);
+  const View all = first_rows(activations_.workspace().full, tokens);
+  tensor_.gather_rows(rows, tokens, shape().hidden_size, all);
+  return all;
+}
+
+VocabShard Llama::vocab_shard(std::int64_t tokens) const {
+  VocabShard shard;
+  shard.tokens = tokens, shard.hidden = shape().hidden_size;
+  shard.first = first_id_, shard.rows = ids_;
+  return shard;
+}
+
+// Of split tables one rank has a token's row, the others zeros: the sum is exact.
+void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View out) {
+  const std::int64_t t = batch.tokens(), h = shape().hidden_size;
+  const ConstView table = parameters_.weight(embedding_, ids_, h);
+  if (!tensor_.splits()) return embedding_forward(context, {t, ids_, h}, batch.ids, table, out);
+  const View found = first_rows(activations_.workspace().full, t);
+  const View partial = first_rows(activations_.workspace().partial, t);
+  embedding_forward(context, {t, ids_, h}, local_ids(batch), table, found);
+  cast(context, found, partial);
+  tensor_.sum_rows(context, partial, t, h, out);
 }
 
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
-  const std::int64_t t = batch.tokens(), h = shape().hidden_size;
+  const std::int64_t r = tensor_.rows(batch.tokens()), h = shape().hidden_size;
   BlockActivations& first = slot.blocks.front();
-  embedding_forward(context, {t, shape().vocab_size, h}, batch.ids,
-                    parameters_.weight(embedding_, shape().vocab_size, h), first_rows(first.x, t));
-  rmsnorm_forward(context, {t, h, eps_of(shape())}, first_rows(first.x, t),
-                  parameters_.vector(blocks_.front().input_norm_begin(), h), first_rows(first.input_norm, t),
-                  first_floats(first.input_inv_rms, t));
+  embed(context, batch, first_rows(first.x, r));
+  rmsnorm_forward(context, {r, h, eps_of(shape())}, first_rows(first.x, r),
+                  parameters_.vector(blocks_.front().input_norm_begin(), h), first_rows(first.input_norm, r),
+                  first_floats(first.input_inv_rms, r));
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, final_norm_};
     if (l + 1 < blocks_.size()) {
@@ -73,11 +148,15 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
 void Llama::token_losses(const ComputeContext& context, int slot_index, std::span<float> loss) {
   const ActivationSlot& slot = activations_.slot(slot_index);
   const std::int64_t t = slot.batch.tokens();
+  if (tensor_.splits())
+    return vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
+                               slot.batch.targets, {}, loss, {}, {});
   lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t), output_weight(),
                slot.batch.targets, {}, loss, {}, {});
 }
 
 void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t begin, std::int64_t end, View out) {
+  LH_ASSERT(!tensor_.splits(), "logits of a split vocabulary");
   const ActivationSlot& slot = activations_.slot(slot_index);
   linear_forward(context, {end - begin, shape().hidden_size, shape().vocab_size}, slot.final_norm.rows(begin, end),
                  output_weight(), out);
@@ -87,18 +166,25 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
                             std::span<float> loss, const GradientTarget& target) {
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
-  const std::int64_t t = slot.batch.tokens(), h = shape().hidden_size, v = shape().vocab_size;
-  const View branch = first_rows(activations_.workspace().branch, t);
+  Workspace& w = activations_.workspace();
+  const std::int64_t t = slot.batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size, v = ids_;
+  const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     target.clear(final_norm_, final_norm_ + h);
     target.clear(output_, output_ + v * h);
     if (output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
   }
-  lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
-               branch, target.matrix(output_, v, h));
-  rmsnorm_backward(context, {t, h, eps_of(shape())}, branch, first_rows(slot.x, t), parameters_.vector(final_norm_, h),
-                   first_floats(slot.final_inv_rms, t), first_rows(activations_.workspace().dx, t),
-                   target.vector(final_norm_, h));
+  if (tensor_.splits()) {
+    const View partial = first_rows(w.partial, t);
+    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
+                        slot.batch.targets, weights, loss, partial, target.matrix(output_, v, h));
+    tensor_.sum_rows(context, partial, t, h, branch);
+  } else {
+    lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
+                 branch, target.matrix(output_, v, h));
+  }
+  rmsnorm_backward(context, {r, h, eps_of(shape())}, branch, first_rows(slot.x, r), parameters_.vector(final_norm_, h),
+                   first_floats(slot.final_inv_rms, r), first_rows(w.dx, r), target.vector(final_norm_, h));
   target.say_ready(final_norm_, final_norm_ + h);
   if (output_ != embedding_) target.say_ready(output_, output_ + v * h);
 }
@@ -106,10 +192,10 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
 void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
                                       const GradientTarget& target) {
   const MicroBatch& batch = activations_.slot(slot_index).batch;
-  const std::int64_t h = shape().hidden_size, v = shape().vocab_size;
-  embedding_backward(context, {batch.tokens(), v, h}, batch.ids, first_rows(dx, batch.tokens()),
-                     target.vector(embedding_, v * h));
-  target.say_ready(embedding_, embedding_ + v * h);
+  const std::int64_t h = shape().hidden_size;
+  embedding_backward(context, {batch.tokens(), ids_, h}, local_ids(batch), all_rows(dx, batch.tokens()),
+                     target.vector(embedding_, ids_ * h));
+  target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
 void Llama::backward_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
@@ -117,9 +203,9 @@ void Llama::backward_input(const ComputeContext& context, int slot_index, std::s
   LH_ASSERT(activations_.split_backward(), "made for joint backward");
   output_backward(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
-  const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  cast(context, first_rows(activations_.workspace().dx, t),
-       first_rows(activations_.slot(slot_index).embedding_gradient, t));
+  const std::int64_t r = tensor_.rows(activations_.slot(slot_index).batch.tokens());
+  cast(context, first_rows(activations_.workspace().dx, r),
+       first_rows(activations_.slot(slot_index).embedding_gradient, r));
 }
 
 void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {

@@ -3,13 +3,20 @@
 //
 // For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each;
 // `backward` does both and needs less memory). Deterministic for every number of threads.
+//
+// Where matrices are split over ranks (tensor parallelism) all ranks of the group make the same calls in the same
+// order, on the same micro-batch; a rank that others leave alone keeps the failure in status() and computes nonsense
+// until somebody asks.
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
 #include "engine/model/parameter_store.h"
+#include "engine/parallel/vocab_parallel_loss.h"
 
 namespace longhaul {
 
@@ -20,6 +27,7 @@ struct LlamaOptions {
   bool split_backward = false;  // backward_input and backward_weight will be called apart
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
+  Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
 };
 
 class Llama {
@@ -30,6 +38,12 @@ class Llama {
   const ModelShape& shape() const { return parameters_.shape(); }
   std::int64_t activation_bytes() const { return activations_.bytes(); }
 
+  // What went wrong between the ranks since the model was made; nothing of it is of use then.
+  const Status& status() const { return tensor_.status(); }
+  // Flat ranges whose gradient is this rank's addend only: with sequence parallelism the norms', over other tokens than
+  // the other ranks of the tp group. Whoever sums gradients sums these over it as well.
+  std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
+
   // Refuses (invalid_input) ids outside the vocabulary and batches larger than the slots.
   Status check(const MicroBatch& batch) const;
 
@@ -39,7 +53,7 @@ class Llama {
   // loss[t] = -log p(target of t), 0 where there is none. [tokens]
   void token_losses(const ComputeContext& context, int slot, std::span<float> loss);
 
-  // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab].
+  // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab]. One rank only.
   void logits(const ComputeContext& context, int slot, std::int64_t begin, std::int64_t end, View out);
 
   // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. The output layer's weight gradient comes
@@ -55,12 +69,20 @@ class Llama {
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
+  void embed(const ComputeContext& context, const MicroBatch& batch, View out);
+  // Ids as rows of this rank's part of the table, -1 for those of others.
+  std::span<const std::int32_t> local_ids(const MicroBatch& batch);
+  View all_rows(View rows, std::int64_t tokens);
+  VocabShard vocab_shard(std::int64_t tokens) const;
 
   const ParameterStore& parameters_;
   RopeTable rope_;
+  TensorParallel tensor_;
   Activations activations_;
   std::vector<Block> blocks_;
   std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
+  std::int64_t first_id_ = 0, ids_ = 0;                       // of the vocabulary, here
+  std::vector<std::int32_t> local_ids_;
 };
 
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/interop/safetensors.h"
+#include "engine/parallel/box_copy.h"
 
 namespace longhaul {
 
@@ -60,6 +61,16 @@ Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const Saf
 
 }  // namespace
 
+namespace {
+
+Status read_tensor(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
+                   std::span<float> out) {
+  if (tensor.type == SafetensorType::i8) return read_int8(file, p, tensor, out);
+  return convert_to_f32(tensor, out).with_context(p.spec.name);
+}
+
+}  // namespace
+
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
   for (const FlatParameter& p : store.layout().parameters()) {
@@ -69,11 +80,13 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
                         format("{}: {} has the shape [{}], config.json asks for [{}]", folder, p.spec.name,
                                shape_text(tensor.shape), shape_text(p.spec.shape)),
                         "weights and config.json do not belong together: copy both from one place");
-    if (tensor.type == SafetensorType::i8) {
-      LH_CHECK(read_int8(file, p, tensor, masters_of(store, p)));
-    } else {
-      LH_CHECK(convert_to_f32(tensor, masters_of(store, p)).with_context(p.spec.name));
+    if (p.is_whole()) {
+      LH_CHECK(read_tensor(file, p, tensor, masters_of(store, p)));
+      continue;
     }
+    std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
+    LH_CHECK(read_tensor(file, p, tensor, whole));
+    copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, masters_of(store, p));
   }
   store.refresh_compute_copy(context);
   return {};

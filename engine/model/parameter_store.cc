@@ -8,8 +8,11 @@
 
 namespace longhaul {
 
-ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account)
-    : shape_(shape), layout_(shape), compute_dtype_(compute), master_(DType::f32, Shape{layout_.flat_size()}, account) {
+ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account, const MeshPlace& place)
+    : shape_(shape),
+      layout_(shape, place),
+      compute_dtype_(compute),
+      master_(DType::f32, Shape{layout_.flat_size()}, account) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
   if (compute == DType::bf16) compute_ = Tensor(compute, Shape{layout_.flat_size()}, account);
 }
@@ -57,9 +60,8 @@ void initialize_box(const ComputeContext& context, const ParameterSpec& spec, co
 
 void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed) {
   for (const FlatParameter& p : store.layout().parameters()) {
-    const Box whole{std::vector<std::int64_t>(p.spec.shape.size(), 0), p.spec.shape};
     initialize_box(
-        context, p.spec, whole, seed,
+        context, p.spec, p.box, seed,
         store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
   }
   store.refresh_compute_copy(context);

@@ -16,7 +16,7 @@ namespace longhaul {
 class ParameterStore {
  public:
   // compute: f32 (the masters are the compute weights) or bf16.
-  ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account = nullptr);
+  ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account = nullptr, const MeshPlace& place = {});
 
   const ModelShape& shape() const { return shape_; }
   const ParameterLayout& layout() const { return layout_; }

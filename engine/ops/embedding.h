@@ -13,7 +13,8 @@ struct EmbeddingShape {
   std::int64_t tokens = 0, vocab = 0, hidden = 0;
 };
 
-// ids in [0, vocab) (checked: out of range ends the process); table [vocab, hidden] and out [tokens, hidden] of one
+// ids in [0, vocab), or -1 for a row of another shard, which gives zeros and takes no gradient (checked: other ids end
+// the process); table [vocab, hidden] and out [tokens, hidden] of one
 // type.
 void embedding_forward(const ComputeContext& context, EmbeddingShape shape, std::span<const std::int32_t> ids,
                        ConstView table, View out);

@@ -17,13 +17,26 @@ Status CollectiveGroup::barrier() {
   return communicator_->wait(communicator_->barrier(), deadline_ms_);
 }
 
+namespace {
+
+template <class T>
+Status gather_values(Communicator* communicator, int size, std::int64_t deadline_ms, std::span<const T> mine,
+                     std::span<T> all) {
+  LH_ASSERT(all.size() == mine.size() * static_cast<std::size_t>(size), std::to_string(all.size()));
+  if (communicator)
+    return communicator->wait(communicator->all_gather(std::as_bytes(mine), std::as_writable_bytes(all)), deadline_ms);
+  std::copy(mine.begin(), mine.end(), all.begin());
+  return {};
+}
+
+}  // namespace
+
 Status CollectiveGroup::all_gather(std::span<const double> mine, std::span<double> all) {
-  LH_ASSERT(all.size() == mine.size() * static_cast<std::size_t>(size_), std::to_string(all.size()));
-  if (!communicator_) {
-    std::copy(mine.begin(), mine.end(), all.begin());
-    return {};
-  }
-  return communicator_->wait(communicator_->all_gather(std::as_bytes(mine), std::as_writable_bytes(all)), deadline_ms_);
+  return gather_values(communicator_, size_, deadline_ms_, mine, all);
+}
+
+Status CollectiveGroup::all_gather(std::span<const float> mine, std::span<float> all) {
+  return gather_values(communicator_, size_, deadline_ms_, mine, all);
 }
 
 Result<std::vector<std::string>> CollectiveGroup::all_gather_text(const std::string& mine) {

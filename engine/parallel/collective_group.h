@@ -25,6 +25,7 @@ class CollectiveGroup {
   Status barrier();
   // all[i * mine.size() ...] = rank i's `mine`.
   Status all_gather(std::span<const double> mine, std::span<double> all);
+  Status all_gather(std::span<const float> mine, std::span<float> all);
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
 

@@ -19,12 +19,14 @@ bool continues_fused(const std::string& name) {
 
 }  // namespace
 
-ParameterLayout::ParameterLayout(const ModelShape& shape) {
+ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place) : place_(place) {
   std::int64_t at = 0;
   for (ParameterSpec& spec : parameter_list(shape)) {
+    Box box = shard_of(spec, shape, place.dims, place.at);
+    if (box.elements() == 0) continue;
     if (!continues_fused(spec.name)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
-    const std::int64_t end = at + spec.elements();
-    parameters_.push_back({std::move(spec), at, end});
+    const std::int64_t end = at + box.elements();
+    parameters_.push_back({std::move(spec), std::move(box), at, end});
     at = end;
   }
   flat_size_ = (at + kAlignElements - 1) / kAlignElements * kAlignElements;

@@ -10,16 +10,27 @@
 
 namespace longhaul {
 
-// Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments).
+// Which rank of which mesh holds something; by default the only one.
+struct MeshPlace {
+  ParallelDims dims;
+  RankCoordinates at;
+};
+
+// Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments) hold
+// this rank's box of it, in C order.
 struct FlatParameter {
   ParameterSpec spec;
+  Box box;
   std::int64_t begin = 0, end = 0;
+  bool is_whole() const { return box.extent == spec.shape; }
 };
 
 // The layout alone, without memory: gradients, moments and checkpoints use it too.
 class ParameterLayout {
  public:
-  explicit ParameterLayout(const ModelShape& shape);
+  // Parameters that this rank holds nothing of are left out.
+  explicit ParameterLayout(const ModelShape& shape, const MeshPlace& place = {});
+  const MeshPlace& place() const { return place_; }
   const std::vector<FlatParameter>& parameters() const { return parameters_; }
   // The end of the program if there is no parameter of that name: names come from the same list.
   const FlatParameter& find(const std::string& name) const;
@@ -27,6 +38,7 @@ class ParameterLayout {
   std::int64_t flat_size() const { return flat_size_; }
 
  private:
+  MeshPlace place_;
   std::vector<FlatParameter> parameters_;
   std::int64_t flat_size_ = 0;
 };

@@ -58,7 +58,8 @@ class Options {
 };
 
 // The ranks of a stage while its communicator lives.
-Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, CollectiveGroup& group) {
+Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh) {
+  CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
   std::optional<HeartbeatPage> beat;
@@ -67,7 +68,7 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, C
     page.epoch(launch.epoch);
     beat.emplace(std::move(page));
   }
-  TaskRun run{task, launch, clock, compute, group, events, beat ? &*beat : nullptr, stop_asked};
+  TaskRun run{task, launch, clock, compute, mesh, group, events, beat ? &*beat : nullptr, stop_asked};
   return run_stage(run);
 }
 
@@ -82,8 +83,8 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
   if (launch.ranks <= 1) {
-    CollectiveGroup group;
-    return run_as_rank(task, launch, clock, group);
+    Mesh mesh;
+    return run_as_rank(task, launch, clock, mesh);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
@@ -96,8 +97,8 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   comm_options.timeout_ms = 600'000;
   LH_TRY(const std::unique_ptr<Communicator> world,
          runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
-  CollectiveGroup group(*world);
-  return run_as_rank(task, launch, clock, group);
+  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, comm_options.timeout_ms));
+  return run_as_rank(task, launch, clock, *mesh);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.

@@ -1,6 +1,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/layout_check.h"
 #include "contracts/stage_kinds.h"
 #include "engine/core/build_info.h"
 #include "engine/tasks/stages.h"
@@ -34,16 +35,9 @@ constexpr StageEntry kStages[] = {
     {"evaluate", run_evaluate}, {"convert", run_convert},   {"quantize", run_quantize}, {"deploy", run_deploy},
 };
 
-// What of a layout this version computes: data parallelism, everything replicated.
 Status check_layout(const TaskRun& run) {
   const ParallelDims& dims = run.launch.dims;
-  ParallelDims supported;
-  supported.dp_replicate = dims.dp_replicate;
-  if (!(dims == supported))
-    return make_error(
-        ErrorCode::unsupported,
-        format("layout {}: this version trains with data parallelism (dp_replicate) only", dims.to_string()),
-        format("use parallel = {{ dp_replicate = {} }}", run.group.size()));
+  LH_CHECK(check_layout_available(run.task.kind, dims));
   if (dims.world_size() != run.group.size())
     return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),
                                                        dims.world_size(), run.group.size()));

@@ -10,7 +10,7 @@
 #include "contracts/launch.h"
 #include "contracts/task.h"
 #include "engine/core/compute_context.h"
-#include "engine/parallel/collective_group.h"
+#include "engine/parallel/mesh.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
@@ -20,7 +20,8 @@ struct TaskRun {
   const Launch& launch;
   const Clock& clock;
   const ComputeContext& compute;
-  CollectiveGroup& group;
+  Mesh& mesh;
+  CollectiveGroup& group;         // all ranks of the mesh
   EventWriter& events;            // writes on the first rank only
   HeartbeatPage* beat = nullptr;  // may be null
   const std::atomic<bool>& stop;  // SIGTERM came

@@ -1,13 +1,16 @@
 #include "engine/tasks/training_stage.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
+#include "engine/parallel/gather_masters.h"
 #include "engine/tasks/milestone.h"
 
 namespace longhaul {
@@ -36,14 +39,18 @@ Status TrainingStage::prepare() {
                       format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
                              settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
-  LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.group.size()));
+  LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
-  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_);
+  LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
+                          settings_.sequence_length};
+  LH_CHECK(check_layout_of(layout));
+  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, MeshPlace{run_.mesh.dims(), run_.mesh.at()});
   LlamaOptions options;
   options.tokens_max = tokens_max_;
   options.length_max = settings_.sequence_length;
   options.account = &account_;
+  options.mesh = &run_.mesh;
   model_ = std::make_unique<Llama>(*store_, options);
   run_.section("initialize");
   if (settings_.start_model.empty()) {
@@ -65,18 +72,26 @@ void TrainingStage::report_memory() {
   run_.events.write("memory", std::move(fields));
 }
 
-Status TrainingStage::write_model(const std::string& folder) {
+Status TrainingStage::write_model(const std::string& folder, const ParameterStore& whole) {
   ModelFolderOptions options;
   LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
   options.tokenizer_folder = settings_.tokenizer_folder;
-  return write_model_folder(folder, *store_, options);
+  return write_model_folder(folder, whole, options);
 }
 
-Status TrainingStage::export_model() {
+Status TrainingStage::with_whole_model(const std::function<Status(const ParameterStore&)>& use) {
+  if (run_.mesh.replica().size() == 1) return use(*store_);
+  ParameterStore whole(store_->shape(), DType::f32);
+  LH_CHECK(gather_masters(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
+                          whole.layout(), whole.masters()));
+  return use(whole);
+}
+
+Status TrainingStage::export_model(const ParameterStore& whole) {
   if (!run_.is_first()) return {};
   run_.section("export");
   if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
-  return write_model(run_.launch.output_dir);
+  return write_model(run_.launch.output_dir, whole);
 }
 
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
@@ -91,7 +106,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     options.steps = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
   }
-  Trainer trainer(run_.compute, run_.group, *store_, *model_, objective, source, options, &account_);
+  Trainer trainer(run_.compute, run_.mesh, *store_, *model_, objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               settings_.checkpoint.keep_last);
   TrainingLoopOptions loop_options;
@@ -100,11 +115,12 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
   loop_options.seed = settings_.seed;
-  loop_options.dims = run_.launch.dims;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
-    return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
+    return with_whole_model([&](const ParameterStore& whole) {
+      return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
+    });
   };
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
@@ -115,7 +131,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
                                                  outcome.step, options.steps));
 
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
-  LH_CHECK(run_.group.agree(export_model()));
+  LH_CHECK(run_.group.agree(with_whole_model([this](const ParameterStore& whole) { return export_model(whole); })));
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});

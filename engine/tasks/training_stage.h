@@ -1,6 +1,7 @@
 // What pretrain, sft and align share: weights, trainer, checkpoints, the loop, and the artifact that comes out.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/interop/hf_config.h"
@@ -44,8 +45,10 @@ class TrainingStage {
  private:
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
   Status prepare();
-  Status write_model(const std::string& folder);
-  Status export_model();
+  Status write_model(const std::string& folder, const ParameterStore& whole);
+  Status export_model(const ParameterStore& whole);
+  // Collective: `use` is called on every rank with all weights (in f32 where they had to be gathered).
+  Status with_whole_model(const std::function<Status(const ParameterStore&)>& use);
   void report_memory();
 
   TaskRun& run_;

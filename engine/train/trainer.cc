@@ -1,6 +1,7 @@
 #include "engine/train/trainer.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "base/text.h"
 #include "engine/ops/elementwise.h"
@@ -8,32 +9,32 @@
 
 namespace longhaul {
 
-Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int ranks) {
-  if (global_batch_size % (micro_batch_size * ranks) == 0) return {};
-  const std::int64_t unit = micro_batch_size * ranks;
+Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp) {
+  if (global_batch_size % (micro_batch_size * dp) == 0) return {};
+  const std::int64_t unit = micro_batch_size * dp;
   const std::int64_t below = global_batch_size / unit * unit;
   return make_error(ErrorCode::invalid_input,
-                    format("global_batch_size = {} is not a multiple of micro_batch_size ({}) * ranks ({}) = {}",
-                           global_batch_size, micro_batch_size, ranks, unit),
+                    format("global_batch_size = {} is not a multiple of micro_batch_size ({}) * dp ({}) = {}",
+                           global_batch_size, micro_batch_size, dp, unit),
                     below > 0 ? format("use {} or {}", below, below + unit) : format("use {}", unit));
 }
 
 namespace {
-int local_micro_batches(const TrainerOptions& options, const CollectiveGroup& group) {
-  return static_cast<int>(options.global_batch_size / options.micro_batch_size / group.size());
+int local_micro_batches(const TrainerOptions& options, Mesh& mesh) {
+  return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.data().size());
 }
 }  // namespace
 
-Trainer::Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model,
-                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
+Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
+                 BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
     : context_(context),
-      group_(group),
+      mesh_(mesh),
       store_(store),
       model_(model),
       objective_(objective),
       source_(source),
       options_(options),
-      micro_batches_(local_micro_batches(options, group)),
+      micro_batches_(local_micro_batches(options, mesh)),
       schedule_(schedule_1f1b(1, 0, micro_batches_)),
       optimizer_(store.layout(), account),
       tree_(store.layout().flat_size(), micro_batches_, options.deterministic, account) {
@@ -43,7 +44,7 @@ Trainer::Trainer(const ComputeContext& context, CollectiveGroup& group, Paramete
 }
 
 Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
-  const std::int64_t first = group_.rank() * micro_batches_;
+  const std::int64_t first = mesh_.data().rank() * micro_batches_;
   tree_.begin();
   for (const ScheduleOp& op : schedule_) {
     const int slot = op.micro_batch % static_cast<int>(batches_.size());
@@ -51,26 +52,65 @@ Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
     if (op.kind == ScheduleOp::Kind::forward) {
       if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
       const std::int64_t sample = progress_.consumed_samples + (first + op.micro_batch) * options_.micro_batch_size;
-      LH_CHECK(source_.fill(sample, options_.micro_batch_size, batch));
-      LH_CHECK(model_.check(batch.view()));
+      LH_CHECK(fill(source_, sample, options_.micro_batch_size, batch));
       objective_.forward(context_, model_, slot, batch);
     } else {
       sums.push_back(objective_.backward(context_, model_, slot, batch, tree_.target()));
       tree_.add(context_);
     }
   }
+  LH_CHECK(model_.status());
   return tree_.finish(context_);
+}
+
+// The ranks of a replica go on together or not at all.
+Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
+  Status filled = source.fill(first, count, batch);
+  if (filled.ok()) filled = model_.check(batch.view());
+  return mesh_.replica().agree(filled);
+}
+
+// Over the replicas first: the order in which they are dealt changes no bit. Then what each rank of a replica has a
+// part of.
+Status Trainer::sum_gradient(std::span<float> gradient) {
+  LH_CHECK(mesh_.data().sum_along_tree(gradient));
+  const auto ranges = model_.partial_gradients();
+  if (ranges.empty()) return {};
+  std::vector<float> parts;
+  for (const auto& [begin, end] : ranges) parts.insert(parts.end(), gradient.begin() + begin, gradient.begin() + end);
+  LH_CHECK(mesh_.tensor().sum_along_tree(parts));
+  auto part = parts.begin();
+  for (const auto& [begin, end] : ranges) {
+    std::copy(part, part + (end - begin), gradient.begin() + begin);
+    part += end - begin;
+  }
+  return {};
+}
+
+// Of every weight once: what all ranks of a replica hold counts on the first of them.
+Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
+  CollectiveGroup& replica = mesh_.replica();
+  if (replica.size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
+  double mine = 0;
+  for (const FlatParameter& p : store_.layout().parameters())
+    if (p.spec.tp_dim >= 0 || mesh_.at().tp == 0)
+      mine += sum_of_squares(
+          context_, gradient.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
+  std::vector<double> all(static_cast<std::size_t>(replica.size()));
+  LH_CHECK(replica.all_gather(std::span<const double>(&mine, 1), all));
+  return std::sqrt(std::accumulate(all.begin(), all.end(), 0.0));
 }
 
 Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
   constexpr std::size_t fields = 5;
-  const std::size_t per_rank = static_cast<std::size_t>((total + group_.size() - 1) / group_.size()) * fields;
-  std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(group_.size()));
+  const std::size_t per_rank =
+      static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
+  std::vector<double> packed(per_rank, 0.0), all(per_rank * static_cast<std::size_t>(mesh_.data().size()));
   for (std::size_t i = 0; i < mine.size(); ++i) {
     const double values[fields] = {mine[i].loss, mine[i].count, mine[i].tokens, mine[i].extra[0], mine[i].extra[1]};
     std::copy(values, values + fields, packed.begin() + static_cast<std::ptrdiff_t>(i * fields));
   }
-  LH_CHECK(group_.all_gather(packed, all));
+  LH_CHECK(mesh_.data().all_gather(std::span<const double>(packed), all));
   // One after the other in the order of the global micro-batch index: no layout changes the sum. (Ranks that had fewer
   // micro-batches than others contribute zeros.)
   ObjectiveSums sums;
@@ -89,10 +129,10 @@ Result<StepReport> Trainer::step() {
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   auto gradient = accumulate(mine);
-  LH_CHECK(group_.agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
+  LH_CHECK(group().agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
   LH_TRY(const ObjectiveSums sums,
-         sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * group_.size()).with_context(where));
-  LH_CHECK(group_.sum_along_tree(*gradient).with_context(where));
+         sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
+  LH_CHECK(sum_gradient(*gradient).with_context(where));
   if (!(sums.count > 0))
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
@@ -101,7 +141,8 @@ Result<StepReport> Trainer::step() {
   report.loss = sums.loss / sums.count;
   report.tokens = sums.tokens;
   for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
-  report.grad_norm = std::sqrt(sum_of_squares(context_, *gradient)) / sums.count;
+  LH_TRY(const double norm, gradient_norm(*gradient).with_context(where));
+  report.grad_norm = norm / sums.count;
   report.lr = learning_rate(options_.optimizer, report.step, options_.steps);
   if (!std::isfinite(report.grad_norm))
     return make_error(ErrorCode::internal, format("{}: the gradient's norm is {}", where, report.grad_norm),
@@ -117,21 +158,21 @@ Result<StepReport> Trainer::step() {
 Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count) {
   const std::int64_t size = options_.micro_batch_size;
   const std::int64_t total = (count + size - 1) / size;
-  const std::int64_t per_rank = (total + group_.size() - 1) / group_.size();
+  CollectiveGroup& data = mesh_.data();
+  const std::int64_t per_rank = (total + data.size() - 1) / data.size();
   std::vector<ObjectiveSums> mine;
   const auto run = [&]() -> Status {
-    for (std::int64_t i = group_.rank() * per_rank; i < std::min(total, (group_.rank() + 1) * per_rank); ++i) {
+    for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
       BatchStorage& batch = batches_.front();
-      LH_CHECK(source.fill(i * size, std::min(size, count - i * size), batch));
-      LH_CHECK(model_.check(batch.view()));
+      LH_CHECK(fill(source, i * size, std::min(size, count - i * size), batch));
       objective_.forward(context_, model_, 0, batch);
       mine.push_back(objective_.evaluate(context_, model_, 0, batch));
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
-    return {};
+    return model_.status();
   };
-  LH_CHECK(group_.agree(run()).with_context("evaluation"));
-  return sum_over_group(mine, per_rank * group_.size()).with_context("evaluation");
+  LH_CHECK(group().agree(run()).with_context("evaluation"));
+  return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
 }
 
 }  // namespace longhaul

@@ -1,6 +1,7 @@
 // One optimizer step over a global batch: micro-batches by the schedule, gradients summed along one tree over the
 // global micro-batch index, mean over all tokens (or pairs) of the global batch, clipping by the global norm, AdamW.
-// With data parallelism rank r computes the r-th block of micro-batches; every rank ends with the same bits.
+// With data parallelism replica r computes the r-th block of micro-batches; every replica ends with the same bits. The
+// ranks of one replica compute the same micro-batches together.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 #include "contracts/schedule.h"
 #include "contracts/settings/training.h"
 #include "engine/checkpoint/training_state.h"
-#include "engine/parallel/collective_group.h"
+#include "engine/parallel/mesh.h"
 #include "engine/train/gradient_tree.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
@@ -33,14 +34,15 @@ struct StepReport {
   double extra[2] = {0, 0};
 };
 
-// The global batch must be whole micro-batches, and those whole shares of the ranks. The error names all three numbers.
-Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int ranks);
+// The global batch must be whole micro-batches, and those whole shares of the replicas (dp). The error names all three
+// numbers.
+Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp);
 
 class Trainer {
  public:
   // All borrowed; one thread. The model needs schedule_slots() slots: 1 without pipeline stages.
-  Trainer(const ComputeContext& context, CollectiveGroup& group, ParameterStore& store, Llama& model,
-          Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
+  Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
+          BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
   // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch);
   // weights are then those before the step.
@@ -55,17 +57,20 @@ class Trainer {
   TrainingProgress& progress() { return progress_; }
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }
-  CollectiveGroup& group() { return group_; }
+  CollectiveGroup& group() { return mesh_.world(); }
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 
  private:
   Result<std::span<float>> accumulate(std::vector<ObjectiveSums>& sums);
+  Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
+  Status sum_gradient(std::span<float> gradient);
+  Result<double> gradient_norm(std::span<const float> gradient);
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
 
   const ComputeContext& context_;
-  CollectiveGroup& group_;
+  Mesh& mesh_;
   ParameterStore& store_;
   Llama& model_;
   Objective& objective_;

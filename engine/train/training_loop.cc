@@ -28,7 +28,6 @@ TrainingState TrainingLoop::state() {
   TrainingState state;
   state.layout = &trainer_.store().layout();
   state.shape = trainer_.store().shape();
-  state.dims = options_.dims;
   state.masters = trainer_.store().masters();
   state.exp_avg = trainer_.optimizer().exp_avg();
   state.exp_avg_sq = trainer_.optimizer().exp_avg_sq();

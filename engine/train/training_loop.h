@@ -24,7 +24,6 @@ struct TrainingLoopOptions {
   std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown
   std::uint64_t seed = 0;
-  ParallelDims dims;
   std::string start_checkpoint;  // a folder; "": the newest of the store
   // Called on every rank after each such step but the last, before a checkpoint of it is saved: a training that goes on
   // from a checkpoint has called for every milestone up to there. It must leave the training as it is.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/layout_check.h"
 #include "contracts/settings/training.h"
 
 namespace longhaul {
@@ -19,15 +20,6 @@ struct LayoutContext {
     diagnostics.add(place_of_setting(written, keys, where), "stage." + stage + ": " + what, hint);
   }
 };
-
-void check_divides(const LayoutContext& context, const char* name, std::int64_t divisor, const char* of,
-                   std::int64_t whole) {
-  if (divisor < 1 || whole < 1 || whole % divisor == 0) return;
-  std::vector<std::string> fitting;
-  for (std::int64_t i = 1; i <= whole && fitting.size() < 12; ++i)
-    if (whole % i == 0) fitting.push_back(std::to_string(i));
-  context.add({}, format("{} = {} does not divide {} = {}", name, divisor, of, whole), "use " + join(fitting, ", "));
-}
 
 void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
   const std::int64_t global = settings.get_integer("global_batch_size"),
@@ -55,21 +47,8 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                 format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
                 "raise model.max_position_embeddings");
-  check_divides(context, "parallel.tp", dims.tp, "model.num_attention_heads", shape->num_attention_heads);
-  check_divides(context, "parallel.tp", dims.tp, "model.num_key_value_heads", shape->num_key_value_heads);
-  check_divides(context, "parallel.pp * parallel.vp", std::int64_t{dims.pp} * dims.vp, "model.num_hidden_layers",
-                shape->num_hidden_layers);
-  check_divides(context, "parallel.cp", dims.cp, "sequence_length", pretrain.sequence_length);
-}
-
-// What the engine of this version trains with: replicas of the whole model.
-void check_available(const LayoutContext& context, const ParallelDims& dims) {
-  ParallelDims replicas;
-  replicas.dp_replicate = dims.dp_replicate;
-  if (!(dims == replicas))
-    context.add({},
-                "the layout " + dims.to_string() + " needs more than data parallelism, and this version has only that",
-                "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
+  const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length};
+  for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
 }
 
 }  // namespace
@@ -91,7 +70,9 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
   const std::size_t before = diagnostics.size();
   if (kind.name == "pretrain") check_model(context, settings, dims);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
-  if (diagnostics.size() == before) check_available(context, dims);
+  if (diagnostics.size() > before) return;
+  const Status available = check_layout_available(kind.name, dims);
+  if (!available.ok()) context.add({}, available.error().what, available.error().hint);
 }
 
 }  // namespace longhaul

@@ -8,21 +8,24 @@
 
 #include "base/clock.h"
 #include "engine/comm/threads_communicator.h"
+#include "engine/parallel/gather_masters.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 namespace longhaul::test {
 
 struct RankRun {
   std::vector<double> losses, norms;
-  std::vector<float> weights;
+  std::vector<float> weights;  // of the first replica: all of them, in the flat order of one rank
+  std::int64_t held = 0;       // weights on this rank
   Status status;
 };
 
 // `before_step` may spoil something on one rank.
-inline RankRun train_rank(CollectiveGroup group, int steps, DType dtype,
+inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
                           const std::function<void(TrainingSetup&, int step)>& before_step = {}) {
   RankRun run;
-  TrainingSetup setup(16, steps, 2, group, dtype, 32);
+  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32);
+  run.held = setup.store.layout().flat_size();
   for (int step = 0; step < steps && run.status.ok(); ++step) {
     if (before_step) before_step(setup, step);
     auto report = setup.trainer.step();
@@ -33,28 +36,48 @@ inline RankRun train_rank(CollectiveGroup group, int steps, DType dtype,
     run.losses.push_back(report->loss);
     run.norms.push_back(report->grad_norm);
   }
-  run.weights.assign(setup.store.masters().begin(), setup.store.masters().end());
+  if (!run.status.ok()) return run;
+  const ParameterLayout whole(training_shape());
+  run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
+  run.status = gather_masters(mesh, training_shape(), setup.store.layout(), setup.store.masters(), whole, run.weights);
   return run;
+}
+inline RankRun train_one_rank(int steps, DType dtype) {
+  Mesh alone;
+  return train_rank(alone, steps, dtype);
+}
+
+// Every rank of a layout as a thread with its mesh.
+inline void on_threads(const ParallelDims& dims, const std::function<void(int rank, Mesh&)>& body) {
+  const SystemClock clock;
+  const ThreadsWorld world(dims.world_size());
+  CommOptions options;
+  options.clock = &clock;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < dims.world_size(); ++rank)
+    threads.emplace_back([&, rank] {
+      const auto communicator = world.communicator(rank, 1, options);
+      const auto mesh = Mesh::create(dims, *communicator, 20'000);
+      if (mesh.ok()) body(rank, **mesh);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+inline ParallelDims data_parallel(int ranks) {
+  ParallelDims dims;
+  dims.dp_replicate = ranks;
+  return dims;
 }
 
 inline std::vector<RankRun> train_on_threads(
-    int ranks, int steps, DType dtype,
+    const ParallelDims& dims, int steps, DType dtype,
     const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}) {
-  const SystemClock clock;
-  const ThreadsWorld world(ranks);
-  CommOptions options;
-  options.clock = &clock;
-  std::vector<RankRun> runs(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto communicator = world.communicator(rank, 1, options);
-      runs[static_cast<std::size_t>(rank)] =
-          train_rank(CollectiveGroup(*communicator), steps, dtype, [&](TrainingSetup& setup, int step) {
-            if (before_step) before_step(rank, setup, step);
-          });
+  std::vector<RankRun> runs(static_cast<std::size_t>(dims.world_size()));
+  on_threads(dims, [&](int rank, Mesh& mesh) {
+    runs[static_cast<std::size_t>(rank)] = train_rank(mesh, steps, dtype, [&](TrainingSetup& setup, int step) {
+      if (before_step) before_step(rank, setup, step);
     });
-  for (std::thread& thread : threads) thread.join();
+  });
   return runs;
 }
 

@@ -14,7 +14,7 @@ void check_ids(EmbeddingShape shape, std::span<const std::int32_t> ids) {
   cpu::check_size(ids.size(), shape.tokens, "ids");
   for (std::int64_t t = 0; t < shape.tokens; ++t) {
     const std::int32_t id = ids[static_cast<std::size_t>(t)];
-    LH_ASSERT(id >= 0 && id < shape.vocab, format("token {} has id {}, vocabulary of {}", t, id, shape.vocab));
+    LH_ASSERT(id >= -1 && id < shape.vocab, format("token {} has id {}, vocabulary of {}", t, id, shape.vocab));
   }
 }
 
@@ -30,7 +30,11 @@ void embedding_forward(const ComputeContext& context, EmbeddingShape shape, std:
     T* po = cpu::elements<T>(out, shape.tokens * shape.hidden, "out");
     parallel_for(context, shape.tokens, 64, [&](Index begin, Index end) {
       for (Index t = begin; t < end; ++t) {
-        std::copy_n(rows + ids[static_cast<std::size_t>(t)] * shape.hidden, shape.hidden, po + t * shape.hidden);
+        const std::int32_t id = ids[static_cast<std::size_t>(t)];
+        if (id < 0)
+          std::fill_n(po + t * shape.hidden, shape.hidden, T(0.0F));
+        else
+          std::copy_n(rows + id * shape.hidden, shape.hidden, po + t * shape.hidden);
       }
     });
   });
@@ -48,8 +52,9 @@ void embedding_backward(const ComputeContext& context, EmbeddingShape shape, std
     // Each thread owns a slice of the hidden dim, and walks all tokens in order.
     parallel_for(context, shape.hidden, 64, [&](Index begin, Index end) {
       for (Index t = 0; t < shape.tokens; ++t) {
-        accumulate(rows + t * shape.hidden + begin,
-                   dtable.data() + ids[static_cast<std::size_t>(t)] * shape.hidden + begin, end - begin);
+        const std::int32_t id = ids[static_cast<std::size_t>(t)];
+        if (id >= 0)
+          accumulate(rows + t * shape.hidden + begin, dtable.data() + id * shape.hidden + begin, end - begin);
       }
     });
   });

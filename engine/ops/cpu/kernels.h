@@ -74,6 +74,12 @@ struct Kernels {
   double (*sum)(const float* x, Index n);
   // The f32 row becomes a bf16 row at the same address (of half the bytes).
   float (*cross_entropy_to_bf16)(const float* z, Index vocab, Index target, float weight, bf16* dz);
+  // Of a shard of a row of logits (cross_entropy_shard.h); target -1: in another shard.
+  float (*row_top)(const float* z, Index n);
+  float (*row_exp_total)(const float* z, Index n, float top);
+  void (*cross_entropy_shard)(const float* z, Index n, Index target, float weight, float top, float total, float* dz);
+  void (*cross_entropy_shard_to_bf16)(const float* z, Index n, Index target, float weight, float top, float total,
+                                      bf16* dz);
   void (*gemv_int8)(const float* x, Index k_padded, Index tokens, const std::int8_t* weight, const float* scales,
                     Index k, Index begin, Index end, float* y, Index n);
   void (*exp_array)(const float* x, float* y, Index n);  // for tests of the polynomial

@@ -43,7 +43,7 @@ TrainingState state_of(Trainer& trainer) {
 
 void resume(const CheckpointStore& checkpoints, test::TrainingSetup& setup) {
   TrainingState state = state_of(setup.trainer);
-  auto loaded = checkpoints.load_newest(setup.group, state);
+  auto loaded = checkpoints.load_newest(setup.mesh.world(), state);
   REQUIRE(loaded.ok());
   REQUIRE(loaded->has_value());
   setup.trainer.progress() = state.progress;
@@ -76,11 +76,11 @@ TEST_CASE("a resumed training is bit-identical to one that was never interrupted
     CheckpointFolder folder;
     const SystemClock clock;
     CheckpointStore checkpoints(clock, folder.path, 2);
-    test::TrainingSetup whole(8, 20, 2, CollectiveGroup(), dtype, 100), first(8, 20, 2, CollectiveGroup(), dtype, 100),
-        second(8, 20, 2, CollectiveGroup(), dtype, 100);
+    test::TrainingSetup whole(8, 20, 2, nullptr, dtype, 100), first(8, 20, 2, nullptr, dtype, 100),
+        second(8, 20, 2, nullptr, dtype, 100);
     const std::vector<double> expected = train(whole, 20);
     std::vector<double> got = train(first, 10);
-    auto saved = checkpoints.save(first.group, state_of(first.trainer));
+    auto saved = checkpoints.save(first.mesh.world(), state_of(first.trainer));
     REQUIRE(saved.ok());
     resume(checkpoints, second);
     CHECK(second.trainer.progress().step == 10);
@@ -102,14 +102,14 @@ TEST_CASE("killed at any point of a save, the training finds its last whole chec
       CheckpointStore checkpoints(clock, folder.path + "/state", 2);
       test::TrainingSetup setup(8, 20);
       train(setup, 1);
-      REQUIRE(checkpoints.save(setup.group, state_of(setup.trainer)).ok());
+      REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
       train(setup, 1);
       const std::vector<float> weights(setup.store.masters().begin(), setup.store.masters().end());
       const std::string plan = folder.path + "/plan";
       REQUIRE(write_file_atomic(plan, point + " " + action + "\n").ok());
       const int exit = in_child([&] {
         if (!load_fault_plan(plan).ok()) ::_exit(9);
-        ::_exit(checkpoints.save(setup.group, state_of(setup.trainer)).ok() ? 7 : 3);
+        ::_exit(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok() ? 7 : 3);
       });
       CHECK(exit == (std::string(action) == "kill" ? -SIGKILL : 3));
       test::TrainingSetup again(8, 20);
@@ -117,7 +117,7 @@ TEST_CASE("killed at any point of a save, the training finds its last whole chec
       CHECK(again.trainer.progress().step == (point == "checkpoint_after_manifest" ? 2 : 1));
       // And the same step can be saved over what was left behind.
       again.trainer.progress().step = 2;
-      CHECK(checkpoints.save(again.group, state_of(again.trainer)).ok());
+      CHECK(checkpoints.save(again.mesh.world(), state_of(again.trainer)).ok());
       CHECK(checkpoints.list().front() == "step-00000002");
     }
   }
@@ -131,7 +131,7 @@ TEST_CASE("a damaged checkpoint is named and the one before it is taken") {
     test::TrainingSetup setup(8, 20);
     for (int i = 0; i < 2; ++i) {
       train(setup, 1);
-      REQUIRE(checkpoints.save(setup.group, state_of(setup.trainer)).ok());
+      REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
     }
     const std::string shard = folder.path + "/step-00000002/shard-00001-of-00001.safetensors";
     std::string bytes = *read_file(shard);
@@ -142,7 +142,7 @@ TEST_CASE("a damaged checkpoint is named and the one before it is taken") {
     REQUIRE(write_file_atomic(shard, bytes).ok());
     test::TrainingSetup again(8, 20);
     TrainingState state = state_of(again.trainer);
-    auto loaded = checkpoints.load_newest(again.group, state);
+    auto loaded = checkpoints.load_newest(again.mesh.world(), state);
     REQUIRE(loaded.ok());
     REQUIRE(loaded->has_value());
     CHECK(state.progress.step == 1);
@@ -150,7 +150,7 @@ TEST_CASE("a damaged checkpoint is named and the one before it is taken") {
     CHECK((*loaded)->passed_over[0].find("shard-00001-of-00001.safetensors") != std::string::npos);
     // With no good one left, it does not start silently from the beginning.
     REQUIRE(remove_tree(folder.path + "/step-00000001").ok());
-    CHECK(checkpoints.load_newest(again.group, state).error().code == ErrorCode::corrupt);
+    CHECK(checkpoints.load_newest(again.mesh.world(), state).error().code == ErrorCode::corrupt);
   }
 }
 
@@ -160,13 +160,13 @@ TEST_CASE("a full disk is one clear error, and the last checkpoint stays") {
   CheckpointStore checkpoints(clock, folder.path, 2);
   test::TrainingSetup setup(8, 20);
   train(setup, 1);
-  REQUIRE(checkpoints.save(setup.group, state_of(setup.trainer)).ok());
+  REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
   train(setup, 1);
   const int exit = in_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{20'000, 20'000};  // the kernel refuses to write further, as a full disk does
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const auto saved = checkpoints.save(setup.group, state_of(setup.trainer));
+    const auto saved = checkpoints.save(setup.mesh.world(), state_of(setup.trainer));
     const bool clear = !saved.ok() && saved.error().code == ErrorCode::io &&
                        saved.error().what.find("shard-00001") != std::string::npos;
     ::_exit(clear ? 5 : 6);
@@ -184,7 +184,7 @@ TEST_CASE("old checkpoints are removed, the newest ones kept") {
   test::TrainingSetup setup(8, 20);
   for (int i = 0; i < 4; ++i) {
     train(setup, 1);
-    REQUIRE(checkpoints.save(setup.group, state_of(setup.trainer)).ok());
+    REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
   }
   CHECK(checkpoints.list() == std::vector<std::string>{"step-00000004", "step-00000003"});
   CHECK(*list_directory(folder.path) == std::vector<std::string>{"latest.json", "step-00000003", "step-00000004"});
@@ -196,13 +196,13 @@ TEST_CASE("an empty state folder is a fresh start; another model's checkpoint is
   CheckpointStore checkpoints(clock, folder.path, 2);
   test::TrainingSetup setup(8, 20);
   TrainingState state = state_of(setup.trainer);
-  auto loaded = checkpoints.load_newest(setup.group, state);
+  auto loaded = checkpoints.load_newest(setup.mesh.world(), state);
   REQUIRE(loaded.ok());
   CHECK_FALSE(loaded->has_value());
   train(setup, 1);
-  REQUIRE(checkpoints.save(setup.group, state_of(setup.trainer)).ok());
+  REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
   state.shape.hidden_size *= 2;
-  CHECK(checkpoints.load_newest(setup.group, state).error().code == ErrorCode::invalid_input);
+  CHECK(checkpoints.load_newest(setup.mesh.world(), state).error().code == ErrorCode::invalid_input);
 }
 
 TEST_CASE("boxes of another layout are put together again") {

@@ -86,9 +86,9 @@ class StageFolder {
     launch.milestones_dir = at(out + ".milestones"), launch.attempt_key = "key";
     const SystemClock clock;
     const ComputeContext compute(1);
-    CollectiveGroup group;
+    Mesh mesh;
     EventWriter events(clock, launch.events_path, 0);
-    TaskRun run{task, launch, clock, compute, group, events, nullptr, stop};
+    TaskRun run{task, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop};
     return run_stage(run);
   }
   void run_well(const Task& task, const std::string& out) const {
@@ -297,15 +297,15 @@ TEST_CASE("bad tasks are refused with one clear error") {
             .find("config.json") != std::string::npos);
   Task wide = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
   Launch launch;
-  launch.dims.tp = 2;
+  launch.dims.pp = 2;
   launch.output_dir = folder.at("out"), launch.state_dir = folder.at("out.state");
   const SystemClock clock;
   const ComputeContext compute(1);
-  CollectiveGroup group;
+  Mesh mesh;
   EventWriter events(clock, "", 0);
-  TaskRun run{wide, launch, clock, compute, group, events, nullptr, stop};
+  TaskRun run{wide, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop};
   const Status status = run_stage(run);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::unsupported);
-  CHECK(status.error().message().find("data parallelism") != std::string::npos);
+  CHECK(status.error().message().find("tp, sp and replicas") != std::string::npos);
 }

@@ -80,7 +80,7 @@ TEST_CASE("a tiny batch is learnt by heart") {
 TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradient") {
   test::TrainingSetup free(8, 20), clipped(8, 20);
   clipped.options.optimizer.clip_grad = 1e-4;
-  Trainer trainer(clipped.context, clipped.group, clipped.store, clipped.model, clipped.objective, clipped.source,
+  Trainer trainer(clipped.context, clipped.mesh, clipped.store, clipped.model, clipped.objective, clipped.source,
                   clipped.options);
   const auto a = free.trainer.step(), b = trainer.step();
   REQUIRE(a.ok());

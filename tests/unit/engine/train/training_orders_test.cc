@@ -25,7 +25,6 @@ struct OrderedTraining {
     worker = std::make_unique<HeartbeatPage>(std::move(opened).value());
     store = std::make_unique<CheckpointStore>(clock, checkpoints_of.empty() ? folder : checkpoints_of, 100);
     setup.trainer.on_micro_batch = nullptr;
-    options.dims.dp_replicate = 1;
     loop = std::make_unique<TrainingLoop>(clock, setup.trainer, setup.objective, *store, events, stop, page.get(),
                                           options);
   }

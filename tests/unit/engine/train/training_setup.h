@@ -12,6 +12,7 @@ class MadeUpSource final : public BatchSource {
   MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct)
       : length_(length), vocab_(vocab), distinct_(distinct) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    if (unreadable) return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
     out.sequences = count, out.length = length_;
     out.ids.clear(), out.targets.clear(), out.weights.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
@@ -30,6 +31,7 @@ class MadeUpSource final : public BatchSource {
     return {};
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
+  bool unreadable = false;
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -45,18 +47,19 @@ inline ModelShape training_shape() {
 
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
-                         CollectiveGroup ranks = CollectiveGroup(), DType dtype = DType::f32, std::int64_t distinct = 8)
-      : group(ranks),
-        store(training_shape(), dtype),
-        model(store, model_options(micro_batch)),
+                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8)
+      : mesh(ranks ? *ranks : own_mesh),
+        store(training_shape(), dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
+        model(store, model_options(micro_batch, mesh)),
         source(16, 37, distinct),
         options(trainer_options(global_batch, steps, micro_batch)),
-        trainer(context, group, store, model, objective, source, options) {
+        trainer(context, mesh, store, model, objective, source, options) {
     initialize_parameters(context, store, 1);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch) {
+  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh) {
     LlamaOptions o;
     o.tokens_max = micro_batch * 16;
+    o.mesh = &mesh;
     return o;
   }
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
@@ -68,7 +71,8 @@ struct TrainingSetup {
   }
 
   ComputeContext context{1};
-  CollectiveGroup group;
+  Mesh own_mesh;
+  Mesh& mesh;
   ParameterStore store;
   Llama model;
   LanguageModelObjective objective;

@@ -220,10 +220,12 @@ TEST_CASE("layouts that cannot be") {
   CHECK(problems(pretrain + "ranks = 4\nparallel = { tp = 3 }\n") ==
         "w.toml:7:12: error: stage.p: tp(3) * cp(1) * pp(1) * dp_shard(1) = 3 does not divide the job's 4 ranks; use a "
         "number of ranks that is a multiple of 3\n1 error");
-  CHECK(problems(pretrain + "ranks = 3\nparallel = { tp = 3 }\n") ==
-        "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_attention_heads = 4; use 1, 2, 4\n"
-        "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_key_value_heads = 4; use 1, 2, 4\n2 "
-        "errors");
+  CHECK(
+      problems(pretrain + "ranks = 3\nparallel = { tp = 3 }\n") ==
+      "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_attention_heads = 4; use 1, 2, 4\n"
+      "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.num_key_value_heads = 4; use 1, 2, 4\n"
+      "w.toml:7:12: error: stage.p: parallel.tp = 3 does not divide model.intermediate_size = 704; use 1, 2, 4, 8, 11, "
+      "16, 22, 32, 44, 64, 88, 176\n3 errors");
   CHECK(problems(pretrain + "ranks = 3\n") ==
         "w.toml:6:9: error: stage.p: global_batch_size = 32 is not a multiple of micro_batch_size(4) * dp(3) = 12; use "
         "24 or 36\n1 error");

@@ -1,0 +1,36 @@
+// Softmax cross-entropy where each rank holds some columns of the logits (Shoeybi et al. 2019, section 3; Megatron-LM's
+// vocab-parallel cross-entropy): largest of each row, summed over ranks by maximum; then sums of exponentials and the
+// target's logit, summed over ranks; then each rank's part of the gradient. The caller sends; these compute.
+#pragma once
+
+#include <span>
+
+#include "engine/core/compute_context.h"
+#include "engine/core/tensor.h"
+
+namespace longhaul {
+
+// logits [tokens, columns] f32: columns [first, first + columns) of the vocabulary.
+struct LogitShard {
+  std::int64_t tokens = 0, columns = 0;
+  std::int64_t first = 0;
+};
+
+// tops[t] = largest of the row.
+void shard_tops(const ComputeContext& context, LogitShard shard, ConstView logits, std::span<float> tops);
+
+// With tops of the whole rows: sums[t] = sum of exp(z - top), sums[tokens + t] = z[target] - top, or 0 where the target
+// (of the whole vocabulary, -1: none) is another shard's. sums [2 tokens].
+void shard_sums(const ComputeContext& context, LogitShard shard, ConstView logits, std::span<const float> tops,
+                std::span<const std::int32_t> targets, std::span<float> sums);
+
+// loss[t] = log(sum) - (z[target] - top), 0 where there is no target; sums over all shards.
+void losses_of_sums(std::span<const float> sums, std::span<const std::int32_t> targets, std::span<float> loss);
+
+// dz = weight (softmax - onehot) in this shard's columns: f32 in the place of the logits, or bf16 in the first half of
+// each row's own memory, rows then 2 * columns elements apart. The returned view is [tokens, row stride].
+ConstView shard_gradient(const ComputeContext& context, LogitShard shard, View logits, std::span<const float> tops,
+                         std::span<const float> sums, std::span<const std::int32_t> targets,
+                         std::span<const float> weights, DType dtype);
+
+}  // namespace longhaul

@@ -1,0 +1,19 @@
+// Moves elements of one tensor between arrays that hold different boxes of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "contracts/parameter_list.h"
+
+namespace longhaul {
+
+// `piece` holds elements [flat_begin, flat_end) of `from` (flattened in C order); `out` holds all of `to`, in C order.
+// Both boxes lie in the same global tensor. Copies what is in both; says how many elements that were.
+std::int64_t copy_between_boxes(std::span<const float> piece, const Box& from, std::int64_t flat_begin,
+                                std::int64_t flat_end, const Box& to, std::span<float> out);
+
+// The whole of a tensor of this shape.
+Box whole_box(const std::vector<std::int64_t>& shape);
+
+}  // namespace longhaul

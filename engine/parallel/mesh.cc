@@ -1,0 +1,51 @@
+#include "engine/parallel/mesh.h"
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+// One number per axis of the mesh (Communicator::subgroup).
+constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3;
+
+// The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
+template <class Same>
+std::vector<int> ranks_where(const ParallelDims& dims, Same&& same) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < dims.world_size(); ++rank)
+    if (same(coordinates_of(dims, rank))) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicator& world, std::int64_t deadline_ms) {
+  if (dims.world_size() != world.size())
+    return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),
+                                                       dims.world_size(), world.size()));
+  auto mesh = std::make_unique<Mesh>();
+  mesh->dims_ = dims;
+  mesh->at_ = coordinates_of(dims, world.rank());
+  mesh->deadline_ms_ = deadline_ms;
+  mesh->world_ = CollectiveGroup(world, deadline_ms);
+  const RankCoordinates& at = mesh->at_;
+  const auto make = [&](int axis, const char* name, const std::vector<int>& ranks) {
+    return ranks.size() > 1 ? world.subgroup(axis, name, ranks) : nullptr;
+  };
+  mesh->tensor_ranks_ = make(tensor_axis, "tp", ranks_where(dims, [&](RankCoordinates other) {
+                               other.tp = at.tp;
+                               return other == at;
+                             }));
+  mesh->data_ranks_ = make(data_axis, "dp", ranks_where(dims, [&](const RankCoordinates& other) {
+                             return other.tp == at.tp && other.cp == at.cp && other.pp == at.pp;
+                           }));
+  mesh->replica_ranks_ =
+      make(replica_axis, "replica",
+           ranks_where(dims, [&](const RankCoordinates& other) { return other.dp(dims) == at.dp(dims); }));
+  if (mesh->tensor_ranks_) mesh->tensor_ = CollectiveGroup(*mesh->tensor_ranks_, deadline_ms);
+  if (mesh->data_ranks_) mesh->data_ = CollectiveGroup(*mesh->data_ranks_, deadline_ms);
+  if (mesh->replica_ranks_) mesh->replica_ = CollectiveGroup(*mesh->replica_ranks_, deadline_ms);
+  return mesh;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,41 @@
+// The mesh of ranks, as one rank sees it: where it stands, and with whom it works on each axis. Communicators of the
+// axes are made of the world's; a Mesh and what it hands out belong to one thread.
+#pragma once
+
+#include <memory>
+
+#include "contracts/parallel_dims.h"
+#include "engine/comm/communicator.h"
+#include "engine/parallel/collective_group.h"
+
+namespace longhaul {
+
+class Mesh {
+ public:
+  Mesh() = default;  // one rank
+  // `world` is borrowed and has dims.world_size() ranks.
+  static Result<std::unique_ptr<Mesh>> create(const ParallelDims& dims, Communicator& world,
+                                              std::int64_t deadline_ms = 600'000);
+
+  const ParallelDims& dims() const { return dims_; }
+  const RankCoordinates& at() const { return at_; }
+
+  // All ranks; those with the same shards and other micro-batches (dp); those that hold one replica of the model
+  // together (tp, later cp and pp).
+  CollectiveGroup& world() { return world_; }
+  CollectiveGroup& data() { return data_; }
+  CollectiveGroup& replica() { return replica_; }
+  // Those that share each matrix (tp); the communicator is null where there is one.
+  CollectiveGroup& tensor() { return tensor_; }
+  Communicator* tensor_communicator() { return tensor_ranks_.get(); }
+  std::int64_t deadline_ms() const { return deadline_ms_; }
+
+ private:
+  ParallelDims dims_;
+  RankCoordinates at_;
+  std::int64_t deadline_ms_ = 0;
+  std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,50 @@
+#include "engine/parallel/vocab_parallel_loss.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/ops/cross_entropy_shard.h"
+#include "engine/ops/gemm.h"
+
+namespace longhaul {
+
+void vocab_parallel_loss(const ComputeContext& context, TensorParallel& tensor, const VocabShard& shard, ConstView x,
+                         ConstView weight, std::span<const std::int32_t> targets, std::span<const float> weights,
+                         std::span<float> loss, View dx_partial, View dweight) {
+  const std::int64_t chunk = std::min(shard.chunk_tokens, shard.tokens);
+  constexpr int logits_scratch = 2;  // a slot that products do not use
+  auto* memory = reinterpret_cast<float*>(context.scratch(logits_scratch, chunk * shard.rows * 4));
+  std::vector<float> tops(static_cast<std::size_t>(chunk)), sums(static_cast<std::size_t>(2 * chunk));
+  const ConstView all_x = x.reshaped({shard.tokens, shard.hidden});
+  for (std::int64_t begin = 0; begin < shard.tokens; begin += chunk) {
+    const std::int64_t n = std::min(chunk, shard.tokens - begin);
+    const auto at = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(n);
+    const LogitShard part{n, shard.rows, shard.first};
+    const ConstView rows_x = all_x.rows(begin, begin + n);
+    const View logits(memory, Shape{n, shard.rows});
+    const auto targets_here = targets.subspan(at, count);
+    const auto tops_here = std::span(tops).first(count), sums_here = std::span(sums).first(2 * count);
+    GemmShape forward{.m = n, .n = shard.rows, .k = shard.hidden};
+    forward.transpose_b = true;
+    gemm(context, forward, rows_x, weight, logits);
+    shard_tops(context, part, logits, tops_here);
+    tensor.max(tops_here);
+    shard_sums(context, part, logits, tops_here, targets_here, sums_here);
+    tensor.sum(sums_here);
+    losses_of_sums(sums_here, targets_here, loss.subspan(at, count));
+    if (dx_partial.empty()) continue;
+    const ConstView dz = shard_gradient(context, part, logits, tops_here, sums_here, targets_here,
+                                        weights.subspan(at, count), x.dtype());
+    GemmShape input{.m = n, .n = shard.hidden, .k = shard.rows};
+    input.row_stride_a = dz.shape()[1];
+    gemm(context, input, dz, weight, dx_partial.reshaped({shard.tokens, shard.hidden}).rows(begin, begin + n));
+    if (dweight.empty()) continue;
+    GemmShape gradient{.m = shard.rows, .n = shard.hidden, .k = n};
+    gradient.transpose_a = true;
+    gradient.beta = 1.0F;
+    gradient.row_stride_a = dz.shape()[1];
+    gemm(context, gradient, dz, rows_x, dweight);
+  }
+}
+
+}  // namespace longhaul

@@ -1,0 +1,159 @@
+// One loss curve for every layout: a tiny training on every way to deal ranks to the mesh, against one rank.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/checkpoint/checkpoint_store.h"
+#include "engine/model/parameter_store.h"
+#include "tests/parallel/training_on_ranks.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+constexpr int curve_steps = 20;
+
+std::vector<ParallelDims> mesh_layouts() {
+  std::vector<ParallelDims> layouts;
+  for (const int tp : {1, 2})
+    for (const int dp : {1, 2, 4})
+      for (const bool sp : {false, true}) {
+        if (sp && tp == 1) continue;
+        ParallelDims dims;
+        dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
+        layouts.push_back(dims);
+      }
+  return layouts;
+}
+
+TrainingState state_to_save(TrainingSetup& setup) {
+  TrainingState state;
+  state.layout = &setup.store.layout();
+  state.shape = setup.store.shape();
+  state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(),
+  state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
+  state.progress = setup.trainer.progress();
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("initial weights are the same bits in every layout") {
+  const ComputeContext context(1);
+  ParameterStore whole(training_shape(), DType::f32);
+  initialize_parameters(context, whole, 5);
+  ParallelDims dims;
+  dims.tp = 2;
+  std::vector<std::vector<float>> gathered(2);
+  on_threads(dims, [&](int rank, Mesh& mesh) {
+    const ComputeContext own(1);
+    ParameterStore store(training_shape(), DType::f32, nullptr, {mesh.dims(), mesh.at()});
+    initialize_parameters(own, store, 5);
+    auto& all = gathered[static_cast<std::size_t>(rank)];
+    all.resize(whole.masters().size());
+    (void)gather_masters(mesh, training_shape(), store.layout(), store.masters(), whole.layout(), all).ok();
+  });
+  for (const std::vector<float>& all : gathered) CHECK(std::equal(all.begin(), all.end(), whole.masters().begin()));
+}
+
+TEST_CASE("every layout follows the curve of one rank") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const RankRun one = train_one_rank(curve_steps, dtype);
+    REQUIRE(one.losses.size() == curve_steps);
+    for (const ParallelDims& dims : mesh_layouts()) {
+      CAPTURE(dims.to_string());
+      const double bar = dims.tp == 1 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
+      std::int64_t held = 0;
+      for (const RankRun& run : train_on_threads(dims, curve_steps, dtype)) {
+        REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+        CHECK(worst_relative(one.losses, run.losses) <= bar);
+        CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
+        held = run.held;
+      }
+      if (dims.tp == 2) CHECK(held < one.held * 6 / 10);  // norms are on both
+    }
+  }
+}
+
+TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are split into") {
+  for (const bool sp : {false, true}) {
+    CAPTURE(sp);
+    ParallelDims dims;
+    dims.tp = 2, dims.sp = sp;
+    const std::vector<RankRun> one = train_on_threads(dims, 10, DType::f32);
+    for (const int dp : {2, 4}) {
+      dims.dp_replicate = dp;
+      for (const RankRun& run : train_on_threads(dims, 10, DType::f32)) {
+        CHECK(run.losses == one[0].losses);
+        CHECK(run.norms == one[0].norms);
+        CHECK(run.weights == one[0].weights);
+      }
+    }
+  }
+}
+
+TEST_CASE("a wrong sum in one rank of a tp group turns the comparison red") {
+  const RankRun one = train_one_rank(curve_steps, DType::f32);
+  ParallelDims dims;
+  dims.tp = 2;
+  // A weight of one shard that is not what the other shards think it is.
+  const auto spoil = [](int rank, TrainingSetup& setup, int step) {
+    if (rank == 1 && step == 3) setup.store.masters()[100] *= -1;
+  };
+  CHECK(worst_relative(one.losses, train_on_threads(dims, curve_steps, DType::f32, spoil)[0].losses) > 1e-5);
+}
+
+TEST_CASE("one rank of a tp group that fails ends all of them at once, with its words") {
+  ParallelDims dims;
+  dims.tp = 2, dims.dp_replicate = 2;
+  const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 3 && step == 2; };
+  for (const RankRun& run : train_on_threads(dims, curve_steps, DType::f32, fail)) {
+    REQUIRE_FALSE(run.status.ok());
+    CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
+    CHECK(run.losses.size() == 2);
+  }
+}
+
+TEST_CASE("what one layout saves another goes on with") {
+  char name[] = "/tmp/longhaul-layouts-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const SystemClock clock;
+  const RankRun whole = train_one_rank(curve_steps, DType::f32);
+  const auto layout = [](int tp, bool sp, int dp) {
+    ParallelDims dims;
+    dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
+    return dims;
+  };
+  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1)}) {
+    CAPTURE(written.to_string());
+    std::atomic<int> saved{0};
+    on_threads(written, [&](int, Mesh& mesh) {
+      TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32);
+      for (int i = 0; i < 10; ++i)
+        if (!setup.trainer.step().ok()) return;
+      saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_to_save(setup)).ok();
+    });
+    CHECK(saved == written.world_size());
+    for (const ParallelDims& read :
+         {layout(1, false, 1), layout(2, false, 1), layout(2, true, 2), layout(1, false, 2)}) {
+      CAPTURE(read.to_string());
+      std::atomic<int> good{0};
+      on_threads(read, [&](int, Mesh& mesh) {
+        TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32);
+        TrainingState state = state_to_save(setup);
+        const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
+        if (!loaded.ok() || !loaded->has_value()) return;
+        setup.trainer.progress() = state.progress;
+        const ComputeContext context(1);
+        setup.store.refresh_compute_copy(context);
+        std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + 10);
+        for (int i = 0; i < 10; ++i) losses.push_back(setup.trainer.step()->loss);
+        good += worst_relative(whole.losses, losses) <= 1e-5;
+      });
+      CHECK(good == read.world_size());
+    }
+    CHECK(remove_tree(folder).ok());
+  }
+}
