@@ -27,8 +27,12 @@ std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
   check.must_divide("parallel.tp", d.tp, "model.num_attention_heads", s.num_attention_heads);
   check.must_divide("parallel.tp", d.tp, "model.num_key_value_heads", s.num_key_value_heads);
   check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
-  check.must_divide("parallel.pp * parallel.vp", std::int64_t{d.pp} * d.vp, "model.num_hidden_layers",
-                    s.num_hidden_layers);
+  const std::int64_t stages = std::int64_t{d.pp} * d.vp;
+  if (stages > s.num_hidden_layers)  // dealt as evenly as possible
+    check.problems.push_back(
+        {format("parallel.pp({}) * parallel.vp({}) = {} stages are more than model.num_hidden_layers = {}", d.pp, d.vp,
+                stages, s.num_hidden_layers),
+         format("use pp = {} at most", s.num_hidden_layers / d.vp)});
   check.must_divide("parallel.cp", d.cp, "sequence_length", input.sequence_length);
   if (d.sp)
     check.must_divide("with parallel.sp, parallel.tp", d.tp, "micro_batch_size * sequence_length",
@@ -53,12 +57,12 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
   const bool trains = stage_kind == "pretrain" || stage_kind == "sft";
   ParallelDims available;
   available.dp_replicate = dims.dp_replicate;
-  if (trains) available.tp = dims.tp, available.sp = dims.sp;
+  if (trains) available.tp = dims.tp, available.sp = dims.sp, available.pp = dims.pp;
   if (dims == available) return {};
   return make_error(ErrorCode::unsupported,
                     format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp and replicas" : "replicas"),
-                    trains ? "leave out cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas"
+                           trains ? "tp, sp, pp and replicas" : "replicas"),
+                    trains ? "leave out cp, ep, etp, vp, dp_shard and zero; ranks become replicas"
                            : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 

@@ -28,7 +28,7 @@ std::vector<NamedArray> arrays_of(const TrainingState& state) {
 }
 
 // A rank's share: of what it holds, the same slice of the flat arrays for weights and moments; its replicas have the
-// others. What all ranks of a tp group hold, the first of them writes.
+// others. What several ranks of a replica hold, the first of them writes.
 struct Share {
   std::vector<CheckpointEntry> entries;
   std::vector<ShardTensor> tensors;
@@ -44,7 +44,7 @@ Share share_of(const TrainingState& state, const std::string& file) {
   for (const NamedArray& array : arrays_of(state)) {
     for (const FlatParameter& p : state.layout->parameters()) {
       const std::int64_t begin = std::max(p.begin, first), end = std::min(p.end, last);
-      if (begin >= end || (p.spec.tp_dim < 0 && place.at.tp > 0)) continue;
+      if (begin >= end || !state.layout->is_counted(p)) continue;
       const std::string name = p.spec.name + array.suffix;
       const bool whole = p.is_whole() && begin == p.begin && end == p.end;
       const std::string_view bytes(reinterpret_cast<const char*>(array.values.data() + begin),
@@ -84,8 +84,8 @@ CheckpointManifest manifest_of(const TrainingState& state) {
   manifest.written_by = state.layout->place().dims;
   manifest.extra = state.extra;
   for (const NamedArray& array : arrays_of(state))
-    for (const FlatParameter& p : state.layout->parameters())
-      manifest.tensors.emplace_back(p.spec.name + array.suffix, p.spec.shape);
+    for (const ParameterSpec& spec : parameter_list(state.shape))
+      manifest.tensors.emplace_back(spec.name + array.suffix, spec.shape);
   return manifest;
 }
 

@@ -14,8 +14,8 @@ View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t
 }
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             int layer)
-    : parameters_(parameters), rope_(rope), activations_(activations), tensor_(tensor), layer_(layer) {
+             int layer, int index)
+    : parameters_(parameters), rope_(rope), activations_(activations), tensor_(tensor), index_(index) {
   const ModelShape& s = parameters.shape();
   const int tp = tensor.size();
   hidden_ = s.hidden_size, ffn_ = s.intermediate_size / tp;
@@ -75,7 +75,7 @@ void Block::column_parallel_backward(const ComputeContext& context, std::int64_t
 
 void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
   ActivationSlot& slot = activations_.slot(slot_index);
-  BlockActivations& a = slot.blocks[static_cast<std::size_t>(layer_)];
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const MicroBatch& batch = slot.batch;
   const std::int64_t t = batch.tokens(), r = tensor_.rows(t), width = q_ + 2 * kv_;
   const View branch = first_rows(activations_.workspace().branch, r);
@@ -95,6 +95,7 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
                  first_rows(a.activated, t));
   row_parallel(context, t, ffn_, a.activated, parameters_.weight(down_, hidden_, ffn_), branch);
+  if (output.norm_begin < 0) return add(context, first_rows(a.middle, r), branch, first_rows(output.x, r));
   add_rmsnorm_forward(context, {r, hidden_, eps_}, first_rows(a.middle, r), branch,
                       parameters_.vector(output.norm_begin, hidden_), first_rows(output.x, r),
                       first_rows(output.normed, r), first_floats(output.inv_rms, r));
@@ -109,8 +110,8 @@ void Block::keep_all_rows(const ComputeContext& context, View rows, std::int64_t
 
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   ActivationSlot& slot = activations_.slot(slot_index);
-  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(layer_)];
-  const BlockGradients& g = activations_.gradients(slot_index, layer_);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
   const MicroBatch& batch = slot.batch;
   const std::int64_t t = batch.tokens(), r = tensor_.rows(t), width = q_ + 2 * kv_;
   Workspace& w = activations_.workspace();
@@ -143,8 +144,8 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
-  const BlockActivations& a = activations_.slot(slot_index).blocks[static_cast<std::size_t>(layer_)];
-  const BlockGradients& g = activations_.gradients(slot_index, layer_);
+  const BlockActivations& a = activations_.slot(slot_index).blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
   linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {},

@@ -17,16 +17,17 @@ namespace longhaul {
 
 // What follows a block's residual: the norm whose weight begins at `norm_begin` in the flat parameters.
 struct BlockOutput {
-  View x;        // [r, h] y
-  View normed;   // [r, h] norm(y)
-  View inv_rms;  // [r]
-  std::int64_t norm_begin = 0;
+  View x;                       // [r, h] y
+  View normed;                  // [r, h] norm(y)
+  View inv_rms;                 // [r]
+  std::int64_t norm_begin = 0;  // -1: none here, the next stage of the pipeline has it
 };
 
 class Block {
  public:
+  // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        int layer);
+        int layer, int index);
 
   std::int64_t input_norm_begin() const { return input_norm_; }
   std::int64_t post_norm_begin() const { return post_norm_; }
@@ -57,7 +58,7 @@ class Block {
   const RopeTable& rope_;
   Activations& activations_;
   TensorParallel& tensor_;
-  int layer_;
+  int index_;
   std::int64_t hidden_, ffn_, q_, kv_, heads_, kv_heads_, head_dim_;
   float eps_;
   std::int64_t input_norm_, qkv_, o_, post_norm_, gate_up_, down_;  // begins in the flat arrays

@@ -21,7 +21,12 @@ float eps_of(const ModelShape& shape) {
 
 namespace {
 
-// The model as far as one rank of the tp group computes it.
+LayerRange layers_here(const ParameterStore& parameters) {
+  const MeshPlace& place = parameters.layout().place();
+  return layers_of_stage(static_cast<int>(parameters.shape().num_hidden_layers), place.dims.pp, place.at.pp);
+}
+
+// The model as far as one rank of a replica computes it.
 Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions& options,
                             const TensorParallel& tensor) {
   Activations::Sizes sizes;
@@ -29,6 +34,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_attention_heads /= tensor.size();
   sizes.shape.num_key_value_heads /= tensor.size();
   sizes.shape.intermediate_size /= tensor.size();
+  sizes.shape.num_hidden_layers = layers_here(parameters).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
   sizes.tokens_max = options.tokens_max;
@@ -45,15 +51,28 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
+      link_(options.mesh ? PipelineLink(*options.mesh) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account) {
   const ParameterLayout& layout = parameters.layout();
-  const FlatParameter& table = layout.find("model.embed_tokens.weight");
-  embedding_ = table.begin;
-  first_id_ = table.box.offset[0], ids_ = table.box.extent[0];
-  final_norm_ = layout.find("model.norm.weight").begin;
-  output_ = shape().tie_word_embeddings ? embedding_ : layout.find("lm_head.weight").begin;
-  for (int layer = 0; layer < static_cast<int>(shape().num_hidden_layers); ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer);
+  const auto table = [&](const char* name) {
+    const FlatParameter& found = layout.find(name);
+    first_id_ = found.box.offset[0], ids_ = found.box.extent[0];
+    return found.begin;
+  };
+  if (link_.first()) embedding_ = table("model.embed_tokens.weight");
+  if (link_.last()) {
+    final_norm_ = layout.find("model.norm.weight").begin;
+    output_ = table(shape().tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  }
+  const LayerRange layers = layers_here(parameters);
+  for (int layer = layers.first; layer < layers.last; ++layer)
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+}
+
+std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
+  if (!shape().tie_word_embeddings || link_.first() == link_.last()) return {0, 0};
+  const std::int64_t begin = link_.first() ? embedding_ : output_;
+  return {begin, begin + ids_ * shape().hidden_size};
 }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
@@ -63,7 +82,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() co
   for (const Block& block : blocks_)
     for (const std::int64_t begin : {block.input_norm_begin(), block.post_norm_begin()})
       ranges.emplace_back(begin, begin + h);
-  ranges.emplace_back(final_norm_, final_norm_ + h);
+  if (link_.last()) ranges.emplace_back(final_norm_, final_norm_ + h);
   return ranges;
 }
 
@@ -131,21 +150,26 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
   slot.batch = batch;
   const std::int64_t r = tensor_.rows(batch.tokens()), h = shape().hidden_size;
   BlockActivations& first = slot.blocks.front();
-  embed(context, batch, first_rows(first.x, r));
+  if (link_.first())
+    embed(context, batch, first_rows(first.x, r));
+  else
+    link_.receive_activation(first_rows(first.x, r));
   rmsnorm_forward(context, {r, h, eps_of(shape())}, first_rows(first.x, r),
                   parameters_.vector(blocks_.front().input_norm_begin(), h), first_rows(first.input_norm, r),
                   first_floats(first.input_inv_rms, r));
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, final_norm_};
+    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? final_norm_ : -1};
     if (l + 1 < blocks_.size()) {
       const BlockActivations& next = slot.blocks[l + 1];
       output = {next.x, next.input_norm, next.input_inv_rms, blocks_[l + 1].input_norm_begin()};
     }
     blocks_[l].forward(context, slot_index, output);
   }
+  if (!link_.last()) link_.send_activation(slot_index, first_rows(slot.x, r));
 }
 
 void Llama::token_losses(const ComputeContext& context, int slot_index, std::span<float> loss) {
+  if (!link_.last()) return;
   const ActivationSlot& slot = activations_.slot(slot_index);
   const std::int64_t t = slot.batch.tokens();
   if (tensor_.splits())
@@ -156,7 +180,7 @@ void Llama::token_losses(const ComputeContext& context, int slot_index, std::spa
 }
 
 void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t begin, std::int64_t end, View out) {
-  LH_ASSERT(!tensor_.splits(), "logits of a split vocabulary");
+  LH_ASSERT(!tensor_.splits() && link_.last(), "logits of a split vocabulary");
   const ActivationSlot& slot = activations_.slot(slot_index);
   linear_forward(context, {end - begin, shape().hidden_size, shape().vocab_size}, slot.final_norm.rows(begin, end),
                  output_weight(), out);
@@ -172,7 +196,7 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   if (target.overwrite) {
     target.clear(final_norm_, final_norm_ + h);
     target.clear(output_, output_ + v * h);
-    if (output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
+    if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
@@ -186,7 +210,7 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   rmsnorm_backward(context, {r, h, eps_of(shape())}, branch, first_rows(slot.x, r), parameters_.vector(final_norm_, h),
                    first_floats(slot.final_inv_rms, r), first_rows(w.dx, r), target.vector(final_norm_, h));
   target.say_ready(final_norm_, final_norm_ + h);
-  if (output_ != embedding_) target.say_ready(output_, output_ + v * h);
+  if (!link_.first() || output_ != embedding_) target.say_ready(output_, output_ + v * h);
 }
 
 void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
@@ -198,19 +222,30 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
+// From the loss, or from what the next stage says of this one's output.
+void Llama::backward_to_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
+                              std::span<float> loss, const GradientTarget& target) {
+  if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
+  const std::int64_t t = activations_.slot(slot_index).batch.tokens();
+  if (target.overwrite && link_.first()) target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
+}
+
 void Llama::backward_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
                            std::span<float> loss, const GradientTarget& target) {
   LH_ASSERT(activations_.split_backward(), "made for joint backward");
-  output_backward(context, slot_index, weights, loss, target);
+  backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
   const std::int64_t r = tensor_.rows(activations_.slot(slot_index).batch.tokens());
-  cast(context, first_rows(activations_.workspace().dx, r),
-       first_rows(activations_.slot(slot_index).embedding_gradient, r));
+  const View dx = first_rows(activations_.workspace().dx, r);
+  if (!link_.first()) return link_.send_gradient(dx);
+  cast(context, dx, first_rows(activations_.slot(slot_index).embedding_gradient, r));
 }
 
 void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
-  embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
+  if (link_.first())
+    embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
 void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
@@ -220,12 +255,14 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
     backward_weight(context, slot_index, target);
     return;
   }
-  output_backward(context, slot_index, weights, loss, target);
+  backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l].backward_input(context, slot_index, target);
     blocks_[l].backward_weight(context, slot_index, target);
   }
-  embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+  if (link_.first()) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+  link_.send_gradient(
+      first_rows(activations_.workspace().dx, tensor_.rows(activations_.slot(slot_index).batch.tokens())));
 }
 
 }  // namespace longhaul

@@ -4,6 +4,10 @@
 // For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each;
 // `backward` does both and needs less memory). Deterministic for every number of threads.
 //
+// With pipeline parallelism a model is one stage: its layers, and the embedding or the output where it is an end.
+// forward and backward receive from the neighbours and send to them; a stage that is not the last leaves losses as they
+// are.
+//
 // Where matrices are split over ranks (tensor parallelism) all ranks of the group make the same calls in the same
 // order, on the same micro-batch; a rank that others leave alone keeps the failure in status() and computes nonsense
 // until somebody asks.
@@ -16,6 +20,7 @@
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
 #include "engine/model/parameter_store.h"
+#include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
 
 namespace longhaul {
@@ -39,7 +44,12 @@ class Llama {
   std::int64_t activation_bytes() const { return activations_.bytes(); }
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
-  const Status& status() const { return tensor_.status(); }
+  const Status& status() const { return tensor_.status().ok() ? link_.status() : tensor_.status(); }
+  // Until nothing is on its way to another stage: after the last micro-batch of a step.
+  void finish_sends() { link_.finish(); }
+  bool has_output() const { return link_.last(); }
+  // The flat range of an embedding that both ends of a pipeline hold: each has a part of its gradient. Empty elsewhere.
+  std::pair<std::int64_t, std::int64_t> tied_gradient() const;
   // Flat ranges whose gradient is this rank's addend only: with sequence parallelism the norms', over other tokens than
   // the other ranks of the tp group. Whoever sums gradients sums these over it as well.
   std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
@@ -70,6 +80,8 @@ class Llama {
                        const GradientTarget& target);
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
   void embed(const ComputeContext& context, const MicroBatch& batch, View out);
+  void backward_to_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
+                         const GradientTarget& target);
   // Ids as rows of this rank's part of the table, -1 for those of others.
   std::span<const std::int32_t> local_ids(const MicroBatch& batch);
   View all_rows(View rows, std::int64_t tokens);
@@ -78,6 +90,7 @@ class Llama {
   const ParameterStore& parameters_;
   RopeTable rope_;
   TensorParallel tensor_;
+  PipelineLink link_;
   Activations activations_;
   std::vector<Block> blocks_;
   std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied

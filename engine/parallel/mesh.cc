@@ -6,7 +6,7 @@ namespace longhaul {
 namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
-constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3;
+constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -18,6 +18,13 @@ std::vector<int> ranks_where(const ParallelDims& dims, Same&& same) {
 }
 
 }  // namespace
+
+std::vector<RankCoordinates> Mesh::replica_coordinates() const {
+  std::vector<RankCoordinates> all;
+  for (int rank = 0; rank < dims_.world_size(); ++rank)
+    if (const RankCoordinates one = coordinates_of(dims_, rank); one.dp(dims_) == at_.dp(dims_)) all.push_back(one);
+  return all;
+}
 
 Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicator& world, std::int64_t deadline_ms) {
   if (dims.world_size() != world.size())
@@ -42,6 +49,19 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
   mesh->replica_ranks_ =
       make(replica_axis, "replica",
            ranks_where(dims, [&](const RankCoordinates& other) { return other.dp(dims) == at.dp(dims); }));
+  const auto same_pipeline = [&](const RankCoordinates& other) {
+    RankCoordinates here = at;
+    here.pp = other.pp;
+    return other == here;
+  };
+  mesh->pipeline_ranks_ = make(pipeline_axis, "pp", ranks_where(dims, same_pipeline));
+  const auto is_end = [&](int stage) { return stage == 0 || stage == dims.pp - 1; };
+  if (dims.pp > 1 && is_end(at.pp))
+    mesh->pipeline_end_ranks_ =
+        make(pipeline_ends_axis, "pipeline ends",
+             ranks_where(dims, [&](const RankCoordinates& other) { return same_pipeline(other) && is_end(other.pp); }));
+  if (mesh->pipeline_ranks_) mesh->pipeline_ = CollectiveGroup(*mesh->pipeline_ranks_, deadline_ms);
+  if (mesh->pipeline_end_ranks_) mesh->pipeline_ends_ = CollectiveGroup(*mesh->pipeline_end_ranks_, deadline_ms);
   if (mesh->tensor_ranks_) mesh->tensor_ = CollectiveGroup(*mesh->tensor_ranks_, deadline_ms);
   if (mesh->data_ranks_) mesh->data_ = CollectiveGroup(*mesh->data_ranks_, deadline_ms);
   if (mesh->replica_ranks_) mesh->replica_ = CollectiveGroup(*mesh->replica_ranks_, deadline_ms);

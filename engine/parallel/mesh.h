@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "contracts/parallel_dims.h"
 #include "engine/comm/communicator.h"
@@ -21,21 +22,28 @@ class Mesh {
   const RankCoordinates& at() const { return at_; }
 
   // All ranks; those with the same shards and other micro-batches (dp); those that hold one replica of the model
-  // together (tp, later cp and pp).
+  // together (tp * cp * pp, in the world's order).
   CollectiveGroup& world() { return world_; }
   CollectiveGroup& data() { return data_; }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
   Communicator* tensor_communicator() { return tensor_ranks_.get(); }
+  // The stages of a pipeline (pp), in order; the communicator is null where there is one.
+  CollectiveGroup& pipeline() { return pipeline_; }
+  Communicator* pipeline_communicator() { return pipeline_ranks_.get(); }
+  // The first and the last stage of it, which both hold a tied embedding; one rank everywhere else.
+  CollectiveGroup& pipeline_ends() { return pipeline_ends_; }
+  // Where the ranks of this replica stand, in the order of replica().
+  std::vector<RankCoordinates> replica_coordinates() const;
   std::int64_t deadline_ms() const { return deadline_ms_; }
 
  private:
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;
-  std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_;
-  CollectiveGroup world_, tensor_, data_, replica_;
+  std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_;
 };
 
 }  // namespace longhaul

@@ -32,11 +32,22 @@ ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place
   flat_size_ = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
 }
 
-const FlatParameter& ParameterLayout::find(const std::string& name) const {
+const FlatParameter* ParameterLayout::find_if_held(const std::string& name) const {
   const auto found =
       std::find_if(parameters_.begin(), parameters_.end(), [&](const FlatParameter& p) { return p.spec.name == name; });
-  LH_ASSERT(found != parameters_.end(), name);
+  return found == parameters_.end() ? nullptr : &*found;
+}
+
+const FlatParameter& ParameterLayout::find(const std::string& name) const {
+  const FlatParameter* found = find_if_held(name);
+  LH_ASSERT(found != nullptr, name);
   return *found;
+}
+
+bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
+  const bool copy_of_split = parameter.spec.tp_dim < 0 && place_.at.tp > 0;
+  const bool tied_output = parameter.spec.layer < 0 && !parameter.spec.last_stage && place_.at.pp > 0;
+  return !copy_of_split && !tied_output;
 }
 
 }  // namespace longhaul

@@ -34,6 +34,9 @@ class ParameterLayout {
   const std::vector<FlatParameter>& parameters() const { return parameters_; }
   // The end of the program if there is no parameter of that name: names come from the same list.
   const FlatParameter& find(const std::string& name) const;
+  const FlatParameter* find_if_held(const std::string& name) const;  // nullptr: on other ranks
+  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp group, the first stage.
+  bool is_counted(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
 

@@ -46,7 +46,10 @@ Status TrainingStage::prepare() {
                           settings_.sequence_length};
   LH_CHECK(check_layout_of(layout));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, MeshPlace{run_.mesh.dims(), run_.mesh.at()});
+  TrainerOptions batches;
+  batches.micro_batch_size = settings_.micro_batch_size, batches.global_batch_size = settings_.global_batch_size;
   LlamaOptions options;
+  options.slots = training_slots(batches, run_.mesh);
   options.tokens_max = tokens_max_;
   options.length_max = settings_.sequence_length;
   options.account = &account_;

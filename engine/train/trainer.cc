@@ -20,10 +20,19 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 }
 
 namespace {
-int local_micro_batches(const TrainerOptions& options, Mesh& mesh) {
-  return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.data().size());
+int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
+  return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.dims().dp());
+}
+std::vector<ScheduleOp> schedule_of(const TrainerOptions& options, const Mesh& mesh) {
+  return schedule_1f1b(mesh.dims().pp, mesh.at().pp, local_micro_batches(options, mesh));
 }
 }  // namespace
+
+int training_slots(const TrainerOptions& options, const Mesh& mesh) {
+  const auto slots = schedule_slots(schedule_of(options, mesh));
+  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+  return *slots;
+}
 
 Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
                  BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
@@ -35,45 +44,55 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       source_(source),
       options_(options),
       micro_batches_(local_micro_batches(options, mesh)),
-      schedule_(schedule_1f1b(1, 0, micro_batches_)),
+      schedule_(schedule_of(options, mesh)),
+      slots_(training_slots(options, mesh)),
       optimizer_(store.layout(), account),
       tree_(store.layout().flat_size(), micro_batches_, options.deterministic, account) {
-  const auto slots = schedule_slots(schedule_);
-  LH_ASSERT(slots.ok() && micro_batches_ > 0, "schedule of the trainer");
-  batches_.resize(static_cast<std::size_t>(*slots));
+  batches_.resize(static_cast<std::size_t>(micro_batches_));
+}
+
+// The ranks of a replica go on together or not at all.
+Status Trainer::fill_step() {
+  const std::int64_t first = mesh_.data().rank() * micro_batches_;
+  Status filled;
+  for (int i = 0; i < micro_batches_ && filled.ok(); ++i)
+    filled = fill(source_, progress_.consumed_samples + (first + i) * options_.micro_batch_size,
+                  options_.micro_batch_size, batches_[static_cast<std::size_t>(i)]);
+  return mesh_.replica().agree(filled);
+}
+
+Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
+  LH_CHECK(source.fill(first, count, batch));
+  return model_.check(batch.view());
 }
 
 Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
-  const std::int64_t first = mesh_.data().rank() * micro_batches_;
+  LH_CHECK(fill_step());
   tree_.begin();
   for (const ScheduleOp& op : schedule_) {
-    const int slot = op.micro_batch % static_cast<int>(batches_.size());
-    BatchStorage& batch = batches_[static_cast<std::size_t>(slot)];
+    const int slot = op.micro_batch % slots_;
+    const BatchStorage& batch = batches_[static_cast<std::size_t>(op.micro_batch)];
     if (op.kind == ScheduleOp::Kind::forward) {
       if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
-      const std::int64_t sample = progress_.consumed_samples + (first + op.micro_batch) * options_.micro_batch_size;
-      LH_CHECK(fill(source_, sample, options_.micro_batch_size, batch));
       objective_.forward(context_, model_, slot, batch);
     } else {
       sums.push_back(objective_.backward(context_, model_, slot, batch, tree_.target()));
       tree_.add(context_);
     }
+    LH_CHECK(model_.status());
   }
+  model_.finish_sends();
   LH_CHECK(model_.status());
   return tree_.finish(context_);
-}
-
-// The ranks of a replica go on together or not at all.
-Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
-  Status filled = source.fill(first, count, batch);
-  if (filled.ok()) filled = model_.check(batch.view());
-  return mesh_.replica().agree(filled);
 }
 
 // Over the replicas first: the order in which they are dealt changes no bit. Then what each rank of a replica has a
 // part of.
 Status Trainer::sum_gradient(std::span<float> gradient) {
   LH_CHECK(mesh_.data().sum_along_tree(gradient));
+  const auto [tied_begin, tied_end] = model_.tied_gradient();
+  LH_CHECK(mesh_.pipeline_ends().sum_along_tree(
+      gradient.subspan(static_cast<std::size_t>(tied_begin), static_cast<std::size_t>(tied_end - tied_begin))));
   const auto ranges = model_.partial_gradients();
   if (ranges.empty()) return {};
   std::vector<float> parts;
@@ -93,7 +112,7 @@ Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   if (replica.size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
   double mine = 0;
   for (const FlatParameter& p : store_.layout().parameters())
-    if (p.spec.tp_dim >= 0 || mesh_.at().tp == 0)
+    if (store_.layout().is_counted(p))
       mine += sum_of_squares(
           context_, gradient.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
   std::vector<double> all(static_cast<std::size_t>(replica.size()));
@@ -111,6 +130,12 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
     std::copy(values, values + fields, packed.begin() + static_cast<std::ptrdiff_t>(i * fields));
   }
   LH_CHECK(mesh_.data().all_gather(std::span<const double>(packed), all));
+  // The last stage of the pipeline knows the losses.
+  if (const auto stages = static_cast<std::size_t>(mesh_.pipeline().size()); stages > 1) {
+    std::vector<double> of_stages(all.size() * stages);
+    LH_CHECK(mesh_.pipeline().all_gather(std::span<const double>(all), of_stages));
+    std::copy(of_stages.end() - static_cast<std::ptrdiff_t>(all.size()), of_stages.end(), all.begin());
+  }
   // One after the other in the order of the global micro-batch index: no layout changes the sum. (Ranks that had fewer
   // micro-batches than others contribute zeros.)
   ObjectiveSums sums;
@@ -164,11 +189,13 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   const auto run = [&]() -> Status {
     for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
       BatchStorage& batch = batches_.front();
-      LH_CHECK(fill(source, i * size, std::min(size, count - i * size), batch));
+      LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch)));
       objective_.forward(context_, model_, 0, batch);
       mine.push_back(objective_.evaluate(context_, model_, 0, batch));
+      LH_CHECK(model_.status());
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
+    model_.finish_sends();
     return model_.status();
   };
   LH_CHECK(group().agree(run()).with_context("evaluation"));

@@ -38,9 +38,12 @@ struct StepReport {
 // numbers.
 Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp);
 
+// Micro-batches that a rank keeps alive at once: 1 without pipeline stages.
+int training_slots(const TrainerOptions& options, const Mesh& mesh);
+
 class Trainer {
  public:
-  // All borrowed; one thread. The model needs schedule_slots() slots: 1 without pipeline stages.
+  // All borrowed; one thread. The model needs training_slots() slots.
   Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
           BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
@@ -64,6 +67,7 @@ class Trainer {
 
  private:
   Result<std::span<float>> accumulate(std::vector<ObjectiveSums>& sums);
+  Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
   Status sum_gradient(std::span<float> gradient);
   Result<double> gradient_norm(std::span<const float> gradient);
@@ -78,10 +82,11 @@ class Trainer {
   TrainerOptions options_;
   int micro_batches_;  // of this rank in one step
   std::vector<ScheduleOp> schedule_;
+  int slots_;
   Optimizer optimizer_;
   GradientTree tree_;
   TrainingProgress progress_;
-  std::vector<BatchStorage> batches_;  // per slot
+  std::vector<BatchStorage> batches_;  // of this rank's micro-batches of a step
 };
 
 }  // namespace longhaul

@@ -17,14 +17,15 @@ constexpr int curve_steps = 20;
 
 std::vector<ParallelDims> mesh_layouts() {
   std::vector<ParallelDims> layouts;
-  for (const int tp : {1, 2})
-    for (const int dp : {1, 2, 4})
-      for (const bool sp : {false, true}) {
-        if (sp && tp == 1) continue;
-        ParallelDims dims;
-        dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
-        layouts.push_back(dims);
-      }
+  for (const int pp : {1, 2})
+    for (const int tp : {1, 2})
+      for (const int dp : {1, 2, 4})
+        for (const bool sp : {false, true}) {
+          if (sp && tp == 1) continue;
+          ParallelDims dims;
+          dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
+          layouts.push_back(dims);
+        }
   return layouts;
 }
 
@@ -64,7 +65,7 @@ TEST_CASE("every layout follows the curve of one rank") {
     REQUIRE(one.losses.size() == curve_steps);
     for (const ParallelDims& dims : mesh_layouts()) {
       CAPTURE(dims.to_string());
-      const double bar = dims.tp == 1 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
+      const double bar = dims.tp * dims.pp == 1 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
       std::int64_t held = 0;
       for (const RankRun& run : train_on_threads(dims, curve_steps, dtype)) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
@@ -72,26 +73,29 @@ TEST_CASE("every layout follows the curve of one rank") {
         CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
         held = run.held;
       }
-      if (dims.tp == 2) CHECK(held < one.held * 6 / 10);  // norms are on both
+      if (dims.tp == 2 && dims.pp == 1) CHECK(held < one.held * 6 / 10);  // norms are on both
+      if (dims.pp == 2 && dims.tp == 1) CHECK(held < one.held * 6 / 10);  // the tied embedding is on both
     }
   }
 }
 
 TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are split into") {
-  for (const bool sp : {false, true}) {
-    CAPTURE(sp);
-    ParallelDims dims;
-    dims.tp = 2, dims.sp = sp;
-    const std::vector<RankRun> one = train_on_threads(dims, 10, DType::f32);
-    for (const int dp : {2, 4}) {
-      dims.dp_replicate = dp;
-      for (const RankRun& run : train_on_threads(dims, 10, DType::f32)) {
-        CHECK(run.losses == one[0].losses);
-        CHECK(run.norms == one[0].norms);
-        CHECK(run.weights == one[0].weights);
+  for (const int pp : {1, 2})
+    for (const bool sp : {false, true}) {
+      CAPTURE(sp);
+      CAPTURE(pp);
+      ParallelDims dims;
+      dims.tp = 2, dims.sp = sp, dims.pp = pp;
+      const std::vector<RankRun> one = train_on_threads(dims, 10, DType::f32);
+      for (const int dp : {2, 4}) {
+        dims.dp_replicate = dp;
+        for (const RankRun& run : train_on_threads(dims, 10, DType::f32)) {
+          CHECK(run.losses == one[0].losses);
+          CHECK(run.norms == one[0].norms);
+          CHECK(run.weights == one[0].weights);
+        }
       }
     }
-  }
 }
 
 TEST_CASE("a wrong sum in one rank of a tp group turns the comparison red") {
@@ -121,12 +125,12 @@ TEST_CASE("what one layout saves another goes on with") {
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const RankRun whole = train_one_rank(curve_steps, DType::f32);
-  const auto layout = [](int tp, bool sp, int dp) {
+  const auto layout = [](int tp, bool sp, int dp, int pp = 1) {
     ParallelDims dims;
-    dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
+    dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp, dims.pp = pp;
     return dims;
   };
-  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1)}) {
+  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1, 2)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
@@ -137,7 +141,7 @@ TEST_CASE("what one layout saves another goes on with") {
     });
     CHECK(saved == written.world_size());
     for (const ParallelDims& read :
-         {layout(1, false, 1), layout(2, false, 1), layout(2, true, 2), layout(1, false, 2)}) {
+         {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2), layout(1, false, 2)}) {
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {

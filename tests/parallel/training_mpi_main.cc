@@ -9,16 +9,17 @@ using namespace longhaul;
 
 namespace {
 
-// Every way to deal these ranks to tp and dp, the data-parallel one first.
+// Every way to deal these ranks to pp, tp and dp, the data-parallel one first.
 std::vector<ParallelDims> layouts_of(int ranks) {
   std::vector<ParallelDims> layouts;
-  for (const int tp : {1, 2})
-    for (const bool sp : {false, true}) {
-      if (ranks % tp != 0 || (sp && tp == 1)) continue;
-      ParallelDims dims;
-      dims.tp = tp, dims.sp = sp, dims.dp_replicate = ranks / tp;
-      layouts.push_back(dims);
-    }
+  for (const int pp : {1, 2})
+    for (const int tp : {1, 2})
+      for (const bool sp : {false, true}) {
+        if (ranks % (tp * pp) != 0 || (sp && tp == 1)) continue;
+        ParallelDims dims;
+        dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.dp_replicate = ranks / tp / pp;
+        layouts.push_back(dims);
+      }
   return layouts;
 }
 
@@ -47,7 +48,7 @@ int main(int argc, char** argv) {
       const double difference = test::worst_relative(one.losses, run.losses);
       worst = std::max(worst, difference);
       good = good && run.status.ok() && difference <= 1e-5;
-      if (dims.tp == 1) good = good && run.losses == one.losses && run.weights == one.weights;
+      if (dims.tp * dims.pp == 1) good = good && run.losses == one.losses && run.weights == one.weights;
       // A planted error: the last rank alone reads other data. The comparison must see it, on every rank.
       const test::RankRun spoilt = test::train_rank(**mesh, 20, DType::f32, [&](test::TrainingSetup& setup, int step) {
         if ((*world)->rank() + 1 == (*world)->size() && step == 3) setup.trainer.progress().consumed_samples += 1;

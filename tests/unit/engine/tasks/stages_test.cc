@@ -297,7 +297,7 @@ TEST_CASE("bad tasks are refused with one clear error") {
             .find("config.json") != std::string::npos);
   Task wide = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
   Launch launch;
-  launch.dims.pp = 2;
+  launch.dims.cp = 2;
   launch.output_dir = folder.at("out"), launch.state_dir = folder.at("out.state");
   const SystemClock clock;
   const ComputeContext compute(1);
@@ -307,5 +307,5 @@ TEST_CASE("bad tasks are refused with one clear error") {
   const Status status = run_stage(run);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::unsupported);
-  CHECK(status.error().message().find("tp, sp and replicas") != std::string::npos);
+  CHECK(status.error().message().find("tp, sp, pp and replicas") != std::string::npos);
 }

@@ -50,14 +50,15 @@ struct TrainingSetup {
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8)
       : mesh(ranks ? *ranks : own_mesh),
         store(training_shape(), dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
-        model(store, model_options(micro_batch, mesh)),
-        source(16, 37, distinct),
         options(trainer_options(global_batch, steps, micro_batch)),
+        model(store, model_options(micro_batch, mesh, options)),
+        source(16, 37, distinct),
         trainer(context, mesh, store, model, objective, source, options) {
     initialize_parameters(context, store, 1);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh) {
+  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer) {
     LlamaOptions o;
+    o.slots = training_slots(trainer, mesh);
     o.tokens_max = micro_batch * 16;
     o.mesh = &mesh;
     return o;
@@ -74,10 +75,10 @@ struct TrainingSetup {
   Mesh own_mesh;
   Mesh& mesh;
   ParameterStore store;
+  TrainerOptions options;
   Llama model;
   LanguageModelObjective objective;
   MadeUpSource source;
-  TrainerOptions options;
   Trainer trainer;
 };
 
