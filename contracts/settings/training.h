@@ -7,11 +7,17 @@
 namespace longhaul {
 
 // Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay, no decay on 1-D tensors.
+// What the schedules are: engine/train/lr_schedule.h.
 struct OptimizerSettings {
   double lr = 1e-3;
-  double lr_min_ratio = 0.1;  // lr at the end = lr * ratio
+  double lr_min_ratio = 0.1;  // no decay goes below lr * ratio
   std::int64_t warmup_steps = 20;
-  std::string lr_schedule = "cosine";
+  double lr_start_ratio = 0;                      // the warm-up begins at lr * ratio
+  std::string lr_schedule = "cosine";             // cosine | linear | inverse_sqrt | wsd | constant
+  std::int64_t lr_decay_steps = 0;                // wsd; 0: a tenth of the steps
+  std::string lr_decay_shape = "one_minus_sqrt";  // wsd: linear | cosine | one_minus_sqrt | exponential
+  std::int64_t rewarm_after = 0;                  // step after which the schedule begins again; 0: never
+  std::int64_t rewarm_steps = 0;                  // its warm-up
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
@@ -19,6 +25,9 @@ struct OptimizerSettings {
   double clip_grad = 1.0;  // 0: no clipping
 };
 const FieldTable<OptimizerSettings>& optimizer_fields();
+// What the fields' own bounds cannot say of the schedule: keys that do not go together, or with the number of steps (0:
+// not known yet). The error names them.
+Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps);
 
 struct CheckpointSettings {
   std::int64_t every_steps = 0;  // 0: only at the end
