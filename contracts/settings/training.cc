@@ -98,6 +98,10 @@ FieldOptions milestone_options() {
           .max = 1e12,
           .speed_only = true};
 }
+FieldOptions tensorboard_options() {
+  return {.help = "write the curves as TensorBoard event files, too, into the folder tensorboard of the stage",
+          .speed_only = true};
+}
 }  // namespace
 
 const FieldTable<PretrainSettings>& pretrain_fields() {
@@ -122,7 +126,8 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
-          .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"});
+          .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"})
+          .field("tensorboard", &P::tensorboard, tensorboard_options());
   return table;
 }
 
@@ -148,7 +153,8 @@ const FieldTable<SftSettings>& sft_fields() {
                   .max = 0.9})
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
-          .field("seed", &S::seed, {.help = "of the data order", .min = 0});
+          .field("seed", &S::seed, {.help = "of the data order", .min = 0})
+          .field("tensorboard", &S::tensorboard, tensorboard_options());
   return table;
 }
 
@@ -181,7 +187,8 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("milestone_every", &A::milestone_every, milestone_options())
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
-          .field("seed", &A::seed, {.help = "of the data order", .min = 0});
+          .field("seed", &A::seed, {.help = "of the data order", .min = 0})
+          .field("tensorboard", &A::tensorboard, tensorboard_options());
   return table;
 }
 

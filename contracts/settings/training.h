@@ -49,6 +49,7 @@ struct PretrainSettings {
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
+  bool tensorboard = false;
 };
 const FieldTable<PretrainSettings>& pretrain_fields();
 
@@ -64,6 +65,7 @@ struct SftSettings {
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  bool tensorboard = false;
   SftSettings() { optimizer.lr = 3e-4, optimizer.weight_decay = 0.01; }
 };
 const FieldTable<SftSettings>& sft_fields();
@@ -86,6 +88,7 @@ struct AlignSettings {
   std::int64_t milestone_every = 0;
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  bool tensorboard = false;
   AlignSettings() { optimizer.lr = 5e-5, optimizer.weight_decay = 0.0; }
 };
 const FieldTable<AlignSettings>& align_fields();

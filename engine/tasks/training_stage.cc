@@ -91,6 +91,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     options.steps = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
   }
+  LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   Trainer trainer(run_.compute, run_.group, *store_, *model_, objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               settings_.checkpoint.keep_last);
@@ -106,6 +107,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
     return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
   };
+  std::optional<TensorBoardWriter> curves;
+  if (settings_.tensorboard && run_.is_first()) {
+    // Beside the saved state, not in it: that changes only when a checkpoint does.
+    const std::string folder = join_path(parent_path(run_.launch.state_dir), "tensorboard");
+    LH_TRY(curves, TensorBoardWriter::create(folder, run_.clock));
+    loop_options.curves = &*curves;
+  }
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
   report_memory();

@@ -332,7 +332,8 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
         "remove the repeated value\n1 error");
   CHECK(problems(sft + "matrix = { rl = [1, 2] }\n") ==
         "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, sequence_length, "
-        "micro_batch_size, global_batch_size, steps, epochs, milestone_every, heldout_fraction, precision, seed, kind, "
+        "micro_batch_size, global_batch_size, steps, epochs, milestone_every, heldout_fraction, precision, seed, "
+        "tensorboard, kind, "
         "inputs, matrix, "
         "best, parallel, recipe, for, resiliency, needs, ranks, threads, nodes, time_limit, retries, "
         "infrastructure_retries, on_failure, job\n1 error");
