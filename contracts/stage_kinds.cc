@@ -35,10 +35,13 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
     const std::size_t before = d.size();
     const S settings = table.parse(value, where, d, ignored);
     if (d.size() > before) return table.to_value(settings);  // a refused value stands at its default
-    if (const Status fits = check_lr_schedule(settings.optimizer, settings.steps); !fits.ok()) {
-      const Value* optimizer = value.find("optimizer");
-      d.add((optimizer ? *optimizer : value).pos, where + ": " + fits.error().what, fits.error().hint);
-    }
+    const auto hold = [&](const Status& status, const char* key) {
+      const Value* at = value.find(key);
+      if (!status.ok()) d.add((at ? *at : value).pos, where + ": " + status.error().what, status.error().hint);
+    };
+    hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
+    if constexpr (std::is_same_v<S, PretrainSettings>)
+      hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
     return table.to_value(settings);
   };
   return kind;
@@ -73,6 +76,7 @@ std::vector<StageKind> make_kinds() {
                        {{"tokens", {"tokenize"}, true, true, "a folder with tokenizer.json and train.bin/.idx"},
                         {"model", trained, true, false, "start from these weights instead of random ones"}},
                        pretrain_fields()));
+  kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
   kinds.push_back(training_kind_of(
       "sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
       {{"model", trained, true, true, "the model to tune"},

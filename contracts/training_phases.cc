@@ -1,10 +1,11 @@
 #include "contracts/training_phases.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/text.h"
+#include "contracts/settings/training.h"
 
 namespace longhaul {
 namespace {
@@ -29,32 +30,25 @@ Status plan_length(const TrainingPhase& phase, const PhaseDefaults& defaults, co
   return {};
 }
 
-Status plan_mix(const TrainingPhase& phase, const PhaseDefaults& defaults, const PlannedPhase* before,
-                PlannedPhase& planned) {
-  if (phase.data.empty()) {
-    if (!phase.weights.empty()) return refuse(phase, "weights without data", "data names what they weigh");
-    planned.data = before ? before->data : defaults.data;
-    planned.weights = before ? before->weights
-                             : std::vector<double>(planned.data.size(), 1.0 / static_cast<double>(planned.data.size()));
+Status plan_blend(const TrainingPhase& phase, const PhaseDefaults& defaults, const PlannedPhase* before,
+                  PlannedPhase& planned) {
+  if (phase.blend.empty()) {
+    if (!phase.blend_weights.empty())
+      return refuse(phase, "blend_weights without blend", "blend names what they weigh");
+    planned.blend = before ? before->blend : defaults.inputs;
+    if (before) planned.blend_weights = before->blend_weights;
     return {};
   }
-  planned.data = phase.data;
-  if (std::set<std::string>(phase.data.begin(), phase.data.end()).size() != phase.data.size())
-    return refuse(phase, format("data names an input twice: {}", join(phase.data, ", ")));
-  for (const std::string& name : phase.data)
-    if (std::find(defaults.data.begin(), defaults.data.end(), name) == defaults.data.end())
-      return refuse(phase, format("data names \"{}\", which is no input", name),
-                    "the inputs are: " + join(defaults.data, ", "));
-  planned.weights = phase.weights.empty() ? std::vector<double>(phase.data.size(), 1.0) : phase.weights;
-  if (planned.weights.size() != phase.data.size())
-    return refuse(phase, format("{} weights for {} of data", phase.weights.size(), phase.data.size()));
-  double sum = 0;
-  for (const double weight : planned.weights) {
-    if (!(weight > 0) || !std::isfinite(weight))
-      return refuse(phase, format("weight {:g} is not positive", weight), "leave out what is not to be read");
-    sum += weight;
-  }
-  for (double& weight : planned.weights) weight /= sum;
+  for (const std::string& name : phase.blend)
+    if (std::find(defaults.inputs.begin(), defaults.inputs.end(), name) == defaults.inputs.end())
+      return refuse(phase, format("blend names \"{}\", which is no input", name),
+                    "the inputs are: " + join(defaults.inputs, ", "));
+  if (const Status fits = check_blend(phase.blend, phase.blend_weights); !fits.ok())
+    return refuse(phase, fits.error().what, fits.error().hint);
+  planned.blend = phase.blend;
+  planned.blend_weights = phase.blend_weights;
+  const double sum = std::accumulate(phase.blend_weights.begin(), phase.blend_weights.end(), 0.0);
+  for (double& weight : planned.blend_weights) weight /= sum;
   return {};
 }
 
@@ -75,8 +69,9 @@ const FieldTable<TrainingPhase>& training_phase_fields() {
           .field("lr_shape", &P::lr_shape,
                  {.help = "the way to lr from the phase before; constant is there at once",
                   .choices = {"constant", "linear", "cosine", "one_minus_sqrt", "exponential"}})
-          .field("data", &P::data, {.help = "inputs that are read; empty as before"})
-          .field("weights", &P::weights, {.help = "share of each in the samples; empty is equal", .min = 0});
+          .field("blend", &P::blend, {.help = "inputs that are read; empty as before"})
+          .field("blend_weights", &P::blend_weights,
+                 {.help = "share of each in the samples; empty is by their sizes", .min = 0});
   return table;
 }
 
@@ -105,7 +100,7 @@ Result<PhasePlan> plan_phases(const std::vector<TrainingPhase>& phases, const Ph
     planned.lr_begin = before ? before->lr_end : 0;
     planned.lr_end = phase.lr > 0 ? phase.lr : before ? before->lr_end : defaults.lr;
     planned.lr_shape = phase.lr_shape;
-    LH_CHECK(plan_mix(phase, defaults, before, planned));
+    LH_CHECK(plan_blend(phase, defaults, before, planned));
     LH_CHECK(plan_length(phase, defaults, plan, planned));
     plan.steps = planned.last_step;
     plan.samples = samples_of_steps(defaults.rampup, defaults.global_batch_size, plan.steps);

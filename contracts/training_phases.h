@@ -6,8 +6,8 @@
 //   tokens = 10_000_000_000
 //   sequence_length = 4096
 //   lr = 3e-4
-//   data = ["web", "code"]
-//   weights = [0.8, 0.2]
+//   blend = ["web", "code"]
+//   blend_weights = [0.8, 0.2]
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ struct TrainingPhase {
   std::int64_t sequence_length = 0;
   double lr = 0;                      // at the end of the phase
   std::string lr_shape = "constant";  // how it gets there from the phase before; constant: at once
-  std::vector<std::string> data;      // names of the stage's inputs
-  std::vector<double> weights;        // one each; empty: equal
+  std::vector<std::string> blend;     // names of the stage's inputs
+  std::vector<double> blend_weights;  // one each; empty: by their sizes
 };
 const FieldTable<TrainingPhase>& training_phase_fields();
 
@@ -39,8 +39,8 @@ struct PlannedPhase {
   std::int64_t sequence_length = 0;
   double lr_begin = 0, lr_end = 0;  // before its first step, and at its last
   std::string lr_shape;
-  std::vector<std::string> data;
-  std::vector<double> weights;  // sum 1
+  std::vector<std::string> blend;
+  std::vector<double> blend_weights;  // sum 1; empty: by their sizes
 
   std::int64_t steps() const { return last_step - first_step + 1; }
 };
@@ -51,8 +51,8 @@ struct PhaseDefaults {
   std::int64_t max_position_embeddings = 0;  // the model's; 0: not known yet
   double lr = 0;
   std::int64_t global_batch_size = 0;
-  BatchRampup rampup;             // checked already
-  std::vector<std::string> data;  // the inputs that there are
+  BatchRampup rampup;               // checked already
+  std::vector<std::string> inputs;  // that there are; read by a phase that names none, if none did before
 };
 
 struct PhasePlan {

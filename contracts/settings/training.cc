@@ -1,5 +1,8 @@
 #include "contracts/settings/training.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.h"
 
 namespace longhaul {
@@ -40,6 +43,22 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
           .field("clip_grad", &O::clip_grad,
                  {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
   return table;
+}
+
+Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights) {
+  for (auto name = names.begin(); name != names.end(); ++name)
+    if (std::find(names.begin(), name, *name) != name)
+      return make_error(ErrorCode::invalid_input, format("blend names {} twice", *name));
+  if (weights.empty()) return {};
+  if (weights.size() != names.size())
+    return make_error(ErrorCode::invalid_input,
+                      format("{} blend_weights for {} names in blend", weights.size(), names.size()),
+                      "one for each, or none: then their sizes decide");
+  for (const double weight : weights)
+    if (!(weight > 0) || !std::isfinite(weight))
+      return make_error(ErrorCode::invalid_input, format("blend_weights has {:g}, which is not positive", weight),
+                        "leave out what is not to be read");
+  return {};
 }
 
 Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps) {
@@ -127,7 +146,17 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
           .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"})
-          .field("tensorboard", &P::tensorboard, tensorboard_options());
+          .field("tensorboard", &P::tensorboard, tensorboard_options())
+          .field("sampler", &P::sampler,
+                 {.help = "order of the samples: a new permutation in every epoch, or Megatron-LM's own, bit for bit",
+                  .choices = {"shuffled", "megatron"}})
+          .field("blend", &P::blend,
+                 {.help = "inputs that are read, for example [\"tokens\", \"code\"]; empty is `tokens` alone"})
+          .field("blend_weights", &P::blend_weights,
+                 {.help = "share of each in the samples, in any scale; empty is by their sizes", .min = 0})
+          .field("blend_policy", &P::blend_policy,
+                 {.help = "repeat reads an input again when it is used up; exhaust refuses to take a sample twice",
+                  .choices = {"repeat", "exhaust"}});
   return table;
 }
 

@@ -50,8 +50,14 @@ struct PretrainSettings {
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
   bool tensorboard = false;
+  std::string sampler = "shuffled";     // or "megatron": Megatron-LM's order of samples (engine/data/megatron_index.h)
+  std::vector<std::string> blend;       // names of inputs with token files; empty: "tokens" alone
+  std::vector<double> blend_weights;    // one each; empty: by their sizes
+  std::string blend_policy = "repeat";  // or "exhaust": no sample twice
 };
 const FieldTable<PretrainSettings>& pretrain_fields();
+// Of `blend` and `blend_weights`: each name once, one positive weight each or none at all.
+Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
 struct SftSettings {
   OptimizerSettings optimizer;

@@ -26,6 +26,17 @@ double pairwise_sum(const double* values, std::size_t n) {
 
 }  // namespace
 
+std::vector<double> normalized_weights(std::vector<double> weights) {
+  const double sum = pairwise_sum(weights.data(), weights.size());
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+std::int64_t megatron_part_samples(std::int64_t samples, double normalized_weight) {
+  const double share = std::ceil(static_cast<double>(samples) * normalized_weight);
+  return static_cast<std::int64_t>(std::ceil(share * 1.005));
+}
+
 Result<BlendOrder> BlendOrder::create(const std::vector<double>& weights) {
   if (weights.empty()) return make_error(ErrorCode::invalid_input, "a blend of nothing");
   for (const double weight : weights)
@@ -33,11 +44,8 @@ Result<BlendOrder> BlendOrder::create(const std::vector<double>& weights) {
       return make_error(ErrorCode::invalid_input, format("blend weight {:g} is not positive", weight),
                         "leave out what is not to be read");
   BlendOrder order;
-  order.weights_ = weights;
-  for (int twice = 0; twice < 2; ++twice) {  // as in Megatron-LM; the second changes a last bit now and then
-    const double sum = pairwise_sum(order.weights_.data(), order.weights_.size());
-    for (double& weight : order.weights_) weight /= sum;
-  }
+  // Twice, as in Megatron-LM; the second changes a last bit now and then.
+  order.weights_ = normalized_weights(normalized_weights(weights));
   order.known_ = std::make_unique<Known>();
   order.known_->last.taken.assign(weights.size(), 0);
   order.known_->marks[0] = order.known_->last.taken;

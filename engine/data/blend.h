@@ -23,6 +23,12 @@ namespace longhaul {
 
 inline constexpr std::int64_t blend_mark_every = 4096;
 
+// Weights > 0 in any scale -> sum 1, with the bits that numpy's division by its sum has.
+std::vector<double> normalized_weights(std::vector<double> weights);
+// How many samples Megatron-LM asks of a part for a blend of `samples`: its share and 0.5 % more. Its orders depend on
+// it.
+std::int64_t megatron_part_samples(std::int64_t samples, double normalized_weight);
+
 // Where an order stands: what its next lookups are counted from.
 struct BlendState {
   std::int64_t next = 0;            // samples before this one are counted

@@ -28,6 +28,10 @@ struct TrainingStageSettings {
   std::string tokenizer_folder;  // goes into the artifact
 };
 
+// `steps`, or where it is 0 as many as `epochs` passes have whole batches; at least one.
+std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
+                            std::int64_t global_batch_size);
+
 // Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then
 // train().
 class TrainingStage {

@@ -60,7 +60,7 @@ PhaseDefaults phase_defaults() {
   PhaseDefaults defaults;
   defaults.sequence_length = 128, defaults.max_position_embeddings = 1024, defaults.lr = 1e-3;
   defaults.global_batch_size = 16;
-  defaults.data = {"web", "code", "books"};
+  defaults.inputs = {"web", "code", "books"};
   return defaults;
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("phases follow one another; what a phase does not say is as in the one
                 long_end = phase_of_steps("long", 5);
   warmup.lr_shape = "linear";
   main.tokens = 100 * 16 * 128 - 5;  // not whole: rounded up to 100 steps
-  main.data = {"web", "code"}, main.weights = {3, 1};
+  main.blend = {"web", "code"}, main.blend_weights = {3, 1};
   long_end.sequence_length = 1024, long_end.lr = 1e-4, long_end.lr_shape = "cosine";
   const PhasePlan plan = plan_phases({warmup, main, long_end}, phase_defaults()).value();
   REQUIRE(plan.phases.size() == 3);
@@ -91,11 +91,11 @@ TEST_CASE("phases follow one another; what a phase does not say is as in the one
   CHECK(plan.at(110).name == "main");
   CHECK(plan.at(111).name == "long");
   CHECK(plan.at(115).name == "long");
-  CHECK(plan.phases[0].data.size() == 3);
-  CHECK(plan.phases[0].weights[1] == doctest::Approx(1.0 / 3));
-  CHECK(plan.phases[1].weights == std::vector<double>{0.75, 0.25});
-  CHECK(plan.phases[2].data == plan.phases[1].data);
-  CHECK(plan.phases[2].weights == plan.phases[1].weights);
+  CHECK(plan.phases[0].blend.size() == 3);
+  CHECK(plan.phases[0].blend_weights.empty());
+  CHECK(plan.phases[1].blend_weights == std::vector<double>{0.75, 0.25});
+  CHECK(plan.phases[2].blend == plan.phases[1].blend);
+  CHECK(plan.phases[2].blend_weights == plan.phases[1].blend_weights);
   CHECK(plan.phases[0].lr_begin == 0);
   CHECK(plan.phases[0].lr_end == 1e-3);
   CHECK(plan.phases[1].lr_end == 1e-3);
@@ -135,16 +135,16 @@ TEST_CASE("a phase that cannot be is refused by its name and key") {
   refused({phase}, "phase.b: steps = 4 and tokens = 5; give exactly one");
   phase.tokens = 0, phase.sequence_length = 2048;
   refused({phase}, "max_position_embeddings = 1024");
-  phase.sequence_length = 0, phase.data = {"web", "cod"};
+  phase.sequence_length = 0, phase.blend = {"web", "cod"};
   refused({phase}, "\"cod\", which is no input; the inputs are: web, code, books");
-  phase.data = {"web", "web"};
-  refused({phase}, "names an input twice");
-  phase.data = {"web", "code"}, phase.weights = {1};
-  refused({phase}, "1 weights for 2");
-  phase.weights = {1, 0};
-  refused({phase}, "weight 0 is not positive");
-  phase.data = {}, phase.weights = {1};
-  refused({phase}, "weights without data");
+  phase.blend = {"web", "web"};
+  refused({phase}, "names web twice");
+  phase.blend = {"web", "code"}, phase.blend_weights = {1};
+  refused({phase}, "1 blend_weights for 2");
+  phase.blend_weights = {1, 0};
+  refused({phase}, "blend_weights has 0, which is not positive");
+  phase.blend = {}, phase.blend_weights = {1};
+  refused({phase}, "blend_weights without blend");
 }
 
 TEST_CASE("phases are read from tables by their field table") {
@@ -153,10 +153,10 @@ TEST_CASE("phases are read from tables by their field table") {
   table.set("lr_shape", "one_minus_sqrt");
   Value names;
   names.push_back("web");
-  table.set("data", names);
+  table.set("blend", names);
   const TrainingPhase phase = training_phase_fields().parse(table, "phase.x").value();
   CHECK(phase.tokens == 1000000);
-  CHECK(phase.data == std::vector<std::string>{"web"});
+  CHECK(phase.blend == std::vector<std::string>{"web"});
   table.set("lr_shape", "wave");
   CHECK_FALSE(training_phase_fields().parse(table, "phase.x").ok());
 }

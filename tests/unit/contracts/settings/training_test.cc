@@ -60,6 +60,16 @@ TEST_CASE("a stage that trains is refused when it is planned, at the place of it
   }
 }
 
+TEST_CASE("a blend names each input once and has one positive weight for each, or none") {
+  CHECK(check_blend({}, {}).ok());
+  CHECK(check_blend({"web", "code"}, {}).ok());
+  CHECK(check_blend({"web", "code"}, {3, 1}).ok());
+  CHECK(check_blend({"web", "web"}, {}).error().what == "blend names web twice");
+  CHECK(check_blend({"web", "code"}, {3}).error().what == "1 blend_weights for 2 names in blend");
+  CHECK(check_blend({}, {3}).error().what == "1 blend_weights for 0 names in blend");
+  CHECK(check_blend({"web", "code"}, {3, 0}).error().what == "blend_weights has 0, which is not positive");
+}
+
 TEST_CASE("unknown shapes and values out of bounds are refused with the choices") {
   const auto error_of = [](const char* key, Value value) {
     Value table = Value::make_table();

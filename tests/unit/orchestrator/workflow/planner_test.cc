@@ -377,4 +377,39 @@ TEST_CASE("ten thousand stages are planned within a second") {
   CHECK(seconds < 3.0);  // a second on a quiet machine; this one is shared
 }
 
+TEST_CASE("a pretraining has the further inputs that its blend names, and no others") {
+  const std::string stages = header + R"([stage.web]
+kind = "tokenize"
+inputs = { corpus = "c" }
+[stage.code]
+kind = "tokenize"
+inputs = { corpus = "d", tokenizer = "@web" }
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "@web", code = "@code" }
+)";
+  const RunPlan plan = good_plan(stages + "blend = [\"tokens\", \"code\"]\nblend_weights = [0.8, 0.2]\n");
+  const PlannedStage* pretrain = nullptr;
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.stage == "pretrain") pretrain = &stage;
+  REQUIRE(pretrain);
+  REQUIRE(pretrain->inputs.size() == 2);
+  CHECK(pretrain->inputs[1].name == "code");
+  CHECK(pretrain->inputs[1].stages == std::vector<std::string>{"code"});
+  CHECK(problems(stages).find("stage kind 'pretrain' has no input 'code'; did you mean 'model'? Further token files "
+                              "are named in blend") != std::string::npos);
+  CHECK(problems(stages + "blend = [\"tokens\", \"code\", \"books\"]\n")
+            .find("stage.pretrain.blend names 'books', which is no input of it") != std::string::npos);
+  CHECK(problems(stages + "blend = [\"tokens\", \"code\"]\nblend_weights = [1]\n")
+            .find("w.toml:13:17: error: stage.pretrain: 1 blend_weights for 2 names in blend") != std::string::npos);
+  CHECK(problems(header + R"([stage.model]
+kind = "convert"
+inputs = { model = "m" }
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "t", code = "@model" }
+blend = ["tokens", "code"]
+)")
+            .find("tokenize") != std::string::npos);
+}
 }  // namespace longhaul
