@@ -350,8 +350,8 @@ class Lead {
   std::map<int, BeatSnapshot> beats_;                   // of this launch
 };
 
-// On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and said
-// on stderr (lead.log) in any case.
+// On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
+// said on stderr (lead.log) in any case.
 Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
   for (int tries = 0;; ++tries) {
     record.ended_ms = clock.wall_ms();
