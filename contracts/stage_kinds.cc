@@ -24,6 +24,29 @@ StageKind kind_of(std::string name, int version, std::string help, std::vector<S
   return kind;
 }
 
+// Stages that train are also held to the rules between keys of their schedule.
+template <class S>
+StageKind training_kind_of(std::string name, int version, std::string help, std::vector<StageInput> inputs,
+                           const FieldTable<S>& table) {
+  StageKind kind = kind_of(std::move(name), version, std::move(help), std::move(inputs), table);
+  kind.parallel = true;
+  kind.resolve = [&table](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                          Diagnostics& d) {
+    const std::size_t before = d.size();
+    const S settings = table.parse(value, where, d, ignored);
+    if (d.size() > before) return table.to_value(settings);  // a refused value stands at its default
+    const auto hold = [&](const Status& status, const char* key) {
+      const Value* at = value.find(key);
+      if (!status.ok()) d.add((at ? *at : value).pos, where + ": " + status.error().what, status.error().hint);
+    };
+    hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
+    if constexpr (std::is_same_v<S, PretrainSettings>)
+      hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
+    return table.to_value(settings);
+  };
+  return kind;
+}
+
 StageKind refused(std::string name, std::string help, std::string why) {
   StageKind kind;
   kind.name = std::move(name);
@@ -48,24 +71,23 @@ std::vector<StageKind> make_kinds() {
               {{"corpus", {"curate", "command"}, true, true, "a folder with documents.jsonl"},
                {"tokenizer", {"tokenize", "convert"}, true, false, "use this tokenizer.json instead of training one"}},
               tokenize_fields()));
-  kinds.push_back(kind_of("pretrain", 1, "trains a language model on tokens",
-                          {{"tokens", {"tokenize"}, true, true, "a folder with tokenizer.json and train.bin/.idx"},
-                           {"model", trained, true, false, "start from these weights instead of random ones"}},
-                          pretrain_fields()));
-  kinds.back().parallel = true;
   kinds.push_back(
-      kind_of("sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
-              {{"model", trained, true, true, "the model to tune"},
-               {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
-               {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
-              sft_fields()));
-  kinds.back().parallel = true;
-  kinds.push_back(kind_of("align", 1, "preference tuning (DPO)",
-                          {{"model", trained, true, true, "the model to tune, and the reference"},
-                           {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
-                           {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
-                          align_fields()));
-  kinds.back().parallel = true;
+      training_kind_of("pretrain", 1, "trains a language model on tokens",
+                       {{"tokens", {"tokenize"}, true, true, "a folder with tokenizer.json and train.bin/.idx"},
+                        {"model", trained, true, false, "start from these weights instead of random ones"}},
+                       pretrain_fields()));
+  kinds.back().blended = StageInput{"", {"tokenize"}, true, false, "further token files, of the same tokenizer"};
+  kinds.push_back(training_kind_of(
+      "sft", 1, "supervised fine-tuning on instructions; loss on the answers only",
+      {{"model", trained, true, true, "the model to tune"},
+       {"data", {"command"}, true, true, "JSONL of {input, output} or chat messages (train.jsonl in a folder)"},
+       {"heldout", {"command"}, true, false, "JSONL for the held-out loss"}},
+      sft_fields()));
+  kinds.push_back(training_kind_of("align", 1, "preference tuning (DPO)",
+                                   {{"model", trained, true, true, "the model to tune, and the reference"},
+                                    {"data", {"command"}, true, true, "JSONL of {prompt, chosen, rejected}"},
+                                    {"heldout", {"command"}, true, false, "JSONL of held-out pairs"}},
+                                   align_fields()));
   kinds.push_back(
       kind_of("evaluate", 1, "bits per byte, answer loss, preferences, multiple choice",
               {{"model", models, true, true, "the model to measure"},

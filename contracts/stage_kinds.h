@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct StageKind {
   std::string help;
   std::vector<StageInput> inputs;
   bool any_inputs = false;  // `command`: whatever names the user likes
-  bool parallel = false;    // may run on more than one rank
+  // Inputs beside these that the user names in the setting `blend`, each as this one.
+  std::optional<StageInput> blended;
+  bool parallel = false;  // may run on more than one rank
   std::vector<FieldInfo> fields;
   // Checks and fills in defaults: the resolved settings table. Keys in `ignored` belong to the workflow.
   std::function<Value(const Value& table, const std::string& where, const std::vector<std::string>& ignored,

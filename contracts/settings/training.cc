@@ -1,5 +1,10 @@
 #include "contracts/settings/training.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
 namespace longhaul {
 
 const FieldTable<OptimizerSettings>& optimizer_fields() {
@@ -8,10 +13,29 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
       FieldTable<O>()
           .field("lr", &O::lr, {.help = "highest learning rate", .min = 0})
           .field("lr_min_ratio", &O::lr_min_ratio,
-                 {.help = "learning rate at the end, as a share of lr", .min = 0, .max = 1})
-          .field("warmup_steps", &O::warmup_steps, {.unit = "steps", .help = "linear warm-up", .min = 0})
+                 {.help = "smallest learning rate of the decay, as a share of lr", .min = 0, .max = 1})
+          .field("warmup_steps", &O::warmup_steps, {.unit = "steps", .help = "linear warm-up", .min = 0, .max = 1e12})
+          .field("lr_start_ratio", &O::lr_start_ratio,
+                 {.help = "learning rate from which the warm-up rises, as a share of lr", .min = 0, .max = 1})
           .field("lr_schedule", &O::lr_schedule,
-                 {.help = "shape of the decay after the warm-up", .choices = {"cosine", "linear", "constant"}})
+                 {.help = "shape of the decay after the warm-up; wsd holds lr and decays at the end only",
+                  .choices = {"cosine", "linear", "inverse_sqrt", "wsd", "constant"}})
+          .field("lr_decay_steps", &O::lr_decay_steps,
+                 {.unit = "steps",
+                  .help = "wsd: length of the decay at the end; 0 takes a tenth of the steps",
+                  .min = 0,
+                  .max = 1e12})
+          .field("lr_decay_shape", &O::lr_decay_shape,
+                 {.help = "wsd: shape of the decay at the end",
+                  .choices = {"linear", "cosine", "one_minus_sqrt", "exponential"}})
+          .field("rewarm_after", &O::rewarm_after,
+                 {.unit = "steps",
+                  .help = "continued pretraining: after this step the schedule begins again, over the steps that are "
+                          "left; 0 never",
+                  .min = 0,
+                  .max = 1e12})
+          .field("rewarm_steps", &O::rewarm_steps,
+                 {.unit = "steps", .help = "warm-up of the schedule that begins again", .min = 0, .max = 1e12})
           .field("beta1", &O::beta1, {.help = "AdamW: decay of the first moment", .min = 0, .max = 1})
           .field("beta2", &O::beta2, {.help = "AdamW: decay of the second moment", .min = 0, .max = 1})
           .field("eps", &O::eps, {.help = "AdamW: added to the root of the second moment", .min = 0})
@@ -19,6 +43,53 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
           .field("clip_grad", &O::clip_grad,
                  {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
   return table;
+}
+
+Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights) {
+  for (auto name = names.begin(); name != names.end(); ++name)
+    if (std::find(names.begin(), name, *name) != name)
+      return make_error(ErrorCode::invalid_input, format("blend names {} twice", *name));
+  if (weights.empty()) return {};
+  if (weights.size() != names.size())
+    return make_error(ErrorCode::invalid_input,
+                      format("{} blend_weights for {} names in blend", weights.size(), names.size()),
+                      "one for each, or none: then their sizes decide");
+  for (const double weight : weights)
+    if (!(weight > 0) || !std::isfinite(weight))
+      return make_error(ErrorCode::invalid_input, format("blend_weights has {:g}, which is not positive", weight),
+                        "leave out what is not to be read");
+  return {};
+}
+
+Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps) {
+  const OptimizerSettings& s = settings;
+  if (s.lr_decay_steps > 0 && s.lr_schedule != "wsd")
+    return make_error(ErrorCode::invalid_input,
+                      format("optimizer.lr_decay_steps = {} goes with lr_schedule = \"wsd\", not with \"{}\"",
+                             s.lr_decay_steps, s.lr_schedule),
+                      "leave lr_decay_steps out; the other schedules decay from the warm-up to the last step");
+  if (s.rewarm_steps > 0 && s.rewarm_after == 0)
+    return make_error(ErrorCode::invalid_input,
+                      format("optimizer.rewarm_steps = {} without rewarm_after", s.rewarm_steps),
+                      "rewarm_after names the step after which the schedule begins again");
+  if (steps == 0) return {};
+  if (s.rewarm_after >= steps)
+    return make_error(ErrorCode::invalid_input,
+                      format("optimizer.rewarm_after = {} leaves nothing of steps = {}", s.rewarm_after, steps),
+                      "steps counts from the very first step, also of a training that goes on");
+  // Each run of the schedule: its steps, its warm-up.
+  const auto fits = [&](const char* steps_key, std::int64_t length, const char* warmup_key, std::int64_t warmup) {
+    if (warmup + s.lr_decay_steps <= length) return Status();
+    return Status(
+        make_error(ErrorCode::invalid_input,
+                   format("optimizer.{} = {} and optimizer.lr_decay_steps = {} together are longer than {} = {}",
+                          warmup_key, warmup, s.lr_decay_steps, steps_key, length),
+                   "shorten one of them"));
+  };
+  if (s.lr_decay_steps == 0) return {};
+  if (s.rewarm_after == 0) return fits("steps", steps, "warmup_steps", s.warmup_steps);
+  LH_CHECK(fits("rewarm_after", s.rewarm_after, "warmup_steps", s.warmup_steps));
+  return fits("steps - rewarm_after", steps - s.rewarm_after, "rewarm_steps", s.rewarm_steps);
 }
 
 const FieldTable<CheckpointSettings>& checkpoint_fields() {
@@ -46,6 +117,10 @@ FieldOptions milestone_options() {
           .max = 1e12,
           .speed_only = true};
 }
+FieldOptions tensorboard_options() {
+  return {.help = "write the curves as TensorBoard event files, too, into the folder tensorboard of the stage",
+          .speed_only = true};
+}
 }  // namespace
 
 const FieldTable<PretrainSettings>& pretrain_fields() {
@@ -70,7 +145,18 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
-          .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"});
+          .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"})
+          .field("tensorboard", &P::tensorboard, tensorboard_options())
+          .field("sampler", &P::sampler,
+                 {.help = "order of the samples: a new permutation in every epoch, or Megatron-LM's own, bit for bit",
+                  .choices = {"shuffled", "megatron"}})
+          .field("blend", &P::blend,
+                 {.help = "inputs that are read, for example [\"tokens\", \"code\"]; empty is `tokens` alone"})
+          .field("blend_weights", &P::blend_weights,
+                 {.help = "share of each in the samples, in any scale; empty is by their sizes", .min = 0})
+          .field("blend_policy", &P::blend_policy,
+                 {.help = "repeat reads an input again when it is used up; exhaust refuses to take a sample twice",
+                  .choices = {"repeat", "exhaust"}});
   return table;
 }
 
@@ -96,7 +182,8 @@ const FieldTable<SftSettings>& sft_fields() {
                   .max = 0.9})
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
-          .field("seed", &S::seed, {.help = "of the data order", .min = 0});
+          .field("seed", &S::seed, {.help = "of the data order", .min = 0})
+          .field("tensorboard", &S::tensorboard, tensorboard_options());
   return table;
 }
 
@@ -129,7 +216,8 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("milestone_every", &A::milestone_every, milestone_options())
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
-          .field("seed", &A::seed, {.help = "of the data order", .min = 0});
+          .field("seed", &A::seed, {.help = "of the data order", .min = 0})
+          .field("tensorboard", &A::tensorboard, tensorboard_options());
   return table;
 }
 

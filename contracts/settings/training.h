@@ -7,11 +7,17 @@
 namespace longhaul {
 
 // Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay, no decay on 1-D tensors.
+// What the schedules are: engine/train/lr_schedule.h.
 struct OptimizerSettings {
   double lr = 1e-3;
-  double lr_min_ratio = 0.1;  // lr at the end = lr * ratio
+  double lr_min_ratio = 0.1;  // no decay goes below lr * ratio
   std::int64_t warmup_steps = 20;
-  std::string lr_schedule = "cosine";
+  double lr_start_ratio = 0;                      // the warm-up begins at lr * ratio
+  std::string lr_schedule = "cosine";             // cosine | linear | inverse_sqrt | wsd | constant
+  std::int64_t lr_decay_steps = 0;                // wsd; 0: a tenth of the steps
+  std::string lr_decay_shape = "one_minus_sqrt";  // wsd: linear | cosine | one_minus_sqrt | exponential
+  std::int64_t rewarm_after = 0;                  // step after which the schedule begins again; 0: never
+  std::int64_t rewarm_steps = 0;                  // its warm-up
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
@@ -19,6 +25,9 @@ struct OptimizerSettings {
   double clip_grad = 1.0;  // 0: no clipping
 };
 const FieldTable<OptimizerSettings>& optimizer_fields();
+// What the fields' own bounds cannot say of the schedule: keys that do not go together, or with the number of steps (0:
+// not known yet). The error names them.
+Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps);
 
 struct CheckpointSettings {
   std::int64_t every_steps = 0;  // 0: only at the end
@@ -40,8 +49,15 @@ struct PretrainSettings {
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
+  bool tensorboard = false;
+  std::string sampler = "shuffled";     // or "megatron": Megatron-LM's order of samples (engine/data/megatron_index.h)
+  std::vector<std::string> blend;       // names of inputs with token files; empty: "tokens" alone
+  std::vector<double> blend_weights;    // one each; empty: by their sizes
+  std::string blend_policy = "repeat";  // or "exhaust": no sample twice
 };
 const FieldTable<PretrainSettings>& pretrain_fields();
+// Of `blend` and `blend_weights`: each name once, one positive weight each or none at all.
+Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
 struct SftSettings {
   OptimizerSettings optimizer;
@@ -55,6 +71,7 @@ struct SftSettings {
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  bool tensorboard = false;
   SftSettings() { optimizer.lr = 3e-4, optimizer.weight_decay = 0.01; }
 };
 const FieldTable<SftSettings>& sft_fields();
@@ -77,6 +94,7 @@ struct AlignSettings {
   std::int64_t milestone_every = 0;
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  bool tensorboard = false;
   AlignSettings() { optimizer.lr = 5e-5, optimizer.weight_decay = 0.0; }
 };
 const FieldTable<AlignSettings>& align_fields();

@@ -188,6 +188,11 @@ void IndexedDataset::read(std::int64_t begin, std::span<std::int32_t> out) const
   }
 }
 
+IndexedDataset::Range IndexedDataset::sequence(std::int64_t index) const {
+  LH_ASSERT(index >= 0 && index < sequences_, format("sequence {} of {}", index, sequences_));
+  return {sequence_begin(index), sequence_begin(index + 1)};
+}
+
 IndexedDataset::Range IndexedDataset::document(std::int64_t index) const {
   LH_ASSERT(index >= 0 && index < documents_, format("document {} of {}", index, documents_));
   const auto first = [&](std::int64_t i) {

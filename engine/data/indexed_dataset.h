@@ -75,10 +75,11 @@ class IndexedDataset {
 
   // All sequences as one stream: ids [begin, begin + out.size()) of it. The range must lie within tokens().
   void read(std::int64_t begin, std::span<std::int32_t> out) const;
-  // Token range of a document in that stream.
+  // Token range in that stream.
   struct Range {
     std::int64_t begin = 0, end = 0;
   };
+  Range sequence(std::int64_t index) const;
   Range document(std::int64_t index) const;
   std::vector<std::int32_t> read_document(std::int64_t index) const;
 

@@ -12,26 +12,28 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/data/batch.h"
 #include "engine/data/indexed_dataset.h"
+#include "engine/data/sample_source.h"
 
 namespace longhaul {
 
 enum class SampleOrder { shuffled, sequential };  // sequential: for evaluation
 
-class Sampler {
+// ErrorCode::invalid_input if the dataset is shorter than one sample. `name` stands in that error.
+Status check_holds_a_sample(const IndexedDataset& dataset, std::int64_t sequence_length, const std::string& name);
+
+class Sampler final : public SampleSource {
  public:
-  // ErrorCode::invalid_input if the dataset is shorter than one sample. `name` stands in that error.
+  // As check_holds_a_sample.
   static Result<Sampler> create(std::shared_ptr<const IndexedDataset> dataset, std::int64_t sequence_length,
                                 std::uint64_t seed, SampleOrder order, const std::string& name);
 
-  std::int64_t samples_per_epoch() const { return windows_; }
-  std::int64_t sequence_length() const { return sequence_length_; }
+  std::int64_t samples_per_epoch() const override { return windows_; }
+  std::int64_t sequence_length() const override { return sequence_length_; }
+  std::int64_t size() const override { return endless; }
+  void read(std::int64_t k, std::span<std::int32_t> out) const override;
   // First token, in the dataset's stream, of global sample k >= 0.
   std::int64_t window_begin(std::int64_t k) const;
-
-  // Samples first, first + stride, ..., `count` of them. Thread-safe.
-  Result<Batch> batch(std::int64_t first, std::int64_t count, std::int64_t stride = 1) const;
 
  private:
   Sampler() = default;

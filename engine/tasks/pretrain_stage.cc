@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "engine/data/tokenizer.h"
 #include "engine/model/model_folder.h"
+#include "engine/tasks/pretrain_data.h"
 #include "engine/tasks/stages.h"
-#include "engine/tasks/token_files.h"
 #include "engine/tasks/training_stage.h"
 
 namespace longhaul {
@@ -50,9 +50,9 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.milestone_every = settings.milestone_every;
   stage_settings.eval_every_steps = settings.eval_every_steps;
   stage_settings.deterministic = settings.deterministic;
+  stage_settings.tensorboard = settings.tensorboard;
 
-  LH_TRY(TokenSource source, TokenSource::open(join_path(tokens, "train"), settings.sequence_length,
-                                               stage_settings.seed, SampleOrder::shuffled));
+  LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));
   std::optional<TokenSource> heldout;
   if (file_exists(join_path(tokens, "heldout.idx"))) {
     auto opened = TokenSource::open(join_path(tokens, "heldout"), settings.sequence_length, 0, SampleOrder::sequential);

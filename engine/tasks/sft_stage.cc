@@ -74,6 +74,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.precision = settings.precision;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.optimizer = settings.optimizer;
+  stage_settings.tensorboard = settings.tensorboard;
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.micro_batch_size = settings.micro_batch_size;

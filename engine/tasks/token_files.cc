@@ -12,11 +12,11 @@ Result<TokenSource> TokenSource::open(const std::string& prefix, std::int64_t se
   LH_TRY(IndexedDataset dataset, IndexedDataset::open(prefix));
   LH_TRY(Sampler sampler, Sampler::create(std::make_shared<const IndexedDataset>(std::move(dataset)), sequence_length,
                                           seed, order, prefix));
-  return TokenSource(std::move(sampler));
+  return TokenSource(std::make_shared<const Sampler>(std::move(sampler)));
 }
 
 Status TokenSource::fill(std::int64_t first, std::int64_t count, BatchStorage& out) {
-  LH_TRY(Batch batch, sampler_.batch(first, count));
+  LH_TRY(Batch batch, samples_->batch(first, count));
   out.sequences = batch.samples, out.length = batch.sequence_length;
   out.ids = std::move(batch.inputs);
   out.targets = std::move(batch.targets);

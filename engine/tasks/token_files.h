@@ -10,18 +10,18 @@
 
 namespace longhaul {
 
-// Windows of an indexed dataset, as pretraining reads them.
+// Samples of token files, as pretraining reads them.
 class TokenSource final : public BatchSource {
  public:
-  explicit TokenSource(Sampler sampler) : sampler_(std::move(sampler)) {}
-  // `prefix`: path without .bin/.idx.
+  explicit TokenSource(std::shared_ptr<const SampleSource> samples) : samples_(std::move(samples)) {}
+  // Windows of one dataset. `prefix`: path without .bin/.idx.
   static Result<TokenSource> open(const std::string& prefix, std::int64_t sequence_length, std::uint64_t seed,
                                   SampleOrder order);
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override;
-  std::int64_t samples_per_epoch() const override { return sampler_.samples_per_epoch(); }
+  std::int64_t samples_per_epoch() const override { return samples_->samples_per_epoch(); }
 
  private:
-  Sampler sampler_;
+  std::shared_ptr<const SampleSource> samples_;
 };
 
 // Tokenized examples, padded to the longest of a micro-batch; loss on what their masks say.

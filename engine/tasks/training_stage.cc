@@ -25,6 +25,13 @@ Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
   return config;
 }
 
+std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
+                            std::int64_t global_batch_size) {
+  if (steps > 0) return steps;
+  const double samples = epochs * static_cast<double>(samples_per_epoch);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(samples / static_cast<double>(global_batch_size)));
+}
+
 Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const TrainingStageSettings& settings) {
   std::unique_ptr<TrainingStage> stage(new TrainingStage(run, settings));
   LH_CHECK(stage->prepare());
@@ -103,12 +110,9 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   options.optimizer = settings_.optimizer;
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
   options.deterministic = settings_.deterministic;
-  options.steps = settings_.steps;
-  if (options.steps == 0) {
-    const double samples = settings_.epochs * static_cast<double>(source.samples_per_epoch());
-    options.steps = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(samples / static_cast<double>(settings_.global_batch_size)));
-  }
+  options.steps =
+      training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(), settings_.global_batch_size);
+  LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   Trainer trainer(run_.compute, run_.mesh, *store_, *model_, objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               settings_.checkpoint.keep_last);
@@ -125,6 +129,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
       return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
     });
   };
+  std::optional<TensorBoardWriter> curves;
+  if (settings_.tensorboard && run_.is_first()) {
+    // Beside the saved state, not in it: that changes only when a checkpoint does.
+    const std::string folder = join_path(parent_path(run_.launch.state_dir), "tensorboard");
+    LH_TRY(curves, TensorBoardWriter::create(folder, run_.clock));
+    loop_options.curves = &*curves;
+  }
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
   report_memory();

@@ -24,9 +24,14 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact
 };
+
+// `steps`, or where it is 0 as many as `epochs` passes have whole batches; at least one.
+std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
+                            std::int64_t global_batch_size);
 
 // Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then
 // train().

@@ -47,7 +47,10 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
     path = options_.start_checkpoint;
   } else {
     LH_TRY(const std::optional<LoadedCheckpoint> loaded, checkpoints_.load_newest(trainer_.group(), state));
-    if (!loaded) return false;
+    if (!loaded) {
+      if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
+      return false;
+    }
     for (const std::string& why : loaded->passed_over) events_.message("warn", "checkpoint passed over: " + why);
     path = loaded->path;
   }
@@ -60,6 +63,7 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   trainer_.store().refresh_compute_copy(context);
   saved_step_ = outcome_.resumed_at = state.progress.step;
   events_.message("info", format("goes on from step {} ({})", state.progress.step, path));
+  if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
   return true;
 }
 
@@ -88,8 +92,20 @@ Status TrainingLoop::evaluate(BatchSource& heldout) {
   fields.set("heldout_loss", outcome_.heldout_loss);
   const std::vector<std::string> extra = objective_.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set("heldout_" + extra[i], sums.extra[i] / sums.count);
-  events_.write("metric", std::move(fields));
+  write_metric(std::move(fields));
   return {};
+}
+
+void TrainingLoop::write_metric(Value fields) {
+  const std::int64_t step = fields.get_integer("step");
+  for (const ValueMember& field : fields.as_table()) {
+    if (!options_.curves || field.key == "step") continue;
+    if (const Status written = options_.curves->scalar(field.key, step, field.value.as_number()); !written.ok()) {
+      events_.message("warn", "no more curves for TensorBoard: " + written.error().message());
+      options_.curves = nullptr;  // no reason to end the training
+    }
+  }
+  events_.write("metric", std::move(fields));
 }
 
 void TrainingLoop::report(const StepReport& step, double seconds) {
@@ -102,7 +118,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   if (options_.flops_per_token > 0) fields.set("gflops", options_.flops_per_token * step.tokens / seconds * 1e-9);
   const std::vector<std::string> extra = objective_.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set(extra[i], step.extra[i]);
-  events_.write("metric", std::move(fields));
+  write_metric(std::move(fields));
   // The rate is that of this launch: steps done by an earlier one took no time here.
   const double done_here = static_cast<double>(step.step - std::max<std::int64_t>(0, outcome_.resumed_at));
   events_.progress(static_cast<double>(step.step), static_cast<double>(trainer_.options().steps), "steps",

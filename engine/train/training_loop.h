@@ -6,6 +6,7 @@
 
 #include "contracts/event.h"
 #include "engine/checkpoint/checkpoint_store.h"
+#include "engine/interop/tensorboard.h"
 #include "engine/train/trainer.h"
 #include "resiliency/beat/heartbeat_page.h"
 
@@ -29,6 +30,7 @@ struct TrainingLoopOptions {
   // from a checkpoint has called for every milestone up to there. It must leave the training as it is.
   std::int64_t milestone_every_steps = 0;  // 0: never
   std::function<Status(const MilestoneReached&)> on_milestone;
+  TensorBoardWriter* curves = nullptr;  // every number of a metric goes there, too; borrowed, may be null
 };
 
 struct TrainingOutcome {
@@ -62,6 +64,7 @@ class TrainingLoop {
   Status save();
   Status evaluate(BatchSource& heldout);
   void report(const StepReport& step, double seconds);
+  void write_metric(Value fields);
   void section(const char* name);
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {

@@ -84,6 +84,8 @@ ReferencePage stage_kinds_page() {
       for (const StageInput& input : kind.inputs)
         text += "| `" + input.name + "` | " + input_kinds(input) + " | " + (input.required ? "yes" : "no") + " | " +
                 cell(input.help) + " |\n";
+      if (kind.blended)
+        text += "| named in `blend` | " + input_kinds(*kind.blended) + " | no | " + cell(kind.blended->help) + " |\n";
       text += "\n";
     }
     text += field_table(kind.fields);

@@ -84,6 +84,22 @@ bool read_value(const std::string& path, const Value& value, StageInputText& inp
   return true;
 }
 
+// What a stage that blends names in `blend`; wrong types are the field table's to report.
+std::vector<std::string> blend_names(const StageKind& kind, const Value& table) {
+  std::vector<std::string> names;
+  const Value* blend = table.find("blend");
+  if (!kind.blended || !blend || !blend->is_array()) return names;
+  for (const Value& name : blend->as_array())
+    if (name.is_string()) names.push_back(name.as_string());
+  return names;
+}
+
+const StageInput* known_input(const StageKind& kind, const std::vector<std::string>& blend, const std::string& name) {
+  for (const StageInput& input : kind.inputs)
+    if (input.name == name) return &input;
+  return std::find(blend.begin(), blend.end(), name) != blend.end() ? &*kind.blended : nullptr;
+}
+
 }  // namespace
 
 std::vector<StageInputText> read_stage_inputs(const std::string& stage, const StageKind& kind, const Value& table,
@@ -95,6 +111,7 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
                     "for example { corpus = \"@corpus\" }");
     return inputs;
   }
+  const std::vector<std::string> blend = blend_names(kind, table);
   for (const StageInput& known : kind.inputs)
     if (known.required && !(given && given->find(known.name)))
       diagnostics.add(table.pos, "stage." + stage + ".inputs." + known.name + " is missing", known.help);
@@ -104,13 +121,14 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
     StageInputText input;
     input.name = member.key;
     input.where = member.value.pos;
-    const auto known =
-        std::find_if(kind.inputs.begin(), kind.inputs.end(), [&](const StageInput& i) { return i.name == member.key; });
-    if (known == kind.inputs.end() && !kind.any_inputs) {
+    const StageInput* known = known_input(kind, blend, member.key);
+    if (!known && !kind.any_inputs) {
       const auto names = input_names(kind);
       const std::string nearest = nearest_word(member.key, names);
       diagnostics.add(member.key_pos, "stage kind '" + kind.name + "' has no input '" + member.key + "'",
-                      nearest.empty() ? "its inputs: " + join(names, ", ") : "did you mean '" + nearest + "'?");
+                      (nearest.empty() ? "its inputs: " + join(names, ", ") + (kind.blended ? "." : "")
+                                       : "did you mean '" + nearest + "'?") +
+                          (kind.blended ? " Further token files are named in blend" : ""));
       continue;
     }
     if (kind.any_inputs && !is_variable_name(member.key)) {
@@ -119,7 +137,7 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
       continue;
     }
     if (!read_value(path, member.value, input, diagnostics)) continue;
-    if (known == kind.inputs.end()) {
+    if (!known) {
       input.any_kind = true;
     } else {
       input.kinds = known->kinds;
@@ -130,6 +148,11 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
     }
     inputs.push_back(std::move(input));
   }
+  for (const std::string& name : blend)
+    if (!given->find(name))
+      diagnostics.add(table.find("blend")->pos,
+                      "stage." + stage + ".blend names '" + name + "', which is no input of it",
+                      "add it to inputs: " + name + " = \"@stage\"");
   return inputs;
 }
 

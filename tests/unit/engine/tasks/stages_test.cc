@@ -14,6 +14,7 @@
 #include "contracts/milestone.h"
 #include "contracts/stage_kinds.h"
 #include "engine/tasks/text_windows.h"
+#include "tests/support/tensorboard_reader.h"
 
 using namespace longhaul;
 
@@ -195,6 +196,37 @@ TEST_CASE("asked to stop, a training saves and says so; started again it ends wi
   CHECK(file_exists(folder.at("parts.state/checkpoints/step-00000001/checkpoint.json")));
   folder.run_well(pretrain, "parts");
   CHECK(*read_file(folder.at("whole/model.safetensors")) == *read_file(folder.at("parts/model.safetensors")));
+}
+
+TEST_CASE(
+    "with tensorboard = true every metric is a scalar, over a restart too, and the settings of a schedule are "
+    "checked") {
+  const StageFolder folder;
+  folder.run_well(folder.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 400})"), "tokens");
+  Task pretrain = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  pretrain.settings.set("tensorboard", true);
+  pretrain.settings.set("steps", 6);
+  const std::atomic<bool> stop{true};
+  REQUIRE(folder.run(pretrain, "base", stop).error().code == ErrorCode::aborted);
+  folder.run_well(pretrain, "base");
+  const std::vector<std::string> files = list_directory(folder.at("tensorboard")).value();
+  REQUIRE(files.size() == 2);
+  std::vector<std::int64_t> losses, heldout, begins;
+  for (const std::string& file : files)
+    for (const testing::ReadEvent& event : testing::read_event_file(folder.at("tensorboard/" + file))) {
+      if (event.session_status == 1) begins.push_back(event.step);
+      if (event.tag == "loss") losses.push_back(event.step);
+      if (event.tag == "heldout_loss") heldout.push_back(event.step);
+    }
+  CHECK(begins == std::vector<std::int64_t>{1, 2});
+  CHECK(losses == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(heldout == std::vector<std::int64_t>{6});
+
+  pretrain.settings.find("optimizer")->set("rewarm_after", 6);
+  const std::atomic<bool> go{false};
+  const Status refused = folder.run(pretrain, "other", go);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("optimizer.rewarm_after = 6 leaves nothing of steps = 6") != std::string::npos);
 }
 
 TEST_CASE("milestones are models of their own, whole, the same after a restart, and change nothing of the training") {

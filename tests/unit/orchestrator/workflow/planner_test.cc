@@ -334,7 +334,8 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
         "remove the repeated value\n1 error");
   CHECK(problems(sft + "matrix = { rl = [1, 2] }\n") ==
         "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, sequence_length, "
-        "micro_batch_size, global_batch_size, steps, epochs, milestone_every, heldout_fraction, precision, seed, kind, "
+        "micro_batch_size, global_batch_size, steps, epochs, milestone_every, heldout_fraction, precision, seed, "
+        "tensorboard, kind, "
         "inputs, matrix, "
         "best, parallel, recipe, for, resiliency, needs, ranks, threads, nodes, time_limit, retries, "
         "infrastructure_retries, on_failure, job\n1 error");
@@ -382,4 +383,39 @@ TEST_CASE("ten thousand stages are planned within a second") {
 #endif
 }
 
+TEST_CASE("a pretraining has the further inputs that its blend names, and no others") {
+  const std::string stages = header + R"([stage.web]
+kind = "tokenize"
+inputs = { corpus = "c" }
+[stage.code]
+kind = "tokenize"
+inputs = { corpus = "d", tokenizer = "@web" }
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "@web", code = "@code" }
+)";
+  const RunPlan plan = good_plan(stages + "blend = [\"tokens\", \"code\"]\nblend_weights = [0.8, 0.2]\n");
+  const PlannedStage* pretrain = nullptr;
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.stage == "pretrain") pretrain = &stage;
+  REQUIRE(pretrain);
+  REQUIRE(pretrain->inputs.size() == 2);
+  CHECK(pretrain->inputs[1].name == "code");
+  CHECK(pretrain->inputs[1].stages == std::vector<std::string>{"code"});
+  CHECK(problems(stages).find("stage kind 'pretrain' has no input 'code'; did you mean 'model'? Further token files "
+                              "are named in blend") != std::string::npos);
+  CHECK(problems(stages + "blend = [\"tokens\", \"code\", \"books\"]\n")
+            .find("stage.pretrain.blend names 'books', which is no input of it") != std::string::npos);
+  CHECK(problems(stages + "blend = [\"tokens\", \"code\"]\nblend_weights = [1]\n")
+            .find("w.toml:13:17: error: stage.pretrain: 1 blend_weights for 2 names in blend") != std::string::npos);
+  CHECK(problems(header + R"([stage.model]
+kind = "convert"
+inputs = { model = "m" }
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "t", code = "@model" }
+blend = ["tokens", "code"]
+)")
+            .find("tokenize") != std::string::npos);
+}
 }  // namespace longhaul

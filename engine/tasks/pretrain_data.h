@@ -1,0 +1,15 @@
+// What a pretraining reads: the token files of its input `tokens`, or of all inputs that `blend` names, in the order
+// that `sampler` chooses.
+#pragma once
+
+#include "contracts/settings/training.h"
+#include "contracts/task.h"
+#include "engine/tasks/token_files.h"
+
+namespace longhaul {
+
+// ErrorCode::invalid_input, naming the input, if one holds less than one sample, was tokenized with another vocabulary
+// than `tokens`, or cannot give its share under blend_policy = "exhaust".
+Result<TokenSource> open_pretrain_data(const Task& task, const PretrainSettings& settings);
+
+}  // namespace longhaul
