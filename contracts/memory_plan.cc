@@ -24,7 +24,7 @@ MemoryPlan plan_training_memory(const TrainingMemoryInput& in) {
   const std::int64_t per_token_layer = width * (4 * s.hidden_size + 2 * s.q_size() / in.dims.tp +
                                                 2 * s.kv_size() / in.dims.tp + 3 * s.intermediate_size / in.dims.tp) +
                                        4 * (s.num_attention_heads / in.dims.tp + 2);
-  const LayerRange layers = layers_of_stage(static_cast<int>(s.num_hidden_layers), in.dims.pp, 0);
+  const LayerRange layers = layers_of_stage(static_cast<int>(s.num_hidden_layers), in.dims.pp * in.dims.vp, 0);
   plan.activations = in.slots * tokens * per_token_layer * (layers.last - layers.first);
   plan.logits = tokens * s.vocab_size / in.dims.tp * width;
   return plan;

@@ -14,7 +14,7 @@ struct TrainingMemoryInput {
   ParallelDims dims;
   std::int64_t micro_batch_size = 1;  // sequences
   std::int64_t sequence_length = 0;
-  int slots = 1;     // micro-batches alive at once (schedule_slots)
+  int slots = 1;     // micro-batches alive at once, with vp > 1 (micro-batch, chunk) pairs (schedule_slots)
   bool bf16 = true;  // compute type; masters and gradients are f32
 };
 

@@ -1,5 +1,6 @@
 #include "contracts/parameter_list.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/hash.h"
@@ -51,23 +52,26 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   return list;
 }
 
-LayerRange layers_of_stage(int layers, int stages, int stage) {
-  const int base = layers / stages, extra = layers % stages;
-  const int first = stage * base + std::min(stage, extra);
-  return {first, first + base + (stage < extra ? 1 : 0)};
+std::vector<int> stages_of(const ParameterSpec& parameter, const ModelShape& shape, const StageLayout& stages) {
+  if (parameter.layer >= 0) return {stage_of_layer(stages, parameter.layer)};
+  const int last = stages.stages() - 1;
+  if (parameter.last_stage) return {last};
+  if (shape.tie_word_embeddings && last > 0) return {0, last};  // a tied embedding stands on both ends
+  return {0};
 }
 
 Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
              const RankCoordinates& at) {
+  return shard_of(parameter, shape, dims, at, even_stages(static_cast<int>(shape.num_hidden_layers), dims.pp, dims.vp));
+}
+
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at, const StageLayout& stages) {
+  LH_ASSERT(stages.pp == dims.pp && stages.vp == dims.vp,
+            format("layout={} stages of pp={} vp={}", dims.to_string(), stages.pp, stages.vp));
   Box box{std::vector<std::int64_t>(parameter.shape.size(), 0), parameter.shape};
-  const bool first_stage = at.pp == 0, last_stage = at.pp == dims.pp - 1;
-  bool here = parameter.last_stage ? last_stage : first_stage;
-  if (parameter.layer >= 0) {
-    const LayerRange range = layers_of_stage(static_cast<int>(shape.num_hidden_layers), dims.pp, at.pp);
-    here = parameter.layer >= range.first && parameter.layer < range.last;
-  } else if (!parameter.last_stage && shape.tie_word_embeddings) {
-    here = first_stage || last_stage;  // a tied embedding stands on both ends
-  }
+  bool here = false;
+  for (const int stage : stages_of(parameter, shape, stages)) here |= stage % dims.pp == at.pp;
   if (!here) {
     box.extent[0] = 0;
     return box;

@@ -9,6 +9,7 @@
 
 #include "contracts/model_shape.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/pipeline_stages.h"
 
 namespace longhaul {
 
@@ -38,15 +39,16 @@ struct ParameterSpec {
 // Initialisation: N(0, range); o_proj and down_proj N(0, range / sqrt(2 * layers)) (GPT-2 report, section 2.3).
 std::vector<ParameterSpec> parameter_list(const ModelShape& shape);
 
-// Layers [first, last) of a pipeline stage when `layers` are dealt as evenly as possible, earlier stages first.
-struct LayerRange {
-  int first = 0, last = 0;
-};
-LayerRange layers_of_stage(int layers, int stages, int stage);
-
-// Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0.
+// Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0. Without a stage layout
+// the layers are dealt evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.
 Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
              const RankCoordinates& at);
+Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const ParallelDims& dims,
+             const RankCoordinates& at, const StageLayout& stages);
+
+// The global stages that hold the parameter: one, or the first and the last for a tied embedding (one where those are
+// the same).
+std::vector<int> stages_of(const ParameterSpec& parameter, const ModelShape& shape, const StageLayout& stages);
 
 // The number that seeds a parameter's initial values: a hash of its name, the same in every layout.
 std::uint64_t parameter_stream(const std::string& name);

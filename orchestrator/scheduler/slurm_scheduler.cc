@@ -554,7 +554,7 @@ Status SlurmScheduler::cancel(const std::string& id) {
   }
   const auto refused = refused_cancels_.find(id);
   if (refused != refused_cancels_.end() && clock_.monotonic_ns() < refused->second.again_ns) return refused->second.why;
-  const Status cancelled = port_->cancel(id);
+  Status cancelled = port_->cancel(id);
   // Slurm forgets only what has ended.
   if (!cancelled.ok() && cancelled.error().code == ErrorCode::not_found) return {};
   if (cancelled.ok()) cancelled_.insert(id);

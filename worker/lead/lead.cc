@@ -350,7 +350,8 @@ class Lead {
   std::map<int, BeatSnapshot> beats_;                   // of this launch
 };
 
-// On a full disk somebody may make room: tried for a while, and said on stderr (lead.log) in any case.
+// On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
+// said on stderr (lead.log) in any case.
 Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
   for (int tries = 0;; ++tries) {
     record.ended_ms = clock.wall_ms();
@@ -359,6 +360,7 @@ Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& c
     log.error(format("event=record_not_written outcome={} cause='{}' error='{}'", record.outcome, record.cause,
                      written.error().message()));
     if (written.error().code == ErrorCode::conflict || tries == 10) return written;
+    if (tries == 0 && written.error().code == ErrorCode::io && remove_tree(attempt.staging_dir()).ok()) continue;
     clock.sleep_ms(500);
   }
 }

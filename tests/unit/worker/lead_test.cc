@@ -146,6 +146,13 @@ TEST_CASE("a full disk fails the stage with the remedy, and nothing half is publ
     CHECK(!file_exists(rig.attempt.out_dir()));
     CHECK(!file_exists(rig.attempt.staging_dir()));
   }
+  {  // a program that ends because of it: its half-made output makes room for the record
+    LeadRig rig("yes > \"$LONGHAUL_OUT/big\" || exit 5", 1, mount + "/other");
+    CHECK(rig.wait(rig.start()).code == 1);
+    const JobRecord record = rig.record();
+    CHECK(record.exit_code == 5);
+    CHECK(record.cause.find("No space left on device") != std::string::npos);
+  }
   ::umount(mount.c_str());
   (void)remove_tree(mount).ok();
 }

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 #include <map>
 
 #include "base/text.h"
@@ -367,13 +367,17 @@ TEST_CASE("ten thousand stages are planned within a second") {
     text += format("[stage.s{}]\nkind = \"command\"\nargv = [\"true\"]\n", i);
     if (i > 0) text += format("inputs = {{ before = \"@s{}\" }}\n", i - 1);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process alone: the machine is shared
   const RunPlan plan = good_plan(text);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  MESSAGE("planned 10000 stages in " << seconds << " s");
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  MESSAGE("planned 10000 stages in " << seconds << " s of CPU");
   CHECK(plan.stages.size() == 10000);
   CHECK(plan.stages.back().id() == "s9999");
-  CHECK(seconds < 3.0);  // a second on a quiet machine; this one is shared
+#if defined(__SANITIZE_ADDRESS__)
+  CHECK(seconds < 30.0);
+#else
+  CHECK(seconds < 1.0);
+#endif
 }
 
 }  // namespace longhaul
