@@ -19,7 +19,19 @@ std::byte* ComputeContext::scratch(int slot, std::int64_t bytes) const {
 std::int64_t ComputeContext::scratch_bytes() const {
   std::int64_t sum = 0;
   for (const Buffer& buffer : scratch_) sum += buffer.bytes();
+  for (const auto& lane : lanes_) sum += lane->scratch_bytes();
   return sum;
+}
+
+void ComputeContext::make_lanes() const {
+  if (threads_ == 1 || !lanes_.empty()) return;
+  for (int i = 0; i < threads_; ++i) lanes_.push_back(std::make_unique<ComputeContext>(1, level_));
+}
+
+const ComputeContext& ComputeContext::lane(int thread) const {
+  if (threads_ == 1) return *this;
+  LH_ASSERT(thread >= 0 && thread < static_cast<int>(lanes_.size()), std::to_string(thread));
+  return *lanes_[static_cast<std::size_t>(thread)];
 }
 
 }  // namespace longhaul

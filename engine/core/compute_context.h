@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/core/tensor.h"
 
@@ -30,6 +31,12 @@ class ComputeContext {
   std::byte* scratch(int slot, std::int64_t bytes) const;
   std::int64_t scratch_bytes() const;
 
+  // One context of a single thread (and the same level) for each thread of this one, for operations that run side by
+  // side inside a parallel loop. make_lanes() before the loop (it does its work once); lane(parallel_thread_index())
+  // inside.
+  void make_lanes() const;
+  const ComputeContext& lane(int thread) const;
+
   // Owned here, made and understood by the GEMM only.
   std::shared_ptr<GemmCache>& gemm_cache() const { return gemm_cache_; }
 
@@ -38,6 +45,7 @@ class ComputeContext {
   CpuLevel level_;
   mutable Buffer scratch_[4];
   mutable std::shared_ptr<GemmCache> gemm_cache_;
+  mutable std::vector<std::unique_ptr<ComputeContext>> lanes_;  // empty with one thread: this context is its own lane
 };
 
 }  // namespace longhaul

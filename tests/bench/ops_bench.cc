@@ -17,6 +17,9 @@
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemv.h"
+#include "engine/ops/moe_balance.h"
+#include "engine/ops/moe_dispatch.h"
+#include "engine/ops/moe_grouped_linear.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -187,6 +190,60 @@ void bench_rows(Bench& b) {
            4.0 * static_cast<double>(n));
 }
 
+void bench_experts(Bench& b, const RouterShape& s, Index hidden, Index ffn) {
+  const std::string name =
+      " t=" + std::to_string(s.tokens) + " E=" + std::to_string(s.experts) + " k=" + std::to_string(s.top_k);
+  const Tensor z = random_tensor(DType::f32, s.tokens * s.experts, 1);
+  const std::span<const float> logits = z.span<float>();
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(s.tokens * s.top_k));
+  std::vector<float> weights(ids.size()), dweights(ids.size()), dlogits(logits.size());
+  b.report("moe select, gate" + name, DType::f32, b.best_ms([&] {
+    moe_select(b.context, s, logits, {}, ids);
+    moe_gate_forward(b.context, s, logits, ids, weights);
+  }),
+           0.0, 4.0 * static_cast<double>(logits.size()));
+  b.report("moe statistics, losses, both gradients" + name, DType::f32, b.best_ms([&] {
+    const RouterStatistics sums = moe_router_statistics(b.context, s, logits, ids);
+    moe_gate_backward(b.context, s, logits, ids, weights, dlogits);
+    moe_statistics_backward(b.context, s, logits,
+                            moe_balance_loss(sums, s.top_k, 1e-2, BalanceLoss::megatron) + moe_z_loss(sums, 1e-3), 1.0F,
+                            dlogits);
+  }),
+           0.0, 4.0 * static_cast<double>(2 * logits.size()));
+  DispatchPlan plan;
+  b.report("moe plan" + name, DType::f32, b.best_ms([&] { plan = moe_dispatch(s.tokens, s.top_k, s.experts, ids); }),
+           0.0, 0.0);
+  const GroupedLinearShape shape{s.experts, hidden, ffn};
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = random_tensor(dtype, s.tokens * hidden, 2), w = random_tensor(dtype, s.experts * hidden * ffn, 3);
+    Tensor rows(dtype, {plan.rows(), hidden}), out(dtype, {s.tokens, hidden}), y(dtype, {plan.rows(), ffn}),
+        dw(DType::f32, {s.experts, ffn, hidden});
+    const double bytes = static_cast<double>((plan.rows() + s.tokens) * hidden * dtype_bytes(dtype));
+    const double flop = 2.0 * static_cast<double>(plan.rows() * hidden) * static_cast<double>(ffn);
+    b.report("moe permute" + name, dtype, b.best_ms([&] { moe_permute(b.context, plan, hidden, x, rows); }), 0.0,
+             bytes);
+    b.report("moe combine" + name, dtype, b.best_ms([&] { moe_combine(b.context, plan, hidden, rows, weights, out); }),
+             0.0, bytes);
+    b.report("moe combine backward" + name, dtype,
+             b.best_ms([&] { moe_combine_backward(b.context, plan, hidden, x, rows, weights, rows, dweights); }), 0.0,
+             bytes + static_cast<double>(plan.rows() * hidden * dtype_bytes(dtype)));
+    moe_permute(b.context, plan, hidden, x, rows);
+    const std::string grouped = "grouped linear " + std::to_string(hidden) + "->" + std::to_string(ffn) + name;
+    b.report(grouped, dtype, b.best_ms([&] { grouped_linear_forward(b.context, shape, plan.offsets, rows, w, y); }),
+             flop, 0.0);
+    b.report(grouped + ", input", dtype,
+             b.best_ms([&] { grouped_linear_backward_input(b.context, shape, plan.offsets, y, w, rows); }), flop, 0.0);
+    b.report(grouped + ", weight", dtype,
+             b.best_ms([&] { grouped_linear_backward_weight(b.context, shape, plan.offsets, y, rows, dw); }), flop,
+             0.0);
+  }
+}
+
+void bench_moe(Bench& b) {
+  bench_experts(b, {.tokens = 4096, .experts = 8, .top_k = 2}, 768, 2048);
+  bench_experts(b, {.tokens = 4096, .experts = 64, .top_k = 8, .score = RouterScore::sigmoid}, 768, 384);
+}
+
 void bench_decode(Bench& b) {
   const LinearShape s{1, 4096, 4096};
   const Tensor x = random_tensor(DType::bf16, s.in, 1), w = random_tensor(DType::bf16, s.in * s.out, 2),
@@ -225,6 +282,7 @@ int main(int argc, char** argv) {
   bench_linear(bench);
   bench_attention(bench);
   bench_rows(bench);
+  bench_moe(bench);
   bench_decode(bench);
   return 0;
 }
