@@ -21,10 +21,16 @@ constexpr const char* kManifestName = "checkpoint.json";
 // The three arrays of a training under their names in the checkpoint.
 struct NamedArray {
   const char* suffix;
+  FlatRange range;  // of the layout's flat order
   std::span<float> values;
 };
 std::vector<NamedArray> arrays_of(const TrainingState& state) {
-  return {{"", state.masters}, {"#exp_avg", state.exp_avg}, {"#exp_avg_sq", state.exp_avg_sq}};
+  const FlatRange all{0, state.layout->flat_size()}, owned = state.layout->owned();
+  return {{"", all, state.masters}, {"#exp_avg", owned, state.exp_avg}, {"#exp_avg_sq", owned, state.exp_avg_sq}};
+}
+std::span<float> part_of(const NamedArray& array, FlatRange part) {
+  return array.values.subspan(static_cast<std::size_t>(part.begin - array.range.begin),
+                              static_cast<std::size_t>(part.size()));
 }
 
 // A rank's share: of what it holds, the same slice of the flat arrays for weights and moments; its replicas have the
@@ -37,28 +43,25 @@ struct Share {
 
 Share share_of(const TrainingState& state, const std::string& file) {
   Share share;
-  const MeshPlace& place = state.layout->place();
-  const std::int64_t flat = state.layout->flat_size();
-  const int rank = place.at.dp(place.dims), ranks = place.dims.dp();
-  const std::int64_t first = flat * rank / ranks, last = flat * (rank + 1) / ranks;
+  const FlatRange written = state.layout->written();
   for (const NamedArray& array : arrays_of(state)) {
     for (const FlatParameter& p : state.layout->parameters()) {
-      const std::int64_t begin = std::max(p.begin, first), end = std::min(p.end, last);
-      if (begin >= end || !state.layout->is_counted(p)) continue;
+      const FlatRange here = intersection({p.begin, p.end}, written);
+      if (here.size() == 0 || !state.layout->is_counted(p)) continue;
       const std::string name = p.spec.name + array.suffix;
-      const bool whole = p.is_whole() && begin == p.begin && end == p.end;
-      const std::string_view bytes(reinterpret_cast<const char*>(array.values.data() + begin),
-                                   static_cast<std::size_t>(end - begin) * sizeof(float));
+      const bool whole = p.is_whole() && here.begin == p.begin && here.end == p.end;
+      const std::span<float> values = part_of(array, here);
+      const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
       CheckpointEntry entry;
       entry.tensor = name;
       entry.box = p.box;
-      entry.flat_begin = begin - p.begin, entry.flat_end = end - p.begin;
+      entry.flat_begin = here.begin - p.begin, entry.flat_end = here.end - p.begin;
       entry.file = file;
       entry.key = whole ? name : format("{}@{}", name, entry.flat_begin);  // one box of a tensor in each file
       entry.dtype = "F32";
       entry.xxh3 = xxh3_64(bytes);
       share.tensors.push_back(
-          {entry.key, entry.dtype, whole ? p.spec.shape : std::vector<std::int64_t>{end - begin}, bytes});
+          {entry.key, entry.dtype, whole ? p.spec.shape : std::vector<std::int64_t>{here.size()}, bytes});
       share.bytes += bytes.size();
       share.entries.push_back(std::move(entry));
     }
@@ -190,17 +193,23 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
                       "give this training a state folder of its own");
   LH_CHECK(check_coverage(manifest));
   const std::vector<NamedArray> arrays = arrays_of(state);
-  std::map<std::string, std::pair<const FlatParameter*, std::span<float>>> targets;
+  struct Target {
+    const FlatParameter* parameter;
+    BoxRange range;
+    std::span<float> values;
+  };
+  std::map<std::string, Target> targets;
   for (const NamedArray& array : arrays)
     for (const FlatParameter& p : state.layout->parameters())
-      targets[p.spec.name + array.suffix] = {
-          &p, array.values.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin))};
+      if (const FlatRange here = intersection({p.begin, p.end}, array.range); here.size() > 0)
+        targets.emplace(p.spec.name + array.suffix,
+                        Target{&p, {p.box, here.begin - p.begin, here.end - p.begin}, part_of(array, here)});
 
   std::map<std::string, ShardReader> shards;
   std::map<std::string, std::int64_t> filled;
   for (const CheckpointEntry& entry : manifest.entries) {
     const auto target = targets.find(entry.tensor);
-    if (target == targets.end()) continue;  // of a newer version
+    if (target == targets.end()) continue;  // another rank's, or of a newer version
     const std::string file = join_path(path, entry.file);
     if (!shards.count(entry.file)) {
       LH_TRY(ShardReader reader, ShardReader::open(file));
@@ -211,17 +220,17 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
     if (!tensor) return make_error(ErrorCode::corrupt, file + " has no tensor " + entry.key);
     if (entry.dtype != "F32" || tensor->dtype != "F32" ||
         tensor->bytes.size() != static_cast<std::size_t>(count) * sizeof(float) ||
-        !box_fits(entry.box, target->second.first->spec.shape))
+        !box_fits(entry.box, target->second.parameter->spec.shape))
       return make_error(ErrorCode::corrupt, format("{}: {} is not what {} says", file, entry.key, kManifestName));
     if (xxh3_64(tensor->bytes) != entry.xxh3)
       return make_error(ErrorCode::corrupt, format("{}: the bytes of {} do not have the digest that {} says", file,
                                                    entry.key, kManifestName));
     const std::span piece(reinterpret_cast<const float*>(tensor->bytes.data()), static_cast<std::size_t>(count));
-    filled[entry.tensor] += copy_between_boxes(piece, entry.box, entry.flat_begin, entry.flat_end,
-                                               target->second.first->box, target->second.second);
+    filled[entry.tensor] += copy_between_boxes(piece, {entry.box, entry.flat_begin, entry.flat_end},
+                                               target->second.range, target->second.values);
   }
   for (const auto& [name, target] : targets)
-    if (filled[name] != target.first->box.elements())
+    if (filled[name] != target.range.end - target.range.begin)
       return make_error(ErrorCode::corrupt, path + " does not hold " + name);
   state.progress = {manifest.step, manifest.consumed_samples, manifest.adam_step};
   state.seed = manifest.seed;

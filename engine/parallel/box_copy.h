@@ -8,8 +8,17 @@
 
 namespace longhaul {
 
-// `piece` holds elements [flat_begin, flat_end) of `from` (flattened in C order); `out` holds all of `to`, in C order.
-// Both boxes lie in the same global tensor. Copies what is in both; says how many elements that were.
+// A box of a tensor, flattened in C order, or a range of it.
+struct BoxRange {
+  const Box& box;
+  std::int64_t begin = 0, end = 0;
+};
+
+// `piece` holds the elements of `from`, `out` those of `to`; both boxes lie in the same global tensor. Copies what is
+// in both; says how many elements that were.
+std::int64_t copy_between_boxes(std::span<const float> piece, const BoxRange& from, const BoxRange& to,
+                                std::span<float> out);
+// All of `to`.
 std::int64_t copy_between_boxes(std::span<const float> piece, const Box& from, std::int64_t flat_begin,
                                 std::int64_t flat_end, const Box& to, std::span<float> out);
 

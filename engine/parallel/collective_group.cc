@@ -61,6 +61,13 @@ Status CollectiveGroup::broadcast(std::span<float> data, int root) {
   return communicator_->wait(communicator_->broadcast(std::as_writable_bytes(data), root), deadline_ms_);
 }
 
+Status CollectiveGroup::reduce_scatter(std::span<const float> in, std::span<float> out) {
+  LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), std::to_string(in.size()));
+  if (communicator_) return communicator_->wait(communicator_->reduce_scatter_sum(in, out), deadline_ms_);
+  std::copy(in.begin(), in.end(), out.begin());
+  return {};
+}
+
 Status CollectiveGroup::sum_along_tree(std::span<float> x) {
   if (!communicator_) return {};
   return communicator_->wait(communicator_->all_reduce_sum(x), deadline_ms_);

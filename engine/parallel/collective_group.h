@@ -28,6 +28,8 @@ class CollectiveGroup {
   Status all_gather(std::span<const float> mine, std::span<float> all);
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
+  // in [size, n]: row r goes to rank r; out [n] = the sum of all ranks' rows for this one, along the same tree.
+  Status reduce_scatter(std::span<const float> in, std::span<float> out);
 
   // x = sum over ranks of x, along the binary tree over the rank number (engine/comm/tree_sum.h): the same bits on
   // every rank, and the same as one rank with all the terms has when every rank holds a power of two of them.

@@ -6,7 +6,8 @@ namespace longhaul {
 namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
-constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5;
+constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
+              shard_axis = 6, replicate_axis = 7;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -49,6 +50,16 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
   mesh->replica_ranks_ =
       make(replica_axis, "replica",
            ranks_where(dims, [&](const RankCoordinates& other) { return other.dp(dims) == at.dp(dims); }));
+  mesh->shard_ranks_ = make(shard_axis, "dp_shard", ranks_where(dims, [&](RankCoordinates other) {
+                              other.dp_shard = at.dp_shard;
+                              return other == at;
+                            }));
+  mesh->replicate_ranks_ = make(replicate_axis, "dp_replicate", ranks_where(dims, [&](RankCoordinates other) {
+                                  other.dp_replicate = at.dp_replicate;
+                                  return other == at;
+                                }));
+  if (mesh->shard_ranks_) mesh->shard_ = CollectiveGroup(*mesh->shard_ranks_, deadline_ms);
+  if (mesh->replicate_ranks_) mesh->replicates_ = CollectiveGroup(*mesh->replicate_ranks_, deadline_ms);
   const auto same_pipeline = [&](const RankCoordinates& other) {
     RankCoordinates here = at;
     here.pp = other.pp;

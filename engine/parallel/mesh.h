@@ -25,6 +25,9 @@ class Mesh {
   // together (tp * cp * pp, in the world's order).
   CollectiveGroup& world() { return world_; }
   CollectiveGroup& data() { return data_; }
+  // Of those, the ones that share an optimizer (dp_shard), and the ones that own the same share of it (dp_replicate).
+  CollectiveGroup& shard() { return shard_; }
+  CollectiveGroup& replicates() { return replicates_; }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
@@ -42,8 +45,9 @@ class Mesh {
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;
-  std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_;
-  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_;
+  std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_,
+      shard_ranks_, replicate_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_;
 };
 
 }  // namespace longhaul

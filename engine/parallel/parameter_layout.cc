@@ -29,7 +29,27 @@ ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place
     parameters_.push_back({std::move(spec), std::move(box), at, end});
     at = end;
   }
-  flat_size_ = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
+  const std::int64_t unit = kAlignElements * (place.dims.zero > 0 ? place.dims.dp_shard : 1);
+  flat_size_ = (at + unit - 1) / unit * unit;
+}
+
+FlatRange intersection(FlatRange a, FlatRange b) {
+  const std::int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+FlatRange ParameterLayout::owned() const {
+  if (place_.dims.zero == 0) return {0, flat_size_};
+  const std::int64_t share = flat_size_ / place_.dims.dp_shard;
+  return {share * place_.at.dp_shard, share * (place_.at.dp_shard + 1)};
+}
+
+FlatRange ParameterLayout::written() const {
+  const bool sharded = place_.dims.zero > 0;
+  const int parts = sharded ? place_.dims.dp_replicate : place_.dims.dp();
+  const int part = sharded ? place_.at.dp_replicate : place_.at.dp(place_.dims);
+  const FlatRange all = owned();
+  return {all.begin + all.size() * part / parts, all.begin + all.size() * (part + 1) / parts};
 }
 
 const FlatParameter* ParameterLayout::find_if_held(const std::string& name) const {

@@ -25,6 +25,13 @@ struct FlatParameter {
   bool is_whole() const { return box.extent == spec.shape; }
 };
 
+// Elements [begin, end) of a flat array.
+struct FlatRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+FlatRange intersection(FlatRange a, FlatRange b);  // of size 0 where they have nothing in common
+
 // The layout alone, without memory: gradients, moments and checkpoints use it too.
 class ParameterLayout {
  public:
@@ -39,6 +46,11 @@ class ParameterLayout {
   bool is_counted(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
+  // What this rank's optimizer updates: everything, or with ZeRO its share of the dp_shard ranks' (Rajbhandari et al.
+  // 2020, section 5.1). All shares are of the same size.
+  FlatRange owned() const;
+  // What it writes to a checkpoint: ranks that own the same share it.
+  FlatRange written() const;
 
  private:
   MeshPlace place_;

@@ -1,4 +1,5 @@
-// AdamW over the flat parameters: two f32 moments of every weight, decay only where the parameter list says so.
+// AdamW over the flat parameters that this rank's layout owns: two f32 moments of each, decay only where the parameter
+// list says so.
 #pragma once
 
 #include <vector>
@@ -12,10 +13,12 @@ class Optimizer {
  public:
   explicit Optimizer(const ParameterLayout& layout, MemoryAccount* account = nullptr);
 
-  // One update with `grad_scale * gradient`. `step` counts from 1 (bias correction).
+  // One update with `grad_scale * gradient`, of the owned range. `step` counts from 1 (bias correction).
   void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
               std::int64_t step, float grad_scale, std::span<const float> gradient);
 
+  // Of the owned range.
+  FlatRange owned() const { return owned_; }
   std::span<float> exp_avg() { return exp_avg_.span<float>(); }
   std::span<float> exp_avg_sq() { return exp_avg_sq_.span<float>(); }
   std::int64_t bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
@@ -25,7 +28,8 @@ class Optimizer {
     std::int64_t begin, end;
     bool decay;
   };
-  std::vector<Range> ranges_;  // neighbours of the same kind, joined
+  FlatRange owned_;
+  std::vector<Range> ranges_;  // neighbours of the same kind, joined; within what is owned
   Tensor exp_avg_, exp_avg_sq_;
 };
 

@@ -86,10 +86,8 @@ Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   return tree_.finish(context_);
 }
 
-// Over the replicas first: the order in which they are dealt changes no bit. Then what each rank of a replica has a
-// part of.
-Status Trainer::sum_gradient(std::span<float> gradient) {
-  LH_CHECK(mesh_.data().sum_along_tree(gradient));
+// What several ranks of a replica have a part of.
+Status Trainer::sum_over_replica(std::span<float> gradient) {
   const auto [tied_begin, tied_end] = model_.tied_gradient();
   LH_CHECK(mesh_.pipeline_ends().sum_along_tree(
       gradient.subspan(static_cast<std::size_t>(tied_begin), static_cast<std::size_t>(tied_end - tied_begin))));
@@ -106,18 +104,53 @@ Status Trainer::sum_gradient(std::span<float> gradient) {
   return {};
 }
 
-// Of every weight once: what all ranks of a replica hold counts on the first of them.
+// Without ZeRO over the replicas first: the order in which micro-batches are dealt to them changes no bit. With it the
+// shares of two ranks of a replica need not hold the same parameters, so the replica comes first.
+Result<std::span<float>> Trainer::sum_gradient(std::span<float> gradient) {
+  if (mesh_.dims().zero == 0) {
+    LH_CHECK(mesh_.data().sum_along_tree(gradient));
+    LH_CHECK(sum_over_replica(gradient));
+    return gradient;
+  }
+  LH_CHECK(sum_over_replica(gradient));
+  owned_.resize(static_cast<std::size_t>(store_.layout().owned().size()));
+  LH_CHECK(mesh_.shard().reduce_scatter(gradient, owned_));
+  LH_CHECK(mesh_.replicates().sum_along_tree(owned_));
+  return std::span<float>(owned_);
+}
+
+// ZeRO: each rank has updated its share of the weights; now all have all.
+Status Trainer::share_weights() {
+  if (mesh_.dims().zero == 0) return {};
+  const FlatRange owned = store_.layout().owned();
+  const std::span<float> masters = store_.masters();
+  owned_.assign(masters.begin() + owned.begin, masters.begin() + owned.end);
+  LH_CHECK(mesh_.shard().all_gather(std::span<const float>(owned_), masters));
+  store_.refresh_compute_copy(context_);
+  return {};
+}
+
+// Of every weight once. `gradient` is the owned range.
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
-  CollectiveGroup& replica = mesh_.replica();
-  if (replica.size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
+  CollectiveGroup& world = mesh_.world();
+  const ParallelDims& dims = mesh_.dims();
+  if (dims.zero == 0 && mesh_.replica().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
+  const FlatRange owned = store_.layout().owned();
   double mine = 0;
-  for (const FlatParameter& p : store_.layout().parameters())
-    if (store_.layout().is_counted(p))
-      mine += sum_of_squares(
-          context_, gradient.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
-  std::vector<double> all(static_cast<std::size_t>(replica.size()));
-  LH_CHECK(replica.all_gather(std::span<const double>(&mine, 1), all));
-  return std::sqrt(std::accumulate(all.begin(), all.end(), 0.0));
+  for (const FlatParameter& p : store_.layout().parameters()) {
+    const FlatRange here = intersection({p.begin, p.end}, owned);
+    if (here.size() == 0 || !store_.layout().is_counted(p)) continue;
+    mine += sum_of_squares(context_, gradient.subspan(static_cast<std::size_t>(here.begin - owned.begin),
+                                                      static_cast<std::size_t>(here.size())));
+  }
+  std::vector<double> all(static_cast<std::size_t>(world.size()));
+  LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
+  double sum = 0;  // of one copy of the whole
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const RankCoordinates at = coordinates_of(dims, rank);
+    if (at.dp_replicate == 0 && (dims.zero > 0 || at.dp_shard == 0)) sum += all[static_cast<std::size_t>(rank)];
+  }
+  return std::sqrt(sum);
 }
 
 Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
@@ -157,7 +190,7 @@ Result<StepReport> Trainer::step() {
   LH_CHECK(group().agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
   LH_TRY(const ObjectiveSums sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
-  LH_CHECK(sum_gradient(*gradient).with_context(where));
+  LH_TRY(const std::span<float> summed, sum_gradient(*gradient).with_context(where));
   if (!(sums.count > 0))
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
@@ -166,7 +199,7 @@ Result<StepReport> Trainer::step() {
   report.loss = sums.loss / sums.count;
   report.tokens = sums.tokens;
   for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
-  LH_TRY(const double norm, gradient_norm(*gradient).with_context(where));
+  LH_TRY(const double norm, gradient_norm(summed).with_context(where));
   report.grad_norm = norm / sums.count;
   report.lr = learning_rate(options_.optimizer, report.step, options_.steps);
   if (!std::isfinite(report.grad_norm))
@@ -174,7 +207,8 @@ Result<StepReport> Trainer::step() {
                       "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
-  optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, *gradient);
+  optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
+  LH_CHECK(share_weights().with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;
   return report;

@@ -69,7 +69,10 @@ class Trainer {
   Result<std::span<float>> accumulate(std::vector<ObjectiveSums>& sums);
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
-  Status sum_gradient(std::span<float> gradient);
+  // Over all ranks; what comes back is the owned range of it.
+  Result<std::span<float>> sum_gradient(std::span<float> gradient);
+  Status sum_over_replica(std::span<float> gradient);
+  Status share_weights();
   Result<double> gradient_norm(std::span<const float> gradient);
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
 
@@ -85,6 +88,7 @@ class Trainer {
   int slots_;
   Optimizer optimizer_;
   GradientTree tree_;
+  std::vector<float> owned_;  // ZeRO: the owned range of the gradient's sum, then of the new weights on their way
   TrainingProgress progress_;
   std::vector<BatchStorage> batches_;  // of this rank's micro-batches of a step
 };

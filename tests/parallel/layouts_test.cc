@@ -25,6 +25,9 @@ std::vector<ParallelDims> mesh_layouts() {
           ParallelDims dims;
           dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
           layouts.push_back(dims);
+          if (dp == 1) continue;
+          dims.dp_shard = 2, dims.dp_replicate = dp / 2, dims.zero = 1;
+          layouts.push_back(dims);
         }
   return layouts;
 }
@@ -65,13 +68,14 @@ TEST_CASE("every layout follows the curve of one rank") {
     REQUIRE(one.losses.size() == curve_steps);
     for (const ParallelDims& dims : mesh_layouts()) {
       CAPTURE(dims.to_string());
-      const double bar = dims.tp * dims.pp == 1 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
+      const double bar = dims.tp * dims.pp == 1 && dims.zero == 0 ? 0 : dtype == DType::f32 ? 1e-5 : 2e-2;
       std::int64_t held = 0;
       for (const RankRun& run : train_on_threads(dims, curve_steps, dtype)) {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(worst_relative(one.losses, run.losses) <= bar);
         CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
         held = run.held;
+        CHECK(run.moments == (dims.zero > 0 ? run.held / dims.dp_shard : run.held));
       }
       if (dims.tp == 2 && dims.pp == 1) CHECK(held < one.held * 6 / 10);  // norms are on both
       if (dims.pp == 2 && dims.tp == 1) CHECK(held < one.held * 6 / 10);  // the tied embedding is on both
@@ -125,12 +129,13 @@ TEST_CASE("what one layout saves another goes on with") {
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const RankRun whole = train_one_rank(curve_steps, DType::f32);
-  const auto layout = [](int tp, bool sp, int dp, int pp = 1) {
+  const auto layout = [](int tp, bool sp, int dp, int pp = 1, int shard = 1) {
     ParallelDims dims;
-    dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp, dims.pp = pp;
+    dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp, dims.pp = pp, dims.dp_shard = shard, dims.zero = shard > 1;
     return dims;
   };
-  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1, 2)}) {
+  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1, 2),
+                                      layout(2, false, 2, 1, 2), layout(1, false, 1, 2, 4)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
@@ -140,8 +145,8 @@ TEST_CASE("what one layout saves another goes on with") {
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_to_save(setup)).ok();
     });
     CHECK(saved == written.world_size());
-    for (const ParallelDims& read :
-         {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2), layout(1, false, 2)}) {
+    for (const ParallelDims& read : {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2),
+                                     layout(1, false, 2), layout(1, false, 1, 1, 4), layout(2, true, 1, 2, 2)}) {
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {

@@ -17,6 +17,7 @@ struct RankRun {
   std::vector<double> losses, norms;
   std::vector<float> weights;  // of the first replica: all of them, in the flat order of one rank
   std::int64_t held = 0;       // weights on this rank
+  std::int64_t moments = 0;    // of one kind
   Status status;
 };
 
@@ -26,6 +27,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
   RankRun run;
   TrainingSetup setup(16, steps, 2, &mesh, dtype, 32);
   run.held = setup.store.layout().flat_size();
+  run.moments = static_cast<std::int64_t>(setup.trainer.optimizer().exp_avg().size());
   for (int step = 0; step < steps && run.status.ok(); ++step) {
     if (before_step) before_step(setup, step);
     auto report = setup.trainer.step();
