@@ -13,7 +13,13 @@ using namespace longhaul::test;
 
 namespace {
 
-constexpr int curve_steps = 20;
+// Under ThreadSanitizer, which looks for races and not at curves, a few steps of layouts of few ranks.
+#if defined(__SANITIZE_THREAD__)
+constexpr int curve_steps = 4, ranks_max = 4;
+#else
+constexpr int curve_steps = 20, ranks_max = 16;
+#endif
+constexpr int half_way = curve_steps / 2;
 
 std::vector<ParallelDims> mesh_layouts() {
   std::vector<ParallelDims> layouts;
@@ -29,6 +35,7 @@ std::vector<ParallelDims> mesh_layouts() {
           dims.dp_shard = 2, dims.dp_replicate = dp / 2, dims.zero = 1;
           layouts.push_back(dims);
         }
+  std::erase_if(layouts, [](const ParallelDims& dims) { return dims.world_size() > ranks_max; });
   return layouts;
 }
 
@@ -90,10 +97,11 @@ TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are
       CAPTURE(pp);
       ParallelDims dims;
       dims.tp = 2, dims.sp = sp, dims.pp = pp;
-      const std::vector<RankRun> one = train_on_threads(dims, 10, DType::f32);
+      const std::vector<RankRun> one = train_on_threads(dims, half_way, DType::f32);
       for (const int dp : {2, 4}) {
         dims.dp_replicate = dp;
-        for (const RankRun& run : train_on_threads(dims, 10, DType::f32)) {
+        if (dims.world_size() > ranks_max) continue;
+        for (const RankRun& run : train_on_threads(dims, half_way, DType::f32)) {
           CHECK(run.losses == one[0].losses);
           CHECK(run.norms == one[0].norms);
           CHECK(run.weights == one[0].weights);
@@ -108,7 +116,7 @@ TEST_CASE("a wrong sum in one rank of a tp group turns the comparison red") {
   dims.tp = 2;
   // A weight of one shard that is not what the other shards think it is.
   const auto spoil = [](int rank, TrainingSetup& setup, int step) {
-    if (rank == 1 && step == 3) setup.store.masters()[100] *= -1;
+    if (rank == 1 && step == 1) setup.store.masters()[100] *= -1;
   };
   CHECK(worst_relative(one.losses, train_on_threads(dims, curve_steps, DType::f32, spoil)[0].losses) > 1e-5);
 }
@@ -140,7 +148,7 @@ TEST_CASE("what one layout saves another goes on with") {
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
       TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32);
-      for (int i = 0; i < 10; ++i)
+      for (int i = 0; i < half_way; ++i)
         if (!setup.trainer.step().ok()) return;
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_to_save(setup)).ok();
     });
@@ -157,8 +165,8 @@ TEST_CASE("what one layout saves another goes on with") {
         setup.trainer.progress() = state.progress;
         const ComputeContext context(1);
         setup.store.refresh_compute_copy(context);
-        std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + 10);
-        for (int i = 0; i < 10; ++i) losses.push_back(setup.trainer.step()->loss);
+        std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + half_way);
+        for (int i = half_way; i < curve_steps; ++i) losses.push_back(setup.trainer.step()->loss);
         good += worst_relative(whole.losses, losses) <= 1e-5;
       });
       CHECK(good == read.world_size());
