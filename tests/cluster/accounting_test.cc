@@ -72,12 +72,13 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   std::map<std::string, std::string> ids;
   const auto submit = [&](const std::string& key, const SlurmSubmission& job) { ids[key] = rig.submit(job); };
   const std::pair<std::string, std::string> once{"no-requeue", ""};
-  submit("late", on(rig, "late", "sleep 300", {once}));
+  const std::pair<std::string, std::string> safe{"nodelist", "n1"};  // the other host is killed below
+  submit("late", on(rig, "late", "sleep 300", {once, safe}));
   submit("preempted",
          on(rig, "preempted", "sleep 300", {once, {"partition", "low"}, {"nodelist", "n1"}, {"gpus", "4"}}));
   submit("node", on(rig, "node", "sleep 300", {once, {"nodelist", "n2"}}));
-  submit("again", on(rig, "again", "test \"$SLURM_RESTART_COUNT\" = 1 && exit 5; sleep 300", {{"requeue", ""}}));
-  submit("stopped", on(rig, "stopped", "sleep 300", {}));
+  submit("again", on(rig, "again", "test \"$SLURM_RESTART_COUNT\" = 1 && exit 5; sleep 300", {{"requeue", ""}, safe}));
+  submit("stopped", on(rig, "stopped", "sleep 300", {safe}));
   submit("never", on(rig, "never", "true", {{"begin", "now+1hour"}}));
   submit("well", on(rig, "well", "exit 0", {{"job-name", "na|me"}}));
   submit("three", on(rig, "three", "exit 3", {}));
