@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_store.h"
+#include "engine/model/model_folder.h"
 #include "engine/model/parameter_store.h"
 #include "tests/parallel/training_on_ranks.h"
 
@@ -39,16 +40,6 @@ std::vector<ParallelDims> mesh_layouts() {
   return layouts;
 }
 
-TrainingState state_to_save(TrainingSetup& setup) {
-  TrainingState state;
-  state.layout = &setup.store.layout();
-  state.shape = setup.store.shape();
-  state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(),
-  state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
-  state.progress = setup.trainer.progress();
-  return state;
-}
-
 }  // namespace
 
 TEST_CASE("initial weights are the same bits in every layout") {
@@ -67,6 +58,30 @@ TEST_CASE("initial weights are the same bits in every layout") {
     (void)gather_masters(mesh, training_shape(), store.layout(), store.masters(), whole.layout(), all).ok();
   });
   for (const std::vector<float>& all : gathered) CHECK(std::equal(all.begin(), all.end(), whole.masters().begin()));
+}
+
+TEST_CASE("a model read from its folder is cut into the shards of the rank that reads it") {
+  char name[] = "/tmp/longhaul-layouts-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const ComputeContext context(1);
+  ParameterStore whole(training_shape(), DType::f32);
+  initialize_parameters(context, whole, 9);
+  ModelFolderOptions options;
+  options.config.shape = training_shape();
+  REQUIRE(write_model_folder(folder + "/model", whole, options).ok());
+  ParallelDims dims;
+  dims.tp = 2, dims.pp = 2;
+  std::atomic<int> equal{0};
+  on_threads(dims, [&](int, Mesh& mesh) {
+    const ComputeContext own(1);
+    ParameterStore store(training_shape(), DType::f32, nullptr, {mesh.dims(), mesh.at()});
+    if (!load_model_weights(own, folder + "/model", store).ok()) return;
+    std::vector<float> all(whole.masters().size());
+    (void)gather_masters(mesh, training_shape(), store.layout(), store.masters(), whole.layout(), all).ok();
+    equal += std::equal(all.begin(), all.end(), whole.masters().begin());
+  });
+  CHECK(equal == 4);
+  CHECK(remove_tree(folder).ok());
 }
 
 TEST_CASE("every layout follows the curve of one rank") {
@@ -150,7 +165,7 @@ TEST_CASE("what one layout saves another goes on with") {
       TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32);
       for (int i = 0; i < half_way; ++i)
         if (!setup.trainer.step().ok()) return;
-      saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_to_save(setup)).ok();
+      saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
     });
     CHECK(saved == written.world_size());
     for (const ParallelDims& read : {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2),
@@ -159,7 +174,7 @@ TEST_CASE("what one layout saves another goes on with") {
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {
         TrainingSetup setup(16, curve_steps, 2, &mesh, DType::f32, 32);
-        TrainingState state = state_to_save(setup);
+        TrainingState state = state_of(setup);
         const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
         if (!loaded.ok() || !loaded->has_value()) return;
         setup.trainer.progress() = state.progress;

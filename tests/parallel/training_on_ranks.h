@@ -83,6 +83,17 @@ inline std::vector<RankRun> train_on_threads(
   return runs;
 }
 
+// What a checkpoint of it holds.
+inline TrainingState state_of(TrainingSetup& setup) {
+  TrainingState state;
+  state.layout = &setup.store.layout();
+  state.shape = setup.store.shape();
+  state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(),
+  state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
+  state.progress = setup.trainer.progress();
+  return state;
+}
+
 inline double worst_relative(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return 1;
   double worst = 0;

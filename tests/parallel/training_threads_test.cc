@@ -57,15 +57,6 @@ TEST_CASE("a checkpoint of 2 ranks goes on with 4, and with 1, bit for bit") {
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
   const RankRun whole = train_one_rank(20, DType::f32);
-  const auto state_of = [](TrainingSetup& setup) {
-    TrainingState state;
-    state.layout = &setup.store.layout();
-    state.shape = setup.store.shape();
-    state.masters = setup.store.masters(), state.exp_avg = setup.trainer.optimizer().exp_avg(),
-    state.exp_avg_sq = setup.trainer.optimizer().exp_avg_sq();
-    state.progress = setup.trainer.progress();
-    return state;
-  };
   std::atomic<int> saved{0};
   on_threads(data_parallel(2), [&](int, Mesh& mesh) {
     TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
