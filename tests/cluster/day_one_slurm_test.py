@@ -13,27 +13,15 @@ import time
 import traceback
 
 from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import Run, Runs, expect, stage
+from slurm_runs import MODEL, SMALL, TOKENS, Run, Runs, expect, stage
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from tiny_inputs import write_pages  # noqa: E402
 from webhook import Hook, make_certificate  # noqa: E402
 
-SMALL = "threads = 1\njob = { gpus_per_node = 0 }"
 REQUEUED = 'threads = 1\njob = { gpus_per_node = 0, requeue = "yes" }'
 SECRET = "very-secret-path-0123456789"
-TRAINING = f"""
-[stage.corpus]
-kind = "curate"
-inputs = {{ documents = "pages" }}
-heldout_bytes = 2000
-{SMALL}
-[stage.tokens]
-kind = "tokenize"
-inputs = {{ corpus = "@corpus" }}
-vocabulary = 300
-{SMALL}
-[stage.pretrain]
+TRAINING = TOKENS + f"""[stage.pretrain]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}
 ranks = 2
@@ -44,7 +32,7 @@ micro_batch_size = 2
 global_batch_size = 64
 steps = %d
 checkpoint = {{ every_steps = %d, keep_last = 50 }}
-model = {{ hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }}
+{MODEL}
 optimizer = {{ lr = 1e-2, warmup_steps = 5 }}
 """
 ALL_EVENTS = 'events = ["run_started", "stage_failed", "stage_retried", "run_completed"]'
@@ -207,7 +195,8 @@ def fork_of(run, step):
     steps = [e["step"] for e in metrics(fork)]
     expect("it went on from there, to its own end", (steps[0], steps[-1]) == (step + 1, step + 40), steps)
     expect("with the changed rate", metrics(fork)[-1]["lr"] < 1.1e-3, metrics(fork)[-1])
-    expect("as a job of Slurm's on two hosts", "2" in [r["NodeCnt"] for r in cluster.records()[jobs_before:]])
+    # The run has ended when the lead says so, Slurm's record comes when its job has.
+    wait_for("a job of Slurm's on two hosts", lambda: "2" in [r["NodeCnt"] for r in cluster.records()[jobs_before:]], 30)
     said = runs.longhaul("status", made[0])
     expect("its origin is told", f"goes on from step {step}" in said and run.folder.name in said, said)
     expect_nothing_left(fork)

@@ -14,7 +14,7 @@ import time
 import traceback
 
 from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import Runs, expect, snapshot, stage
+from slurm_runs import MODEL, SMALL, TOKENS, Runs, expect, snapshot, stage
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from tiny_inputs import write_pages, write_questions  # noqa: E402
@@ -22,26 +22,12 @@ from tiny_inputs import write_pages, write_questions  # noqa: E402
 LONGHAUL = pathlib.Path(sys.argv[1]).resolve()
 DRIVERS = ["here", "lead", "scrontab", "job"]
 RUN_SECONDS = 240
-SMALL = "threads = 1\njob = { gpus_per_node = 0 }"
 TRAINING = """threads = 1
 sequence_length = 32
 micro_batch_size = 2
 global_batch_size = 4
 """
 
-MODEL = "model = { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }"
-TOKENS = f"""
-[stage.corpus]
-kind = "curate"
-inputs = {{ documents = "pages" }}
-heldout_bytes = 2000
-{SMALL}
-[stage.tokens]
-kind = "tokenize"
-inputs = {{ corpus = "@corpus" }}
-vocabulary = 300
-{SMALL}
-"""
 PIPELINE = TOKENS + f"""[stage.pretrain]
 kind = "pretrain"
 inputs = {{ tokens = "@tokens" }}

@@ -18,6 +18,23 @@ STATE_AFTER = {"ready": "ready", "cached": "cached", "submit": "submitted", "sta
                "skipped": "skipped", "reset": "waiting"}
 
 
+# The beginning of a tiny pipeline, and the model that it trains.
+SMALL = "threads = 1\njob = { gpus_per_node = 0 }"
+MODEL = "model = { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }"
+TOKENS = f"""
+[stage.corpus]
+kind = "curate"
+inputs = {{ documents = "pages" }}
+heldout_bytes = 2000
+{SMALL}
+[stage.tokens]
+kind = "tokenize"
+inputs = {{ corpus = "@corpus" }}
+vocabulary = 300
+{SMALL}
+"""
+
+
 def expect(what, condition, shown=""):
     if not condition:
         raise ClusterError(f"{what}\n{shown}")
