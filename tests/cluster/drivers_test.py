@@ -244,6 +244,8 @@ def steps_share_a_job(runs):
     expect("the step that failed is named, with its last words",
            record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])
     expect("the other one was told to end", (run.folder / "stages/failing/state/told").exists())
+    jobs = {int(run.job(s)) for s in ("apart", "beside")}
+    wait_for("Slurm's record of both", lambda: jobs <= {r["JobId"] for r in cluster.records()}, 30)  # comes when a job has ended
     sizes = {r["JobId"]: (r["NodeCnt"], r["ProcCnt"]) for r in cluster.records()}
     expect("one job of three hosts, one of one", [sizes[int(run.job(s))][0] for s in ("apart", "beside")] == ["3", "1"], sizes)
     job = cluster.call("sbatch", "--parsable", "job.sbatch", cwd=run.folder / "stages/apart/attempts/1").stdout.strip()
