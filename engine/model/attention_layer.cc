@@ -1,0 +1,80 @@
+#include "engine/model/attention_layer.h"
+
+#include "engine/ops/gemm.h"
+
+namespace longhaul {
+
+AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
+                               TensorParallel& tensor, int layer, int index)
+    : parameters_(parameters),
+      rope_(rope),
+      activations_(activations),
+      linear_(tensor, activations, parameters.shape().hidden_size),
+      index_(index) {
+  const ModelShape& s = parameters.shape();
+  const int tp = tensor.size();
+  hidden_ = s.hidden_size, head_dim_ = s.head_dim;
+  q_ = s.q_size() / tp, kv_ = s.kv_size() / tp;
+  heads_ = s.num_attention_heads / tp, kv_heads_ = s.num_key_value_heads / tp;
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".self_attn.";
+  qkv_ = parameters.layout().find(prefix + "q_proj.weight").begin;
+  o_ = parameters.layout().find(prefix + "o_proj.weight").begin;
+}
+
+void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
+  const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
+  rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_),
+             inverse);
+  rope_apply(context, {t, kv_heads_, head_dim_, width}, rope_, batch.positions, batch.length,
+             columns_of(qkv, t, q_, kv_), inverse);
+}
+
+AttentionShape AttentionLayer::shape_of(const MicroBatch& batch) const {
+  AttentionShape shape;
+  shape.batch = batch.sequences, shape.seq = batch.length;
+  shape.heads = heads_, shape.kv_heads = kv_heads_, shape.head_dim = head_dim_;
+  shape.q_stride = shape.kv_stride = q_ + 2 * kv_;
+  return shape;
+}
+
+void AttentionLayer::forward(const ComputeContext& context, int slot_index, View y) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  linear_forward(context, {t, hidden_, width}, linear_.all_rows(a.input_norm, t),
+                 parameters_.weight(qkv_, width, hidden_), a.qkv);
+  rotate(context, slot.batch, a.qkv, false);
+  attention_forward(context, shape_of(slot.batch), columns_of(a.qkv, t, 0, q_), columns_of(a.qkv, t, q_, kv_),
+                    columns_of(a.qkv, t, q_ + kv_, kv_), a.attention, first_floats(a.log_sum_exp, t * heads_),
+                    slot.batch.first_key);
+  linear_.row_parallel(context, t, q_, a.attention, parameters_.weight(o_, hidden_, q_), y);
+}
+
+void AttentionLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  const View dattention = activations_.workspace().attention;
+  linear_.keep_all_rows(context, dy, t, g.o);
+  linear_backward_input(context, {t, q_, hidden_}, g.o, parameters_.weight(o_, hidden_, q_), dattention);
+  attention_backward(context, shape_of(slot.batch), first_rows(dattention, t), columns_of(a.qkv, t, 0, q_),
+                     columns_of(a.qkv, t, q_, kv_), columns_of(a.qkv, t, q_ + kv_, kv_), first_rows(a.attention, t),
+                     first_floats(a.log_sum_exp, t * heads_), columns_of(g.qkv, t, 0, q_),
+                     columns_of(g.qkv, t, q_, kv_), columns_of(g.qkv, t, q_ + kv_, kv_), slot.batch.first_key);
+  rotate(context, slot.batch, g.qkv, true);
+  linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(qkv_, width, hidden_), dn);
+}
+
+void AttentionLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
+  const bool accumulate = !target.overwrite;
+  linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_), {}, accumulate);
+  linear_backward_weight(context, {t, hidden_, width}, g.qkv, linear_.all_rows(a.input_norm, t),
+                         target.matrix(qkv_, width, hidden_), {}, accumulate);
+}
+
+}  // namespace longhaul

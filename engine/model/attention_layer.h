@@ -1,0 +1,39 @@
+// The attention half of a Llama block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n).
+// Where matrices are split this rank has some of the heads.
+#pragma once
+
+#include "engine/model/gradient_target.h"
+#include "engine/model/parallel_linear.h"
+#include "engine/model/parameter_store.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/rope.h"
+
+namespace longhaul {
+
+class AttentionLayer {
+ public:
+  // layer: of the model; index: of the slots' arrays.
+  AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
+                 TensorParallel& tensor, int layer, int index);
+
+  // The slot's input_norm [r, h] -> y [r, h].
+  void forward(const ComputeContext& context, int slot, View y);
+  // dy [r, h] -> dn [r, h].
+  void backward_input(const ComputeContext& context, int slot, View dy, View dn);
+  // From what backward_input left.
+  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
+
+ private:
+  void rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const;
+  AttentionShape shape_of(const MicroBatch& batch) const;
+
+  const ParameterStore& parameters_;
+  const RopeTable& rope_;
+  Activations& activations_;
+  ParallelLinear linear_;
+  int index_;
+  std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
+  std::int64_t qkv_, o_;  // begins in the flat arrays
+};
+
+}  // namespace longhaul

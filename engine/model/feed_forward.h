@@ -1,0 +1,31 @@
+// The second half of a block, without norm and residual. Each kind is a class of its own; a block asks for no more.
+#pragma once
+
+#include <memory>
+
+#include "engine/model/gradient_target.h"
+#include "engine/model/parameter_store.h"
+#include "engine/parallel/tensor_parallel.h"
+
+namespace longhaul {
+
+class Activations;
+
+class FeedForward {
+ public:
+  virtual ~FeedForward() = default;
+  // The slot's post_norm [r, h] -> y [r, h].
+  virtual void forward(const ComputeContext& context, int slot, View y) = 0;
+  // dy [r, h] -> dn [r, h].
+  virtual void backward_input(const ComputeContext& context, int slot, View dy, View dn) = 0;
+  // From what backward_input left.
+  virtual void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) = 0;
+  // One past the last of its elements in the flat arrays.
+  virtual std::int64_t end() const = 0;
+};
+
+// The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.
+std::unique_ptr<FeedForward> make_feed_forward(const ParameterStore& parameters, Activations& activations,
+                                               TensorParallel& tensor, int layer, int index);
+
+}  // namespace longhaul

@@ -1,0 +1,59 @@
+#include "engine/model/gated_mlp.h"
+
+#include "engine/ops/gemm.h"
+#include "engine/ops/swiglu.h"
+
+namespace longhaul {
+
+GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer,
+                   int index)
+    : parameters_(parameters),
+      activations_(activations),
+      linear_(tensor, activations, parameters.shape().hidden_size),
+      index_(index),
+      hidden_(parameters.shape().hidden_size),
+      ffn_(parameters.shape().intermediate_size / tensor.size()) {
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".mlp.";
+  gate_up_ = parameters.layout().find(prefix + "gate_proj.weight").begin;
+  down_ = parameters.layout().find(prefix + "down_proj.weight").begin;
+}
+
+void GatedMlp::forward(const ComputeContext& context, int slot_index, View y) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t t = slot.batch.tokens();
+  linear_forward(context, {t, hidden_, 2 * ffn_}, linear_.all_rows(a.post_norm, t),
+                 parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
+  swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
+                 first_rows(a.activated, t));
+  linear_.row_parallel(context, t, ffn_, a.activated, parameters_.weight(down_, hidden_, ffn_), y);
+}
+
+void GatedMlp::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens();
+  const View activated = first_rows(activations_.workspace().activated, t);
+  linear_.keep_all_rows(context, dy, t, g.down);
+  linear_backward_input(context, {t, ffn_, hidden_}, g.down, parameters_.weight(down_, hidden_, ffn_), activated);
+  swiglu_backward(context, {t, ffn_, 2 * ffn_}, activated, columns_of(a.gate_up, t, 0, ffn_),
+                  columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_),
+                  columns_of(g.gate_up, t, ffn_, ffn_));
+  linear_.column_parallel_backward(context, t, 2 * ffn_, g.gate_up, parameters_.weight(gate_up_, 2 * ffn_, hidden_),
+                                   dn);
+}
+
+void GatedMlp::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens();
+  const bool accumulate = !target.overwrite;
+  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {},
+                         accumulate);
+  linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
+                         target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
+}
+
+}  // namespace longhaul
