@@ -24,6 +24,10 @@ struct GradientTarget {
   std::span<float> vector(std::int64_t begin, std::int64_t elements) const {
     return flat.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(elements));
   }
+  // Of a linear layer; begin < 0: it has none, and what comes back is empty.
+  View bias(std::int64_t begin, std::int64_t elements) const {
+    return begin < 0 ? View() : View(flat.data() + begin, Shape{elements});
+  }
   void clear(std::int64_t begin, std::int64_t end) const { std::fill(flat.begin() + begin, flat.begin() + end, 0.0F); }
   void say_ready(std::int64_t begin, std::int64_t end) const {
     if (ready) ready(begin, end);

@@ -13,8 +13,10 @@ constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 // Parameters that follow their predecessor without padding, so that both make one matrix.
 bool continues_fused(const std::string& name) {
-  return ends_with(name, "self_attn.k_proj.weight") || ends_with(name, "self_attn.v_proj.weight") ||
-         ends_with(name, "mlp.up_proj.weight");
+  for (const char* follower : {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias",
+                               "mlp.up_proj.weight"})
+    if (ends_with(name, follower)) return true;
+  return false;
 }
 
 }  // namespace
