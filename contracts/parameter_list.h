@@ -1,7 +1,7 @@
 // One list of parameters serves initialisation, optimizer sharding, checkpoints, conversion and clipping. Names are
 // Hugging Face's ("model.layers.3.self_attn.q_proj.weight"), tensors unfused, the vocabulary unpadded; matrices are
 // [out, in] as in torch.nn.Linear. Hugging Face's GPT-2 has its matrices as [in, out] and q, k, v in one; here it is
-// like the others ("transformer.h.3.attn.q_proj.weight"), and engine/model/gpt2_folder.h turns one into the other.
+// like the others ("transformer.h.3.attn.q_proj.weight"), and engine/model/stored_tensors.h turns one into the other.
 #pragma once
 
 #include <cstdint>
