@@ -45,11 +45,18 @@ inline ModelShape training_shape() {
   return shape;
 }
 
+inline ModelShape training_gpt2_shape() {
+  ModelShape shape = training_shape();
+  shape.architecture = "gpt2", shape.num_key_value_heads = 4;
+  return shape;
+}
+
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
-                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8)
+                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
+                         const ModelShape& shape = training_shape())
       : mesh(ranks ? *ranks : own_mesh),
-        store(training_shape(), dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
+        store(shape, dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
         options(trainer_options(global_batch, steps, micro_batch)),
         model(store, model_options(micro_batch, mesh, options)),
         source(16, 37, distinct),
