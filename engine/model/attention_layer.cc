@@ -87,6 +87,11 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
                          target.bias(o_bias_, hidden_), accumulate);
   linear_backward_weight(context, {t, hidden_, width}, g.qkv, linear_.all_rows(a.input_norm, t),
                          target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
+  target.say_ready(qkv_, qkv_ + width * hidden_);
+  target.say_ready(o_, o_ + hidden_ * q_);
+  if (o_bias_ < 0) return;
+  target.say_ready(qkv_bias_, qkv_bias_ + width);
+  target.say_ready(o_bias_, o_bias_ + hidden_);
 }
 
 }  // namespace longhaul

@@ -49,12 +49,13 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
   post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
   attention_.backward_input(context, slot_index, w.dx, branch);
   input_norm_.backward(context, r, branch, first_rows(a.x, r), a.input_inv_rms, dx, target, true);
+  post_norm_.say_ready(target);
+  input_norm_.say_ready(target);
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);
-  target.say_ready(begin(), end());
 }
 
 }  // namespace longhaul

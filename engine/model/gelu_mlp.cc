@@ -51,6 +51,10 @@ void GeluMlp::backward_weight(const ComputeContext& context, int slot_index, con
                          target.bias(projection_bias_, hidden_), accumulate);
   linear_backward_weight(context, {t, hidden_, ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
                          target.matrix(fc_, ffn_, hidden_), target.bias(fc_bias_, ffn_), accumulate);
+  target.say_ready(fc_, fc_ + ffn_ * hidden_);
+  target.say_ready(fc_bias_, fc_bias_ + ffn_);
+  target.say_ready(projection_, projection_ + hidden_ * ffn_);
+  target.say_ready(projection_bias_, projection_bias_ + hidden_);
 }
 
 }  // namespace longhaul

@@ -24,9 +24,9 @@ RopeTable positions_for(const ModelShape& shape, const LlamaOptions& options) {
 
 namespace {
 
-LayerRange layers_here(const ParameterStore& parameters) {
+LayerRange layers_here(const ParameterStore& parameters, int chunk) {
   const MeshPlace& place = parameters.layout().place();
-  return layers_of_stage(static_cast<int>(parameters.shape().num_hidden_layers), place.dims.pp, place.at.pp);
+  return layers_of_chunk(place.stages, place.at.pp, chunk);
 }
 
 // The model as far as one rank of a replica computes it.
@@ -37,7 +37,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_attention_heads /= tensor.size();
   sizes.shape.num_key_value_heads /= tensor.size();
   sizes.shape.intermediate_size /= tensor.size();
-  sizes.shape.num_hidden_layers = layers_here(parameters).count();
+  sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
   sizes.tokens_max = options.tokens_max;
@@ -54,7 +54,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
-      link_(options.mesh ? PipelineLink(*options.mesh) : PipelineLink()),
+      link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account) {
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -68,9 +68,15 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     final_norm_ = Norm(parameters, shape().is_gpt2() ? "transformer.ln_f" : "model.norm");
     output_ = table(shape().tie_word_embeddings ? embedding_name(shape()) : "lm_head.weight");
   }
-  const LayerRange layers = layers_here(parameters);
+  const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+}
+
+Status Llama::status() const {
+  LH_CHECK(parameters_.status());
+  LH_CHECK(tensor_.status());
+  return link_.status();
 }
 
 std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
@@ -174,13 +180,16 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
   const std::int64_t r = tensor_.rows(batch.tokens());
-  BlockActivations& first = slot.blocks.front();
+  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
+  if (!blocks_.empty()) {
+    const BlockActivations& first = slot.blocks.front();
+    input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
+  }
   if (link_.first())
-    embed(context, batch, first_rows(first.x, r));
+    embed(context, batch, first_rows(input.x, r));
   else
-    link_.receive_activation(first_rows(first.x, r));
-  blocks_.front().input_norm().forward(context, r, first_rows(first.x, r), first_rows(first.input_norm, r),
-                                       first.input_inv_rms);
+    link_.receive_activation(first_rows(input.x, r));
+  if (input.norm) input.norm->forward(context, r, first_rows(input.x, r), first_rows(input.normed, r), input.inv_rms);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
     if (l + 1 < blocks_.size()) {
@@ -219,9 +228,8 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(target);
-    target.clear(output_, output_ + v * h);
-    if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
-    if (link_.first()) clear_positions(target);
+    if (!link_.first() || output_ != embedding_) target.clear(output_, output_ + v * h);
+    if (link_.first()) clear_embedding(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
@@ -234,7 +242,7 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   }
   final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,
                        false);
-  target.say_ready(final_norm_.begin(), final_norm_.end());
+  final_norm_.say_ready(target);
   if (!link_.first() || output_ != embedding_) target.say_ready(output_, output_ + v * h);
 }
 
@@ -252,7 +260,8 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
-void Llama::clear_positions(const GradientTarget& target) const {
+void Llama::clear_embedding(const GradientTarget& target) const {
+  target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
   if (positions_ >= 0) target.clear(positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
 }
 
@@ -261,45 +270,32 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first()) {
-    target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
-    clear_positions(target);
-  }
+  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_embedding(target);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
-}
-
-void Llama::backward_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
-                           std::span<float> loss, const GradientTarget& target) {
-  LH_ASSERT(activations_.split_backward(), "made for joint backward");
-  backward_to_input(context, slot_index, weights, loss, target);
-  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
-  const std::int64_t r = tensor_.rows(activations_.slot(slot_index).batch.tokens());
-  const View dx = first_rows(activations_.workspace().dx, r);
-  if (!link_.first()) return link_.send_gradient(dx);
-  cast(context, dx, first_rows(activations_.slot(slot_index).embedding_gradient, r));
-}
-
-void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
-  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
-  if (link_.first())
-    embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
 void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                      std::span<float> loss, const GradientTarget& target) {
-  if (activations_.split_backward()) {
-    backward_input(context, slot_index, weights, loss, target);
-    backward_weight(context, slot_index, target);
-    return;
-  }
+  const bool split = activations_.split_backward();
   backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l].backward_input(context, slot_index, target);
-    blocks_[l].backward_weight(context, slot_index, target);
+    if (!split) blocks_[l].backward_weight(context, slot_index, target);
   }
-  if (link_.first()) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
-  link_.send_gradient(
-      first_rows(activations_.workspace().dx, tensor_.rows(activations_.slot(slot_index).batch.tokens())));
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
+  if (!link_.first()) return link_.send_gradient(dx);
+  if (!split) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+  cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
+}
+
+void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  LH_ASSERT(activations_.split_backward(), "made for joint backward");
+  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
+  if (!link_.first()) return;
+  // Where the output is here, too, its backward has cleared the embedding and may have added to it.
+  if (target.overwrite && !link_.last()) clear_embedding(target);
+  embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
 }  // namespace longhaul

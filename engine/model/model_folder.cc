@@ -35,10 +35,6 @@ Result<HfConfig> load_model_config(const std::string& folder) {
 
 namespace {
 
-std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
-  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
-}
-
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::vector<std::string> sizes;
   for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
@@ -71,11 +67,16 @@ Status read_tensor(const SafetensorsModel& file, const FlatParameter& p, const S
 }
 
 // What this rank holds of a parameter, from all of it.
-void keep_box(const FlatParameter& p, std::span<const float> whole, ParameterStore& store) {
-  copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, masters_of(store, p));
+void keep_box(const ComputeContext& context, const FlatParameter& p, std::span<const float> whole,
+              ParameterStore& store) {
+  if (p.is_whole()) return store.put(context, p, whole);
+  std::vector<float> box(static_cast<std::size_t>(p.end - p.begin));
+  copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, box);
+  store.put(context, p, box);
 }
 
-Status read_parts(const StoredTensor& stored, const SafetensorView& tensor, ParameterStore& store) {
+Status read_parts(const ComputeContext& context, const StoredTensor& stored, const SafetensorView& tensor,
+                  ParameterStore& store) {
   std::vector<float> all(static_cast<std::size_t>(tensor.elements())), whole;
   LH_CHECK(convert_to_f32(tensor, all).with_context(stored.name));
   for (std::size_t part = 0; part < stored.parts.size(); ++part) {
@@ -83,7 +84,7 @@ Status read_parts(const StoredTensor& stored, const SafetensorView& tensor, Para
     if (!p) continue;
     whole.resize(static_cast<std::size_t>(p->spec.elements()));
     take_part(stored, part, all, whole);
-    keep_box(*p, whole, store);
+    keep_box(context, *p, whole, store);
   }
   return {};
 }
@@ -107,19 +108,14 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
                                shape_text(tensor.shape), shape_text(stored.shape)),
                         "weights and config.json do not belong together: copy both from one place");
     if (!stored.is_plain()) {
-      LH_CHECK(read_parts(stored, tensor, store));
+      LH_CHECK(read_parts(context, stored, tensor, store));
       continue;
     }
     const FlatParameter& p = store.layout().find(stored.name);
-    if (p.is_whole()) {
-      LH_CHECK(read_tensor(file, p, tensor, masters_of(store, p)));
-      continue;
-    }
     std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
     LH_CHECK(read_tensor(file, p, tensor, whole));
-    keep_box(p, whole, store);
+    keep_box(context, p, whole, store);
   }
-  store.refresh_compute_copy(context);
   return {};
 }
 

@@ -51,6 +51,10 @@ void Norm::clear(const GradientTarget& target) const {
   for (const auto& [begin, end] : ranges()) target.clear(begin, end);
 }
 
+void Norm::say_ready(const GradientTarget& target) const {
+  for (const auto& [begin, end] : ranges()) target.say_ready(begin, end);
+}
+
 std::vector<std::pair<std::int64_t, std::int64_t>> Norm::ranges() const {
   std::vector<std::pair<std::int64_t, std::int64_t>> all = {{weight_, weight_ + hidden_}};
   if (bias_ >= 0) all.emplace_back(bias_, bias_ + hidden_);

@@ -173,7 +173,7 @@ TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor end
     options.global_batch_size = options.micro_batch_size = m.batches.sequences();
     Mesh alone;
     LanguageModelObjective objective;
-    Trainer trainer(m.context, alone, m.store, *m.model, objective, m.batches, options);
+    Trainer trainer(m.context, alone, m.store, {m.model.get()}, objective, m.batches, options);
     double worst_loss = 0;
     for (const Value& step : steps) {
       const auto report = trainer.step();
