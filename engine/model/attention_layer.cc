@@ -89,7 +89,7 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
                          target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
   target.say_ready(qkv_, qkv_ + width * hidden_);
   target.say_ready(o_, o_ + hidden_ * q_);
-  if (o_bias_ < 0) return;
+  if (qkv_bias_ < 0) return;
   target.say_ready(qkv_bias_, qkv_bias_ + width);
   target.say_ready(o_bias_, o_bias_ + hidden_);
 }

@@ -228,8 +228,9 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(target);
-    if (!link_.first() || output_ != embedding_) target.clear(output_, output_ + v * h);
-    if (link_.first()) clear_embedding(target);
+    target.clear(output_, output_ + v * h);
+    if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
+    if (link_.first()) clear_positions(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
@@ -260,9 +261,13 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
-void Llama::clear_embedding(const GradientTarget& target) const {
-  target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+void Llama::clear_positions(const GradientTarget& target) const {
   if (positions_ >= 0) target.clear(positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
+}
+
+void Llama::clear_tables(const GradientTarget& target) const {
+  target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  clear_positions(target);
 }
 
 // From the loss, or from what the next stage says of this one's output.
@@ -270,7 +275,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_embedding(target);
+  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(target);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -294,7 +299,7 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
   // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) clear_embedding(target);
+  if (target.overwrite && !link_.last()) clear_tables(target);
   embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 

@@ -78,7 +78,8 @@ class Llama {
   ConstView output_weight() const;
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
-  void clear_embedding(const GradientTarget& target) const;
+  void clear_positions(const GradientTarget& target) const;
+  void clear_tables(const GradientTarget& target) const;  // of the first stage
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
   void embed(const ComputeContext& context, const MicroBatch& batch, View out);
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);

@@ -16,6 +16,10 @@ class Norm {
   // name: "model.norm", "transformer.h.0.ln_1", ...
   Norm(const ParameterStore& parameters, const std::string& name);
 
+  // Of the first of its parameters in the flat arrays.
+  std::int64_t begin() const { return weight_; }
+  std::int64_t end() const { return (bias_ < 0 ? weight_ : bias_) + hidden_; }
+
   void forward(const ComputeContext& context, std::int64_t rows, ConstView x, View y, View statistics) const;
   // sum = a + b + column_bias [hidden] (empty: none), y = norm(sum).
   void add_forward(const ComputeContext& context, std::int64_t rows, ConstView a, ConstView b, ConstView column_bias,

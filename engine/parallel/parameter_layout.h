@@ -27,7 +27,7 @@ struct FlatParameter {
   bool is_whole() const { return box.extent == spec.shape; }
 };
 
-// Parameters whose gradients are summed and whose weights are gathered at once: each embedding, each block, and what
+// Parameters whose gradients are summed and whose weights are gathered at once: the embedding, each block, and what
 // follows the blocks. With ZeRO every rank owns one of `shards` equal shares of each unit (Rajbhandari et al. 2020,
 // section 5; a unit at a time as in PyTorch's FSDP, Zhao et al. 2023), so that any part of the forward pass needs all
 // ranks alike. Units touch each other and cover the flat array.
