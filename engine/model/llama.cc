@@ -226,6 +226,7 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 
 void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                             std::span<float> loss, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "output and loss");
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
   Workspace& w = activations_.workspace();
