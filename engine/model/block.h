@@ -21,7 +21,7 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        int layer, int index);
+        ContextAttention& attention, int layer, int index);
 
   std::int64_t input_norm_begin() const { return input_norm_; }
   std::int64_t post_norm_begin() const { return post_norm_; }

@@ -37,11 +37,19 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_hidden_layers = layers_here(parameters).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
-  sizes.tokens_max = options.tokens_max;
-  sizes.rows_max = tensor.rows(options.tokens_max);
+  sizes.tokens_max = options.tokens_max / (options.mesh ? options.mesh->dims().cp : 1);
+  sizes.rows_max = tensor.rows(sizes.tokens_max);
   sizes.splits = tensor.splits();
   sizes.split_backward = options.split_backward;
   sizes.training = options.training;
+  return sizes;
+}
+
+ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model) {
+  ContextAttentionSizes sizes;
+  sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
+  sizes.head_dim = model.shape.head_dim;
+  sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
   return sizes;
 }
 
@@ -52,7 +60,9 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh) : PipelineLink()),
-      activations_(sizes_of(parameters, options, tensor_), options.account) {
+      activations_(sizes_of(parameters, options, tensor_), options.account),
+      attention_(make_context_attention(options.context_attention, options.mesh,
+                                        attention_sizes_of(sizes_of(parameters, options, tensor_)), options.account)) {
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const char* name) {
     const FlatParameter& found = layout.find(name);
@@ -66,7 +76,13 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, layer, layer - layers.first);
+}
+
+const Status& Llama::status() const {
+  for (const Status* status : {&tensor_.status(), &attention_->status()})
+    if (!status->ok()) return *status;
+  return link_.status();
 }
 
 std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
@@ -97,6 +113,11 @@ Status Llama::check(const MicroBatch& batch) const {
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
         "pad the sequences, or set sp = false");
+  for (const std::int32_t position : batch.positions)
+    if (position < 0 || position >= rope_.positions)
+      return make_error(
+          ErrorCode::invalid_input,
+          format("a token at position {}; the model was made for sequences of {}", position, rope_.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,

@@ -20,6 +20,7 @@
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
 #include "engine/model/parameter_store.h"
+#include "engine/parallel/context_attention.h"
 #include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
 
@@ -27,12 +28,13 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;  // of a micro-batch, padding included
+  std::int64_t tokens_max = 0;  // of a whole micro-batch, padding included
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
   bool split_backward = false;  // backward_input and backward_weight will be called apart
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
 };
 
 class Llama {
@@ -44,7 +46,7 @@ class Llama {
   std::int64_t activation_bytes() const { return activations_.bytes(); }
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
-  const Status& status() const { return tensor_.status().ok() ? link_.status() : tensor_.status(); }
+  const Status& status() const;
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
   bool has_output() const { return link_.last(); }
@@ -92,6 +94,7 @@ class Llama {
   TensorParallel tensor_;
   PipelineLink link_;
   Activations activations_;
+  std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   std::vector<Block> blocks_;
   std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
   std::int64_t first_id_ = 0, ids_ = 0;                       // of the vocabulary, here

@@ -7,7 +7,7 @@ namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
 constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
-              shard_axis = 6, replicate_axis = 7;
+              shard_axis = 6, replicate_axis = 7, context_axis = 8;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -44,6 +44,11 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
                                other.tp = at.tp;
                                return other == at;
                              }));
+  mesh->context_ranks_ = make(context_axis, "cp", ranks_where(dims, [&](RankCoordinates other) {
+                                other.cp = at.cp;
+                                return other == at;
+                              }));
+  if (mesh->context_ranks_) mesh->context_ = CollectiveGroup(*mesh->context_ranks_, deadline_ms);
   mesh->data_ranks_ = make(data_axis, "dp", ranks_where(dims, [&](const RankCoordinates& other) {
                              return other.tp == at.tp && other.cp == at.cp && other.pp == at.pp;
                            }));

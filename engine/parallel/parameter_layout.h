@@ -42,14 +42,15 @@ class ParameterLayout {
   // The end of the program if there is no parameter of that name: names come from the same list.
   const FlatParameter& find(const std::string& name) const;
   const FlatParameter* find_if_held(const std::string& name) const;  // nullptr: on other ranks
-  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp group, the first stage.
+  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp and of the cp group, the
+  // first stage.
   bool is_counted(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
   // What this rank's optimizer updates: everything, or with ZeRO its share of the dp_shard ranks' (Rajbhandari et al.
   // 2020, section 5.1). All shares are of the same size.
   FlatRange owned() const;
-  // What it writes to a checkpoint: ranks that own the same share it.
+  // What it writes to a checkpoint: ranks that own the same share it (of a cp group the first alone, is_counted).
   FlatRange written() const;
 
  private:
