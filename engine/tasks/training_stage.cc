@@ -50,7 +50,7 @@ Status TrainingStage::prepare() {
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                          settings_.sequence_length};
+                          settings_.sequence_length, settings_.cp_attention};
   LH_CHECK(check_layout_of(layout));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, MeshPlace{run_.mesh.dims(), run_.mesh.at()});
   TrainerOptions batches;
@@ -61,6 +61,7 @@ Status TrainingStage::prepare() {
   options.length_max = settings_.sequence_length;
   options.account = &account_;
   options.mesh = &run_.mesh;
+  LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
   model_ = std::make_unique<Llama>(*store_, options);
   run_.section("initialize");
   if (settings_.start_model.empty()) {

@@ -24,6 +24,7 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  std::string cp_attention = "ring";
   bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact

@@ -27,11 +27,19 @@ class MadeUpSource final : public BatchSource {
         out.targets.push_back(masked ? -1 : token(i + 1));
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
+      std::int32_t begin = 0;
+      for (std::int64_t i = 0; packed && i < length_; ++i) {
+        if (i > begin && random.u64(static_cast<std::uint64_t>(1000 + i)) % 5 == 0)
+          begin = static_cast<std::int32_t>(i);
+        out.first_key.push_back(begin);
+        out.positions.push_back(static_cast<std::int32_t>(i) - begin);
+      }
     }
     return {};
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
   bool unreadable = false;
+  bool packed = false;  // several documents in a sequence, which do not see each other
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -45,22 +53,33 @@ inline ModelShape training_shape() {
   return shape;
 }
 
+// What a training may have besides its layout.
+struct TrainingVariant {
+  ModelShape shape = training_shape();
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;
+  bool packed = false;
+};
+
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
-                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8)
+                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
+                         const TrainingVariant& variant = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(training_shape(), dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
+        store(variant.shape, dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
         options(trainer_options(global_batch, steps, micro_batch)),
-        model(store, model_options(micro_batch, mesh, options)),
+        model(store, model_options(micro_batch, mesh, options, variant)),
         source(16, 37, distinct),
         trainer(context, mesh, store, model, objective, source, options) {
+    source.packed = variant.packed;
     initialize_parameters(context, store, 1);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer) {
+  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer,
+                                    const TrainingVariant& variant) {
     LlamaOptions o;
     o.slots = training_slots(trainer, mesh);
     o.tokens_max = micro_batch * 16;
     o.mesh = &mesh;
+    o.context_attention = variant.context_attention;
     return o;
   }
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
