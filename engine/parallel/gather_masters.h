@@ -6,8 +6,8 @@
 
 namespace longhaul {
 
-// Collective over the mesh's replica. `masters` is this rank's flat array in its own `layout`; `whole` becomes that of
-// `whole_layout`, in which every parameter is whole, on every rank.
+// Collective over the ranks that share an optimizer and the mesh's replica. `masters` is packed as `layout.owned()`;
+// `whole` becomes the flat array of `whole_layout`, in which every parameter is whole, on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole);
 

@@ -25,9 +25,12 @@ class Mesh {
   // together (tp * cp * pp, in the world's order).
   CollectiveGroup& world() { return world_; }
   CollectiveGroup& data() { return data_; }
-  // Of those, the ones that share an optimizer (dp_shard), and the ones that own the same share of it (dp_replicate).
+  // Of the data-parallel ranks, those that share an optimizer (dp_shard), and those that own the same share of it
+  // (dp_replicate); communicators are null where there is one.
   CollectiveGroup& shard() { return shard_; }
+  Communicator* shard_communicator() { return shard_ranks_.get(); }
   CollectiveGroup& replicates() { return replicates_; }
+  Communicator* data_communicator() { return data_ranks_.get(); }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }

@@ -85,7 +85,7 @@ Status measure_step(Mesh& mesh, std::int64_t length, Measured& measured) {
   LanguageModelObjective objective;
   TrainerOptions options;
   options.steps = 2;
-  Trainer trainer(context, mesh, store, model, objective, source, options, &fixed);
+  Trainer trainer(context, mesh, store, {&model}, objective, source, options, &fixed);
   LH_CHECK(trainer.step());  // takes all memory
   const std::int64_t begin = SystemClock().monotonic_ns();
   LH_CHECK(trainer.step());

@@ -27,17 +27,16 @@ const char* name_of(ContextAttentionKind kind) {
 }
 
 // As many kv heads as tp * cp asks for when heads are exchanged.
-TrainingVariant variant_of(ContextAttentionKind kind, bool packed) {
-  TrainingVariant variant;
-  variant.shape.num_attention_heads = 8, variant.shape.num_key_value_heads = 4, variant.shape.head_dim = 4;
-  variant.context_attention = kind, variant.packed = packed;
-  return variant;
+SetupOptions setup_of(ContextAttentionKind kind, bool packed) {
+  SetupOptions setup;
+  setup.heads = 8, setup.kv_heads = 4, setup.context_attention = kind, setup.packed = packed;
+  return setup;
 }
 
-ParallelDims layout(int cp, int tp = 1, bool sp = false, int pp = 1, int dp = 1, int shard = 1) {
+ParallelDims layout(int cp, int tp = 1, bool sp = false, int pp = 1, int dp = 1, int shard = 1, int zero = 1) {
   ParallelDims dims;
   dims.cp = cp, dims.tp = tp, dims.sp = sp, dims.pp = pp, dims.dp_replicate = dp, dims.dp_shard = shard;
-  dims.zero = shard > 1 ? 1 : 0;
+  dims.zero = shard > 1 ? zero : 0;
   return dims;
 }
 
@@ -50,9 +49,11 @@ std::vector<ParallelDims> context_layouts() {
                                        layout(4, 1, false, 2),
                                        layout(2, 1, false, 1, 2),
                                        layout(2, 1, false, 1, 1, 2),
+                                       layout(2, 1, false, 1, 1, 2, 2),
+                                       layout(2, 1, false, 1, 1, 2, 3),
                                        layout(2, 2, true, 2),
                                        layout(2, 2, true, 1, 2, 2),
-                                       layout(2, 2, true, 2, 1, 2),
+                                       layout(2, 2, true, 2, 1, 2, 3),
                                        layout(4, 1, false, 1, 2, 2)};
   std::erase_if(layouts, [](const ParallelDims& dims) { return dims.world_size() > ranks_max; });
   return layouts;
@@ -140,8 +141,8 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const bool packed : {true, false})
       for (const ContextAttentionKind kind : kinds) {
-        const TrainingVariant variant = variant_of(kind, packed);
-        const RankRun one = train_one_rank(steps, dtype, variant);
+        const SetupOptions chosen = setup_of(kind, packed);
+        const RankRun one = train_one_rank(steps, dtype, chosen);
         REQUIRE(one.losses.size() == steps);
         const double bar = dtype == DType::f32 ? 1e-5 : 2e-2;
         // Every layout once, in f32 with documents; in the other three cases the two that differ most.
@@ -150,7 +151,7 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
              all ? context_layouts() : std::vector<ParallelDims>{layout(4), layout(2, 2, true)}) {
           if (!has_heads(dims, kind)) continue;
           INFO(name_of(kind), " ", dims.to_string(), packed ? " packed" : "", " ", dtype_name(dtype));
-          for (const RankRun& run : train_on_threads(dims, steps, dtype, {}, variant)) {
+          for (const RankRun& run : train_on_threads(dims, steps, dtype, {}, chosen)) {
             REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
             CHECK(worst_relative(one.losses, run.losses) <= bar);
             CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
@@ -160,8 +161,8 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
 }
 
 TEST_CASE("one wrong message of the ring turns the comparison red") {
-  const TrainingVariant variant = variant_of(ContextAttentionKind::ring, false);
-  const RankRun one = train_one_rank(steps, DType::f32, variant);
+  const SetupOptions chosen = setup_of(ContextAttentionKind::ring, false);
+  const RankRun one = train_one_rank(steps, DType::f32, chosen);
   for (const bool spoils : {false, true}) {
     const SystemClock clock;
     const ThreadsWorld world(2);
@@ -173,7 +174,7 @@ TEST_CASE("one wrong message of the ring turns the comparison red") {
       threads.emplace_back([&, rank] {
         SpoilingCommunicator communicator(world.communicator(rank, 1, options), spoils && rank == 1);
         const auto mesh = Mesh::create(layout(2), communicator, 20'000);
-        if (mesh.ok()) runs[static_cast<std::size_t>(rank)] = train_rank(**mesh, steps, DType::f32, {}, variant);
+        if (mesh.ok()) runs[static_cast<std::size_t>(rank)] = train_rank(**mesh, steps, DType::f32, {}, chosen);
       });
     for (std::thread& thread : threads) thread.join();
     for (const RankRun& run : runs) {
@@ -185,11 +186,11 @@ TEST_CASE("one wrong message of the ring turns the comparison red") {
 
 TEST_CASE("beside cp, how micro-batches are dealt changes no bit") {
   for (const ContextAttentionKind kind : kinds) {
-    const TrainingVariant variant = variant_of(kind, true);
-    const std::vector<RankRun> one = train_on_threads(layout(2), half_way, DType::f32, {}, variant);
+    const SetupOptions chosen = setup_of(kind, true);
+    const std::vector<RankRun> one = train_on_threads(layout(2), half_way, DType::f32, {}, chosen);
     for (const int dp : {2, 4}) {
       if (2 * dp > ranks_max) continue;
-      for (const RankRun& run : train_on_threads(layout(2, 1, false, 1, dp), half_way, DType::f32, {}, variant)) {
+      for (const RankRun& run : train_on_threads(layout(2, 1, false, 1, dp), half_way, DType::f32, {}, chosen)) {
         CHECK(run.losses == one[0].losses);
         CHECK(run.norms == one[0].norms);
         CHECK(run.weights == one[0].weights);
@@ -198,32 +199,37 @@ TEST_CASE("beside cp, how micro-batches are dealt changes no bit") {
   }
 }
 
+TEST_CASE("pipelines of every kind carry the tokens of each cp rank") {
+  for (const char* schedule : {"interleaved", "zb-h1"}) {
+    CAPTURE(schedule);
+    SetupOptions chosen = setup_of(ContextAttentionKind::ring, true);
+    chosen.layers = 4, chosen.pipeline.schedule = schedule;
+    const RankRun one = train_one_rank(steps, DType::f32, chosen);
+    ParallelDims dims = layout(2, 1, false, 2);
+    dims.vp = 2;
+    for (const RankRun& run : train_on_threads(dims, steps, DType::f32, {}, chosen)) {
+      REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+      CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+    }
+  }
+}
+
 TEST_CASE("sequences that are not dealt evenly are padded, and the curve stays") {
   // 16 tokens over 2 * 3 chunks.
-  const TrainingVariant variant = variant_of(ContextAttentionKind::ring, true);
-  const RankRun one = train_one_rank(steps, DType::f32, variant);
-  std::atomic<int> good{0};
-  on_threads(layout(3), [&](int, Mesh& mesh) {
-    TrainingSetup setup(16, steps, 2, &mesh, DType::f32, 32, variant);
-    LlamaOptions options = TrainingSetup::model_options(2, mesh, setup.options, variant);
-    options.tokens_max = 2 * 18;
-    Llama model(setup.store, options);
-    Trainer trainer(setup.context, mesh, setup.store, model, setup.objective, setup.source, setup.options);
-    std::vector<double> losses;
-    for (int i = 0; i < steps; ++i) {
-      const auto report = trainer.step();
-      if (!report.ok()) return;
-      losses.push_back(report->loss);
+  for (const ContextAttentionKind kind : {ContextAttentionKind::ring, ContextAttentionKind::gather}) {
+    const SetupOptions chosen = setup_of(kind, true);
+    const RankRun one = train_one_rank(steps, DType::f32, chosen);
+    for (const RankRun& run : train_on_threads(layout(3), steps, DType::f32, {}, chosen)) {
+      REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+      CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
     }
-    good += worst_relative(one.losses, losses) <= 1e-5;
-  });
-  CHECK(good == 3);
+  }
 }
 
 TEST_CASE("one rank of a cp group that fails ends all of them at once, with its words") {
   const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 2 && step == 2; };
   for (const ContextAttentionKind kind : kinds)
-    for (const RankRun& run : train_on_threads(layout(4), steps, DType::f32, fail, variant_of(kind, false))) {
+    for (const RankRun& run : train_on_threads(layout(4), steps, DType::f32, fail, setup_of(kind, false))) {
       REQUIRE_FALSE(run.status.ok());
       CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
       CHECK(run.losses.size() == 2);
@@ -234,13 +240,13 @@ TEST_CASE("what a cp layout saves another goes on with, and the other way round"
   char name[] = "/tmp/longhaul-context-XXXXXX";
   const std::string folder = ::mkdtemp(name);
   const SystemClock clock;
-  const TrainingVariant variant = variant_of(ContextAttentionKind::ring, true);
-  const RankRun whole = train_one_rank(steps, DType::f32, variant);
+  const SetupOptions chosen = setup_of(ContextAttentionKind::ring, true);
+  const RankRun whole = train_one_rank(steps, DType::f32, chosen);
   for (const ParallelDims& written : {layout(2, 1, false, 1, 1, 2), layout(1, 2), layout(4)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
-      TrainingSetup setup(16, steps, 2, &mesh, DType::f32, 32, variant);
+      TrainingSetup setup(16, steps, 2, &mesh, DType::f32, 32, chosen);
       for (int i = 0; i < half_way; ++i)
         if (!setup.trainer.step().ok()) return;
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
@@ -250,7 +256,7 @@ TEST_CASE("what a cp layout saves another goes on with, and the other way round"
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {
-        TrainingSetup setup(16, steps, 2, &mesh, DType::f32, 32, variant);
+        TrainingSetup setup(16, steps, 2, &mesh, DType::f32, 32, chosen);
         TrainingState state = state_of(setup);
         const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
         if (!loaded.ok() || !loaded->has_value()) return;

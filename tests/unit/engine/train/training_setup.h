@@ -45,45 +45,67 @@ class MadeUpSource final : public BatchSource {
   std::int64_t length_, vocab_, distinct_;
 };
 
-inline ModelShape training_shape() {
+// What differs from the usual.
+struct SetupOptions {
+  int layers = 2;
+  bool tied = true;
+  PipelineSettings pipeline;
+  bool overlap = true;
+  int heads = 4, kv_heads = 2;
+  bool packed = false;  // several documents in a sequence
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;
+};
+
+inline ModelShape training_shape(const SetupOptions& options = {}) {
   ModelShape shape;
-  shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64, shape.num_hidden_layers = 2;
-  shape.num_attention_heads = 4, shape.num_key_value_heads = 2, shape.head_dim = 8, shape.max_position_embeddings = 32;
+  shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64;
+  shape.num_hidden_layers = options.layers, shape.tie_word_embeddings = options.tied;
+  shape.num_attention_heads = options.heads, shape.num_key_value_heads = options.kv_heads;
+  shape.head_dim = 32 / options.heads, shape.max_position_embeddings = 32;
   shape.initializer_range = 0.05;
   return shape;
 }
 
-// What a training may have besides its layout.
-struct TrainingVariant {
-  ModelShape shape = training_shape();
-  ContextAttentionKind context_attention = ContextAttentionKind::ring;
-  bool packed = false;
-};
-
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
-                         const TrainingVariant& variant = {})
+                         const SetupOptions& setup = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(variant.shape, dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
-        options(trainer_options(global_batch, steps, micro_batch)),
-        model(store, model_options(micro_batch, mesh, options, variant)),
+        store(training_shape(setup), dtype, nullptr, place_of(mesh, setup)),
+        options(trainer_options(global_batch, steps, micro_batch, setup)),
+        stages(make_stages(micro_batch, setup)),
+        model(*stages.front()),
         source(16, 37, distinct),
-        trainer(context, mesh, store, model, objective, source, options) {
-    source.packed = variant.packed;
+        trainer(context, mesh, store, pointers(), objective, source, options) {
+    source.packed = setup.packed;
     initialize_parameters(context, store, 1);
+    store.refresh_compute_copy(context);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer,
-                                    const TrainingVariant& variant) {
-    LlamaOptions o;
-    o.slots = training_slots(trainer, mesh);
-    o.tokens_max = micro_batch * 16;
-    o.mesh = &mesh;
-    o.context_attention = variant.context_attention;
-    return o;
+  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const SetupOptions& setup) {
+    std::vector<std::unique_ptr<Llama>> made;
+    const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
+    for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
+      LlamaOptions o = stage_options(schedule, mesh, chunk);
+      o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
+      o.context_attention = setup.context_attention;
+      made.push_back(std::make_unique<Llama>(store, o));
+    }
+    return made;
   }
-  static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
+  std::vector<Llama*> pointers() {
+    std::vector<Llama*> all;
+    for (const auto& stage : stages) all.push_back(stage.get());
+    return all;
+  }
+  static MeshPlace place_of(Mesh& mesh, const SetupOptions& setup) {
+    MeshPlace place{mesh.dims(), mesh.at()};
+    place.stages = resolve_stages(setup.layers, place.dims.pp, place.dims.vp, setup.pipeline.stages()).value();
+    return place;
+  }
+  static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch,
+                                        const SetupOptions& setup) {
     TrainerOptions o;
+    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
@@ -95,7 +117,8 @@ struct TrainingSetup {
   Mesh& mesh;
   ParameterStore store;
   TrainerOptions options;
-  Llama model;
+  std::vector<std::unique_ptr<Llama>> stages;
+  Llama& model;  // the first of them
   LanguageModelObjective objective;
   MadeUpSource source;
   Trainer trainer;
