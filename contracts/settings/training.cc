@@ -100,7 +100,10 @@ const FieldTable<OverlapSettings>& overlap_fields() {
                  {.help = "sum gradients over the data-parallel ranks while the backward pass goes on",
                   .speed_only = true})
           .field("weights", &O::weights,
-                 {.help = "with ZeRO, gather weights while others are in use", .speed_only = true});
+                 {.help = "with ZeRO, gather weights while others are in use", .speed_only = true})
+          .field("context", &O::context,
+                 {.help = "with cp_attention = \"ring\", pass keys and values on while they are in use",
+                  .speed_only = true});
   return table;
 }
 

@@ -45,11 +45,12 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   return sizes;
 }
 
-ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model) {
+ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
   ContextAttentionSizes sizes;
   sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
   sizes.head_dim = model.shape.head_dim;
   sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
+  sizes.overlap = options.overlap_context;
   return sizes;
 }
 
@@ -62,7 +63,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account),
       attention_(make_context_attention(options.context_attention, options.mesh,
-                                        attention_sizes_of(sizes_of(parameters, options, tensor_)), options.account)) {
+                                        attention_sizes_of(sizes_of(parameters, options, tensor_), options),
+                                        options.account)) {
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const char* name) {
     const FlatParameter& found = layout.find(name);

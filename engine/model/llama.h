@@ -36,6 +36,7 @@ struct LlamaOptions {
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
   ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
+  bool overlap_context = true;                                          // ring: messages beside computation
 };
 
 class Llama {

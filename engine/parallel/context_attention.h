@@ -34,6 +34,7 @@ struct ContextAttentionSizes {
   std::int64_t tokens_max = 0;  // on this rank
   DType dtype = DType::f32;
   bool training = true;  // false: forward only
+  bool overlap = true;   // ring: messages are on their way while attention is computed
 
   std::int64_t q() const { return heads * head_dim; }
   std::int64_t kv() const { return kv_heads * head_dim; }
@@ -44,7 +45,7 @@ struct ContextAttentionSizes {
 // context_shard.h. Places of keys count from the beginning of the whole sequence.
 struct ContextTokens {
   std::int64_t pieces = 0, length = 0;
-  std::span<const std::int32_t> first_key;        // [pieces, length] the first key a token may see; empty: 0
+  std::span<const std::int32_t> first_key;             // [pieces, length] the first key a token may see; empty: 0
   std::span<const std::int32_t> whole_first_key = {};  // with cp: the same of all tokens, [sequences, whole length]
   std::int64_t tokens() const { return pieces * length; }
 };

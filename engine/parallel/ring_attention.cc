@@ -58,14 +58,18 @@ class RingAttention final : public SplitContextAttention {
       // What the ranks before have found for this block comes while this rank's own share of it is computed.
       std::optional<Request> received;
       const bool first = owner == shard_.rank();
-      if (!first) received = communicator_.recv(bytes_of(gradients_[at].view(), t * kv), previous_, gradient_tag);
+      const auto receive = [&] {
+        received = communicator_.recv(bytes_of(gradients_[at].view(), t * kv), previous_, gradient_tag);
+      };
+      if (!first && sizes_.overlap) receive();
       fill(context, own_gradient_, 0.0F);
       for_pairs(tokens, owner, [&](int half, int key_half, const PairMask& mask) {
         backward_pair(context, tokens, half, key_half, mask, dout, qkv, keys, out, lse, dqkv);
         if (received) let_move(*received);
       });
       const std::span<float> own = first_floats(own_gradient_, t * kv), sum = first_floats(gradients_[at], t * kv);
-      if (received) {
+      if (!first) {
+        if (!sizes_.overlap) receive();
         finish(std::move(*received));
         axpy(context, 1.0F, own, sum);
       } else {
@@ -96,6 +100,13 @@ class RingAttention final : public SplitContextAttention {
       if (request) let_move(*request);
   }
 
+  void finish_keys() {
+    for (std::optional<Request>& request : keys_on_their_way_) {
+      if (request) finish(std::move(*request));
+      request.reset();
+    }
+  }
+
   // use(owner, keys and values of that rank [t, 2 kv]) for every rank, this one's own first. The next block is on its
   // way meanwhile.
   template <class Use>
@@ -108,11 +119,9 @@ class RingAttention final : public SplitContextAttention {
         keys_on_their_way_[0] = communicator_.recv(bytes_of(coming.view(), t * kv), previous_, keys_tag);
         keys_on_their_way_[1] = communicator_.send(bytes_of(ConstView(here), t * kv), next_, keys_tag);
       }
+      if (!sizes_.overlap) finish_keys();
       use((shard_.rank() + shard_.ranks() - step) % shard_.ranks(), ConstView(here));
-      for (std::optional<Request>& request : keys_on_their_way_) {
-        if (request) finish(std::move(*request));
-        request.reset();
-      }
+      finish_keys();
     }
   }
 

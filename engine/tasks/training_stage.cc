@@ -63,6 +63,7 @@ Status TrainingStage::prepare() {
     options.length_max = settings_.sequence_length;
     options.account = &account_;
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
+    options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");

@@ -83,10 +83,10 @@ struct RankResult {
 
 // One rank's part of it, twice with the same object: nothing may be left over from the first time.
 RankResult run_rank(Mesh& mesh, ContextAttentionKind kind, DType dtype, Index length, const WholeCase& w,
-                    const std::function<void(int pass)>& before = {}) {
+                    bool overlap = true) {
   const ContextShard shard(mesh.dims().cp, mesh.at().cp);
   const ComputeContext context(1);
-  ContextAttentionSizes sizes{heads, kv_heads, head_dim, sequences * length / shard.ranks(), dtype, true};
+  ContextAttentionSizes sizes{heads, kv_heads, head_dim, sequences * length / shard.ranks(), dtype, true, overlap};
   MemoryAccount account;
   const auto attention = make_context_attention(kind, &mesh, sizes, &account);
   const auto first_key =
@@ -97,7 +97,6 @@ RankResult run_rank(Mesh& mesh, ContextAttentionKind kind, DType dtype, Index le
   const Index t = tokens.tokens();
   RankResult result;
   for (int pass = 0; pass < 2; ++pass) {
-    if (before) before(pass);
     Tensor qkv = tensor_of(dtype, own_rows(shard, length, fused, w.qkv.exact));
     const Tensor dout = tensor_of(dtype, own_rows(shard, length, q_width, w.dout.exact));
     Tensor out(dtype, {t * q_width}), dqkv(dtype, {t * fused});
@@ -175,6 +174,22 @@ TEST_CASE("ring, gather and a2a follow the reference over the whole sequence, wi
           }
         }
       }
+}
+
+TEST_CASE("the ring gives the same bits whether its messages wait or not") {
+  const Index length = 2 * 4 * 20;
+  const WholeCase w = whole_case(DType::bf16, length, true);
+  std::vector<RankResult> waiting(4), overlapped(4);
+  on_context_ranks(4, [&](int rank, Mesh& mesh) {
+    const auto at = static_cast<std::size_t>(rank);
+    overlapped[at] = run_rank(mesh, ContextAttentionKind::ring, DType::bf16, length, w);
+    waiting[at] = run_rank(mesh, ContextAttentionKind::ring, DType::bf16, length, w, false);
+  });
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    CHECK(waiting[rank].out == overlapped[rank].out);
+    CHECK(waiting[rank].dqkv == overlapped[rank].dqkv);
+    CHECK_FALSE(waiting[rank].out.empty());
+  }
 }
 
 TEST_CASE("the ring's memory does not grow with cp; what is gathered does") {
