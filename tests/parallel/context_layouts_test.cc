@@ -29,7 +29,8 @@ const char* name_of(ContextAttentionKind kind) {
 // As many kv heads as tp * cp asks for when heads are exchanged.
 SetupOptions setup_of(ContextAttentionKind kind, bool packed) {
   SetupOptions setup;
-  setup.heads = 8, setup.kv_heads = 4, setup.context_attention = kind, setup.packed = packed;
+  setup.shape.num_attention_heads = 8, setup.shape.num_key_value_heads = 4, setup.shape.head_dim = 4;
+  setup.context_attention = kind, setup.packed = packed;
   return setup;
 }
 
@@ -199,11 +200,24 @@ TEST_CASE("beside cp, how micro-batches are dealt changes no bit") {
   }
 }
 
+TEST_CASE("GPT-2's learned positions are those of the whole sequence") {
+  for (const ContextAttentionKind kind : kinds) {
+    SetupOptions chosen(training_gpt2_shape());
+    chosen.context_attention = kind, chosen.packed = true;
+    const RankRun one = train_one_rank(steps, DType::f32, chosen);
+    for (const ParallelDims& dims : {layout(4), layout(2, 2, true)})
+      for (const RankRun& run : train_on_threads(dims, steps, DType::f32, {}, chosen)) {
+        REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+      }
+  }
+}
+
 TEST_CASE("pipelines of every kind carry the tokens of each cp rank") {
   for (const char* schedule : {"interleaved", "zb-h1"}) {
     CAPTURE(schedule);
     SetupOptions chosen = setup_of(ContextAttentionKind::ring, true);
-    chosen.layers = 4, chosen.pipeline.schedule = schedule;
+    chosen.shape.num_hidden_layers = 4, chosen.pipeline.schedule = schedule;
     const RankRun one = train_one_rank(steps, DType::f32, chosen);
     ParallelDims dims = layout(2, 1, false, 2);
     dims.vp = 2;
