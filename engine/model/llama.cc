@@ -40,11 +40,20 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
-  sizes.tokens_max = options.tokens_max;
-  sizes.rows_max = tensor.rows(options.tokens_max);
+  sizes.tokens_max = options.tokens_max / (options.mesh ? options.mesh->dims().cp : 1);
+  sizes.rows_max = tensor.rows(sizes.tokens_max);
   sizes.splits = tensor.splits();
   sizes.split_backward = options.split_backward;
   sizes.training = options.training;
+  return sizes;
+}
+
+ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
+  ContextAttentionSizes sizes;
+  sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
+  sizes.head_dim = model.shape.head_dim;
+  sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
+  sizes.overlap = options.overlap_context;
   return sizes;
 }
 
@@ -55,7 +64,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
-      activations_(sizes_of(parameters, options, tensor_), options.account) {
+      activations_(sizes_of(parameters, options, tensor_), options.account),
+      attention_(make_context_attention(options.context_attention, options.mesh,
+                                        attention_sizes_of(sizes_of(parameters, options, tensor_), options),
+                                        options.account)) {
   link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -71,7 +83,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, layer, layer - layers.first);
 }
 
 void Llama::expect(std::int64_t tokens, bool forward) {
@@ -81,6 +93,7 @@ void Llama::expect(std::int64_t tokens, bool forward) {
 Status Llama::status() const {
   LH_CHECK(parameters_.status());
   LH_CHECK(tensor_.status());
+  LH_CHECK(attention_->status());
   return link_.status();
 }
 
@@ -112,6 +125,11 @@ Status Llama::check(const MicroBatch& batch) const {
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
         "pad the sequences, or set sp = false");
+  for (const std::int32_t position : batch.positions)
+    if (position < 0 || position >= rope_.positions)
+      return make_error(
+          ErrorCode::invalid_input,
+          format("a token at position {}; the model was made for sequences of {}", position, rope_.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
@@ -226,6 +244,7 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 
 void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                             std::span<float> loss, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "output and loss");
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
   Workspace& w = activations_.workspace();

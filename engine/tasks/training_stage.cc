@@ -50,7 +50,7 @@ Status TrainingStage::prepare() {
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                          settings_.sequence_length};
+                          settings_.sequence_length, settings_.cp_attention};
   LH_CHECK(check_layout_of(layout));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
@@ -62,6 +62,8 @@ Status TrainingStage::prepare() {
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.account = &account_;
+    LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
+    options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");
@@ -141,6 +143,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
       return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
     });
   };
+  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
+  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
     // Beside the saved state, not in it: that changes only when a checkpoint does.

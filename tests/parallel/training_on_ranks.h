@@ -47,7 +47,9 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
 }
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
-  return train_rank(alone, steps, dtype, {}, options.shape);
+  SetupOptions plain(options.shape);
+  plain.packed = options.packed;
+  return train_rank(alone, steps, dtype, {}, plain);
 }
 
 // Every rank of a layout as a thread with its mesh.

@@ -357,9 +357,9 @@ TEST_CASE("bad tasks are refused with one clear error") {
   CHECK(refused(folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}"))
             .message()
             .find("config.json") != std::string::npos);
-  Task wide = folder.task("pretrain", {{"tokens", "tokens"}}, kStagesPretrain);
+  Task wide = folder.task("evaluate", {{"model", "tokens"}, {"tokens", "tokens"}}, "{}");
   Launch launch;
-  launch.dims.cp = 2;
+  launch.dims.tp = 2;
   launch.output_dir = folder.at("out"), launch.state_dir = folder.at("out.state");
   const SystemClock clock;
   const ComputeContext compute(1);
@@ -369,5 +369,5 @@ TEST_CASE("bad tasks are refused with one clear error") {
   const Status status = run_stage(run);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::unsupported);
-  CHECK(status.error().message().find("tp, sp, pp, vp, replicas") != std::string::npos);
+  CHECK(status.error().message().find("more than this version can do for evaluate: replicas") != std::string::npos);
 }
