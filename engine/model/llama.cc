@@ -68,6 +68,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
                                         options.account)) {
+  link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
@@ -83,6 +84,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, layer, layer - layers.first);
+}
+
+void Llama::expect(std::int64_t tokens, bool forward) {
+  link_.expect(tensor_.rows(tokens) * shape().hidden_size * dtype_bytes(parameters_.compute_dtype()), forward);
 }
 
 Status Llama::status() const {

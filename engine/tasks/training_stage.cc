@@ -58,7 +58,7 @@ Status TrainingStage::prepare() {
   LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(trainer_options(), run_.mesh));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
-    LlamaOptions options = stage_options(schedule, run_.mesh, chunk);
+    LlamaOptions options = stage_options(schedule, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.account = &account_;
@@ -81,6 +81,7 @@ TrainerOptions TrainingStage::trainer_options() const {
   options.deterministic = settings_.deterministic;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
+  options.overlap_pipeline = settings_.overlap.pipeline;
   return options;
 }
 
