@@ -40,8 +40,8 @@ const FieldTable<CheckpointSettings>& checkpoint_fields();
 struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
   bool weights = true;    // ZeRO: weights are gathered while others are in use
-  bool context = true;    // cp_attention = "ring": the next keys come while those at hand are used
   bool pipeline = true;   // messages between stages travel while others are computed
+  bool context = true;    // cp_attention = "ring": the next keys come while those at hand are used
 };
 const FieldTable<OverlapSettings>& overlap_fields();
 

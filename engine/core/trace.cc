@@ -8,7 +8,7 @@
 namespace longhaul {
 
 void Trace::add(const std::string& lane, std::string name, std::int64_t begin_ns, std::int64_t end_ns) {
-  if (spans_.size() >= spans_max) return;
+  if (!recording_ || spans_.size() >= spans_max) return;
   auto found = std::find(lanes_.begin(), lanes_.end(), lane);
   if (found == lanes_.end()) found = lanes_.insert(lanes_.end(), lane);
   spans_.push_back({static_cast<std::size_t>(found - lanes_.begin()), std::move(name), begin_ns, end_ns});

@@ -16,6 +16,10 @@ class Trace {
   static constexpr std::size_t spans_max = 2'000'000;
   explicit Trace(const Clock& clock) : clock_(clock) {}
 
+  // Off at first: spans are dropped.
+  void record(bool on) { recording_ = on; }
+  bool recording() const { return recording_; }
+
   std::int64_t now() const { return clock_.monotonic_ns(); }
   void add(const std::string& lane, std::string name, std::int64_t begin_ns, std::int64_t end_ns);
   std::size_t spans() const { return spans_.size(); }
@@ -29,6 +33,7 @@ class Trace {
     std::int64_t begin_ns, end_ns;
   };
   const Clock& clock_;
+  bool recording_ = false;
   std::vector<std::string> lanes_;
   std::vector<Span> spans_;
 };
@@ -36,7 +41,8 @@ class Trace {
 // On the lane "compute", from its making to its end. trace may be null.
 class TraceSpan {
  public:
-  TraceSpan(Trace* trace, const char* name) : trace_(trace), name_(name), begin_(trace ? trace->now() : 0) {}
+  TraceSpan(Trace* trace, const char* name)
+      : trace_(trace && trace->recording() ? trace : nullptr), name_(name), begin_(trace_ ? trace_->now() : 0) {}
   ~TraceSpan() {
     if (trace_) trace_->add("compute", name_, begin_, trace_->now());
   }

@@ -244,6 +244,7 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 
 void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                             std::span<float> loss, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "output and loss");
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
   Workspace& w = activations_.workspace();
@@ -251,17 +252,20 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(target);
-    target.clear(output_, output_ + v * h);
     if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
     if (link_.first()) clear_positions(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
-    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                        slot.batch.targets, weights, loss, partial, target.matrix(output_, v, h));
+    VocabShard shard = vocab_shard(t);
+    shard.accumulate = !target.overwrite;
+    vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
+                        weights, loss, partial, target.matrix(output_, v, h));
     tensor_.sum_rows(context, partial, t, h, branch);
   } else {
-    lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
+    LmHeadShape head{t, h, v};
+    head.accumulate = !target.overwrite;
+    lm_head_loss(context, head, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
                  branch, target.matrix(output_, v, h));
   }
   final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,

@@ -143,6 +143,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
       return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
     });
   };
+  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
+  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
     // Beside the saved state, not in it: that changes only when a checkpoint does.

@@ -279,6 +279,7 @@ Result<StepReport> Trainer::do_step() {
                       "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
+  const TraceSpan span(context_.trace(), "optimizer");
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;

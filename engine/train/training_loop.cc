@@ -1,6 +1,7 @@
 #include "engine/train/training_loop.h"
 
 #include "base/fault_point.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -126,6 +127,23 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
                    done_here / outcome_.seconds);
 }
 
+void TrainingLoop::trace_begin(std::int64_t step) {
+  if (options_.trace && options_.trace_settings.steps > 0 && step == options_.trace_settings.first_step)
+    options_.trace->record(true);
+}
+
+void TrainingLoop::trace_end(std::int64_t step) {
+  const TraceSettings& s = options_.trace_settings;
+  if (!options_.trace || !options_.trace->recording()) return;
+  if (step < s.first_step + s.steps - 1 && step < trainer_.options().steps) return;
+  options_.trace->record(false);
+  const int rank = trainer_.group().rank();
+  Status written = make_directories(options_.trace_folder);
+  if (written.ok())
+    written = options_.trace->write(join_path(options_.trace_folder, format("rank-{}.json", rank)), rank);
+  if (!written.ok()) events_.message("warn", "no trace: " + written.error().message());  // no reason to end
+}
+
 void TrainingLoop::set_learning_rate(double peak) {
   ordered_lr_ = peak;
   trainer_.set_peak_learning_rate(peak);
@@ -170,8 +188,10 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   while (trainer_.progress().step < steps) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);
+    trace_begin(trainer_.progress().step + 1);
     const std::int64_t begun = clock_.monotonic_ns();
     LH_TRY(const StepReport step, trainer_.step());
+    trace_end(step.step);
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
     outcome_.loss = step.loss;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
