@@ -17,7 +17,7 @@
 #include "engine/curate/examine.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
-#include "engine/curate/parallel_for.h"
+#include "base/parallel_for.h"
 #include "engine/curate/unicode.h"
 #include "engine/curate/waterfall.h"
 

@@ -104,6 +104,14 @@ Status TrainingStage::export_model(const ParameterStore& whole) {
   return write_model(run_.launch.output_dir, whole);
 }
 
+namespace {
+
+RetentionPolicy retention_of(const CheckpointSettings& settings) {
+  return {settings.keep_last, settings.keep_every, settings.keep_best};
+}
+
+}  // namespace
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options;
@@ -115,9 +123,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   Trainer trainer(run_.compute, run_.mesh, *store_, *model_, objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
-                              settings_.checkpoint.keep_last);
+                              retention_of(settings_.checkpoint));
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
+  loop_options.saver.direct_io = settings_.checkpoint.direct_io;
+  loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
+  loop_options.saver.account = &account_;
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);

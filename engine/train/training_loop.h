@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "contracts/event.h"
-#include "engine/checkpoint/checkpoint_store.h"
+#include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/trainer.h"
 #include "resiliency/beat/heartbeat_page.h"
@@ -21,6 +21,7 @@ struct MilestoneReached {
 
 struct TrainingLoopOptions {
   std::int64_t checkpoint_every_steps = 0;  // 0: only at the end
+  CheckpointSaverOptions saver;             // its `compute` is the trainer's
   std::int64_t eval_every_steps = 0;        // 0: only at the end
   std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown
@@ -61,16 +62,22 @@ class TrainingLoop {
 
  private:
   TrainingState state();
+  // Begins a checkpoint of this step unless there is one; one that is still being written is waited for.
   Status save();
+  Status advance_save();
+  Status finish_save();
+  void report_save(const SavedCheckpoint& saved);
   Status evaluate(BatchSource& heldout);
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
   void section(const char* name);
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {
-    bool stop = false;     // at once, to go on later (SIGTERM on any rank)
-    bool shorten = false;  // the ordered last step is done
-    bool save = false;
+    bool stop = false;        // at once, to go on later (SIGTERM on any rank)
+    bool shorten = false;     // the ordered last step is done
+    bool save = false;        // due, or ordered
+    bool ordered = false;     // somebody waits for it
+    bool advance = false;     // every rank has done its part of the checkpoint under way
     std::int64_t orders = 0;  // of the page, acted upon once save is done
   };
   Result<Asked> asked();
@@ -85,7 +92,10 @@ class TrainingLoop {
   HeartbeatPage* beat_;
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
+  CheckpointSaver saver_;
   std::int64_t saved_step_ = -1;
+  double waited_ = 0;               // before the checkpoint under way could begin, for the one before
+  std::int64_t heldout_step_ = -1;  // of the outcome's held-out loss
   std::int64_t checkpoint_orders_seen_ = 0;
   double ordered_lr_ = 0;  // 0: as configured
 };
