@@ -1,12 +1,10 @@
 #include "engine/model/model_folder.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/interop/safetensors.h"
-#include "engine/parallel/box_copy.h"
 
 namespace longhaul {
 
@@ -34,86 +32,97 @@ Result<HfConfig> load_model_config(const std::string& folder) {
 
 namespace {
 
-std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
-  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
-}
-
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::vector<std::string> sizes;
   for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
   return join(sizes, ", ");
 }
 
-Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
-                 std::span<float> out) {
-  const std::string scale_name = p.spec.name + "_scale";
-  LH_TRY(const SafetensorView scale, file.find(scale_name));
-  std::vector<float> scales(static_cast<std::size_t>(p.spec.shape[0]));
-  if (scale.elements() != p.spec.shape[0])
-    return make_error(ErrorCode::invalid_input,
-                      format("{} has {} scales for {} rows", scale_name, scale.elements(), p.spec.shape[0]));
-  LH_CHECK(convert_to_f32(scale, scales));
-  const auto columns = static_cast<std::size_t>(p.spec.elements() / p.spec.shape[0]);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = scales[i / columns] * static_cast<float>(static_cast<signed char>(tensor.bytes[i]));
+// Calls take(first, count, at) for every stretch of a box that is without gaps in the whole tensor: elements
+// [first, first + count) of the tensor are elements [at, at + count) of the box.
+template <class F>
+Status for_each_stretch(const std::vector<std::int64_t>& shape, const Box& box, F take) {
+  std::size_t whole = shape.size();  // dims [whole, end) are taken whole
+  std::int64_t inner = 1;
+  while (whole > 0 && box.extent[whole - 1] == shape[whole - 1]) inner *= shape[--whole];
+  const std::int64_t split = whole > 0 ? whole - 1 : 0;  // the dim in which a stretch may begin inside
+  const std::int64_t count = whole > 0 ? box.extent[whole - 1] * inner : inner;
+  const std::int64_t elements = box.elements();
+  for (std::int64_t at = 0; at < elements; at += count) {
+    std::int64_t row = at / count, first = whole > 0 ? box.offset[whole - 1] * inner : 0;
+    std::int64_t stride = whole > 0 ? shape[whole - 1] * inner : 0;
+    for (std::int64_t dim = split; dim-- > 0;) {
+      const auto d = static_cast<std::size_t>(dim);
+      first += (box.offset[d] + row % box.extent[d]) * stride;
+      row /= box.extent[d];
+      stride *= shape[d];
+    }
+    LH_CHECK(take(first, count, at));
+  }
   return {};
 }
 
-}  // namespace
+SafetensorView part_of(const SafetensorView& tensor, std::int64_t first, std::int64_t count) {
+  const std::size_t size = element_bytes(tensor.type);
+  return {tensor.type,
+          {count},
+          tensor.bytes.substr(static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size)};
+}
 
-namespace {
-
-Status read_tensor(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
-                   std::span<float> out) {
-  if (tensor.type == SafetensorType::i8) return read_int8(file, p, tensor, out);
-  return convert_to_f32(tensor, out).with_context(p.spec.name);
+// One scale for each row (the first dim).
+Status read_int8(const SafetensorsModel& file, const ParameterSpec& spec, const SafetensorView& tensor, const Box& box,
+                 std::span<float> out) {
+  const std::string scale_name = spec.name + "_scale";
+  LH_TRY(const SafetensorView scale, file.find(scale_name));
+  if (scale.elements() != spec.shape[0])
+    return make_error(ErrorCode::invalid_input,
+                      format("{} has {} scales for {} rows", scale_name, scale.elements(), spec.shape[0]));
+  std::vector<float> scales(static_cast<std::size_t>(box.extent[0]));
+  LH_CHECK(convert_to_f32(part_of(scale, box.offset[0], box.extent[0]), scales));
+  const std::int64_t columns = box.elements() / std::max<std::int64_t>(1, box.extent[0]);
+  return for_each_stretch(spec.shape, box, [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+    const char* from = tensor.bytes.data() + first;
+    for (std::int64_t i = 0; i < count; ++i)
+      out[static_cast<std::size_t>(at + i)] =
+          scales[static_cast<std::size_t>((at + i) / columns)] * static_cast<float>(static_cast<signed char>(from[i]));
+    return Status();
+  });
 }
 
 }  // namespace
 
+Result<ModelFolderReader> ModelFolderReader::open(const std::string& folder) {
+  LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
+  return ModelFolderReader(folder, std::move(file));
+}
+
+Status ModelFolderReader::read(const ParameterSpec& spec, const Box& box, std::span<float> out) const {
+  LH_TRY(const SafetensorView tensor, file_.find(spec.name));
+  if (tensor.shape != spec.shape)
+    return make_error(ErrorCode::invalid_input,
+                      format("{}: {} has the shape [{}], config.json asks for [{}]", folder_, spec.name,
+                             shape_text(tensor.shape), shape_text(spec.shape)),
+                      "weights and config.json do not belong together: copy both from one place");
+  LH_ASSERT(static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
+  if (tensor.type == SafetensorType::i8) return read_int8(file_, spec, tensor, box, out);
+  const auto convert = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+    return convert_to_f32(part_of(tensor, first, count),
+                          out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
+  };
+  return for_each_stretch(spec.shape, box, convert).with_context(spec.name);
+}
+
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
-  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
-  for (const FlatParameter& p : store.layout().parameters()) {
-    LH_TRY(const SafetensorView tensor, file.find(p.spec.name));
-    if (tensor.shape != p.spec.shape)
-      return make_error(ErrorCode::invalid_input,
-                        format("{}: {} has the shape [{}], config.json asks for [{}]", folder, p.spec.name,
-                               shape_text(tensor.shape), shape_text(p.spec.shape)),
-                        "weights and config.json do not belong together: copy both from one place");
-    if (p.is_whole()) {
-      LH_CHECK(read_tensor(file, p, tensor, masters_of(store, p)));
-      continue;
-    }
-    std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
-    LH_CHECK(read_tensor(file, p, tensor, whole));
-    copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, masters_of(store, p));
-  }
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder));
+  for (const FlatParameter& p : store.layout().parameters())
+    LH_CHECK(reader.read(
+        p.spec, p.box,
+        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin))));
   store.refresh_compute_copy(context);
   return {};
 }
 
 namespace {
-
-Status write_weights(const std::string& folder, const ParameterStore& store, bool as_bf16) {
-  std::vector<SafetensorInfo> infos;
-  for (const FlatParameter& p : store.layout().parameters())
-    infos.push_back({p.spec.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, p.spec.shape});
-  LH_TRY(SafetensorsWriter writer,
-         SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
-  std::vector<bf16> narrow;
-  for (const FlatParameter& p : store.layout().parameters()) {
-    const std::span<const float> values =
-        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
-    std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-    if (as_bf16) {
-      narrow.resize(values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = bf16(values[i]);
-      bytes = {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(bf16)};
-    }
-    LH_CHECK(writer.write(p.spec.name, bytes));
-  }
-  return writer.finish();
-}
 
 Value generation_config(const HfConfig& config) {
   Value value = Value::make_table();
@@ -130,23 +139,48 @@ Value generation_config(const HfConfig& config) {
 
 }  // namespace
 
-Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
+Result<ModelFolderWriter> ModelFolderWriter::create(const std::string& folder, const ModelFolderOptions& options) {
   LH_CHECK(make_directories(folder));
-  const bool as_bf16 = options.dtype == "bf16";
-  HfConfig config = options.config;
-  config.shape = store.shape();
-  config.dtype = as_bf16 ? "bfloat16" : "float32";
-  LH_CHECK(write_weights(folder, store, as_bf16));
-  LH_CHECK(write_file_atomic(join_path(folder, "config.json"), to_json_pretty(write_hf_config(config))));
-  LH_CHECK(write_file_atomic(join_path(folder, "generation_config.json"), to_json_pretty(generation_config(config))));
-  if (options.tokenizer_folder.empty()) return {};
+  std::vector<SafetensorInfo> infos;
+  for (const ParameterSpec& spec : parameter_list(options.config.shape))
+    infos.push_back({spec.name, options.dtype == "bf16" ? SafetensorType::bf16 : SafetensorType::f32, spec.shape});
+  LH_TRY(SafetensorsModelWriter weights,
+         SafetensorsModelWriter::create(folder, std::move(infos), options.shard_bytes_max, {{"format", "pt"}}));
+  return ModelFolderWriter(folder, options, std::move(weights));
+}
+
+Status ModelFolderWriter::add(const std::string& name, std::span<const float> values) {
+  if (options_.dtype != "bf16")
+    return weights_.write(name, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  narrow_.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) narrow_[i] = bf16(values[i]);
+  return weights_.write(name, {reinterpret_cast<const char*>(narrow_.data()), narrow_.size() * sizeof(bf16)});
+}
+
+Status ModelFolderWriter::finish() {
+  LH_CHECK(weights_.finish());
+  HfConfig config = options_.config;
+  config.dtype = options_.dtype == "bf16" ? "bfloat16" : "float32";
+  LH_CHECK(write_file_atomic(join_path(folder_, "config.json"), to_json_pretty(write_hf_config(config))));
+  LH_CHECK(write_file_atomic(join_path(folder_, "generation_config.json"), to_json_pretty(generation_config(config))));
+  if (options_.tokenizer_folder.empty()) return {};
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    const std::string from = join_path(options.tokenizer_folder, name);
+    const std::string from = join_path(options_.tokenizer_folder, name);
     if (!file_exists(from)) continue;
     LH_TRY(const std::string text, read_file(from));
-    LH_CHECK(write_file_atomic(join_path(folder, name), text));
+    LH_CHECK(write_file_atomic(join_path(folder_, name), text));
   }
   return {};
+}
+
+Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
+  ModelFolderOptions with_shape = options;
+  with_shape.config.shape = store.shape();
+  LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(folder, with_shape));
+  for (const FlatParameter& p : store.layout().parameters())
+    LH_CHECK(writer.add(p.spec.name, store.masters().subspan(static_cast<std::size_t>(p.begin),
+                                                             static_cast<std::size_t>(p.end - p.begin))));
+  return writer.finish();
 }
 
 }  // namespace longhaul

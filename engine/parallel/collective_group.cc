@@ -61,6 +61,16 @@ Status CollectiveGroup::broadcast(std::span<float> data, int root) {
   return communicator_->wait(communicator_->broadcast(std::as_writable_bytes(data), root), deadline_ms_);
 }
 
+Status CollectiveGroup::send(std::span<const float> data, int to) {
+  LH_ASSERT(communicator_ && to != rank_, std::to_string(to));
+  return communicator_->wait(communicator_->send(std::as_bytes(data), to), deadline_ms_);
+}
+
+Status CollectiveGroup::recv(std::span<float> data, int from) {
+  LH_ASSERT(communicator_ && from != rank_, std::to_string(from));
+  return communicator_->wait(communicator_->recv(std::as_writable_bytes(data), from), deadline_ms_);
+}
+
 Status CollectiveGroup::reduce_scatter(std::span<const float> in, std::span<float> out) {
   LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), std::to_string(in.size()));
   if (communicator_) return communicator_->wait(communicator_->reduce_scatter_sum(in, out), deadline_ms_);

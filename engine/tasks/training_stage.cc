@@ -82,26 +82,34 @@ void TrainingStage::report_memory() {
   run_.events.write("memory", std::move(fields));
 }
 
-Status TrainingStage::write_model(const std::string& folder, const ParameterStore& whole) {
-  ModelFolderOptions options;
-  LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
-  options.tokenizer_folder = settings_.tokenizer_folder;
-  return write_model_folder(folder, whole, options);
+Status TrainingStage::write_model(const std::string& folder) {
+  if (run_.mesh.at().dp(run_.mesh.dims()) > 0) return {};  // the first replica's ranks do it
+  std::optional<ModelFolderWriter> writer;
+  const auto begin = [&]() -> Status {
+    ModelFolderOptions options;
+    LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
+    options.config.shape = store_->shape();
+    options.tokenizer_folder = settings_.tokenizer_folder;
+    LH_TRY(ModelFolderWriter created, ModelFolderWriter::create(folder, options));
+    writer.emplace(std::move(created));
+    return {};
+  };
+  const Status begun = run_.is_first() ? begin() : Status();
+  const Status gathered =
+      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
+                            [&](const ParameterSpec& spec, std::span<const float> values) {
+                              return writer ? writer->add(spec.name, values) : Status();
+                            });
+  LH_CHECK(begun);
+  LH_CHECK(gathered);
+  return writer ? writer->finish() : Status();
 }
 
-Status TrainingStage::with_whole_model(const std::function<Status(const ParameterStore&)>& use) {
-  if (run_.mesh.replica().size() == 1) return use(*store_);
-  ParameterStore whole(store_->shape(), DType::f32);
-  LH_CHECK(gather_masters(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
-                          whole.layout(), whole.masters()));
-  return use(whole);
-}
-
-Status TrainingStage::export_model(const ParameterStore& whole) {
-  if (!run_.is_first()) return {};
+Status TrainingStage::export_model() {
   run_.section("export");
-  if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
-  return write_model(run_.launch.output_dir, whole);
+  if (run_.is_first())
+    if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
+  return write_model(run_.launch.output_dir);
 }
 
 namespace {
@@ -137,9 +145,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
-    return with_whole_model([&](const ParameterStore& whole) {
-      return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
-    });
+    return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
   };
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
@@ -157,7 +163,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
                                                  outcome.step, options.steps));
 
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
-  LH_CHECK(run_.group.agree(with_whole_model([this](const ParameterStore& whole) { return export_model(whole); })));
+  LH_CHECK(run_.group.agree(export_model()));
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
