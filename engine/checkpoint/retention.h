@@ -35,8 +35,7 @@ std::vector<std::string> checkpoints_to_remove(const std::vector<CheckpointStand
 // What the rules ask of one checkpoint's folder. The manifest is read only where keep_best needs it.
 CheckpointStanding standing_of(const Clock& clock, const std::string& folder, const RetentionPolicy& policy);
 
-// A file of this name in a checkpoint's folder keeps it for ever.
-inline constexpr const char* checkpoint_pin_name = "pinned";
+// By a file checkpoint_pin_name in its folder.
 bool is_pinned_checkpoint(const std::string& folder);
 
 // Keeps a checkpoint from being removed while it lives: a file reading.<host>.<pid>.<n> in its folder. Best effort: in
@@ -54,6 +53,5 @@ class ReadClaim {
 bool is_being_read(const Clock& clock, const std::string& folder);
 
 Result<CheckpointManifest> read_checkpoint_manifest(const std::string& folder);
-inline constexpr const char* checkpoint_manifest_name = "checkpoint.json";
 
 }  // namespace longhaul
