@@ -122,7 +122,16 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                  {.help = "largest copy that a rank may hold for asynchronous; where its share is larger the training "
                           "waits for the disk; 0 no limit",
                   .min = 0,
-                  .speed_only = true});
+                  .speed_only = true})
+          .field("local_every_steps", &C::local_every_steps,
+                 {.unit = "steps",
+                  .help = "keep a copy of the state on the nodes this often, each rank's also on its partner's; tried "
+                          "first at a restart; needs local_dir; 0 never",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true})
+          .field("local_dir", &C::local_dir,
+                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true});
   return table;
 }
 

@@ -20,8 +20,6 @@ Result<std::unique_ptr<CheckpointReader>> CheckpointReader::open(const std::stri
   return reader;
 }
 
-namespace {
-
 bool box_fits(const Box& box, const std::vector<std::int64_t>& shape) {
   if (box.extent.size() != shape.size()) return false;
   for (std::size_t dim = 0; dim < shape.size(); ++dim)
@@ -37,8 +35,6 @@ bool may_overlap(const CheckpointEntry& entry, const BoxRange& to) {
     if (a.offset[dim] >= b.offset[dim] + b.extent[dim] || b.offset[dim] >= a.offset[dim] + a.extent[dim]) return false;
   return true;
 }
-
-}  // namespace
 
 std::vector<std::size_t> CheckpointReader::entries_of(const std::string& tensor, const BoxRange& to) const {
   std::vector<std::size_t> found;
@@ -59,25 +55,31 @@ Result<const ShardReader*> CheckpointReader::shard(const std::string& file) {
   return &found->second;
 }
 
+Result<std::span<const float>> verified_entry(const ShardReader& shard, const std::string& file,
+                                              const CheckpointEntry& entry, bool check_digest) {
+  const ShardTensor* tensor = shard.find(entry.key);
+  if (!tensor) return make_error(ErrorCode::corrupt, file + " has no tensor " + entry.key);
+  const auto count = static_cast<std::size_t>(entry.flat_end - entry.flat_begin);
+  if (entry.dtype != "F32" || tensor->dtype != "F32" || tensor->bytes.size() != count * sizeof(float))
+    return make_error(ErrorCode::corrupt, format("{}: {} is not what the manifest says", file, entry.key));
+  if (check_digest && xxh3_64(tensor->bytes) != entry.xxh3)
+    return make_error(ErrorCode::corrupt,
+                      format("{}: the bytes of {} do not have the digest that the manifest says", file, entry.key));
+  return std::span(reinterpret_cast<const float*>(tensor->bytes.data()), count);
+}
+
 Result<std::span<const float>> CheckpointReader::entry(std::size_t index) {
   const CheckpointEntry& entry = manifest_.entries[index];
   const std::string file = join_path(folder_, entry.file);
   LH_TRY(const ShardReader* const reader, shard(entry.file));
-  const ShardTensor* tensor = reader->find(entry.key);
-  if (!tensor) return make_error(ErrorCode::corrupt, file + " has no tensor " + entry.key);
-  const auto count = static_cast<std::size_t>(entry.flat_end - entry.flat_begin);
   const auto shape = shapes_.find(entry.tensor);
-  if (entry.dtype != "F32" || tensor->dtype != "F32" || tensor->bytes.size() != count * sizeof(float) ||
-      shape == shapes_.end() || !box_fits(entry.box, shape->second))
-    return make_error(ErrorCode::corrupt,
-                      format("{}: {} is not what {} says", file, entry.key, checkpoint_manifest_name));
-  if (!verified_[index].load(std::memory_order_relaxed)) {
-    if (xxh3_64(tensor->bytes) != entry.xxh3)
-      return make_error(ErrorCode::corrupt, format("{}: the bytes of {} do not have the digest that {} says", file,
-                                                   entry.key, checkpoint_manifest_name));
-    verified_[index].store(true, std::memory_order_relaxed);
-  }
-  return std::span(reinterpret_cast<const float*>(tensor->bytes.data()), count);
+  if (shape == shapes_.end() || !box_fits(entry.box, shape->second))
+    return make_error(ErrorCode::corrupt, format("{}: {} lies outside of its tensor",
+                                                 join_path(folder_, checkpoint_manifest_name), entry.key));
+  const bool known = verified_[index].load(std::memory_order_relaxed);
+  LH_TRY(const std::span<const float> values, verified_entry(*reader, file, entry, !known));
+  if (!known) verified_[index].store(true, std::memory_order_relaxed);
+  return values;
 }
 
 Result<std::int64_t> CheckpointReader::copy_entry(std::size_t index, const BoxRange& to, std::span<float> out) {

@@ -15,6 +15,14 @@
 
 namespace longhaul {
 
+// Does the box lie in a tensor of this shape?
+bool box_fits(const Box& box, const std::vector<std::int64_t>& shape);
+// False where an entry cannot have an element of `to`, of the same tensor.
+bool may_overlap(const CheckpointEntry& entry, const BoxRange& to);
+// The elements of an entry in its shard (`file` is its path for errors), held against the digest.
+Result<std::span<const float>> verified_entry(const ShardReader& shard, const std::string& file,
+                                              const CheckpointEntry& entry, bool check_digest = true);
+
 class CheckpointReader {
  public:
   // Reads the manifest and checks that its entries cover everything. Shards are opened when they are first needed.

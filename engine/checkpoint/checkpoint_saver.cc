@@ -1,11 +1,7 @@
 #include "engine/checkpoint/checkpoint_saver.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/fault_point.h"
 #include "base/text.h"
-#include "engine/core/parallel_for.h"
 
 namespace longhaul {
 
@@ -35,36 +31,6 @@ Status CheckpointSaver::reserve(const ParameterLayout& layout) {
         "raise it, or leave it out");
   staging_ = PageBuffer();
   LH_TRY(staging_, PageBuffer::create(bytes, options_.account));
-  return {};
-}
-
-// One piece behind the other, in one loop over all bytes: the threads meet once.
-Status CheckpointSaver::stage(const TrainingState& state) {
-  const std::vector<StateArray> arrays = arrays_of(state);
-  struct Place {
-    std::int64_t begin, end;
-    const std::byte* from;
-  };
-  std::vector<Place> places;
-  std::int64_t bytes = 0;
-  for (const SharePiece& piece : pieces_) {
-    const std::span<const float> values = arrays[static_cast<std::size_t>(piece.array)].part(piece.range);
-    places.push_back({bytes, bytes + piece.bytes(), reinterpret_cast<const std::byte*>(values.data())});
-    bytes += piece.bytes();
-  }
-  const auto copy = [&](std::int64_t begin, std::int64_t end) {
-    auto place = std::partition_point(places.begin(), places.end(), [&](const Place& p) { return p.end <= begin; });
-    for (; place != places.end() && place->begin < end; ++place) {
-      const std::int64_t first = std::max(begin, place->begin), last = std::min(end, place->end);
-      std::memcpy(staging_.data() + first, place->from + (first - place->begin),
-                  static_cast<std::size_t>(last - first));
-    }
-  };
-  if (options_.compute)
-    parallel_for(*options_.compute, bytes, std::int64_t{1} << 20, copy);
-  else
-    copy(0, bytes);
-  if (auto fault = fault_here(FaultPoint::checkpoint_staged)) return *fault;
   return {};
 }
 
@@ -110,7 +76,10 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   // Without staging memory the share is written from where it is (reserve() said so).
   const Status reserved = reserve(*state.layout);
   Status copied;
-  if (options_.asynchronous && reserved.ok()) copied = stage(state);
+  if (options_.asynchronous && reserved.ok()) {
+    stage_pieces(state, pieces_, options_.compute, staging_.data());
+    if (auto fault = fault_here(FaultPoint::checkpoint_staged)) copied = *fault;
+  }
   if (copied.ok())
     write(state, join_path(saved_.path, file));
   else

@@ -16,7 +16,6 @@
 #include "engine/checkpoint/background_job.h"
 #include "engine/checkpoint/checkpoint_share.h"
 #include "engine/checkpoint/checkpoint_store.h"
-#include "engine/core/compute_context.h"
 
 namespace longhaul {
 
@@ -55,7 +54,6 @@ class CheckpointSaver {
  private:
   enum class Phase { idle, writing, publishing };
   class StallTimer;
-  Status stage(const TrainingState& state);
   void write(const TrainingState& state, const std::string& path);
   Status collect_votes(CollectiveGroup& group);
   std::string context() const { return "checkpoint " + saved_.path; }

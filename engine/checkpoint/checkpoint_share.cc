@@ -1,9 +1,13 @@
 #include "engine/checkpoint/checkpoint_share.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/fault_point.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/core/parallel_for.h"
 
 namespace longhaul {
 
@@ -58,6 +62,33 @@ std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces) {
   std::vector<ShardTensor> header;
   for (const SharePiece& piece : pieces) header.push_back({piece.entry.key, piece.entry.dtype, piece.shape, {}});
   return header;
+}
+
+void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
+                  std::byte* to) {
+  const std::vector<StateArray> arrays = arrays_of(state);
+  struct Place {
+    std::int64_t begin, end;
+    const std::byte* from;
+  };
+  std::vector<Place> places;
+  std::int64_t bytes = 0;
+  for (const SharePiece& piece : pieces) {
+    const std::span<const float> values = arrays[static_cast<std::size_t>(piece.array)].part(piece.range);
+    places.push_back({bytes, bytes + piece.bytes(), reinterpret_cast<const std::byte*>(values.data())});
+    bytes += piece.bytes();
+  }
+  const auto copy = [&](std::int64_t begin, std::int64_t end) {
+    auto place = std::partition_point(places.begin(), places.end(), [&](const Place& p) { return p.end <= begin; });
+    for (; place != places.end() && place->begin < end; ++place) {
+      const std::int64_t first = std::max(begin, place->begin), last = std::min(end, place->end);
+      std::memcpy(to + first, place->from + (first - place->begin), static_cast<std::size_t>(last - first));
+    }
+  };
+  if (compute)
+    parallel_for(*compute, bytes, std::int64_t{1} << 20, copy);
+  else
+    copy(0, bytes);
 }
 
 CheckpointManifest manifest_of(const TrainingState& state) {

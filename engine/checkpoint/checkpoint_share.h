@@ -9,6 +9,7 @@
 #include "contracts/checkpoint_format.h"
 #include "engine/checkpoint/shard_file.h"
 #include "engine/checkpoint/training_state.h"
+#include "engine/core/compute_context.h"
 
 namespace longhaul {
 
@@ -38,6 +39,10 @@ std::string shard_file_name(int rank, int ranks);
 std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file);
 std::int64_t bytes_of_share(std::span<const SharePiece> pieces);
 std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces);  // without bytes
+
+// Copies the pieces one behind the other, in one loop over all bytes: the threads meet once. compute null: one thread.
+void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
+                  std::byte* to);
 
 // Of everybody, without entries.
 CheckpointManifest manifest_of(const TrainingState& state);

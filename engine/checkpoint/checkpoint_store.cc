@@ -1,6 +1,7 @@
 #include "engine/checkpoint/checkpoint_store.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/fault_point.h"
 #include "base/files.h"
@@ -25,6 +26,14 @@ std::vector<std::string> CheckpointStore::list() const {
       names.push_back(name);
   std::sort(names.rbegin(), names.rend());  // numbers have leading zeros
   return names;
+}
+
+Result<std::int64_t> CheckpointStore::newest_step(CollectiveGroup& group) const {
+  const std::vector<std::string> names = list();
+  const double mine = names.empty() ? -1 : std::atof(names.front().substr(names.front().find('-') + 1).c_str());
+  std::vector<double> all(static_cast<std::size_t>(group.size()));
+  LH_CHECK(group.all_gather({&mine, 1}, all));
+  return static_cast<std::int64_t>(all.front());
 }
 
 namespace {

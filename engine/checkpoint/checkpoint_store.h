@@ -54,6 +54,8 @@ class CheckpointStore {
   // Folder names that hold a checkpoint.json, newest first.
   std::vector<std::string> list() const;
   std::string path_of(std::int64_t step) const;
+  // Collective: the step of the newest one that the first rank sees; -1: none.
+  Result<std::int64_t> newest_step(CollectiveGroup& group) const;
 
   // What the saver is made of. An empty folder of that path; what was there was no checkpoint, or is being written
   // again.

@@ -120,6 +120,14 @@ RetentionPolicy retention_of(const CheckpointSettings& settings) {
 
 }  // namespace
 
+Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
+  LocalCopiesOptions options;
+  options.folder = settings_.checkpoint.local_dir;
+  options.compute = &run_.compute;
+  options.account = &account_;
+  return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
+}
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options;
@@ -138,6 +146,12 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.saver.direct_io = settings_.checkpoint.direct_io;
   loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
   loop_options.saver.account = &account_;
+  std::unique_ptr<LocalCopies> local_copies;
+  if (settings_.checkpoint.local_every_steps > 0) {
+    LH_TRY(local_copies, create_local_copies());
+    loop_options.local_copies = local_copies.get();
+    loop_options.local_every_steps = settings_.checkpoint.local_every_steps;
+  }
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
@@ -164,6 +178,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
 
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
   LH_CHECK(run_.group.agree(export_model()));
+  if (local_copies) local_copies->remove();
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});

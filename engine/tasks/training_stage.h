@@ -53,6 +53,7 @@ class TrainingStage {
   // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
   Status write_model(const std::string& folder);
   Status export_model();
+  Result<std::unique_ptr<LocalCopies>> create_local_copies();
   void report_memory();
 
   TaskRun& run_;

@@ -48,6 +48,17 @@ TrainingState TrainingLoop::state() {
   return state;
 }
 
+// Copies on the nodes are newer than the newest checkpoint, or not looked at.
+Result<std::optional<LoadedCheckpoint>> TrainingLoop::load_newest(TrainingState& state, int threads) {
+  if (options_.local_copies) {
+    LH_TRY(const std::int64_t newest, checkpoints_.newest_step(trainer_.group()));
+    LH_TRY(const std::optional<LoadedCheckpoint> copies,
+           options_.local_copies->load_newest(trainer_.group(), state, newest, threads));
+    if (copies) return copies;
+  }
+  return checkpoints_.load_newest(trainer_.group(), state, threads);
+}
+
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   section("load");
   TrainingState state = this->state();
@@ -56,8 +67,7 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
     LH_CHECK(checkpoints_.load_together(trainer_.group(), options_.start_checkpoint, state, context.threads()));
     path = options_.start_checkpoint;
   } else {
-    LH_TRY(const std::optional<LoadedCheckpoint> loaded,
-           checkpoints_.load_newest(trainer_.group(), state, context.threads()));
+    LH_TRY(const std::optional<LoadedCheckpoint> loaded, load_newest(state, context.threads()));
     if (!loaded) {
       if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
       return false;
@@ -112,6 +122,28 @@ Status TrainingLoop::finish_save() {
   LH_CHECK(whole);
   report_save(*whole);
   return {};
+}
+
+Status TrainingLoop::copy_locally(bool advance, bool due) {
+  LocalCopies* copies = options_.local_copies;
+  if (!copies) return {};
+  if (advance) {
+    const auto copied = copies->advance(trainer_.group());
+    if (!copied.ok() && copied.error().code != ErrorCode::io) return copied.error();
+    if (!copied.ok()) {
+      events_.message("warn", "no copy on the nodes: " + copied.error().message());
+    } else {
+      Value fields = Value::make_table();
+      fields.set("step", copied->step);
+      fields.set("path", copied->path);
+      fields.set("stall_s", copied->seconds);
+      fields.set("write_s", copied->write_seconds);
+      events_.write("local_copy", std::move(fields));
+    }
+  }
+  if (!due || copies->busy()) return {};  // one that takes longer than the interval is not waited for
+  section("checkpoint");
+  return copies->start(trainer_.group(), state());
 }
 
 void TrainingLoop::report_save(const SavedCheckpoint& saved) {
@@ -179,11 +211,12 @@ void TrainingLoop::set_learning_rate(double peak) {
 
 Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::int64_t step = trainer_.progress().step;
-  enum { stop, shorten, save, writing, interval, lr, fields };
+  enum { stop, shorten, save, writing, copying, interval, lr, fields };
   double mine[fields] = {};
   Asked asked;
   if (stop_.load(std::memory_order_relaxed)) mine[stop] = 1;
   if (!saver_.ready()) mine[writing] = 1;
+  if (options_.local_copies && !options_.local_copies->ready()) mine[copying] = 1;
   if (beat_) {
     asked.orders = beat_->orders();
     if (beat_->stop_after_step() >= 0 && step >= beat_->stop_after_step()) mine[shorten] = 1;
@@ -197,9 +230,11 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
   std::vector<double> all(ranks * fields);
   LH_CHECK(trainer_.group().all_gather(mine, all));
   asked.advance = saver_.busy();
+  asked.advance_copy = options_.local_copies && options_.local_copies->busy();
   for (std::size_t i = 0; i < ranks; ++i) {
     const double* of_rank = &all[i * fields];
     asked.advance &= of_rank[writing] == 0;
+    asked.advance_copy &= of_rank[copying] == 0;
     asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.ordered |= of_rank[save] > 0;
   }
   // Values are one order for the whole launch: the first rank's page counts.
@@ -222,7 +257,11 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);
     const std::int64_t begun = clock_.monotonic_ns();
-    LH_TRY(const StepReport step, trainer_.step());
+    const Result<StepReport> done = trainer_.step();
+    // Alone, the checkpoint under way is still worth its wait; of several ranks the others may not have failed.
+    if (!done.ok() && trainer_.group().size() == 1) (void)finish_save().ok();
+    LH_CHECK(done);
+    const StepReport& step = *done;
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
     outcome_.loss = step.loss;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
@@ -236,6 +275,8 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     if (heldout && !ends && early && options_.eval_every_steps > 0 && step.step % options_.eval_every_steps == 0)
       LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
     if (told.save || ends) LH_CHECK(save());
+    const bool copy = options_.local_every_steps > 0 && step.step % options_.local_every_steps == 0;
+    LH_CHECK(copy_locally(told.advance_copy, copy && early && saved_step_ != step.step));
     if (told.ordered || ends) LH_CHECK(finish_save());  // who gave the order hears of a whole checkpoint
     if (beat_) beat_->obeyed(told.orders);
     if (told.shorten && early) {
