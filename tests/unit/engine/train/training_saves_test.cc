@@ -101,12 +101,18 @@ TEST_CASE("a training goes on from the newest of checkpoint and copies on the no
   {
     const auto first = copies();
     options.local_copies = first.get();
+    options.milestone_every_steps = 1;  // steps long enough for a copy to be written
+    options.on_milestone = [&](const MilestoneReached&) {
+      while (!first->ready()) ::usleep(1000);
+      return Status();
+    };
     SavingTraining training(scratch.path(), 8, options);
     training.setup.source.unreadable_from = 7 * 4;  // dies in the eighth step
     CHECK_FALSE(training.loop.run(nullptr).ok());
     CHECK(training.store.list() == std::vector<std::string>{"step-00000004"});  // the one under way is waited for
-    while (!first->ready()) training.clock.sleep_ms(1);
-    CHECK(training.events_of("local_copy").size() >= 1);
+    while (!first->ready()) ::usleep(1000);
+    options.milestone_every_steps = 0;
+    CHECK(training.events_of("local_copy").size() == 2);  // of steps 2 and 6; step 4 has a checkpoint
   }
   {
     const auto second = copies();
