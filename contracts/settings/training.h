@@ -3,6 +3,7 @@
 
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
+#include "contracts/settings/pipeline.h"
 
 namespace longhaul {
 
@@ -42,8 +43,26 @@ struct CheckpointSettings {
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 
+// What goes on between ranks while they compute. Results do not depend on it.
+struct OverlapSettings {
+  bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
+  bool weights = true;    // ZeRO: weights are gathered while others are in use
+  bool pipeline = true;   // messages between stages travel while others are computed
+};
+const FieldTable<OverlapSettings>& overlap_fields();
+
+// When every rank writes what it did at which time (engine/core/trace.h).
+struct TraceSettings {
+  std::int64_t first_step = 3;
+  std::int64_t steps = 0;  // 0: never
+};
+const FieldTable<TraceSettings>& trace_fields();
+
 struct PretrainSettings {
   ModelShape model;
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
@@ -67,6 +86,9 @@ const FieldTable<PretrainSettings>& pretrain_fields();
 Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
 struct SftSettings {
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;

@@ -47,7 +47,8 @@ void CheckpointSaver::write(const TrainingState& state, const std::string& path)
             {reinterpret_cast<const char*>(staging_.data()), static_cast<std::size_t>(staging_.bytes())});
       const std::vector<StateArray> arrays = arrays_of(state);
       return write_pieces(path, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
-        const std::span<const float> values = arrays[static_cast<std::size_t>(piece.array)].part(piece.range);
+        const std::span<const float> values =
+            part_of(arrays[static_cast<std::size_t>(piece.array)].values, piece.packed);
         return std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes());
       });
     };

@@ -17,36 +17,45 @@ const std::vector<const char*>& state_suffixes() {
 }
 
 std::vector<StateArray> arrays_of(const TrainingState& state) {
-  const FlatRange all{0, state.layout->flat_size()}, owned = state.layout->owned();
   const std::vector<const char*>& suffixes = state_suffixes();
-  return {
-      {suffixes[0], all, state.masters}, {suffixes[1], owned, state.exp_avg}, {suffixes[2], owned, state.exp_avg_sq}};
+  return {{suffixes[0], state.masters}, {suffixes[1], state.exp_avg}, {suffixes[2], state.exp_avg_sq}};
 }
 
 std::string shard_file_name(int rank, int ranks) {
   return format("shard-{:05d}-of-{:05d}.safetensors", rank + 1, ranks);
 }
 
+namespace {
+
+// Elements `here` of a parameter, `packed` in the array.
+SharePiece piece_of(const FlatParameter& p, int array, FlatRange here, FlatRange packed, const std::string& file) {
+  const bool whole = p.is_whole() && here.begin == p.begin && here.end == p.end;
+  SharePiece piece;
+  piece.array = array;
+  piece.packed = packed;
+  piece.shape = whole ? p.spec.shape : std::vector<std::int64_t>{here.size()};
+  CheckpointEntry& entry = piece.entry;
+  entry.tensor = p.spec.name + state_suffixes()[static_cast<std::size_t>(array)];
+  entry.box = p.box;
+  entry.flat_begin = here.begin - p.begin, entry.flat_end = here.end - p.begin;
+  entry.file = file;
+  entry.key = whole ? entry.tensor : format("{}@{}", entry.tensor, entry.flat_begin);  // one box of it in a file
+  entry.dtype = "F32";
+  return piece;
+}
+
+}  // namespace
+
 std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file) {
   std::vector<SharePiece> pieces;
-  const FlatRange written = layout.written();
+  const PackedRanges written(layout.written());
   for (int array = 0; array < static_cast<int>(state_suffixes().size()); ++array) {
     for (const FlatParameter& p : layout.parameters()) {
-      const FlatRange here = intersection({p.begin, p.end}, written);
-      if (here.size() == 0 || !layout.is_counted(p)) continue;
-      const bool whole = p.is_whole() && here.begin == p.begin && here.end == p.end;
-      SharePiece piece;
-      piece.array = array;
-      piece.range = here;
-      piece.shape = whole ? p.spec.shape : std::vector<std::int64_t>{here.size()};
-      CheckpointEntry& entry = piece.entry;
-      entry.tensor = p.spec.name + state_suffixes()[static_cast<std::size_t>(array)];
-      entry.box = p.box;
-      entry.flat_begin = here.begin - p.begin, entry.flat_end = here.end - p.begin;
-      entry.file = file;
-      entry.key = whole ? entry.tensor : format("{}@{}", entry.tensor, entry.flat_begin);  // one box of it in a file
-      entry.dtype = "F32";
-      pieces.push_back(std::move(piece));
+      if (!layout.is_counted(p)) continue;
+      written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
+        layout.owned().for_each_in(
+            mine, [&](FlatRange here, FlatRange packed) { pieces.push_back(piece_of(p, array, here, packed, file)); });
+      });
     }
   }
   return pieces;
@@ -74,7 +83,7 @@ void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces
   std::vector<Place> places;
   std::int64_t bytes = 0;
   for (const SharePiece& piece : pieces) {
-    const std::span<const float> values = arrays[static_cast<std::size_t>(piece.array)].part(piece.range);
+    const std::span<const float> values = part_of(arrays[static_cast<std::size_t>(piece.array)].values, piece.packed);
     places.push_back({bytes, bytes + piece.bytes(), reinterpret_cast<const std::byte*>(values.data())});
     bytes += piece.bytes();
   }

@@ -13,16 +13,11 @@
 
 namespace longhaul {
 
-// The three arrays of a training: what follows a parameter's name in the checkpoint, and which range of the layout's
-// flat order each holds.
+// The three arrays of a training, packed as the layout's owned(), and what follows a parameter's name in the checkpoint
+// for each.
 struct StateArray {
   const char* suffix;
-  FlatRange range;
   std::span<float> values;  // borrowed
-  std::span<float> part(FlatRange wanted) const {
-    return values.subspan(static_cast<std::size_t>(wanted.begin - range.begin),
-                          static_cast<std::size_t>(wanted.size()));
-  }
 };
 std::vector<StateArray> arrays_of(const TrainingState& state);
 const std::vector<const char*>& state_suffixes();  // of the same arrays, in the same order
@@ -32,8 +27,8 @@ struct SharePiece {
   CheckpointEntry entry;
   std::vector<std::int64_t> shape;  // in the shard
   int array = 0;                    // of arrays_of
-  FlatRange range;                  // of the flat order
-  std::int64_t bytes() const { return range.size() * static_cast<std::int64_t>(sizeof(float)); }
+  FlatRange packed;                 // of that array
+  std::int64_t bytes() const { return packed.size() * static_cast<std::int64_t>(sizeof(float)); }
 };
 std::string shard_file_name(int rank, int ranks);
 std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file);

@@ -124,15 +124,16 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state, int 
   };
   std::vector<Target> targets;
   std::vector<Copy> copies;
+  const auto add = [&](const StateArray& array, const FlatParameter& p, FlatRange here, FlatRange packed) {
+    targets.push_back(
+        {p.spec.name + array.suffix, {p.box, here.begin - p.begin, here.end - p.begin}, part_of(array.values, packed)});
+    for (const std::size_t entry : reader->entries_of(targets.back().tensor, targets.back().range))
+      copies.push_back({targets.size() - 1, entry});
+  };
   for (const StateArray& array : arrays_of(state))
-    for (const FlatParameter& p : state.layout->parameters()) {
-      const FlatRange here = intersection({p.begin, p.end}, array.range);
-      if (here.size() == 0) continue;
-      targets.push_back(
-          {p.spec.name + array.suffix, {p.box, here.begin - p.begin, here.end - p.begin}, array.part(here)});
-      for (const std::size_t entry : reader->entries_of(targets.back().tensor, targets.back().range))
-        copies.push_back({targets.size() - 1, entry});
-    }
+    for (const FlatParameter& p : state.layout->parameters())
+      state.layout->owned().for_each_in({p.begin, p.end},
+                                        [&](FlatRange here, FlatRange packed) { add(array, p, here, packed); });
   parallel_for(copies.size(), std::max(1, threads), [&](std::size_t i) {
     const Target& target = targets[copies[i].target];
     copies[i].copied = reader->copy_entry(copies[i].entry, target.range, target.values);

@@ -59,7 +59,8 @@ std::span<float> LocalCopies::Share::values() {
 Status LocalCopies::prepare(Share& share, const TrainingState& state, int owner, int ranks) {
   const ParallelDims& dims = state.layout->place().dims;
   share.file = shard_file_name(owner, ranks);
-  share.pieces = pieces_of_share(ParameterLayout(state.shape, {dims, coordinates_of(dims, owner)}), share.file);
+  share.pieces = pieces_of_share(
+      ParameterLayout(state.shape, {dims, coordinates_of(dims, owner), state.layout->stages()}), share.file);
   const std::int64_t bytes = bytes_of_share(share.pieces);
   if (share.staging.bytes() >= bytes) return {};
   share.staging = PageBuffer();

@@ -92,13 +92,11 @@ Result<GoodShare> verify_share(const LocalShare& share, int threads) {
 // What some rank of the mesh holds of every tensor.
 struct Held {
   explicit Held(const ModelShape& shape, const MeshPlace& place) : layout(shape, place) {
-    const FlatRange all{0, layout.flat_size()}, owned = layout.owned();
     for (const char* suffix : state_suffixes())
-      for (const FlatParameter& p : layout.parameters()) {
-        const FlatRange here = intersection({p.begin, p.end}, *suffix == '\0' ? all : owned);
-        if (here.size() > 0)
+      for (const FlatParameter& p : layout.parameters())
+        layout.owned().for_each_in({p.begin, p.end}, [&](FlatRange here, FlatRange) {
           ranges.emplace(p.spec.name + suffix, BoxRange{p.box, here.begin - p.begin, here.end - p.begin});
-      }
+        });
   }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
@@ -214,13 +212,15 @@ Status load_local_step(CollectiveGroup& group, const std::string& folder, const 
   const ParallelDims& dims = state.layout->place().dims;
   std::vector<std::unique_ptr<Held>> held;
   for (int rank = 0; rank < group.size(); ++rank)
-    held.push_back(std::make_unique<Held>(state.shape, MeshPlace{dims, coordinates_of(dims, rank)}));
+    held.push_back(
+        std::make_unique<Held>(state.shape, MeshPlace{dims, coordinates_of(dims, rank), state.layout->stages()}));
   const Held& own = *held[static_cast<std::size_t>(group.rank())];
   std::map<std::string, std::span<float>> values;
   for (const StateArray& array : arrays_of(state))
     for (const FlatParameter& p : own.layout.parameters())
-      if (const FlatRange here = intersection({p.begin, p.end}, array.range); here.size() > 0)
-        values.emplace(p.spec.name + array.suffix, array.part(here));
+      own.layout.owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
+        values.emplace(p.spec.name + array.suffix, part_of(array.values, packed));
+      });
 
   // The same order on every rank, so that every message is waited for on both sides.
   std::int64_t filled = 0, wanted = 0;

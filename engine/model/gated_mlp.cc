@@ -13,7 +13,7 @@ GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, T
       index_(index),
       hidden_(parameters.shape().hidden_size),
       ffn_(parameters.shape().intermediate_size / tensor.size()) {
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".mlp.";
+  const std::string prefix = layer_prefix(parameters.shape(), layer) + "mlp.";
   gate_up_ = parameters.layout().find(prefix + "gate_proj.weight").begin;
   down_ = parameters.layout().find(prefix + "down_proj.weight").begin;
 }
@@ -54,6 +54,8 @@ void GatedMlp::backward_weight(const ComputeContext& context, int slot_index, co
                          accumulate);
   linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
                          target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
+  target.say_ready(gate_up_, gate_up_ + 2 * ffn_ * hidden_);
+  target.say_ready(down_, down_ + hidden_ * ffn_);
 }
 
 }  // namespace longhaul

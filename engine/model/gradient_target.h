@@ -14,17 +14,25 @@ struct GradientTarget {
   std::span<float> flat;
   // true: the array holds nothing yet and is overwritten (saves zeroing and re-reading it); false: adds to it.
   bool overwrite = false;
-  // Called when elements [begin, end) have their final value of this pass, from the last parameters to the first: a
-  // reduction over ranks may start while the backward goes on. Empty: nobody asks.
+  // Called when elements [begin, end), whole parameters, have their final value of this pass, roughly from the last to
+  // the first: a reduction over ranks may start while the backward goes on. Every parameter once. Empty: nobody asks.
   std::function<void(std::int64_t begin, std::int64_t end)> ready;
 
+  // Where there is no whole array: the memory of the element at `begin` and of those after it in the same ShardUnit.
+  std::function<float*(std::int64_t begin)> locate;
+
   View matrix(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
-    return View(flat.data() + begin, Shape{rows, columns});
+    return View(at(begin), Shape{rows, columns});
   }
   std::span<float> vector(std::int64_t begin, std::int64_t elements) const {
-    return flat.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(elements));
+    return {at(begin), static_cast<std::size_t>(elements)};
   }
-  void clear(std::int64_t begin, std::int64_t end) const { std::fill(flat.begin() + begin, flat.begin() + end, 0.0F); }
+  // Of a linear layer; begin < 0: it has none, and what comes back is empty.
+  View bias(std::int64_t begin, std::int64_t elements) const {
+    return begin < 0 ? View() : View(at(begin), Shape{elements});
+  }
+  void clear(std::int64_t begin, std::int64_t end) const { std::fill_n(at(begin), end - begin, 0.0F); }
+  float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {
     if (ready) ready(begin, end);
   }

@@ -62,7 +62,7 @@ Status for_each_stretch(const std::vector<std::int64_t>& shape, const Box& box, 
   return {};
 }
 
-SafetensorView part_of(const SafetensorView& tensor, std::int64_t first, std::int64_t count) {
+SafetensorView stretch_of(const SafetensorView& tensor, std::int64_t first, std::int64_t count) {
   const std::size_t size = element_bytes(tensor.type);
   return {tensor.type,
           {count},
@@ -78,7 +78,7 @@ Status read_int8(const SafetensorsModel& file, const ParameterSpec& spec, const 
     return make_error(ErrorCode::invalid_input,
                       format("{} has {} scales for {} rows", scale_name, scale.elements(), spec.shape[0]));
   std::vector<float> scales(static_cast<std::size_t>(box.extent[0]));
-  LH_CHECK(convert_to_f32(part_of(scale, box.offset[0], box.extent[0]), scales));
+  LH_CHECK(convert_to_f32(stretch_of(scale, box.offset[0], box.extent[0]), scales));
   const std::int64_t columns = box.elements() / std::max<std::int64_t>(1, box.extent[0]);
   return for_each_stretch(spec.shape, box, [&](std::int64_t first, std::int64_t count, std::int64_t at) {
     const char* from = tensor.bytes.data() + first;
@@ -91,34 +91,71 @@ Status read_int8(const SafetensorsModel& file, const ParameterSpec& spec, const 
 
 }  // namespace
 
-Result<ModelFolderReader> ModelFolderReader::open(const std::string& folder) {
+Result<ModelFolderReader> ModelFolderReader::open(const std::string& folder, const ModelShape& shape) {
   LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
-  return ModelFolderReader(folder, std::move(file));
+  ModelFolderReader reader(folder, std::move(file));
+  reader.tensors_ = stored_tensors(shape);
+  for (std::size_t i = 0; i < reader.tensors_.size(); ++i)
+    for (std::size_t part = 0; part < reader.tensors_[i].parts.size(); ++part)
+      reader.places_[reader.tensors_[i].parts[part].name] = {i, part};
+  return reader;
+}
+
+namespace {
+
+// A box of a parameter that is some columns (or elements) of a tensor, stored [in, out] if it is a matrix: rows of the
+// box are columns there.
+Status read_moved(const StoredTensor& stored, std::size_t part, const SafetensorView& tensor, const Box& box,
+                  std::span<float> out) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < part; ++i) before += stored.parts[i].shape[0];
+  const std::int64_t rows = box.extent[0], first = before + box.offset[0];
+  if (!stored.transposed) return convert_to_f32(stretch_of(tensor, first, rows), out);
+  const std::int64_t columns = box.extent[1];
+  std::vector<float> column(static_cast<std::size_t>(rows));
+  for (std::int64_t c = 0; c < columns; ++c) {
+    LH_CHECK(convert_to_f32(stretch_of(tensor, (box.offset[1] + c) * stored.shape[1] + first, rows), column));
+    for (std::int64_t r = 0; r < rows; ++r)
+      out[static_cast<std::size_t>(r * columns + c)] = column[static_cast<std::size_t>(r)];
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_stored_box(const SafetensorsModel& file, const StoredTensor& stored, std::size_t part, const Box& box,
+                       std::span<float> out) {
+  LH_TRY(const SafetensorView tensor, find_stored(file, stored));
+  if (!stored.is_plain()) return read_moved(stored, part, tensor, box, out).with_context(stored.name);
+  if (tensor.type == SafetensorType::i8) return read_int8(file, stored.parts[0], tensor, box, out);
+  const auto convert = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+    return convert_to_f32(stretch_of(tensor, first, count),
+                          out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
+  };
+  return for_each_stretch(stored.shape, box, convert).with_context(stored.name);
 }
 
 Status ModelFolderReader::read(const ParameterSpec& spec, const Box& box, std::span<float> out) const {
-  LH_TRY(const SafetensorView tensor, file_.find(spec.name));
-  if (tensor.shape != spec.shape)
+  const auto place = places_.find(spec.name);
+  LH_ASSERT(place != places_.end() && static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
+  const StoredTensor& stored = tensors_[place->second.tensor];
+  LH_TRY(const SafetensorView tensor, find_stored(file_, stored));
+  if (tensor.shape != stored.shape)
     return make_error(ErrorCode::invalid_input,
-                      format("{}: {} has the shape [{}], config.json asks for [{}]", folder_, spec.name,
-                             shape_text(tensor.shape), shape_text(spec.shape)),
+                      format("{}: {} has the shape [{}], config.json asks for [{}]", folder_, stored.name,
+                             shape_text(tensor.shape), shape_text(stored.shape)),
                       "weights and config.json do not belong together: copy both from one place");
-  LH_ASSERT(static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
-  if (tensor.type == SafetensorType::i8) return read_int8(file_, spec, tensor, box, out);
-  const auto convert = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
-    return convert_to_f32(part_of(tensor, first, count),
-                          out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
-  };
-  return for_each_stretch(spec.shape, box, convert).with_context(spec.name);
+  return read_stored_box(file_, stored, place->second.part, box, out);
 }
 
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
-  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder));
-  for (const FlatParameter& p : store.layout().parameters())
-    LH_CHECK(reader.read(
-        p.spec, p.box,
-        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin))));
-  store.refresh_compute_copy(context);
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, store.shape()));
+  std::vector<float> values;
+  for (const FlatParameter& p : store.layout().parameters()) {
+    values.resize(static_cast<std::size_t>(p.end - p.begin));
+    LH_CHECK(reader.read(p.spec, p.box, values));
+    store.put(context, p, values);
+  }
   return {};
 }
 
@@ -141,20 +178,42 @@ Value generation_config(const HfConfig& config) {
 
 Result<ModelFolderWriter> ModelFolderWriter::create(const std::string& folder, const ModelFolderOptions& options) {
   LH_CHECK(make_directories(folder));
+  std::vector<StoredTensor> tensors = stored_tensors(options.config.shape);
   std::vector<SafetensorInfo> infos;
-  for (const ParameterSpec& spec : parameter_list(options.config.shape))
-    infos.push_back({spec.name, options.dtype == "bf16" ? SafetensorType::bf16 : SafetensorType::f32, spec.shape});
+  for (const StoredTensor& tensor : tensors)
+    infos.push_back({tensor.name, options.dtype == "bf16" ? SafetensorType::bf16 : SafetensorType::f32, tensor.shape});
   LH_TRY(SafetensorsModelWriter weights,
          SafetensorsModelWriter::create(folder, std::move(infos), options.shard_bytes_max, {{"format", "pt"}}));
-  return ModelFolderWriter(folder, options, std::move(weights));
+  ModelFolderWriter writer(folder, options, std::move(weights));
+  writer.tensors_ = std::move(tensors);
+  return writer;
 }
 
 Status ModelFolderWriter::add(const std::string& name, std::span<const float> values) {
+  if (tensor_ == tensors_.size() || tensors_[tensor_].parts[part_].name != name)
+    return make_error(ErrorCode::internal, format("{}: {} comes out of its order", folder_, name));
+  const StoredTensor& stored = tensors_[tensor_];
+  if (stored.is_plain()) {
+    ++tensor_;
+    return write(stored.name, values);
+  }
+  if (part_ == 0) {
+    std::int64_t elements = 0;
+    for (const ParameterSpec& part : stored.parts) elements += part.elements();
+    moved_.resize(static_cast<std::size_t>(elements));
+  }
+  put_part(stored, part_, values, moved_);
+  if (++part_ < stored.parts.size()) return {};
+  ++tensor_, part_ = 0;
+  return write(stored.name, moved_);
+}
+
+Status ModelFolderWriter::write(const std::string& tensor, std::span<const float> values) {
   if (options_.dtype != "bf16")
-    return weights_.write(name, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+    return weights_.write(tensor, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
   narrow_.resize(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) narrow_[i] = bf16(values[i]);
-  return weights_.write(name, {reinterpret_cast<const char*>(narrow_.data()), narrow_.size() * sizeof(bf16)});
+  return weights_.write(tensor, {reinterpret_cast<const char*>(narrow_.data()), narrow_.size() * sizeof(bf16)});
 }
 
 Status ModelFolderWriter::finish() {

@@ -10,6 +10,7 @@
 #include "engine/interop/hf_config.h"
 #include "engine/interop/safetensors_model_writer.h"
 #include "engine/model/parameter_store.h"
+#include "engine/model/stored_tensors.h"
 
 namespace longhaul {
 
@@ -19,18 +20,29 @@ Result<HfConfig> load_model_config(const std::string& folder);
 // holds a part of, only that part is read.
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store);
 
+// A box of one part of a tensor of the file, in C order of the part's own shape; nothing else of it is touched. The
+// tensor must have the shape that `stored` says.
+Status read_stored_box(const SafetensorsModel& file, const StoredTensor& stored, std::size_t part, const Box& box,
+                       std::span<float> out);
+
 // The weights of a folder, box by box. I8 tensors are multiplied out with their "<name>_scale". Values become f32
 // exactly (f16, bf16) or as they are.
 class ModelFolderReader {
  public:
-  static Result<ModelFolderReader> open(const std::string& folder);
-  // `out` are the elements of `box` in C order. Errors name the tensor and both shapes where they differ.
+  static Result<ModelFolderReader> open(const std::string& folder, const ModelShape& shape);
+  // `out` are the elements of `box` of a parameter, in C order. Errors name the tensor and both shapes where they
+  // differ.
   Status read(const ParameterSpec& spec, const Box& box, std::span<float> out) const;
 
  private:
+  struct Place {
+    std::size_t tensor, part;
+  };
   ModelFolderReader(std::string folder, SafetensorsModel file) : folder_(std::move(folder)), file_(std::move(file)) {}
   std::string folder_;
   SafetensorsModel file_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, Place> places_;  // of each parameter
 };
 
 struct ModelFolderOptions {
@@ -46,7 +58,7 @@ class ModelFolderWriter {
  public:
   // Makes the folder. The weights are those of parameter_list(options.config.shape).
   static Result<ModelFolderWriter> create(const std::string& folder, const ModelFolderOptions& options);
-  // A whole parameter, in C order; in the order of parameter_list only one file is open at a time.
+  // A whole parameter, in C order; one after the other, as in parameter_list.
   Status add(const std::string& name, std::span<const float> values);
   // config.json and what else belongs to a model, once all parameters are there.
   Status finish();
@@ -54,9 +66,14 @@ class ModelFolderWriter {
  private:
   ModelFolderWriter(std::string folder, ModelFolderOptions options, SafetensorsModelWriter weights)
       : folder_(std::move(folder)), options_(std::move(options)), weights_(std::move(weights)) {}
+  Status write(const std::string& tensor, std::span<const float> values);
+
   std::string folder_;
   ModelFolderOptions options_;
   SafetensorsModelWriter weights_;
+  std::vector<StoredTensor> tensors_;
+  std::size_t tensor_ = 0, part_ = 0;  // what comes next
+  std::vector<float> moved_;           // of a tensor that is made of several parameters, or stored otherwise
   std::vector<bf16> narrow_;
 };
 

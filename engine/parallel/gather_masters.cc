@@ -6,20 +6,42 @@
 
 namespace longhaul {
 
-// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the replica.
+namespace {
+
+// All that this rank's model has of one unit.
+Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, std::span<const float> masters,
+                   std::vector<float>& all) {
+  all.resize(static_cast<std::size_t>(layout.units()[unit].flat.size()));
+  const std::span<const float> mine = part_of(masters, layout.owned().pieces()[unit].packed());
+  if (mine.size() < all.size()) return mesh.shard().all_gather(mine, std::span<float>(all));
+  std::copy(mine.begin(), mine.end(), all.begin());
+  return {};
+}
+
+}  // namespace
+
+// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the replica, and a unit.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole) {
   CollectiveGroup& replica = mesh.replica();
   const std::vector<RankCoordinates> coordinates = mesh.replica_coordinates();
-  std::vector<float> mine, all;
+  std::vector<float> mine, all, unit_values;
+  std::size_t unit = layout.units().size();  // whose values unit_values has
   for (const FlatParameter& target : whole_layout.parameters()) {
     std::vector<Box> boxes;
-    for (const RankCoordinates& at : coordinates) boxes.push_back(shard_of(target.spec, shape, mesh.dims(), at));
+    for (const RankCoordinates& at : coordinates)
+      boxes.push_back(shard_of(target.spec, shape, mesh.dims(), at, layout.stages()));
     std::int64_t longest = 0;  // shards may differ by a row, and some ranks hold none: all send as much
     for (const Box& box : boxes) longest = std::max(longest, box.elements());
     mine.assign(static_cast<std::size_t>(longest), 0.0F);
-    if (const FlatParameter* p = layout.find_if_held(target.spec.name))
-      std::copy(masters.begin() + p->begin, masters.begin() + p->end, mine.begin());
+    if (const FlatParameter* p = layout.find_if_held(target.spec.name)) {
+      std::size_t its = 0;
+      while (layout.units()[its].flat.end <= p->begin) ++its;
+      if (unit != its) LH_CHECK(gather_unit(mesh, layout, its, masters, unit_values));
+      unit = its;
+      const std::int64_t begin = p->begin - layout.units()[unit].flat.begin;
+      std::copy_n(unit_values.begin() + begin, p->end - p->begin, mine.begin());
+    }
     all.resize(mine.size() * boxes.size());
     LH_CHECK(replica.all_gather(std::span<const float>(mine), std::span<float>(all)));
     const auto out =
@@ -36,11 +58,12 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
 namespace {
 
 // Ranks of the replica that together hold a parameter, one for each different box.
-std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const ModelShape& shape,
-                                            const ParallelDims& dims, const std::vector<RankCoordinates>& ranks) {
+std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const ModelShape& shape, const Mesh& mesh,
+                                            const StageLayout& stages) {
+  const std::vector<RankCoordinates> ranks = mesh.replica_coordinates();
   std::vector<std::pair<int, Box>> holders;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    Box box = shard_of(spec, shape, dims, ranks[r]);
+    Box box = shard_of(spec, shape, mesh.dims(), ranks[r], stages);
     const bool known = std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
       return holder.second.offset == box.offset && holder.second.extent == box.extent;
     });
@@ -49,22 +72,47 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
   return holders;
 }
 
+// This rank's box of one parameter after the other, from the shares of its unit.
+class HeldBoxes {
+ public:
+  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, std::span<const float> masters)
+      : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
+  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
+  Result<std::span<const float>> of(const std::string& name) {
+    const FlatParameter* p = layout_.find_if_held(name);
+    if (!p) return std::span<const float>();
+    std::size_t its = 0;
+    while (layout_.units()[its].flat.end <= p->begin) ++its;
+    if (unit_ != its) LH_CHECK(gather_unit(mesh_, layout_, its, masters_, values_));
+    unit_ = its;
+    const std::int64_t begin = p->begin - layout_.units()[unit_].flat.begin;
+    return part_of(std::span<const float>(values_), {begin, begin + p->end - p->begin});
+  }
+
+ private:
+  Mesh& mesh_;
+  const ParameterLayout& layout_;
+  std::span<const float> masters_;
+  std::size_t unit_;  // whose values values_ has
+  std::vector<float> values_;
+};
+
 }  // namespace
 
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                              std::span<const float> masters, const TakeParameter& take) {
+  const bool first_replica = mesh.at().dp(mesh.dims()) == 0;
+  if (!first_replica && (mesh.dims().zero == 0 || mesh.at().dp_replicate > 0)) return {};  // nothing to give
   CollectiveGroup& replica = mesh.replica();
-  const std::vector<RankCoordinates> ranks = mesh.replica_coordinates();
+  HeldBoxes boxes(mesh, layout, masters);
   std::vector<float> whole, piece;
   Status taken;
   for (const ParameterSpec& spec : parameter_list(shape)) {
-    const FlatParameter* p = layout.find_if_held(spec.name);
-    const std::span<const float> mine =
-        p ? masters.subspan(static_cast<std::size_t>(p->begin), static_cast<std::size_t>(p->end - p->begin))
-          : std::span<const float>();
+    LH_TRY(const std::span<const float> mine, boxes.of(spec.name));
+    if (!first_replica) continue;
     const Box target = whole_box(spec.shape);
     if (replica.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
-    for (const auto& [rank, box] : holders_of(spec, shape, mesh.dims(), ranks)) {
+    for (const auto& [rank, box] : holders_of(spec, shape, mesh, layout.stages())) {
       if (rank == replica.rank() && rank != 0) LH_CHECK(replica.send(mine, 0));
       if (!replica.is_first()) continue;
       piece.resize(static_cast<std::size_t>(rank == 0 ? 0 : box.elements()));

@@ -8,14 +8,14 @@
 
 namespace longhaul {
 
-// Collective over the mesh's replica. `masters` is this rank's flat array in its own `layout`; `whole` becomes that of
-// `whole_layout`, in which every parameter is whole, on every rank.
+// Collective over the ranks that share an optimizer and the mesh's replica. `masters` is packed as `layout.owned()`;
+// `whole` becomes the flat array of `whole_layout`, in which every parameter is whole, on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole);
 
-// Collective over the mesh's replica: one parameter after the other, in the order of parameter_list, is put together on
-// the replica's first rank and given to `take` there. Beside it no more is held than the largest parameter and one
-// shard of it. An error of `take` is that rank's outcome; the others do not learn of it here.
+// Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
+// rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An
+// error of `take` is that rank's outcome; the others do not learn of it here.
 using TakeParameter = std::function<Status(const ParameterSpec& spec, std::span<const float> values)>;
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                              std::span<const float> masters, const TakeParameter& take);

@@ -25,9 +25,12 @@ class Mesh {
   // together (tp * cp * pp, in the world's order).
   CollectiveGroup& world() { return world_; }
   CollectiveGroup& data() { return data_; }
-  // Of those, the ones that share an optimizer (dp_shard), and the ones that own the same share of it (dp_replicate).
+  // Of the data-parallel ranks, those that share an optimizer (dp_shard), and those that own the same share of it
+  // (dp_replicate); communicators are null where there is one.
   CollectiveGroup& shard() { return shard_; }
+  Communicator* shard_communicator() { return shard_ranks_.get(); }
   CollectiveGroup& replicates() { return replicates_; }
+  Communicator* data_communicator() { return data_ranks_.get(); }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
@@ -40,8 +43,13 @@ class Mesh {
   // Where the ranks of this replica stand, in the order of replica().
   std::vector<RankCoordinates> replica_coordinates() const;
   std::int64_t deadline_ms() const { return deadline_ms_; }
+  // Since the mesh was made, over all its communicators but the world's: time spent waiting, bytes given.
+  std::int64_t waited_ns() const;
+  std::int64_t bytes_given() const;
 
  private:
+  std::vector<const Communicator*> communicators() const;
+
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;

@@ -13,43 +13,60 @@ constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 // Parameters that follow their predecessor without padding, so that both make one matrix.
 bool continues_fused(const std::string& name) {
-  return ends_with(name, "self_attn.k_proj.weight") || ends_with(name, "self_attn.v_proj.weight") ||
-         ends_with(name, "mlp.up_proj.weight");
+  for (const char* follower :
+       {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias", "mlp.up_proj.weight"})
+    if (ends_with(name, follower)) return true;
+  return false;
+}
+
+// In one unit: a block, or what follows the last of them. Each embedding is one of its own: a tied one stands beside
+// other parameters on the last stage than on the first, and their shares of it must be the same.
+bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
+  return a.layer == b.layer && (a.layer >= 0 || (a.last_stage && b.last_stage));
 }
 
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place) : place_(place) {
+  if (place_.stages.layers.empty())
+    place_.stages = even_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp);
   std::int64_t at = 0;
   for (ParameterSpec& spec : parameter_list(shape)) {
-    Box box = shard_of(spec, shape, place.dims, place.at);
+    Box box = shard_of(spec, shape, place.dims, place.at, place_.stages);
     if (box.elements() == 0) continue;
+    const bool same_unit = !parameters_.empty() && belong_together(parameters_.back().spec, spec);
+    if (!parameters_.empty() && !same_unit) close_unit(at), at = flat_size_;
     if (!continues_fused(spec.name)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
     const std::int64_t end = at + box.elements();
     parameters_.push_back({std::move(spec), std::move(box), at, end});
     at = end;
   }
-  const std::int64_t unit = kAlignElements * (place.dims.zero > 0 ? place.dims.dp_shard : 1);
-  flat_size_ = (at + unit - 1) / unit * unit;
+  close_unit(at);
+  std::vector<FlatRange> owned;
+  for (const ShardUnit& unit : units_) owned.push_back(unit.owned());
+  owned_ = PackedRanges(owned);
 }
 
-FlatRange intersection(FlatRange a, FlatRange b) {
-  const std::int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
+// Units begin where the one before ends; a few elements of padding make equal shares.
+void ParameterLayout::close_unit(std::int64_t end) {
+  ShardUnit unit;
+  if (place_.dims.zero > 0) unit.shards = place_.dims.dp_shard, unit.share = place_.at.dp_shard;
+  const std::int64_t multiple = kAlignElements * unit.shards;
+  unit.flat = {flat_size_, flat_size_ + (end - flat_size_ + multiple - 1) / multiple * multiple};
+  units_.push_back(unit);
+  flat_size_ = unit.flat.end;
 }
 
-FlatRange ParameterLayout::owned() const {
-  if (place_.dims.zero == 0) return {0, flat_size_};
-  const std::int64_t share = flat_size_ / place_.dims.dp_shard;
-  return {share * place_.at.dp_shard, share * (place_.at.dp_shard + 1)};
-}
-
-FlatRange ParameterLayout::written() const {
+std::vector<FlatRange> ParameterLayout::written() const {
   const bool sharded = place_.dims.zero > 0;
   const int parts = sharded ? place_.dims.dp_replicate : place_.dims.dp();
   const int part = sharded ? place_.at.dp_replicate : place_.at.dp(place_.dims);
-  const FlatRange all = owned();
-  return {all.begin + all.size() * part / parts, all.begin + all.size() * (part + 1) / parts};
+  std::vector<FlatRange> ranges;
+  for (const ShardUnit& unit : units_) {
+    const FlatRange all = unit.owned();
+    ranges.push_back({all.begin + all.size() * part / parts, all.begin + all.size() * (part + 1) / parts});
+  }
+  return ranges;
 }
 
 const FlatParameter* ParameterLayout::find_if_held(const std::string& name) const {

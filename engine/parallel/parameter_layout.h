@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "contracts/parameter_list.h"
+#include "engine/parallel/flat_range.h"
 
 namespace longhaul {
 
@@ -14,6 +15,7 @@ namespace longhaul {
 struct MeshPlace {
   ParallelDims dims;
   RankCoordinates at;
+  StageLayout stages = {};  // of dims.pp and dims.vp; without layers: dealt evenly
 };
 
 // Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments) hold
@@ -25,12 +27,18 @@ struct FlatParameter {
   bool is_whole() const { return box.extent == spec.shape; }
 };
 
-// Elements [begin, end) of a flat array.
-struct FlatRange {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
+// Parameters whose gradients are summed and whose weights are gathered at once: the embedding, each block, and what
+// follows the blocks. With ZeRO every rank owns one of `shards` equal shares of each unit (Rajbhandari et al. 2020,
+// section 5; a unit at a time as in PyTorch's FSDP, Zhao et al. 2023), so that any part of the forward pass needs all
+// ranks alike. Units touch each other and cover the flat array.
+struct ShardUnit {
+  FlatRange flat;
+  int shards = 1, share = 0;  // of how many ranks, and which of them this one is
+  FlatRange owned() const {
+    const std::int64_t size = flat.size() / shards;
+    return {flat.begin + size * share, flat.begin + size * (share + 1)};
+  }
 };
-FlatRange intersection(FlatRange a, FlatRange b);  // of size 0 where they have nothing in common
 
 // The layout alone, without memory: gradients, moments and checkpoints use it too.
 class ParameterLayout {
@@ -46,15 +54,21 @@ class ParameterLayout {
   bool is_counted(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
-  // What this rank's optimizer updates: everything, or with ZeRO its share of the dp_shard ranks' (Rajbhandari et al.
-  // 2020, section 5.1). All shares are of the same size.
-  FlatRange owned() const;
-  // What it writes to a checkpoint: ranks that own the same share it.
-  FlatRange written() const;
+  const std::vector<ShardUnit>& units() const { return units_; }
+  // What this rank's optimizer updates: everything, or with ZeRO its share of each unit.
+  const PackedRanges& owned() const { return owned_; }
+  // What it writes to a checkpoint: ranks that own the same share it. Ranges of the flat arrays, one per unit.
+  std::vector<FlatRange> written() const;
+  // The layers of this rank's pipeline stages.
+  const StageLayout& stages() const { return place_.stages; }
 
  private:
+  void close_unit(std::int64_t end);
+
   MeshPlace place_;
   std::vector<FlatParameter> parameters_;
+  std::vector<ShardUnit> units_;
+  PackedRanges owned_;
   std::int64_t flat_size_ = 0;
 };
 

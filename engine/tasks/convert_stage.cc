@@ -19,7 +19,7 @@ Status run_convert(TaskRun& run) {
   options.config = config;
   options.tokenizer_folder = file_exists(join_path(model, "tokenizer.json")) ? model : "";
   // One parameter after the other: models of any size.
-  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(model));
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(model, config.shape));
   LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(run.launch.output_dir, options));
   const std::vector<ParameterSpec> parameters = parameter_list(config.shape);
   std::vector<float> values;

@@ -24,6 +24,9 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
+  TraceSettings trace;
   bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact
@@ -39,7 +42,7 @@ class TrainingStage {
  public:
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
 
-  Llama& model() { return *model_; }
+  Llama& model() { return *stages_.front(); }
   ParameterStore& store() { return *store_; }
   std::int64_t tokens_max() const { return tokens_max_; }
 
@@ -50,6 +53,7 @@ class TrainingStage {
  private:
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
   Status prepare();
+  TrainerOptions trainer_options() const;
   // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
   Status write_model(const std::string& folder);
   Status export_model();
@@ -61,7 +65,7 @@ class TrainingStage {
   std::int64_t tokens_max_ = 0;
   MemoryAccount account_;
   std::unique_ptr<ParameterStore> store_;
-  std::unique_ptr<Llama> model_;
+  std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };
 
 // Token ids of a tokenizer for config.json: what ends a text and a turn, what pads.

@@ -1,7 +1,7 @@
 #include "engine/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.h"
 #include "engine/ops/elementwise.h"
@@ -20,35 +20,73 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 }
 
 namespace {
+
 int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
   return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.dims().dp());
 }
-std::vector<ScheduleOp> schedule_of(const TrainerOptions& options, const Mesh& mesh) {
-  return schedule_1f1b(mesh.dims().pp, mesh.at().pp, local_micro_batches(options, mesh));
+
+bool runs_apart(const std::vector<ScheduleOp>& schedule) {
+  return std::ranges::any_of(schedule,
+                             [](const ScheduleOp& op) { return op.kind == ScheduleOp::Kind::backward_weight; });
 }
+
+GradientSumOptions gradient_options(const TrainerOptions& options, const Mesh& mesh,
+                                    const std::vector<ScheduleOp>& schedule) {
+  GradientSumOptions sum;
+  sum.micro_batches = local_micro_batches(options, mesh);
+  sum.deterministic = options.deterministic;
+  sum.by_parts = runs_apart(schedule) || mesh.dims().vp > 1;
+  sum.overlap = options.overlap_gradients;
+  return sum;
+}
+
+std::vector<ScheduleOp> valid_schedule(const TrainerOptions& options, const Mesh& mesh) {
+  auto schedule = training_schedule(options, mesh);
+  LH_ASSERT(schedule.ok(), schedule.error().message());
+  return std::move(schedule).value();
+}
+
 }  // namespace
 
-int training_slots(const TrainerOptions& options, const Mesh& mesh) {
-  const auto slots = schedule_slots(schedule_of(options, mesh));
-  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
-  return *slots;
+Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh) {
+  LH_TRY(const PipelineScheduleSettings settings,
+         schedule_settings(options.pipeline, mesh.dims(), local_micro_batches(options, mesh)));
+  return pipeline_schedule(settings, mesh.at().pp);
 }
 
-Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
-                 BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
+LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, const TrainerOptions& trainer, Mesh& mesh,
+                           int chunk) {
+  std::vector<ScheduleOp> own;
+  std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
+  const auto slots = schedule_slots(own);
+  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+  LlamaOptions options;
+  options.slots = *slots;
+  options.split_backward = runs_apart(schedule);
+  options.chunk = chunk;
+  options.overlap = trainer.overlap_pipeline;
+  options.mesh = &mesh;
+  return options;
+}
+
+Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
+                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
     : context_(context),
       mesh_(mesh),
       store_(store),
-      model_(model),
+      stages_(std::move(stages)),
       objective_(objective),
       source_(source),
       options_(options),
       micro_batches_(local_micro_batches(options, mesh)),
-      schedule_(schedule_of(options, mesh)),
-      slots_(training_slots(options, mesh)),
+      schedule_(valid_schedule(options, mesh)),
       optimizer_(store.layout(), account),
-      tree_(store.layout().flat_size(), micro_batches_, options.deterministic, account) {
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedule_), account)) {
   batches_.resize(static_cast<std::size_t>(micro_batches_));
+  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
+    slots_.push_back(stage_options(schedule_, options, mesh, chunk).slots);
+  LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
+  store.connect(mesh, options.overlap_weights);
 }
 
 // The ranks of a replica go on together or not at all.
@@ -63,85 +101,100 @@ Status Trainer::fill_step() {
 
 Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
   LH_CHECK(source.fill(first, count, batch));
-  return model_.check(batch.view());
+  return stages_.front()->check(batch.view());
 }
 
-Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
-  LH_CHECK(fill_step());
-  tree_.begin();
-  for (const ScheduleOp& op : schedule_) {
-    const int slot = op.micro_batch % slots_;
-    const BatchStorage& batch = batches_[static_cast<std::size_t>(op.micro_batch)];
-    if (op.kind == ScheduleOp::Kind::forward) {
-      if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
-      objective_.forward(context_, model_, slot, batch);
-    } else {
-      sums.push_back(objective_.backward(context_, model_, slot, batch, tree_.target()));
-      tree_.add(context_);
-    }
-    LH_CHECK(model_.status());
+Status Trainer::status() const {
+  for (const Llama* stage : stages_) LH_CHECK(stage->status());
+  return {};
+}
+
+Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
+  using Kind = ScheduleOp::Kind;
+  Llama& stage = *stages_[static_cast<std::size_t>(op.chunk)];
+  // Each stage has its micro-batches in ascending order, so those alive are neighbours.
+  const int slot = op.micro_batch % slots_[static_cast<std::size_t>(op.chunk)];
+  const BatchStorage& batch = batches_[static_cast<std::size_t>(op.micro_batch)];
+  const bool last_chunk = op.chunk + 1 == static_cast<int>(stages_.size());
+  if (op.kind == Kind::forward) {
+    if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
+    objective_.forward(context_, stage, slot, batch);
+  } else if (op.kind == Kind::backward_weight) {
+    stage.backward_weight(context_, slot, gradient_->target(context_, op.micro_batch));
+  } else {
+    const ObjectiveSums mine =
+        objective_.backward(context_, stage, slot, batch, gradient_->target(context_, op.micro_batch));
+    if (last_chunk) sums.push_back(mine);
+    gradient_->done(context_, op.micro_batch);
   }
-  model_.finish_sends();
-  LH_CHECK(model_.status());
-  return tree_.finish(context_);
+  return stage.status();
 }
 
-// What several ranks of a replica have a part of.
+// The message before an operation is received while the one before that runs.
+void Trainer::expect(std::size_t op) {
+  if (op >= schedule_.size() || schedule_[op].kind == ScheduleOp::Kind::backward_weight) return;
+  const ScheduleOp& next = schedule_[op];
+  stages_[static_cast<std::size_t>(next.chunk)]->expect(
+      batches_[static_cast<std::size_t>(next.micro_batch)].view().tokens(), next.kind == ScheduleOp::Kind::forward);
+}
+
+void Trainer::poll() {
+  gradient_->poll();
+  store_.poll();
+  for (Llama* stage : stages_) stage->poll();
+}
+
+Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
+  LH_CHECK(fill_step());
+  gradient_->begin();
+  expect(0);
+  for (std::size_t op = 0; op < schedule_.size(); ++op) {
+    expect(op + 1);
+    LH_CHECK(run(schedule_[op], sums));
+  }
+  for (Llama* stage : stages_) stage->finish_sends();
+  return status();
+}
+
+// What several ranks of a replica have a part of. The ranks of each group hold the same units, so that their shares of
+// them lie at the same places.
 Status Trainer::sum_over_replica(std::span<float> gradient) {
-  const auto [tied_begin, tied_end] = model_.tied_gradient();
-  LH_CHECK(mesh_.pipeline_ends().sum_along_tree(
-      gradient.subspan(static_cast<std::size_t>(tied_begin), static_cast<std::size_t>(tied_end - tied_begin))));
-  const auto ranges = model_.partial_gradients();
-  if (ranges.empty()) return {};
+  const PackedRanges& owned = store_.layout().owned();
+  std::vector<FlatRange> split;  // over the tp group
+  std::vector<std::span<float>> tied;
+  for (const Llama* stage : stages_) {
+    const auto [begin, end] = stage->tied_gradient();
+    owned.for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { tied.push_back(part_of(gradient, packed)); });
+    for (const auto& [from, to] : stage->partial_gradients())
+      owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
+  }
+  for (const std::span<float> part : tied) LH_CHECK(mesh_.pipeline_ends().sum_along_tree(part));
+  if (split.empty()) return {};
   std::vector<float> parts;
-  for (const auto& [begin, end] : ranges) parts.insert(parts.end(), gradient.begin() + begin, gradient.begin() + end);
+  for (const FlatRange& range : split) {
+    const std::span<float> part = part_of(gradient, range);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
   LH_CHECK(mesh_.tensor().sum_along_tree(parts));
   auto part = parts.begin();
-  for (const auto& [begin, end] : ranges) {
-    std::copy(part, part + (end - begin), gradient.begin() + begin);
-    part += end - begin;
+  for (const FlatRange& range : split) {
+    std::copy(part, part + range.size(), part_of(gradient, range).begin());
+    part += range.size();
   }
   return {};
 }
 
-// Without ZeRO over the replicas first: the order in which micro-batches are dealt to them changes no bit. With it the
-// shares of two ranks of a replica need not hold the same parameters, so the replica comes first.
-Result<std::span<float>> Trainer::sum_gradient(std::span<float> gradient) {
-  if (mesh_.dims().zero == 0) {
-    LH_CHECK(mesh_.data().sum_along_tree(gradient));
-    LH_CHECK(sum_over_replica(gradient));
-    return gradient;
-  }
-  LH_CHECK(sum_over_replica(gradient));
-  owned_.resize(static_cast<std::size_t>(store_.layout().owned().size()));
-  LH_CHECK(mesh_.shard().reduce_scatter(gradient, owned_));
-  LH_CHECK(mesh_.replicates().sum_along_tree(owned_));
-  return std::span<float>(owned_);
-}
-
-// ZeRO: each rank has updated its share of the weights; now all have all.
-Status Trainer::share_weights() {
-  if (mesh_.dims().zero == 0) return {};
-  const FlatRange owned = store_.layout().owned();
-  const std::span<float> masters = store_.masters();
-  owned_.assign(masters.begin() + owned.begin, masters.begin() + owned.end);
-  LH_CHECK(mesh_.shard().all_gather(std::span<const float>(owned_), masters));
-  store_.refresh_compute_copy(context_);
-  return {};
-}
-
-// Of every weight once. `gradient` is the owned range.
+// Of every weight once.
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   CollectiveGroup& world = mesh_.world();
   const ParallelDims& dims = mesh_.dims();
   if (dims.zero == 0 && mesh_.replica().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
-  const FlatRange owned = store_.layout().owned();
   double mine = 0;
   for (const FlatParameter& p : store_.layout().parameters()) {
-    const FlatRange here = intersection({p.begin, p.end}, owned);
-    if (here.size() == 0 || !store_.layout().is_counted(p)) continue;
-    mine += sum_of_squares(context_, gradient.subspan(static_cast<std::size_t>(here.begin - owned.begin),
-                                                      static_cast<std::size_t>(here.size())));
+    if (!store_.layout().is_counted(p)) continue;
+    store_.layout().owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
+      mine += sum_of_squares(context_, part_of(gradient, packed));
+    });
   }
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
@@ -183,14 +236,23 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
 }
 
 Result<StepReport> Trainer::step() {
+  const std::int64_t waited = mesh_.waited_ns();
+  context_.set_between([this] { poll(); });
+  Result<StepReport> report = do_step();
+  context_.set_between({});
+  if (report.ok()) report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  return report;
+}
+
+Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
-  auto gradient = accumulate(mine);
-  LH_CHECK(group().agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
+  LH_CHECK(group().agree(accumulate(mine)).with_context(where));
   LH_TRY(const ObjectiveSums sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
-  LH_TRY(const std::span<float> summed, sum_gradient(*gradient).with_context(where));
+  LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
+  LH_CHECK(sum_over_replica(summed).with_context(where));
   if (!(sums.count > 0))
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
@@ -208,7 +270,6 @@ Result<StepReport> Trainer::step() {
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
-  LH_CHECK(share_weights().with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;
   return report;
@@ -224,13 +285,13 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
     for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
       BatchStorage& batch = batches_.front();
       LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch)));
-      objective_.forward(context_, model_, 0, batch);
-      mine.push_back(objective_.evaluate(context_, model_, 0, batch));
-      LH_CHECK(model_.status());
+      for (Llama* stage : stages_) objective_.forward(context_, *stage, 0, batch);
+      mine.push_back(objective_.evaluate(context_, *stages_.back(), 0, batch));
+      LH_CHECK(status());
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
-    model_.finish_sends();
-    return model_.status();
+    for (Llama* stage : stages_) stage->finish_sends();
+    return status();
   };
   LH_CHECK(group().agree(run()).with_context("evaluation"));
   return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");

@@ -194,6 +194,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("lr", step.lr);
   fields.set("grad_norm", step.grad_norm);
   fields.set("tokens_per_s", step.tokens / seconds);
+  if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
   if (options_.flops_per_token > 0) fields.set("gflops", options_.flops_per_token * step.tokens / seconds * 1e-9);
   const std::vector<std::string> extra = objective_.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set(extra[i], step.extra[i]);

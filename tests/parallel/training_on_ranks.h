@@ -23,9 +23,10 @@ struct RankRun {
 
 // `before_step` may spoil something on one rank.
 inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
-                          const std::function<void(TrainingSetup&, int step)>& before_step = {}) {
+                          const std::function<void(TrainingSetup&, int step)>& before_step = {},
+                          const SetupOptions& options = {}) {
   RankRun run;
-  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32);
+  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, options);
   run.held = setup.store.layout().flat_size();
   run.moments = static_cast<std::int64_t>(setup.trainer.optimizer().exp_avg().size());
   for (int step = 0; step < steps && run.status.ok(); ++step) {
@@ -39,14 +40,14 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     run.norms.push_back(report->grad_norm);
   }
   if (!run.status.ok()) return run;
-  const ParameterLayout whole(training_shape());
+  const ParameterLayout whole(options.shape);
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
-  run.status = gather_masters(mesh, training_shape(), setup.store.layout(), setup.store.masters(), whole, run.weights);
+  run.status = gather_masters(mesh, options.shape, setup.store.layout(), setup.store.masters(), whole, run.weights);
   return run;
 }
-inline RankRun train_one_rank(int steps, DType dtype) {
+inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
-  return train_rank(alone, steps, dtype);
+  return train_rank(alone, steps, dtype, {}, options.shape);
 }
 
 // Every rank of a layout as a thread with its mesh.
@@ -73,12 +74,13 @@ inline ParallelDims data_parallel(int ranks) {
 
 inline std::vector<RankRun> train_on_threads(
     const ParallelDims& dims, int steps, DType dtype,
-    const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}) {
+    const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}, const SetupOptions& options = {}) {
   std::vector<RankRun> runs(static_cast<std::size_t>(dims.world_size()));
   on_threads(dims, [&](int rank, Mesh& mesh) {
-    runs[static_cast<std::size_t>(rank)] = train_rank(mesh, steps, dtype, [&](TrainingSetup& setup, int step) {
+    const auto spoil = [&](TrainingSetup& setup, int step) {
       if (before_step) before_step(rank, setup, step);
-    });
+    };
+    runs[static_cast<std::size_t>(rank)] = train_rank(mesh, steps, dtype, spoil, options);
   });
   return runs;
 }

@@ -8,6 +8,7 @@
 #include "engine/ops/cpu/gemm_case.h"
 #include "engine/ops/cpu/gemm_onednn.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/elementwise.h"
 #include "engine/ops/gemv.h"
 
 namespace longhaul {
@@ -102,8 +103,9 @@ void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, Co
   const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
   check(key, a, b, c);
   if (key.m == 0 || key.n == 0) return;
-  if (key.k > 0 && context.cpu_level() == CpuLevel::best && cpu::onednn_gemm(context, shape, a, b, c)) return;
-  gemm_portable(context, shape, a, b, c);
+  if (key.k == 0 || context.cpu_level() != CpuLevel::best || !cpu::onednn_gemm(context, shape, a, b, c))
+    gemm_portable(context, shape, a, b, c);
+  context.between();
 }
 
 bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DType ab, DType c) {
@@ -112,14 +114,6 @@ bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DTy
 }
 
 namespace {
-
-template <class T>
-void add_bias(const ComputeContext& context, LinearShape shape, const T* bias, T* y) {
-  const auto& kernels = cpu::kernels(context).of<T>();
-  parallel_for(context, shape.tokens, 64, [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) kernels.add(y + t * shape.out, bias, y + t * shape.out, shape.out);
-  });
-}
 
 // Column sums in token order, over fixed chunks of tokens.
 template <class T>
@@ -149,8 +143,7 @@ void linear_forward(const ComputeContext& context, LinearShape shape, ConstView 
   }
   if (bias.empty()) return;
   LH_ASSERT(bias.dtype() == y.dtype() && bias.size() == shape.out, bias.shape().text());
-  if (y.dtype() == DType::f32) return add_bias(context, shape, bias.as<float>(), y.as<float>());
-  add_bias(context, shape, bias.as<bf16>(), y.as<bf16>());
+  add_to_rows(context, bias, shape.tokens, y);
 }
 
 void linear_backward_input(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView weight, View dx,

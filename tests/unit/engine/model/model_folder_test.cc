@@ -20,6 +20,7 @@ namespace {
 struct OneTensor {
   OneTensor(const std::string& folder, SafetensorType type, std::vector<std::int64_t> shape) {
     spec.name = "w", spec.shape = std::move(shape);
+    stored = {"w", spec.shape, {spec}};
     const auto count = static_cast<std::size_t>(spec.elements());
     std::vector<SafetensorInfo> infos = {{"w", type, spec.shape}};
     if (type == SafetensorType::i8) infos.push_back({"w_scale", SafetensorType::f32, {spec.shape[0]}});
@@ -47,10 +48,46 @@ struct OneTensor {
     if (type == SafetensorType::i8) append(static_cast<signed char>(value));
   }
   ParameterSpec spec;
+  StoredTensor stored;
   std::vector<float> values;
 };
 
+Box some_box(const Philox& random, std::uint64_t& draw, const std::vector<std::int64_t>& shape) {
+  Box box;
+  for (const std::int64_t size : shape) {
+    const auto extent = 1 + static_cast<std::int64_t>(random.u64(draw++) % static_cast<std::uint64_t>(size));
+    box.extent.push_back(extent);
+    box.offset.push_back(static_cast<std::int64_t>(random.u64(draw++) % static_cast<std::uint64_t>(size - extent + 1)));
+  }
+  return box;
+}
+
 }  // namespace
+
+TEST_CASE("boxes of parameters that a file holds transposed or put together are those of the whole parameter") {
+  const testing::Scratch scratch;
+  constexpr std::uint64_t seed = 12;
+  CAPTURE(seed);
+  const Philox random{seed, 0};
+  std::uint64_t draw = 0;
+  StoredTensor fused{"w", {4, 11}, {}, true};  // [in, 6 + 5]
+  for (const std::int64_t out : {6, 5}) fused.parts.push_back({.name = "w" + std::to_string(out), .shape = {out, 4}});
+  const OneTensor file_tensor(scratch.path(), SafetensorType::f32, fused.shape);
+  const auto file = SafetensorsModel::open(scratch.path());
+  REQUIRE(file.ok());
+  for (std::size_t part = 0; part < fused.parts.size(); ++part) {
+    const ParameterSpec& spec = fused.parts[part];
+    std::vector<float> whole(static_cast<std::size_t>(spec.elements()));
+    take_part(fused, part, file_tensor.values, whole);
+    for (int i = 0; i < 40; ++i) {
+      const Box box = some_box(random, draw, spec.shape);
+      std::vector<float> read(static_cast<std::size_t>(box.elements())), expected(read.size());
+      REQUIRE(read_stored_box(*file, fused, part, box, read).ok());
+      copy_between_boxes(whole, whole_box(spec.shape), 0, spec.elements(), box, expected);
+      CHECK(read == expected);
+    }
+  }
+}
 
 TEST_CASE("any box of a tensor is read from the file as it is in the whole of it") {
   const testing::Scratch scratch;
@@ -63,18 +100,12 @@ TEST_CASE("any box of a tensor is read from the file as it is in the whole of it
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{7}, std::vector<std::int64_t>{5, 6}, std::vector<std::int64_t>{3, 4, 5}}) {
       const OneTensor tensor(scratch.path(), type, shape);
-      const auto reader = ModelFolderReader::open(scratch.path());
-      REQUIRE(reader.ok());
+      const auto file = SafetensorsModel::open(scratch.path());
+      REQUIRE(file.ok());
       for (int i = 0; i < 40; ++i) {
-        Box box;
-        for (const std::int64_t size : shape) {
-          const auto extent = 1 + static_cast<std::int64_t>(random.u64(draw++) % static_cast<std::uint64_t>(size));
-          box.extent.push_back(extent);
-          box.offset.push_back(
-              static_cast<std::int64_t>(random.u64(draw++) % static_cast<std::uint64_t>(size - extent + 1)));
-        }
+        const Box box = some_box(random, draw, shape);
         std::vector<float> read(static_cast<std::size_t>(box.elements())), expected(read.size());
-        REQUIRE(reader->read(tensor.spec, box, read).ok());
+        REQUIRE(read_stored_box(*file, tensor.stored, 0, box, read).ok());
         copy_between_boxes(tensor.values, whole_box(shape), 0, tensor.spec.elements(), box, expected);
         CHECK(read == expected);
       }
