@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "contracts/layout_check.h"
-#include "engine/checkpoint/checkpoint_tools.h"
+#include "engine/tasks/checkpoint_tools.h"
 #include "engine/tasks/training_stage.h"
 
 namespace longhaul {

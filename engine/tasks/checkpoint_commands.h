@@ -1,5 +1,4 @@
-// longhaul-engine inspect | verify | reshard | export: checkpoints without a training (engine/checkpoint/
-// checkpoint_tools.h).
+// longhaul-engine inspect | verify | reshard | export: checkpoints without a training (checkpoint_tools.h).
 #pragma once
 
 #include <string>

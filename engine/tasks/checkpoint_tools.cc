@@ -1,4 +1,4 @@
-#include "engine/checkpoint/checkpoint_tools.h"
+#include "engine/tasks/checkpoint_tools.h"
 
 #include <algorithm>
 #include <map>
