@@ -134,7 +134,37 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                   .help = "save a checkpoint this often; 0 only at the end",
                   .min = 0,
                   .speed_only = true})
-          .field("keep_last", &C::keep_last, {.help = "older checkpoints are removed", .min = 1, .speed_only = true});
+          .field("keep_last", &C::keep_last, {.help = "older checkpoints are removed", .min = 1, .speed_only = true})
+          .field("keep_every", &C::keep_every,
+                 {.unit = "steps",
+                  .help = "checkpoints of every such step stay for good; 0 none",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true})
+          .field("keep_best", &C::keep_best,
+                 {.help = "as many of the smallest held-out loss stay (training loss where none is measured); 0 none",
+                  .min = 0,
+                  .max = 1e6,
+                  .speed_only = true})
+          .field(
+              "asynchronous", &C::asynchronous,
+              {.help = "the training goes on while a copy of it is written; no waits for the disk", .speed_only = true})
+          .field("direct_io", &C::direct_io,
+                 {.help = "write past the page cache, where the file system can", .speed_only = true})
+          .field("staging_limit", &C::staging_limit,
+                 {.help = "largest copy that a rank may hold for asynchronous; where its share is larger the training "
+                          "waits for the disk; 0 no limit",
+                  .min = 0,
+                  .speed_only = true})
+          .field("local_every_steps", &C::local_every_steps,
+                 {.unit = "steps",
+                  .help = "keep a copy of the state on the nodes this often, each rank's also on its partner's; tried "
+                          "first at a restart; needs local_dir; 0 never",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true})
+          .field("local_dir", &C::local_dir,
+                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true});
   return table;
 }
 

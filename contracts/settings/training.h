@@ -33,6 +33,13 @@ Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps);
 struct CheckpointSettings {
   std::int64_t every_steps = 0;  // 0: only at the end
   int keep_last = 2;
+  std::int64_t keep_every = 0;  // steps; 0: none for that
+  int keep_best = 0;
+  bool asynchronous = true;            // the training goes on while a checkpoint is written
+  bool direct_io = false;              // past the page cache
+  ByteCount staging_limit;             // of a rank's copy of its share; 0: as much as it needs
+  std::int64_t local_every_steps = 0;  // copies on the nodes; 0: none
+  std::string local_dir;
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 

@@ -74,6 +74,7 @@ class Trainer {
   ParameterStore& store() { return store_; }
   CollectiveGroup& group() { return mesh_.world(); }
   const TrainerOptions& options() const { return options_; }
+  const ComputeContext& context() const { return context_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 

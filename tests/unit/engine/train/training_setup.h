@@ -12,7 +12,8 @@ class MadeUpSource final : public BatchSource {
   MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct)
       : length_(length), vocab_(vocab), distinct_(distinct) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
-    if (unreadable) return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
+    if (unreadable || first + count > unreadable_from)
+      return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
     out.sequences = count, out.length = length_;
     out.ids.clear(), out.targets.clear(), out.weights.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
@@ -39,7 +40,8 @@ class MadeUpSource final : public BatchSource {
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
   bool unreadable = false;
-  bool packed = false;  // several documents in a sequence, which do not see each other
+  bool packed = false;                                   // several documents in a sequence, which do not see each other
+  std::int64_t unreadable_from = std::int64_t{1} << 60;  // this sample and those behind it
 
  private:
   std::int64_t length_, vocab_, distinct_;
