@@ -203,6 +203,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("pipeline", &P::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &P::overlap, overlap_fields(), "communication beside computation")
           .group("trace", &P::trace, trace_fields(), "what ranks did when")
+          .group("recompute", &P::recompute, recompute_fields(), "memory for time")
           .field("sequence_length", &P::sequence_length,
                  {.unit = "tokens", .help = "length of one sequence", .min = 8, .max = 1e8})
           .field("micro_batch_size", &P::micro_batch_size,
@@ -243,6 +244,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &S::overlap, overlap_fields(), "communication beside computation")
           .group("trace", &S::trace, trace_fields(), "what ranks did when")
+          .group("recompute", &S::recompute, recompute_fields(), "memory for time")
           .field("sequence_length", &S::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,

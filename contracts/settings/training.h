@@ -4,6 +4,7 @@
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
 #include "contracts/settings/pipeline.h"
+#include "contracts/settings/recompute.h"
 
 namespace longhaul {
 
@@ -64,6 +65,7 @@ struct PretrainSettings {
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
+  RecomputeSettings recompute;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
@@ -91,6 +93,7 @@ struct SftSettings {
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
+  RecomputeSettings recompute;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;

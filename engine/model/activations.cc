@@ -14,21 +14,47 @@ struct Taker {
   }
 };
 
-BlockActivations take_block(Taker& take, const Activations::Sizes& sizes) {
+// Everything of a block; what `shared` says lies in `from`.
+BlockActivations take_block(Taker& take, const Activations::Sizes& sizes, const Recompute& shared = {},
+                            const BlockActivations& from = {}) {
   const ModelShape& s = sizes.shape;
   const std::int64_t t = sizes.tokens_max, r = sizes.rows_max;
+  const auto own = [&](bool is_shared, const View& other, DType dtype, const Shape& shape) {
+    return is_shared ? other : take(dtype, shape);
+  };
   BlockActivations a;
   a.x = take(sizes.dtype, {r, s.hidden_size});
-  a.input_norm = take(sizes.dtype, {r, s.hidden_size});
-  a.qkv = take(sizes.dtype, {t, s.q_size() + 2 * s.kv_size()});
-  a.attention = take(sizes.dtype, {t, s.q_size()});
-  a.middle = take(sizes.dtype, {r, s.hidden_size});
-  a.post_norm = take(sizes.dtype, {r, s.hidden_size});
-  a.gate_up = take(sizes.dtype, {t, s.mlp_width()});
-  a.activated = take(sizes.dtype, {t, s.intermediate_size});
-  a.log_sum_exp = take(DType::f32, {t * s.num_attention_heads});
+  a.input_norm = own(shared.norms, from.input_norm, sizes.dtype, {r, s.hidden_size});
+  a.qkv = own(shared.attention, from.qkv, sizes.dtype, {t, s.q_size() + 2 * s.kv_size()});
+  a.attention = own(shared.attention, from.attention, sizes.dtype, {t, s.q_size()});
+  a.middle = own(shared.block, from.middle, sizes.dtype, {r, s.hidden_size});
+  a.post_norm = own(shared.norms, from.post_norm, sizes.dtype, {r, s.hidden_size});
+  a.gate_up = own(shared.feed_forward, from.gate_up, sizes.dtype, {t, s.mlp_width()});
+  a.activated = own(shared.activation, from.activated, sizes.dtype, {t, s.intermediate_size});
+  a.log_sum_exp = own(shared.attention, from.log_sum_exp, DType::f32, {t * s.num_attention_heads});
   a.input_inv_rms = take(DType::f32, {r * s.norm_statistics()});
   a.post_inv_rms = take(DType::f32, {r * s.norm_statistics()});
+  return a;
+}
+
+// Memory of what is not kept, once.
+BlockActivations take_shared(Taker& take, const Activations::Sizes& sizes) {
+  const ModelShape& s = sizes.shape;
+  const Recompute& recompute = sizes.recompute;
+  const std::int64_t t = sizes.tokens_max, r = sizes.rows_max;
+  BlockActivations a;
+  if (recompute.norms) {
+    a.input_norm = take(sizes.dtype, {r, s.hidden_size});
+    a.post_norm = take(sizes.dtype, {r, s.hidden_size});
+  }
+  if (recompute.attention) {
+    a.qkv = take(sizes.dtype, {t, s.q_size() + 2 * s.kv_size()});
+    a.attention = take(sizes.dtype, {t, s.q_size()});
+    a.log_sum_exp = take(DType::f32, {t * s.num_attention_heads});
+  }
+  if (recompute.block) a.middle = take(sizes.dtype, {r, s.hidden_size});
+  if (recompute.feed_forward) a.gate_up = take(sizes.dtype, {t, s.mlp_width()});
+  if (recompute.activation) a.activated = take(sizes.dtype, {t, s.intermediate_size});
   return a;
 }
 
@@ -62,12 +88,19 @@ void take_all(Taker& take, const Activations::Sizes& sizes, std::vector<Activati
   const auto layers = static_cast<std::size_t>(sizes.shape.num_hidden_layers);
   const std::int64_t h = sizes.shape.hidden_size, r = sizes.rows_max;
   const bool split = sizes.split_backward;
+  BlockActivations shared;  // by all layers that compute it again
+  if (sizes.training && sizes.recompute.any()) shared = take_shared(take, sizes);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     ActivationSlot& slot = slots[i];
     slot.blocks.resize(layers);
     // Without a backward every block works in the same memory; only its input and output stand apart.
-    for (std::size_t l = 0; l < layers; ++l)
-      slot.blocks[l] = sizes.training || l == 0 ? take_block(take, sizes) : slot.blocks[0];
+    for (std::size_t l = 0; l < layers; ++l) {
+      if (!sizes.training && l > 0)
+        slot.blocks[l] = slot.blocks[0];
+      else
+        slot.blocks[l] = take_block(
+            take, sizes, sizes.training ? sizes.recompute.of_layer(static_cast<std::int64_t>(l)) : Recompute(), shared);
+    }
     slot.x = take(sizes.dtype, {r, h});
     slot.final_norm = take(sizes.dtype, {r, h});
     slot.final_inv_rms = take(DType::f32, {r * sizes.shape.norm_statistics()});

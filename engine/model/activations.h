@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contracts/model_shape.h"
+#include "contracts/settings/recompute.h"
 #include "engine/core/tensor.h"
 #include "engine/model/micro_batch.h"
 
@@ -68,6 +69,7 @@ class Activations {
     int slots = 1;
     std::int64_t tokens_max = 0, rows_max = 0;
     bool splits = false, split_backward = false, training = true;
+    Recompute recompute;  // what is not kept lies in one memory for all layers and slots
   };
   Activations(const Sizes& sizes, MemoryAccount* account);
 
@@ -79,6 +81,8 @@ class Activations {
   std::int64_t bytes() const { return arena_.used_bytes(); }
   bool training() const { return sizes_.training; }
   bool split_backward() const { return sizes_.split_backward; }
+  // What the layer has to compute again before its backward.
+  Recompute recompute(int block) const { return sizes_.training ? sizes_.recompute.of_layer(block) : Recompute(); }
 
  private:
   Sizes sizes_;

@@ -47,6 +47,13 @@ void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& bat
 }
 
 void AttentionLayer::forward(const ComputeContext& context, int slot_index, View y) {
+  restore(context, slot_index);
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  linear_.row_parallel(context, slot.batch.tokens(), q_, slot.blocks[static_cast<std::size_t>(index_)].attention,
+                       parameters_.weight(o_, hidden_, q_), y);
+}
+
+void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
@@ -55,7 +62,6 @@ void AttentionLayer::forward(const ComputeContext& context, int slot_index, View
                  qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
   rotate(context, slot.batch, a.qkv, false);
   attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
-  linear_.row_parallel(context, t, q_, a.attention, parameters_.weight(o_, hidden_, q_), y);
 }
 
 void AttentionLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {

@@ -21,6 +21,8 @@ class AttentionLayer {
   ConstView output_bias() const;
   // The slot's input_norm [r, h] -> y [r, h].
   void forward(const ComputeContext& context, int slot, View y);
+  // Computes q, k, v and the attention's output again from input_norm.
+  void restore(const ComputeContext& context, int slot);
   // dy [r, h] -> dn [r, h].
   void backward_input(const ComputeContext& context, int slot, View dy, View dn);
   // From what backward_input left; says that its gradients are ready.

@@ -36,7 +36,30 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   if (!bias.empty()) add_to_rows(context, bias, r, first_rows(output.x, r));
 }
 
+// What was not kept, in the order of the forward pass and with its bits. Collective where matrices are split.
+void Block::restore(const ComputeContext& context, int slot_index) {
+  const Recompute again = activations_.recompute(index_);
+  if (!again.any()) return;
+  const TraceSpan span(context.trace(), "block again");
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t r = tensor_.rows(slot.batch.tokens());
+  if (again.norms) input_norm_.forward(context, r, first_rows(a.x, r), first_rows(a.input_norm, r), a.input_inv_rms);
+  if (again.block) {
+    const View branch = first_rows(activations_.workspace().branch, r);
+    attention_.forward(context, slot_index, branch);
+    post_norm_.add_forward(context, r, first_rows(a.x, r), branch, attention_.output_bias(), first_rows(a.middle, r),
+                           first_rows(a.post_norm, r), a.post_inv_rms);
+  } else {
+    if (again.attention) attention_.restore(context, slot_index);
+    if (again.norms)
+      post_norm_.forward(context, r, first_rows(a.middle, r), first_rows(a.post_norm, r), a.post_inv_rms);
+  }
+  if (again.activation) feed_forward_->restore(context, slot_index, again.feed_forward);
+}
+
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  restore(context, slot_index);
   const TraceSpan span(context.trace(), "block backward input");
   const ActivationSlot& slot = activations_.slot(slot_index);
   const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
@@ -56,6 +79,7 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  if (activations_.split_backward()) restore(context, slot_index);  // other layers came in between
   const TraceSpan span(context.trace(), "block backward weight");
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);

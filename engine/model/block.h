@@ -34,6 +34,7 @@ class Block {
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
+  void restore(const ComputeContext& context, int slot);
   Activations& activations_;
   TensorParallel& tensor_;
   AttentionLayer attention_;

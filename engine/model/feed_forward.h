@@ -18,6 +18,8 @@ class FeedForward {
   virtual ConstView output_bias() const { return {}; }
   // The slot's post_norm [r, h] -> y [r, h].
   virtual void forward(const ComputeContext& context, int slot, View y) = 0;
+  // Computes the activation again and, with `inputs`, the first matrix' output that it comes from.
+  virtual void restore(const ComputeContext& context, int slot, bool inputs) = 0;
   // dy [r, h] -> dn [r, h].
   virtual void backward_input(const ComputeContext& context, int slot, View dy, View dn) = 0;
   // From what backward_input left; says that its gradients are ready.

@@ -19,14 +19,21 @@ GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, T
 }
 
 void GatedMlp::forward(const ComputeContext& context, int slot_index, View y) {
+  restore(context, slot_index, true);
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  linear_.row_parallel(context, slot.batch.tokens(), ffn_, slot.blocks[static_cast<std::size_t>(index_)].activated,
+                       parameters_.weight(down_, hidden_, ffn_), y);
+}
+
+void GatedMlp::restore(const ComputeContext& context, int slot_index, bool inputs) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens();
-  linear_forward(context, {t, hidden_, 2 * ffn_}, linear_.all_rows(a.post_norm, t),
-                 parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
+  if (inputs)
+    linear_forward(context, {t, hidden_, 2 * ffn_}, linear_.all_rows(a.post_norm, t),
+                   parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
   swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
                  first_rows(a.activated, t));
-  linear_.row_parallel(context, t, ffn_, a.activated, parameters_.weight(down_, hidden_, ffn_), y);
 }
 
 void GatedMlp::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {

@@ -12,6 +12,7 @@ class GatedMlp final : public FeedForward {
   GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer, int index);
 
   void forward(const ComputeContext& context, int slot, View y) override;
+  void restore(const ComputeContext& context, int slot, bool inputs) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
 

@@ -20,13 +20,20 @@ GeluMlp::GeluMlp(const ParameterStore& parameters, Activations& activations, Ten
 }
 
 void GeluMlp::forward(const ComputeContext& context, int slot_index, View y) {
+  restore(context, slot_index, true);
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  linear_.row_parallel(context, slot.batch.tokens(), ffn_, slot.blocks[static_cast<std::size_t>(index_)].activated,
+                       parameters_.weight(projection_, hidden_, ffn_), y);
+}
+
+void GeluMlp::restore(const ComputeContext& context, int slot_index, bool inputs) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens();
-  linear_forward(context, {t, hidden_, ffn_}, linear_.all_rows(a.post_norm, t), parameters_.weight(fc_, ffn_, hidden_),
-                 a.gate_up, parameters_.vector(fc_bias_, ffn_));
+  if (inputs)
+    linear_forward(context, {t, hidden_, ffn_}, linear_.all_rows(a.post_norm, t),
+                   parameters_.weight(fc_, ffn_, hidden_), a.gate_up, parameters_.vector(fc_bias_, ffn_));
   gelu_forward(context, first_rows(a.gate_up, t), first_rows(a.activated, t));
-  linear_.row_parallel(context, t, ffn_, a.activated, parameters_.weight(projection_, hidden_, ffn_), y);
 }
 
 void GeluMlp::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {

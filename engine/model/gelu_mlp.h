@@ -13,6 +13,7 @@ class GeluMlp final : public FeedForward {
 
   ConstView output_bias() const override { return parameters_.vector(projection_bias_, hidden_); }
   void forward(const ComputeContext& context, int slot, View y) override;
+  void restore(const ComputeContext& context, int slot, bool inputs) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
 

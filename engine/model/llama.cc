@@ -44,6 +44,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.rows_max = tensor.rows(sizes.tokens_max);
   sizes.splits = tensor.splits();
   sizes.split_backward = options.split_backward;
+  sizes.recompute = options.recompute;
   sizes.training = options.training;
   return sizes;
 }

@@ -33,6 +33,7 @@ struct LlamaOptions {
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
   bool split_backward = false;  // backward_weight will be called apart
   int chunk = 0;                // which of this rank's vp pipeline stages
+  Recompute recompute;          // what is not kept for the backward
   bool overlap = true;          // messages between stages travel beside computation
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;

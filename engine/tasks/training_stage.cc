@@ -62,6 +62,7 @@ Status TrainingStage::prepare() {
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.account = &account_;
+    LH_TRY(options.recompute, recompute_from(settings_.recompute));
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
     options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));

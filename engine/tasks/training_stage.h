@@ -28,6 +28,7 @@ struct TrainingStageSettings {
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
+  RecomputeSettings recompute;
   bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact

@@ -52,6 +52,14 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
 }
 
+void check_recompute(const LayoutContext& context, const Value& settings) {
+  Diagnostics reported;
+  const Value* written = settings.find("recompute");
+  if (!written) return;
+  if (const auto known = recompute_from(recompute_fields().parse(*written, "", reported)); !known.ok())
+    context.add({"recompute.modules", "recompute"}, known.error().what, known.error().hint);
+}
+
 void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
   Diagnostics reported;
   const Value* written = settings.find("pipeline");
@@ -89,6 +97,7 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
   const std::size_t before = diagnostics.size();
   if (kind.name == "pretrain") check_model(context, settings, dims);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
+  check_recompute(context, settings);
   if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);
   if (diagnostics.size() > before) return;
   const Status available = check_layout_available(kind.name, dims);

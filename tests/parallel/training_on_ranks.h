@@ -15,9 +15,10 @@ namespace longhaul::test {
 
 struct RankRun {
   std::vector<double> losses, norms;
-  std::vector<float> weights;  // of the first replica: all of them, in the flat order of one rank
-  std::int64_t held = 0;       // weights on this rank
-  std::int64_t moments = 0;    // of one kind
+  std::vector<float> weights;    // of the first replica: all of them, in the flat order of one rank
+  std::int64_t held = 0;         // weights on this rank
+  std::int64_t moments = 0;      // of one kind
+  std::int64_t activations = 0;  // bytes, of the first stage on this rank
   Status status;
 };
 
@@ -28,6 +29,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
   RankRun run;
   TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, options);
   run.held = setup.store.layout().flat_size();
+  run.activations = setup.model.activation_bytes();
   run.moments = static_cast<std::int64_t>(setup.trainer.optimizer().exp_avg().size());
   for (int step = 0; step < steps && run.status.ok(); ++step) {
     if (before_step) before_step(setup, step);

@@ -69,6 +69,7 @@ struct SetupOptions {
   ModelShape shape = training_shape();
   PipelineSettings pipeline;
   bool overlap = true;
+  Recompute recompute;
   bool packed = false;  // several documents in a sequence
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
 };
@@ -95,6 +96,7 @@ struct TrainingSetup {
       LlamaOptions o = stage_options(schedule, options, mesh, chunk);
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
       o.context_attention = setup.context_attention;
+      o.recompute = setup.recompute;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
