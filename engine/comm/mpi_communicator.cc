@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <cstring>
 #include <numeric>
 
@@ -50,10 +51,24 @@ struct MpiState {
     }
     // Worlds with given-up messages are left to MPI_Finalize: freeing them would wait for the other side.
     if (quarantine.empty() && !control_lost) {
+      meet();
       for (MPI_Comm& world : worlds) MPI_Comm_free(&world);
       MPI_Comm_free(&control);
     }
     MPI_Finalize();
+  }
+
+  // All ranks have sent what they have to send: a rank that finalizes earlier closes sockets that others still write
+  // to, and those may wait for ever. For ten seconds at most; a rank that is gone must not keep the others.
+  void meet() {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(control, &barrier) != MPI_SUCCESS) return;
+    constexpr int polls_max = 10'000;
+    for (int polls = 0, done = 0; done == 0 && polls < polls_max; ++polls) {
+      if (MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+      const struct timespec pause{0, 1'000'000};
+      if (done == 0) nanosleep(&pause, nullptr);
+    }
   }
 };
 
@@ -314,6 +329,7 @@ class MpiCommunicator final : public Communicator {
 }  // namespace
 
 Result<std::unique_ptr<MpiRuntime>> MpiRuntime::start(int* argc, char*** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
   int provided = 0;
   LH_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
   auto state = std::make_shared<MpiState>();

@@ -14,7 +14,9 @@ namespace longhaul {
 
 struct MpiState;
 
-// MPI_Init_thread and MPI_Finalize. One per process, made by main, destroyed after every communicator.
+// MPI_Init_thread and MPI_Finalize. One per process, made by main, destroyed after every communicator. The process
+// ignores SIGPIPE from then on: between hosts Open MPI writes to sockets whose other end has finished already, and the
+// signal would end a rank that has done all its work.
 class MpiRuntime {
  public:
   static Result<std::unique_ptr<MpiRuntime>> start(int* argc, char*** argv);
