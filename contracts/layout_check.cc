@@ -18,6 +18,26 @@ struct Checker {
   }
 };
 
+void check_experts(Checker& check, const LayoutCheckInput& input) {
+  const ModelShape& s = input.shape;
+  const ParallelDims& d = input.dims;
+  if (!s.is_moe()) {
+    for (const auto& [name, ranks] : {std::pair{"ep", d.ep}, std::pair{"etp", d.etp}})
+      if (ranks > 1)
+        check.problems.push_back({format("parallel.{} = {} deals experts, and the model has none", name, ranks),
+                                  format("leave {} out, or use model.architecture = \"mixtral\"", name)});
+    return;
+  }
+  check.must_divide("parallel.ep", d.ep, "model.num_local_experts", s.num_local_experts);
+  check.must_divide("parallel.etp", d.etp, "model.moe_intermediate_size", s.moe_intermediate_size);
+  if (const auto dealt = expert_dims_of(d); !dealt.ok())
+    check.problems.push_back({dealt.error().what, dealt.error().hint});
+  // Each rank of tp routes tokens of its own.
+  if (!d.sp)
+    check.must_divide("with experts, parallel.tp", d.tp, "micro_batch_size * sequence_length",
+                      input.micro_batch_size * input.sequence_length);
+}
+
 }  // namespace
 
 std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
@@ -26,7 +46,8 @@ std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
   Checker check;
   check.must_divide("parallel.tp", d.tp, "model.num_attention_heads", s.num_attention_heads);
   check.must_divide("parallel.tp", d.tp, "model.num_key_value_heads", s.num_key_value_heads);
-  check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
+  if (!s.is_moe()) check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
+  check_experts(check, input);
   const std::int64_t stages = std::int64_t{d.pp} * d.vp;
   if (stages > s.num_hidden_layers)  // dealt as evenly as possible
     check.problems.push_back(
@@ -58,12 +79,13 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
   ParallelDims available;
   available.dp_replicate = dims.dp_replicate;
   if (trains) available.tp = dims.tp, available.sp = dims.sp, available.pp = dims.pp;
+  if (trains) available.ep = dims.ep, available.etp = dims.etp;
   if (trains && dims.zero <= 1) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
   if (dims == available) return {};
   return make_error(ErrorCode::unsupported,
                     format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, pp, replicas and zero = 1" : "replicas"),
-                    trains ? "leave out cp, ep, etp, vp, and zero beyond 1"
+                           trains ? "tp, sp, ep, etp, pp, replicas and zero = 1" : "replicas"),
+                    trains ? "leave out cp, vp, and zero beyond 1"
                            : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 

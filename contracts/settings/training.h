@@ -3,6 +3,7 @@
 
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
+#include "contracts/settings/moe.h"
 
 namespace longhaul {
 
@@ -37,6 +38,7 @@ const FieldTable<CheckpointSettings>& checkpoint_fields();
 
 struct PretrainSettings {
   ModelShape model;
+  MoeSettings moe;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
@@ -60,6 +62,7 @@ const FieldTable<PretrainSettings>& pretrain_fields();
 Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
 struct SftSettings {
+  MoeSettings moe;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
