@@ -18,15 +18,21 @@ namespace {
 
 constexpr const char* kManifestName = "checkpoint.json";
 
-// The three arrays of a training under their names in the checkpoint.
+// The arrays of a training under their names in the checkpoint; what is owned, section by section.
 struct NamedArray {
   const char* suffix;
   FlatRange range;  // of the layout's flat order
   std::span<float> values;
 };
+constexpr const char* kSuffixes[] = {"", "#exp_avg", "#exp_avg_sq"};
 std::vector<NamedArray> arrays_of(const TrainingState& state) {
-  const FlatRange all{0, state.layout->flat_size()}, owned = state.layout->owned();
-  return {{"", all, state.masters}, {"#exp_avg", owned, state.exp_avg}, {"#exp_avg_sq", owned, state.exp_avg_sq}};
+  std::vector<NamedArray> arrays = {{kSuffixes[0], {0, state.layout->flat_size()}, state.masters}};
+  for (const FlatSection& section : state.layout->sections()) {
+    const auto at = static_cast<std::size_t>(section.owned_at), size = static_cast<std::size_t>(section.owned.size());
+    arrays.push_back({kSuffixes[1], section.owned, state.exp_avg.subspan(at, size)});
+    arrays.push_back({kSuffixes[2], section.owned, state.exp_avg_sq.subspan(at, size)});
+  }
+  return arrays;
 }
 std::span<float> part_of(const NamedArray& array, FlatRange part) {
   return array.values.subspan(static_cast<std::size_t>(part.begin - array.range.begin),
@@ -43,9 +49,9 @@ struct Share {
 
 Share share_of(const TrainingState& state, const std::string& file) {
   Share share;
-  const FlatRange written = state.layout->written();
   for (const NamedArray& array : arrays_of(state)) {
     for (const FlatParameter& p : state.layout->parameters()) {
+      const FlatRange written = intersection(state.layout->section_of(p).written, array.range);
       const FlatRange here = intersection({p.begin, p.end}, written);
       if (here.size() == 0 || !state.layout->is_counted(p)) continue;
       const std::string name = p.spec.name + array.suffix;
@@ -86,9 +92,9 @@ CheckpointManifest manifest_of(const TrainingState& state) {
   manifest.shape = state.shape;
   manifest.written_by = state.layout->place().dims;
   manifest.extra = state.extra;
-  for (const NamedArray& array : arrays_of(state))
+  for (const char* suffix : kSuffixes)
     for (const ParameterSpec& spec : parameter_list(state.shape))
-      manifest.tensors.emplace_back(spec.name + array.suffix, spec.shape);
+      manifest.tensors.emplace_back(spec.name + suffix, spec.shape);
   return manifest;
 }
 

@@ -6,11 +6,11 @@
 
 namespace longhaul {
 
-// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the replica.
+// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole) {
-  CollectiveGroup& replica = mesh.replica();
-  const std::vector<RankCoordinates> coordinates = mesh.replica_coordinates();
+  CollectiveGroup& ranks = mesh.whole();
+  const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
   std::vector<float> mine, all;
   for (const FlatParameter& target : whole_layout.parameters()) {
     std::vector<Box> boxes;
@@ -21,7 +21,7 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
     if (const FlatParameter* p = layout.find_if_held(target.spec.name))
       std::copy(masters.begin() + p->begin, masters.begin() + p->end, mine.begin());
     all.resize(mine.size() * boxes.size());
-    LH_CHECK(replica.all_gather(std::span<const float>(mine), std::span<float>(all)));
+    LH_CHECK(ranks.all_gather(std::span<const float>(mine), std::span<float>(all)));
     const auto out =
         whole.subspan(static_cast<std::size_t>(target.begin), static_cast<std::size_t>(target.end - target.begin));
     for (std::size_t r = 0; r < boxes.size(); ++r) {

@@ -1,4 +1,5 @@
-// All weights on one rank, from the shards of a replica: for export. (Checkpoints are written by the shards' owners.)
+// All weights on one rank, from the shards of the ranks that hold the model together: for export. (Checkpoints are
+// written by the shards' owners.)
 #pragma once
 
 #include "engine/parallel/mesh.h"
@@ -6,7 +7,7 @@
 
 namespace longhaul {
 
-// Collective over the mesh's replica. `masters` is this rank's flat array in its own `layout`; `whole` becomes that of
+// Collective over the mesh's whole(). `masters` is this rank's flat array in its own `layout`; `whole` becomes that of
 // `whole_layout`, in which every parameter is whole, on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole);

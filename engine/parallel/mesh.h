@@ -37,17 +37,33 @@ class Mesh {
   Communicator* pipeline_communicator() { return pipeline_ranks_.get(); }
   // The first and the last stage of it, which both hold a tied embedding; one rank everywhere else.
   CollectiveGroup& pipeline_ends() { return pipeline_ends_; }
-  // Where the ranks of this replica stand, in the order of replica().
-  std::vector<RankCoordinates> replica_coordinates() const;
+  // Those that hold the whole model together: a replica, or as many neighbouring ones as its experts are dealt to; in
+  // the world's order, and where they stand.
+  CollectiveGroup& whole() { return whole_; }
+  std::vector<RankCoordinates> whole_coordinates() const;
+  // Experts (contracts/parallel_dims.h). Ranks of a stage that share a micro-batch (tp * cp); those that hold all
+  // experts together (ep * etp, etp fastest; the communicator is null where it is one rank); those of a micro-batch
+  // with the same experts; those with the same experts and other micro-batches, all, or those that share an optimizer
+  // and those that own the same of it.
+  CollectiveGroup& micro_batch() { return micro_batch_; }
+  Communicator* expert_communicator() { return expert_ranks_.get(); }
+  CollectiveGroup& expert_copies() { return expert_copies_; }
+  CollectiveGroup& expert_data() { return expert_data_; }
+  CollectiveGroup& expert_shard() { return expert_shard_; }
+  CollectiveGroup& expert_replicates() { return expert_replicates_; }
   std::int64_t deadline_ms() const { return deadline_ms_; }
 
  private:
+  void make_expert_groups(Communicator& world);
+
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;
   std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_,
-      shard_ranks_, replicate_ranks_;
-  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_;
+      shard_ranks_, replicate_ranks_, whole_ranks_, micro_batch_ranks_, expert_ranks_, expert_copy_ranks_,
+      expert_data_ranks_, expert_shard_ranks_, expert_replicate_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_, whole_,
+      micro_batch_, expert_copies_, expert_data_, expert_shard_, expert_replicates_;
 };
 
 }  // namespace longhaul

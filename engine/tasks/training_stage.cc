@@ -90,7 +90,7 @@ Status TrainingStage::write_model(const std::string& folder, const ParameterStor
 }
 
 Status TrainingStage::with_whole_model(const std::function<Status(const ParameterStore&)>& use) {
-  if (run_.mesh.replica().size() == 1) return use(*store_);
+  if (run_.mesh.whole().size() == 1) return use(*store_);
   ParameterStore whole(store_->shape(), DType::f32);
   LH_CHECK(gather_masters(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
                           whole.layout(), whole.masters()));

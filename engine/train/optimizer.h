@@ -13,12 +13,11 @@ class Optimizer {
  public:
   explicit Optimizer(const ParameterLayout& layout, MemoryAccount* account = nullptr);
 
-  // One update with `grad_scale * gradient`, of the owned range. `step` counts from 1 (bias correction).
+  // One update with `grad_scale * gradient`, of what is owned. `step` counts from 1 (bias correction).
   void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
               std::int64_t step, float grad_scale, std::span<const float> gradient);
 
-  // Of the owned range.
-  FlatRange owned() const { return owned_; }
+  // Of what is owned.
   std::span<float> exp_avg() { return exp_avg_.span<float>(); }
   std::span<float> exp_avg_sq() { return exp_avg_sq_.span<float>(); }
   std::int64_t bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
@@ -26,9 +25,9 @@ class Optimizer {
  private:
   struct Range {
     std::int64_t begin, end;
+    std::int64_t at;  // in arrays of what is owned
     bool decay;
   };
-  FlatRange owned_;
   std::vector<Range> ranges_;  // neighbours of the same kind, joined; within what is owned
   Tensor exp_avg_, exp_avg_sq_;
 };

@@ -51,14 +51,14 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
   batches_.resize(static_cast<std::size_t>(micro_batches_));
 }
 
-// The ranks of a replica go on together or not at all.
+// The ranks that compute together go on together or not at all.
 Status Trainer::fill_step() {
   const std::int64_t first = mesh_.data().rank() * micro_batches_;
   Status filled;
   for (int i = 0; i < micro_batches_ && filled.ok(); ++i)
     filled = fill(source_, progress_.consumed_samples + (first + i) * options_.micro_batch_size,
                   options_.micro_batch_size, batches_[static_cast<std::size_t>(i)]);
-  return mesh_.replica().agree(filled);
+  return mesh_.whole().agree(filled);
 }
 
 Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
@@ -91,6 +91,9 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   const auto [tied_begin, tied_end] = model_.tied_gradient();
   LH_CHECK(mesh_.pipeline_ends().sum_along_tree(
       gradient.subspan(static_cast<std::size_t>(tied_begin), static_cast<std::size_t>(tied_end - tied_begin))));
+  if (const FlatSection& section = store_.layout().sections().back(); section.experts)
+    LH_CHECK(mesh_.expert_copies().sum_along_tree(gradient.subspan(static_cast<std::size_t>(section.range.begin),
+                                                                   static_cast<std::size_t>(section.range.size()))));
   const auto ranges = model_.partial_gradients();
   if (ranges.empty()) return {};
   std::vector<float> parts;
@@ -104,52 +107,66 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   return {};
 }
 
+namespace {
+std::span<float> part_of(std::span<float> flat, FlatRange range) {
+  return flat.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+}  // namespace
+
 // Without ZeRO over the replicas first: the order in which micro-batches are dealt to them changes no bit. With it the
 // shares of two ranks of a replica need not hold the same parameters, so the replica comes first.
 Result<std::span<float>> Trainer::sum_gradient(std::span<float> gradient) {
+  const ParameterLayout& layout = store_.layout();
   if (mesh_.dims().zero == 0) {
-    LH_CHECK(mesh_.data().sum_along_tree(gradient));
+    for (const FlatSection& section : layout.sections())
+      LH_CHECK((section.experts ? mesh_.expert_data() : mesh_.data()).sum_along_tree(part_of(gradient, section.range)));
     LH_CHECK(sum_over_replica(gradient));
     return gradient;
   }
   LH_CHECK(sum_over_replica(gradient));
-  owned_.resize(static_cast<std::size_t>(store_.layout().owned().size()));
-  LH_CHECK(mesh_.shard().reduce_scatter(gradient, owned_));
-  LH_CHECK(mesh_.replicates().sum_along_tree(owned_));
+  owned_.resize(static_cast<std::size_t>(layout.owned_size()));
+  for (const FlatSection& section : layout.sections()) {
+    const std::span<float> owned = part_of(owned_, {section.owned_at, section.owned_at + section.owned.size()});
+    CollectiveGroup& shard = section.experts ? mesh_.expert_shard() : mesh_.shard();
+    CollectiveGroup& replicates = section.experts ? mesh_.expert_replicates() : mesh_.replicates();
+    LH_CHECK(shard.reduce_scatter(part_of(gradient, section.range), owned));
+    LH_CHECK(replicates.sum_along_tree(owned));
+  }
   return std::span<float>(owned_);
 }
 
 // ZeRO: each rank has updated its share of the weights; now all have all.
 Status Trainer::share_weights() {
   if (mesh_.dims().zero == 0) return {};
-  const FlatRange owned = store_.layout().owned();
   const std::span<float> masters = store_.masters();
-  owned_.assign(masters.begin() + owned.begin, masters.begin() + owned.end);
-  LH_CHECK(mesh_.shard().all_gather(std::span<const float>(owned_), masters));
+  for (const FlatSection& section : store_.layout().sections()) {
+    const std::span<const float> mine = part_of(masters, section.owned);
+    owned_.assign(mine.begin(), mine.end());
+    CollectiveGroup& shard = section.experts ? mesh_.expert_shard() : mesh_.shard();
+    LH_CHECK(shard.all_gather(std::span<const float>(owned_), part_of(masters, section.range)));
+  }
   store_.refresh_compute_copy(context_);
   return {};
 }
 
-// Of every weight once. `gradient` is the owned range.
+// Of every weight once. `gradient`: of what is owned.
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   CollectiveGroup& world = mesh_.world();
-  const ParallelDims& dims = mesh_.dims();
-  if (dims.zero == 0 && mesh_.replica().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
-  const FlatRange owned = store_.layout().owned();
+  if (mesh_.dims().zero == 0 && mesh_.whole().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
+  const ParameterLayout& layout = store_.layout();
   double mine = 0;
-  for (const FlatParameter& p : store_.layout().parameters()) {
-    const FlatRange here = intersection({p.begin, p.end}, owned);
-    if (here.size() == 0 || !store_.layout().is_counted(p)) continue;
-    mine += sum_of_squares(context_, gradient.subspan(static_cast<std::size_t>(here.begin - owned.begin),
-                                                      static_cast<std::size_t>(here.size())));
+  for (const FlatParameter& p : layout.parameters()) {
+    const FlatSection& section = layout.section_of(p);
+    const FlatRange here = intersection({p.begin, p.end}, section.owned);
+    if (here.size() == 0 || !layout.is_counted_here(p)) continue;
+    mine += sum_of_squares(
+        context_, gradient.subspan(static_cast<std::size_t>(section.owned_at + here.begin - section.owned.begin),
+                                   static_cast<std::size_t>(here.size())));
   }
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
-  double sum = 0;  // of one copy of the whole
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const RankCoordinates at = coordinates_of(dims, rank);
-    if (at.dp_replicate == 0 && (dims.zero > 0 || at.dp_shard == 0)) sum += all[static_cast<std::size_t>(rank)];
-  }
+  double sum = 0;
+  for (const double of_rank : all) sum += of_rank;
   return std::sqrt(sum);
 }
 
