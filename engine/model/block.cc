@@ -6,12 +6,12 @@
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             int layer, int index)
+             MoeState* experts, int layer, int index)
     : parameters_(parameters),
       activations_(activations),
       tensor_(tensor),
       attention_(parameters, rope, activations, tensor, layer, index),
-      feed_forward_(make_feed_forward(parameters, activations, tensor, layer, index)),
+      feed_forward_(make_feed_forward(parameters, activations, tensor, experts, layer, index)),
       index_(index),
       hidden_(parameters.shape().hidden_size),
       eps_(static_cast<float>(parameters.shape().rms_norm_eps)) {

@@ -21,11 +21,12 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        int layer, int index);
+        MoeState* experts, int layer, int index);
 
   std::int64_t input_norm_begin() const { return input_norm_; }
   std::int64_t post_norm_begin() const { return post_norm_; }
-  // Flat range of all the block's parameters.
+  const FeedForward& feed_forward() const { return *feed_forward_; }
+  // Flat range of all the block's parameters, experts aside.
   std::int64_t begin() const { return input_norm_; }
   std::int64_t end() const { return feed_forward_->end(); }
 

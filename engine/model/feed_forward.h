@@ -10,6 +10,7 @@
 namespace longhaul {
 
 class Activations;
+class MoeState;
 
 class FeedForward {
  public:
@@ -20,12 +21,13 @@ class FeedForward {
   virtual void backward_input(const ComputeContext& context, int slot, View dy, View dn) = 0;
   // From what backward_input left.
   virtual void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) = 0;
-  // One past the last of its elements in the flat arrays.
+  // One past the last of its elements in the flat arrays, experts aside.
   virtual std::int64_t end() const = 0;
 };
 
 // The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.
+// experts: what its expert layers share, null where it has none.
 std::unique_ptr<FeedForward> make_feed_forward(const ParameterStore& parameters, Activations& activations,
-                                               TensorParallel& tensor, int layer, int index);
+                                               TensorParallel& tensor, MoeState* experts, int layer, int index);
 
 }  // namespace longhaul

@@ -14,6 +14,9 @@ struct GradientTarget {
   std::span<float> flat;
   // true: the array holds nothing yet and is overwritten (saves zeroing and re-reading it); false: adds to it.
   bool overwrite = false;
+  // Where micro-batches meet in an expert: the gradient that one of them gives its experts' parameters (the second part
+  // of the flat order) goes this far behind that of the one before. 0: they are added up.
+  std::int64_t expert_stride = 0;
   // Called when elements [begin, end) have their final value of this pass, from the last parameters to the first: a
   // reduction over ranks may start while the backward goes on. Empty: nobody asks.
   std::function<void(std::int64_t begin, std::int64_t end)> ready;

@@ -1,6 +1,7 @@
 #include "engine/model/llama.h"
 
 #include "base/text.h"
+#include "engine/model/moe_layer.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
@@ -33,7 +34,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape = parameters.shape();
   sizes.shape.num_attention_heads /= tensor.size();
   sizes.shape.num_key_value_heads /= tensor.size();
-  sizes.shape.intermediate_size /= tensor.size();
+  sizes.shape.intermediate_size = sizes.shape.is_moe() ? 0 : sizes.shape.intermediate_size / tensor.size();
   sizes.shape.num_hidden_layers = layers_here(parameters).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
@@ -52,6 +53,9 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh) : PipelineLink()),
+      experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
+                                                                        options.slots, options.account)
+                                           : nullptr),
       activations_(sizes_of(parameters, options, tensor_), options.account) {
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const char* name) {
@@ -66,7 +70,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, experts_.get(), layer, layer - layers.first);
 }
 
 std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
@@ -77,6 +81,9 @@ std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  if (experts_ && tensor_.splits())
+    for (const Block& block : blocks_)
+      ranges.push_back(static_cast<const MoeLayer&>(block.feed_forward()).partial_gradient());
   if (!tensor_.sequence()) return ranges;
   const std::int64_t h = shape().hidden_size;
   for (const Block& block : blocks_)
@@ -86,17 +93,36 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() co
   return ranges;
 }
 
+const Status& Llama::status() const {
+  if (!tensor_.status().ok()) return tensor_.status();
+  return !experts_ || experts_->exchange().status().ok() ? link_.status() : experts_->exchange().status();
+}
+
+std::int64_t Llama::router_bias_begin(int layer) const {
+  const LayerRange here = layers_here(parameters_);
+  if (!experts_ || layer < here.first || layer >= here.last) return -1;
+  const Block& block = blocks_[static_cast<std::size_t>(layer - here.first)];
+  return static_cast<const MoeLayer&>(block.feed_forward()).bias_begin();
+}
+
+void Llama::weigh(std::span<const float> weights) {
+  if (!experts_) return;
+  double sum = 0;
+  for (const float weight : weights) sum += static_cast<double>(weight);
+  experts_->weight = static_cast<float>(sum);
+}
+
 Status Llama::check(const MicroBatch& batch) const {
   if (batch.tokens() > activations_.tokens_max() || batch.tokens() <= 0 || batch.length > rope_.positions)
     return make_error(
         ErrorCode::invalid_input,
         format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
                batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
-  if (tensor_.sequence() && batch.tokens() % tensor_.size() != 0)
+  if ((tensor_.sequence() || experts_) && batch.tokens() % tensor_.size() != 0)
     return make_error(
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
-        "pad the sequences, or set sp = false");
+        "pad the sequences, or set sp = false where the model has no experts");
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
@@ -234,6 +260,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
 void Llama::backward_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
                            std::span<float> loss, const GradientTarget& target) {
   LH_ASSERT(activations_.split_backward(), "made for joint backward");
+  weigh(weights);
   backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
   const std::int64_t r = tensor_.rows(activations_.slot(slot_index).batch.tokens());
@@ -255,6 +282,7 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
     backward_weight(context, slot_index, target);
     return;
   }
+  weigh(weights);
   backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l].backward_input(context, slot_index, target);

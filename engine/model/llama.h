@@ -19,6 +19,7 @@
 
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
+#include "engine/model/moe_state.h"
 #include "engine/model/parameter_store.h"
 #include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
@@ -33,6 +34,7 @@ struct LlamaOptions {
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
+  MoeSettings moe;       // how experts are balanced, where there are any
 };
 
 class Llama {
@@ -44,7 +46,7 @@ class Llama {
   std::int64_t activation_bytes() const { return activations_.bytes(); }
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
-  const Status& status() const { return tensor_.status().ok() ? link_.status() : tensor_.status(); }
+  const Status& status() const;
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
   bool has_output() const { return link_.last(); }
@@ -53,6 +55,12 @@ class Llama {
   // Flat ranges whose gradient is this rank's addend only: with sequence parallelism the norms', over other tokens than
   // the other ranks of the tp group. Whoever sums gradients sums these over it as well.
   std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
+
+  // What the expert layers share; null where there are none. With it a trainer learns what they counted, and says when
+  // the model is judged and not trained.
+  MoeState* experts() { return experts_.get(); }
+  // The selection's bias of layer `layer` of the model in the flat arrays, [experts]; -1: none, or on another stage.
+  std::int64_t router_bias_begin(int layer) const;
 
   // Refuses (invalid_input) ids outside the vocabulary and batches larger than the slots.
   Status check(const MicroBatch& batch) const;
@@ -76,6 +84,8 @@ class Llama {
 
  private:
   ConstView output_weight() const;
+  // What a micro-batch weighs in the step's mean.
+  void weigh(std::span<const float> weights);
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
@@ -91,6 +101,7 @@ class Llama {
   RopeTable rope_;
   TensorParallel tensor_;
   PipelineLink link_;
+  std::unique_ptr<MoeState> experts_;
   Activations activations_;
   std::vector<Block> blocks_;
   std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied

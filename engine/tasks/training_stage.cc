@@ -52,6 +52,7 @@ Status TrainingStage::prepare() {
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
                           settings_.sequence_length};
   LH_CHECK(check_layout_of(layout));
+  LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, MeshPlace{run_.mesh.dims(), run_.mesh.at()});
   TrainerOptions batches;
   batches.micro_batch_size = settings_.micro_batch_size, batches.global_batch_size = settings_.global_batch_size;
@@ -61,6 +62,7 @@ Status TrainingStage::prepare() {
   options.length_max = settings_.sequence_length;
   options.account = &account_;
   options.mesh = &run_.mesh;
+  options.moe = settings_.moe;
   model_ = std::make_unique<Llama>(*store_, options);
   run_.section("initialize");
   if (settings_.start_model.empty()) {

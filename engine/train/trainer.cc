@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "engine/comm/tree_sum.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/lr_schedule.h"
 
@@ -26,6 +27,13 @@ int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
 std::vector<ScheduleOp> schedule_of(const TrainerOptions& options, const Mesh& mesh) {
   return schedule_1f1b(mesh.dims().pp, mesh.at().pp, local_micro_batches(options, mesh));
 }
+// Micro-batches that meet in an expert are kept apart where the order of the sum matters.
+int expert_parts(const TrainerOptions& options, const Mesh& mesh) {
+  return options.deterministic ? expert_dims_of(mesh.dims())->batches : 1;
+}
+std::int64_t gradient_size(const ParameterLayout& layout, int parts) {
+  return layout.flat_size() + (parts - 1) * layout.expert_size();
+}
 }  // namespace
 
 int training_slots(const TrainerOptions& options, const Mesh& mesh) {
@@ -46,8 +54,10 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       micro_batches_(local_micro_batches(options, mesh)),
       schedule_(schedule_of(options, mesh)),
       slots_(training_slots(options, mesh)),
+      expert_stride_(expert_parts(options, mesh) > 1 ? store.layout().expert_size() : 0),
       optimizer_(store.layout(), account),
-      tree_(store.layout().flat_size(), micro_batches_, options.deterministic, account) {
+      tree_(gradient_size(store.layout(), expert_parts(options, mesh)), micro_batches_, options.deterministic,
+            account) {
   batches_.resize(static_cast<std::size_t>(micro_batches_));
 }
 
@@ -76,14 +86,26 @@ Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
       if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
       objective_.forward(context_, model_, slot, batch);
     } else {
-      sums.push_back(objective_.backward(context_, model_, slot, batch, tree_.target()));
+      GradientTarget target = tree_.target();
+      target.expert_stride = expert_stride_;
+      sums.push_back(objective_.backward(context_, model_, slot, batch, target));
       tree_.add(context_);
     }
     LH_CHECK(model_.status());
   }
   model_.finish_sends();
   LH_CHECK(model_.status());
-  return tree_.finish(context_);
+  return join_experts(tree_.finish(context_));
+}
+
+// Each part is the sum over one replica's micro-batches; neighbouring replicas are the tree's next branches.
+std::span<float> Trainer::join_experts(std::span<float> gradient) {
+  const ParameterLayout& layout = store_.layout();
+  const auto size = static_cast<std::size_t>(layout.expert_size()), flat = static_cast<std::size_t>(layout.flat_size());
+  std::vector<const float*> parts;
+  for (std::size_t at = flat - size; size > 0 && at < gradient.size(); at += size) parts.push_back(&gradient[at]);
+  if (parts.size() > 1) tree_sum(parts, gradient.subspan(flat - size, size));
+  return gradient.first(flat);
 }
 
 // What several ranks of a replica have a part of.
@@ -226,9 +248,29 @@ Result<StepReport> Trainer::step() {
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   LH_CHECK(share_weights().with_context(where));
+  LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;
   return report;
+}
+
+// Counts and losses of the global batch; with them the selection's bias moves. Every stage learns those of all layers.
+Status Trainer::end_step_of_experts(double count, StepReport& report) {
+  MoeState* experts = model_.experts();
+  if (!experts) return {};
+  MoeTotals totals = experts->take_totals();
+  LH_CHECK(mesh_.data().sum_along_tree(totals.values));
+  LH_CHECK(mesh_.pipeline().sum_along_tree(totals.values));
+  report.load = expert_load(totals);
+  for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
+    report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
+    report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
+    const std::int64_t bias = model_.router_bias_begin(layer);
+    if (bias < 0 || experts->settings().balance != "bias") continue;
+    moe_bias_update(static_cast<float>(experts->settings().bias_rate), totals.counts(layer),
+                    part_of(store_.masters(), {bias, bias + totals.experts}));
+  }
+  return {};
 }
 
 Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count) {
@@ -237,19 +279,27 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   CollectiveGroup& data = mesh_.data();
   const std::int64_t per_rank = (total + data.size() - 1) / data.size();
   std::vector<ObjectiveSums> mine;
+  // Replicas whose experts lie on each other compute as many micro-batches: one that has no more goes through its last.
+  const bool together = expert_dims_of(mesh_.dims())->batches > 1;
+  const std::int64_t first = data.rank() * per_rank;
   const auto run = [&]() -> Status {
-    for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
+    for (std::int64_t i = first; i < (together ? first + per_rank : std::min(total, first + per_rank)); ++i) {
       BatchStorage& batch = batches_.front();
-      LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch)));
+      const std::int64_t index = std::min(i, total - 1);
+      LH_CHECK(mesh_.whole().agree(fill(source, index * size, std::min(size, count - index * size), batch)));
       objective_.forward(context_, model_, 0, batch);
-      mine.push_back(objective_.evaluate(context_, model_, 0, batch));
+      const ObjectiveSums sums = objective_.evaluate(context_, model_, 0, batch);
+      if (i < total) mine.push_back(sums);
       LH_CHECK(model_.status());
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
     model_.finish_sends();
     return model_.status();
   };
-  LH_CHECK(group().agree(run()).with_context("evaluation"));
+  if (MoeState* experts = model_.experts()) experts->evaluates = true;
+  const Status done = run();
+  if (MoeState* experts = model_.experts()) experts->evaluates = false;
+  LH_CHECK(group().agree(done).with_context("evaluation"));
   return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
 }
 

@@ -32,6 +32,10 @@ struct StepReport {
   double lr = 0;
   double tokens = 0;  // computed over all ranks
   double extra[2] = {0, 0};
+  // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
+  // the global batch were spread (engine/model/moe_state.h).
+  double balance_loss = 0, z_loss = 0;
+  ExpertLoad load;
 };
 
 // The global batch must be whole micro-batches, and those whole shares of the replicas (dp). The error names all three
@@ -73,6 +77,9 @@ class Trainer {
   Result<std::span<float>> sum_gradient(std::span<float> gradient);
   Status sum_over_replica(std::span<float> gradient);
   Status share_weights();
+  // Of what micro-batches that met in an expert gave apart.
+  std::span<float> join_experts(std::span<float> gradient);
+  Status end_step_of_experts(double count, StepReport& report);
   Result<double> gradient_norm(std::span<const float> gradient);
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
 
@@ -86,6 +93,7 @@ class Trainer {
   int micro_batches_;  // of this rank in one step
   std::vector<ScheduleOp> schedule_;
   int slots_;
+  std::int64_t expert_stride_;  // GradientTarget's
   Optimizer optimizer_;
   GradientTree tree_;
   std::vector<float> owned_;  // ZeRO: the owned range of the gradient's sum, then of the new weights on their way
