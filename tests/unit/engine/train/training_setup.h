@@ -45,22 +45,31 @@ inline ModelShape training_shape() {
   return shape;
 }
 
+// What is trained.
+struct TrainingModel {
+  ModelShape shape = training_shape();
+  MoeSettings moe = {};
+};
+
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
-                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8)
+                         Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
+                         const TrainingModel& what = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(training_shape(), dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
+        store(what.shape, dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
         options(trainer_options(global_batch, steps, micro_batch)),
-        model(store, model_options(micro_batch, mesh, options)),
+        model(store, model_options(micro_batch, mesh, options, what.moe)),
         source(16, 37, distinct),
         trainer(context, mesh, store, model, objective, source, options) {
     initialize_parameters(context, store, 1);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer) {
+  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer,
+                                    const MoeSettings& moe) {
     LlamaOptions o;
     o.slots = training_slots(trainer, mesh);
     o.tokens_max = micro_batch * 16;
     o.mesh = &mesh;
+    o.moe = moe;
     return o;
   }
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
