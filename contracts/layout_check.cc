@@ -78,14 +78,14 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
   const bool trains = stage_kind == "pretrain" || stage_kind == "sft";
   ParallelDims available;
   available.dp_replicate = dims.dp_replicate;
-  if (trains) available.tp = dims.tp, available.sp = dims.sp, available.pp = dims.pp;
+  if (trains) available.tp = dims.tp, available.sp = dims.sp, available.pp = dims.pp, available.vp = dims.vp;
+  if (trains) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
   if (trains) available.ep = dims.ep, available.etp = dims.etp;
-  if (trains && dims.zero <= 1) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
   if (dims == available) return {};
   return make_error(ErrorCode::unsupported,
                     format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, ep, etp, pp, replicas and zero = 1" : "replicas"),
-                    trains ? "leave out cp, vp, and zero beyond 1"
+                           trains ? "tp, sp, ep, etp, pp, vp, replicas and zero" : "replicas"),
+                    trains ? "leave out cp"
                            : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 

@@ -19,7 +19,7 @@ struct PipelineSettings {
 };
 const FieldTable<PipelineSettings>& pipeline_fields();
 
-// `micro_batches` per step of one data-parallel rank. Checked as pipeline_group does.
+// `micro_batches` per step of one data-parallel rank. Checked as pipeline_group does, and against dims.zero.
 Result<PipelineScheduleSettings> schedule_settings(const PipelineSettings& settings, const ParallelDims& dims,
                                                    std::int64_t micro_batches);
 

@@ -92,6 +92,18 @@ Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps) 
   return fits("steps - rewarm_after", steps - s.rewarm_after, "rewarm_steps", s.rewarm_steps);
 }
 
+const FieldTable<OverlapSettings>& overlap_fields() {
+  using O = OverlapSettings;
+  static const auto table =
+      FieldTable<O>()
+          .field("gradients", &O::gradients,
+                 {.help = "sum gradients over the data-parallel ranks while the backward pass goes on",
+                  .speed_only = true})
+          .field("weights", &O::weights,
+                 {.help = "with ZeRO, gather weights while others are in use", .speed_only = true});
+  return table;
+}
+
 const FieldTable<CheckpointSettings>& checkpoint_fields() {
   using C = CheckpointSettings;
   static const auto table =
@@ -131,6 +143,8 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("moe", &P::moe, moe_fields(), "how experts are balanced, where the model has any")
           .group("optimizer", &P::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &P::checkpoint, checkpoint_fields(), "when to save")
+          .group("pipeline", &P::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
+          .group("overlap", &P::overlap, overlap_fields(), "communication beside computation")
           .field("sequence_length", &P::sequence_length,
                  {.unit = "tokens", .help = "length of one sequence", .min = 8, .max = 1e8})
           .field("micro_batch_size", &P::micro_batch_size,
@@ -168,6 +182,8 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("moe", &S::moe, moe_fields(), "how experts are balanced, where the model has any")
           .group("optimizer", &S::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
+          .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
+          .group("overlap", &S::overlap, overlap_fields(), "communication beside computation")
           .field("sequence_length", &S::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,

@@ -4,6 +4,7 @@
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
 #include "contracts/settings/moe.h"
+#include "contracts/settings/pipeline.h"
 
 namespace longhaul {
 
@@ -36,9 +37,18 @@ struct CheckpointSettings {
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 
+// What goes on between ranks while they compute. Results do not depend on it.
+struct OverlapSettings {
+  bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
+  bool weights = true;    // ZeRO: weights are gathered while others are in use
+};
+const FieldTable<OverlapSettings>& overlap_fields();
+
 struct PretrainSettings {
   ModelShape model;
   MoeSettings moe;
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
@@ -63,6 +73,8 @@ Status check_blend(const std::vector<std::string>& names, const std::vector<doub
 
 struct SftSettings {
   MoeSettings moe;
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;

@@ -18,25 +18,13 @@ namespace {
 
 constexpr const char* kManifestName = "checkpoint.json";
 
-// The arrays of a training under their names in the checkpoint; what is owned, section by section.
+// The three arrays of a training under their names in the checkpoint.
 struct NamedArray {
   const char* suffix;
-  FlatRange range;  // of the layout's flat order
-  std::span<float> values;
+  std::span<float> values;  // packed as layout.owned()
 };
-constexpr const char* kSuffixes[] = {"", "#exp_avg", "#exp_avg_sq"};
 std::vector<NamedArray> arrays_of(const TrainingState& state) {
-  std::vector<NamedArray> arrays = {{kSuffixes[0], {0, state.layout->flat_size()}, state.masters}};
-  for (const FlatSection& section : state.layout->sections()) {
-    const auto at = static_cast<std::size_t>(section.owned_at), size = static_cast<std::size_t>(section.owned.size());
-    arrays.push_back({kSuffixes[1], section.owned, state.exp_avg.subspan(at, size)});
-    arrays.push_back({kSuffixes[2], section.owned, state.exp_avg_sq.subspan(at, size)});
-  }
-  return arrays;
-}
-std::span<float> part_of(const NamedArray& array, FlatRange part) {
-  return array.values.subspan(static_cast<std::size_t>(part.begin - array.range.begin),
-                              static_cast<std::size_t>(part.size()));
+  return {{"", state.masters}, {"#exp_avg", state.exp_avg}, {"#exp_avg_sq", state.exp_avg_sq}};
 }
 
 // A rank's share: of what it holds, the same slice of the flat arrays for weights and moments; its replicas have the
@@ -49,14 +37,12 @@ struct Share {
 
 Share share_of(const TrainingState& state, const std::string& file) {
   Share share;
+  const PackedRanges written(state.layout->written());
   for (const NamedArray& array : arrays_of(state)) {
-    for (const FlatParameter& p : state.layout->parameters()) {
-      const FlatRange written = intersection(state.layout->section_of(p).written, array.range);
-      const FlatRange here = intersection({p.begin, p.end}, written);
-      if (here.size() == 0 || !state.layout->is_counted(p)) continue;
+    const auto add = [&](const FlatParameter& p, FlatRange here, FlatRange packed) {
       const std::string name = p.spec.name + array.suffix;
       const bool whole = p.is_whole() && here.begin == p.begin && here.end == p.end;
-      const std::span<float> values = part_of(array, here);
+      const std::span<float> values = part_of(array.values, packed);
       const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
       CheckpointEntry entry;
       entry.tensor = name;
@@ -70,6 +56,12 @@ Share share_of(const TrainingState& state, const std::string& file) {
           {entry.key, entry.dtype, whole ? p.spec.shape : std::vector<std::int64_t>{here.size()}, bytes});
       share.bytes += bytes.size();
       share.entries.push_back(std::move(entry));
+    };
+    for (const FlatParameter& p : state.layout->parameters()) {
+      if (!state.layout->is_counted(p)) continue;
+      written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
+        state.layout->owned().for_each_in(mine, [&](FlatRange here, FlatRange packed) { add(p, here, packed); });
+      });
     }
   }
   return share;
@@ -92,9 +84,9 @@ CheckpointManifest manifest_of(const TrainingState& state) {
   manifest.shape = state.shape;
   manifest.written_by = state.layout->place().dims;
   manifest.extra = state.extra;
-  for (const char* suffix : kSuffixes)
+  for (const NamedArray& array : arrays_of(state))
     for (const ParameterSpec& spec : parameter_list(state.shape))
-      manifest.tensors.emplace_back(spec.name + suffix, spec.shape);
+      manifest.tensors.emplace_back(spec.name + array.suffix, spec.shape);
   return manifest;
 }
 
@@ -207,9 +199,10 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state) {
   std::map<std::string, Target> targets;
   for (const NamedArray& array : arrays)
     for (const FlatParameter& p : state.layout->parameters())
-      if (const FlatRange here = intersection({p.begin, p.end}, array.range); here.size() > 0)
+      state.layout->owned().for_each_in({p.begin, p.end}, [&](FlatRange here, FlatRange packed) {
         targets.emplace(p.spec.name + array.suffix,
-                        Target{&p, {p.box, here.begin - p.begin, here.end - p.begin}, part_of(array, here)});
+                        Target{&p, {p.box, here.begin - p.begin, here.end - p.begin}, part_of(array.values, packed)});
+      });
 
   std::map<std::string, ShardReader> shards;
   std::map<std::string, std::int64_t> filled;

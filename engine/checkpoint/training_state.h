@@ -19,7 +19,7 @@ struct TrainingProgress {
   bool operator==(const TrainingProgress&) const = default;
 };
 
-// Borrowed; arrays in the layout's flat order, the moments of its owned range.
+// Borrowed; arrays packed as the layout's owned().
 struct TrainingState {
   const ParameterLayout* layout = nullptr;
   ModelShape shape;

@@ -75,6 +75,8 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_), {}, accumulate);
   linear_backward_weight(context, {t, hidden_, width}, g.qkv, linear_.all_rows(a.input_norm, t),
                          target.matrix(qkv_, width, hidden_), {}, accumulate);
+  target.say_ready(qkv_, qkv_ + width * hidden_);
+  target.say_ready(o_, o_ + hidden_ * q_);
 }
 
 }  // namespace longhaul

@@ -20,7 +20,7 @@ class AttentionLayer {
   void forward(const ComputeContext& context, int slot, View y);
   // dy [r, h] -> dn [r, h].
   void backward_input(const ComputeContext& context, int slot, View dy, View dn);
-  // From what backward_input left.
+  // From what backward_input left; says that its gradients are ready.
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:

@@ -53,12 +53,13 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
   attention_.backward_input(context, slot_index, w.dx, branch);
   rmsnorm_backward(context, {r, hidden_, eps_}, branch, first_rows(a.x, r), parameters_.vector(input_norm_, hidden_),
                    first_floats(a.input_inv_rms, r), dx, target.vector(input_norm_, hidden_), true);
+  target.say_ready(post_norm_, post_norm_ + hidden_);
+  target.say_ready(input_norm_, input_norm_ + hidden_);
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);
-  target.say_ready(begin(), end());
 }
 
 }  // namespace longhaul

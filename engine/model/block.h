@@ -26,14 +26,11 @@ class Block {
   std::int64_t input_norm_begin() const { return input_norm_; }
   std::int64_t post_norm_begin() const { return post_norm_; }
   const FeedForward& feed_forward() const { return *feed_forward_; }
-  // Flat range of all the block's parameters, experts aside.
-  std::int64_t begin() const { return input_norm_; }
-  std::int64_t end() const { return feed_forward_->end(); }
 
   void forward(const ComputeContext& context, int slot, const BlockOutput& output);
-  // workspace.dx holds dL/dy on entry and dL/dx on return. Norm weights get their gradient here.
+  // workspace.dx holds dL/dy on entry and dL/dx on return. Norm weights get their gradient here, which is said.
   void backward_input(const ComputeContext& context, int slot, const GradientTarget& target);
-  // The matrices, from what backward_input left; says that the block's gradients are ready.
+  // The matrices, from what backward_input left; says that their gradients are ready.
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:

@@ -19,10 +19,8 @@ class FeedForward {
   virtual void forward(const ComputeContext& context, int slot, View y) = 0;
   // dy [r, h] -> dn [r, h].
   virtual void backward_input(const ComputeContext& context, int slot, View dy, View dn) = 0;
-  // From what backward_input left.
+  // From what backward_input left; says that its gradients are ready.
   virtual void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) = 0;
-  // One past the last of its elements in the flat arrays, experts aside.
-  virtual std::int64_t end() const = 0;
 };
 
 // The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.

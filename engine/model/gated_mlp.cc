@@ -54,6 +54,8 @@ void GatedMlp::backward_weight(const ComputeContext& context, int slot_index, co
                          accumulate);
   linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
                          target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
+  target.say_ready(gate_up_, gate_up_ + 2 * ffn_ * hidden_);
+  target.say_ready(down_, down_ + hidden_ * ffn_);
 }
 
 }  // namespace longhaul

@@ -14,7 +14,6 @@ class GatedMlp final : public FeedForward {
   void forward(const ComputeContext& context, int slot, View y) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
-  std::int64_t end() const override { return down_ + hidden_ * ffn_; }
 
  private:
   const ParameterStore& parameters_;

@@ -14,20 +14,25 @@ struct GradientTarget {
   std::span<float> flat;
   // true: the array holds nothing yet and is overwritten (saves zeroing and re-reading it); false: adds to it.
   bool overwrite = false;
-  // Where micro-batches meet in an expert: the gradient that one of them gives its experts' parameters (the second part
-  // of the flat order) goes this far behind that of the one before. 0: they are added up.
-  std::int64_t expert_stride = 0;
-  // Called when elements [begin, end) have their final value of this pass, from the last parameters to the first: a
-  // reduction over ranks may start while the backward goes on. Empty: nobody asks.
+  // Called when elements [begin, end), whole parameters, have their final value of this pass, roughly from the last to
+  // the first: a reduction over ranks may start while the backward goes on. Every parameter once. Empty: nobody asks.
   std::function<void(std::int64_t begin, std::int64_t end)> ready;
 
+  // Where there is no whole array: the memory of the element at `begin` and of those after it in the same ShardUnit.
+  std::function<float*(std::int64_t begin)> locate;
+
+  // Where several micro-batches meet in an expert, the one numbered `batch` of them: the memory of its gradient of the
+  // expert parameter at `begin` and of those after it in the same ShardUnit. Empty: they are added up.
+  std::function<float*(std::int64_t begin, int batch)> locate_batch;
+
   View matrix(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
-    return View(flat.data() + begin, Shape{rows, columns});
+    return View(at(begin), Shape{rows, columns});
   }
   std::span<float> vector(std::int64_t begin, std::int64_t elements) const {
-    return flat.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(elements));
+    return {at(begin), static_cast<std::size_t>(elements)};
   }
-  void clear(std::int64_t begin, std::int64_t end) const { std::fill(flat.begin() + begin, flat.begin() + end, 0.0F); }
+  void clear(std::int64_t begin, std::int64_t end) const { std::fill_n(at(begin), end - begin, 0.0F); }
+  float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {
     if (ready) ready(begin, end);
   }

@@ -22,9 +22,9 @@ float eps_of(const ModelShape& shape) {
 
 namespace {
 
-LayerRange layers_here(const ParameterStore& parameters) {
+LayerRange layers_here(const ParameterStore& parameters, int chunk) {
   const MeshPlace& place = parameters.layout().place();
-  return layers_of_stage(static_cast<int>(parameters.shape().num_hidden_layers), place.dims.pp, place.at.pp);
+  return layers_of_chunk(place.stages, place.at.pp, chunk);
 }
 
 // The model as far as one rank of a replica computes it.
@@ -35,7 +35,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_attention_heads /= tensor.size();
   sizes.shape.num_key_value_heads /= tensor.size();
   sizes.shape.intermediate_size = sizes.shape.is_moe() ? 0 : sizes.shape.intermediate_size / tensor.size();
-  sizes.shape.num_hidden_layers = layers_here(parameters).count();
+  sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
   sizes.tokens_max = options.tokens_max;
@@ -50,9 +50,10 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
 
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
+      chunk_(options.chunk),
       rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
-      link_(options.mesh ? PipelineLink(*options.mesh) : PipelineLink()),
+      link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
                                                                         options.slots, options.account)
                                            : nullptr),
@@ -68,9 +69,16 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     final_norm_ = layout.find("model.norm.weight").begin;
     output_ = table(shape().tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
   }
-  const LayerRange layers = layers_here(parameters);
+  const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, experts_.get(), layer, layer - layers.first);
+}
+
+Status Llama::status() const {
+  LH_CHECK(parameters_.status());
+  LH_CHECK(tensor_.status());
+  if (experts_) LH_CHECK(experts_->exchange().status());
+  return link_.status();
 }
 
 std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
@@ -93,13 +101,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() co
   return ranges;
 }
 
-const Status& Llama::status() const {
-  if (!tensor_.status().ok()) return tensor_.status();
-  return !experts_ || experts_->exchange().status().ok() ? link_.status() : experts_->exchange().status();
-}
-
 std::int64_t Llama::router_bias_begin(int layer) const {
-  const LayerRange here = layers_here(parameters_);
+  const LayerRange here = layers_here(parameters_, chunk_);
   if (!experts_ || layer < here.first || layer >= here.last) return -1;
   const Block& block = blocks_[static_cast<std::size_t>(layer - here.first)];
   return static_cast<const MoeLayer&>(block.feed_forward()).bias_begin();
@@ -175,14 +178,18 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
   const std::int64_t r = tensor_.rows(batch.tokens()), h = shape().hidden_size;
-  BlockActivations& first = slot.blocks.front();
+  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? final_norm_ : -1};
+  if (!blocks_.empty()) {
+    const BlockActivations& first = slot.blocks.front();
+    input = {first.x, first.input_norm, first.input_inv_rms, blocks_.front().input_norm_begin()};
+  }
   if (link_.first())
-    embed(context, batch, first_rows(first.x, r));
+    embed(context, batch, first_rows(input.x, r));
   else
-    link_.receive_activation(first_rows(first.x, r));
-  rmsnorm_forward(context, {r, h, eps_of(shape())}, first_rows(first.x, r),
-                  parameters_.vector(blocks_.front().input_norm_begin(), h), first_rows(first.input_norm, r),
-                  first_floats(first.input_inv_rms, r));
+    link_.receive_activation(first_rows(input.x, r));
+  if (input.norm_begin >= 0)
+    rmsnorm_forward(context, {r, h, eps_of(shape())}, first_rows(input.x, r), parameters_.vector(input.norm_begin, h),
+                    first_rows(input.normed, r), first_floats(input.inv_rms, r));
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? final_norm_ : -1};
     if (l + 1 < blocks_.size()) {
@@ -253,44 +260,34 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first()) target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  if (target.overwrite && link_.first() && !activations_.split_backward())
+    target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
-}
-
-void Llama::backward_input(const ComputeContext& context, int slot_index, std::span<const float> weights,
-                           std::span<float> loss, const GradientTarget& target) {
-  LH_ASSERT(activations_.split_backward(), "made for joint backward");
-  weigh(weights);
-  backward_to_input(context, slot_index, weights, loss, target);
-  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_input(context, slot_index, target);
-  const std::int64_t r = tensor_.rows(activations_.slot(slot_index).batch.tokens());
-  const View dx = first_rows(activations_.workspace().dx, r);
-  if (!link_.first()) return link_.send_gradient(dx);
-  cast(context, dx, first_rows(activations_.slot(slot_index).embedding_gradient, r));
-}
-
-void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
-  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
-  if (link_.first())
-    embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
 void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                      std::span<float> loss, const GradientTarget& target) {
-  if (activations_.split_backward()) {
-    backward_input(context, slot_index, weights, loss, target);
-    backward_weight(context, slot_index, target);
-    return;
-  }
+  const bool split = activations_.split_backward();
   weigh(weights);
   backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l].backward_input(context, slot_index, target);
-    blocks_[l].backward_weight(context, slot_index, target);
+    if (!split) blocks_[l].backward_weight(context, slot_index, target);
   }
-  if (link_.first()) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
-  link_.send_gradient(
-      first_rows(activations_.workspace().dx, tensor_.rows(activations_.slot(slot_index).batch.tokens())));
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
+  if (!link_.first()) return link_.send_gradient(dx);
+  if (!split) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+  cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
+}
+
+void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  LH_ASSERT(activations_.split_backward(), "made for joint backward");
+  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
+  if (!link_.first()) return;
+  // Where the output is here, too, its backward has cleared the embedding and may have added to it.
+  if (target.overwrite && !link_.last()) target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 
 }  // namespace longhaul

@@ -1,12 +1,12 @@
 // The Llama family as a trainable model: embedding, blocks, final norm, output layer (tied or not) with its loss. It
 // works on micro-batch slots, so that a schedule (contracts/schedule.h) may keep several micro-batches alive.
 //
-// For one slot: forward, then either token_losses (evaluation) or backward_input and backward_weight (once each;
-// `backward` does both and needs less memory). Deterministic for every number of threads.
+// For one slot: forward, then either token_losses (evaluation) or backward. Deterministic for every number of threads.
+// With split_backward a backward is that of the input alone, and the slot is free when backward_weight was called, too.
 //
-// With pipeline parallelism a model is one stage: its layers, and the embedding or the output where it is an end.
-// forward and backward receive from the neighbours and send to them; a stage that is not the last leaves losses as they
-// are.
+// With pipeline parallelism a model is one stage: its layers, and the embedding or the output where it is an end; a
+// rank with several stages (vp) has a model for each. forward and backward receive from the neighbours and send to
+// them; a stage that is not the last leaves losses as they are.
 //
 // Where matrices are split over ranks (tensor parallelism) all ranks of the group make the same calls in the same
 // order, on the same micro-batch; a rank that others leave alone keeps the failure in status() and computes nonsense
@@ -30,7 +30,8 @@ struct LlamaOptions {
   int slots = 1;
   std::int64_t tokens_max = 0;  // of a micro-batch, padding included
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
-  bool split_backward = false;  // backward_input and backward_weight will be called apart
+  bool split_backward = false;  // backward_weight will be called apart
+  int chunk = 0;                // which of this rank's vp pipeline stages
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
@@ -46,7 +47,7 @@ class Llama {
   std::int64_t activation_bytes() const { return activations_.bytes(); }
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
-  const Status& status() const;
+  Status status() const;
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
   bool has_output() const { return link_.last(); }
@@ -74,13 +75,11 @@ class Llama {
   // Logits of tokens [begin, end) of the slot, f32 [end - begin, vocab]. One rank only.
   void logits(const ComputeContext& context, int slot, std::int64_t begin, std::int64_t end, View out);
 
-  // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. The output layer's weight gradient comes
-  // with its loss, so it is part of backward_input; the other matrices wait for backward_weight.
-  void backward_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
-                      const GradientTarget& target);
-  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
+  // Gradient of sum over t of weights[t] * loss[t]. Also gives the losses. With split_backward the matrices wait for
+  // backward_weight, but for the output layer's, whose gradient comes with its loss.
   void backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                 const GradientTarget& target);
+  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
   ConstView output_weight() const;
@@ -98,6 +97,7 @@ class Llama {
   VocabShard vocab_shard(std::int64_t tokens) const;
 
   const ParameterStore& parameters_;
+  int chunk_;
   RopeTable rope_;
   TensorParallel tensor_;
   PipelineLink link_;

@@ -34,10 +34,6 @@ Result<HfConfig> load_model_config(const std::string& folder) {
 
 namespace {
 
-std::span<float> masters_of(ParameterStore& store, const FlatParameter& p) {
-  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
-}
-
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::vector<std::string> sizes;
   for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
@@ -80,15 +76,16 @@ Status load_model_weights(const ComputeContext& context, const std::string& fold
                         format("{}: {} has the shape [{}], config.json asks for [{}]", folder, p.spec.name,
                                shape_text(tensor.shape), shape_text(p.spec.shape)),
                         "weights and config.json do not belong together: copy both from one place");
-    if (p.is_whole()) {
-      LH_CHECK(read_tensor(file, p, tensor, masters_of(store, p)));
-      continue;
-    }
     std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
     LH_CHECK(read_tensor(file, p, tensor, whole));
-    copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, masters_of(store, p));
+    if (p.is_whole()) {
+      store.put(context, p, whole);
+      continue;
+    }
+    std::vector<float> box(static_cast<std::size_t>(p.end - p.begin));
+    copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, box);
+    store.put(context, p, box);
   }
-  store.refresh_compute_copy(context);
   return {};
 }
 

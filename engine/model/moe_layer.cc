@@ -71,14 +71,19 @@ RouterShape MoeLayer::router_shape(std::int64_t tokens) const {
   return shape;
 }
 
-ConstView MoeLayer::router_weight() const {
-  return ConstView(
-      parameters_.masters().subspan(static_cast<std::size_t>(gate_), static_cast<std::size_t>(experts_ * hidden_)));
+ConstView MoeLayer::router_weight(const ComputeContext& context) {
+  const ConstView weight = parameters_.weight(gate_, experts_, hidden_);
+  if (dtype_ == DType::f32) return weight;
+  const View wide = state_.router.take(DType::f32, {experts_, hidden_});
+  cast(context, weight, wide);
+  return wide;
 }
 
-std::span<const float> MoeLayer::bias() const {
+std::span<const float> MoeLayer::bias(const ComputeContext& context) {
   if (bias_ < 0) return {};
-  return parameters_.masters().subspan(static_cast<std::size_t>(bias_), static_cast<std::size_t>(experts_));
+  const View wide = state_.bias.take(DType::f32, {experts_});
+  cast(context, parameters_.vector(bias_, experts_), wide);
+  return wide.span<float>();
 }
 
 ConstView MoeLayer::in_f32(const ComputeContext& context, View rows, std::int64_t tokens) {
@@ -93,7 +98,7 @@ void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t token
   s.ids.resize(static_cast<std::size_t>(tokens * top_k_));
   ExpertExchange& ranks = state_.exchange();
   if (state_.settings().balance != "sinkhorn" || state_.evaluates)
-    return moe_select(context, router_shape(tokens), s.logits, bias(), s.ids);
+    return moe_select(context, router_shape(tokens), s.logits, bias(context), s.ids);
   const std::int64_t all = tokens * ranks.micro_batch_ranks();
   std::vector<float> logits(static_cast<std::size_t>(all * experts_));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(all * top_k_));
@@ -183,7 +188,7 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
 
   s.logits.resize(static_cast<std::size_t>(m * experts_));
   s.weights.resize(static_cast<std::size_t>(m * top_k_));
-  linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(), View(s.logits));
+  linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), View(s.logits));
   select(context, s, m);
   moe_gate_forward(context, router_shape(m), s.logits, s.ids, s.weights);
   count(context, s, m);
@@ -263,10 +268,11 @@ void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_
   for (std::size_t e = 0; e < s.counts.size(); ++e) totals.counts(layer_)[e] += s.counts[e];
 
   if (dtype_ == DType::f32)
-    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(), dx, true);
+    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(context), dx,
+                                 true);
   const View wide = state_.x32.take(DType::f32, {m, hidden_});
   const View narrow = state_.dlogits_x.take(dtype_, {m, hidden_});
-  linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(), wide);
+  linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(context), wide);
   cast(context, wide, narrow);
   add(context, dx, narrow, dx);
 }
@@ -305,17 +311,21 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
     const Source from = source(s, rank);
     // Micro-batches that meet here are kept apart, or added up in their order.
-    const int batch = target.expert_stride > 0 ? state_.exchange().batch_of(rank) : 0;
+    const int batch = target.locate_batch ? state_.exchange().batch_of(rank) : 0;
     const bool accumulate = !target.overwrite || batch == batch_before;
     batch_before = batch;
-    const std::int64_t shift = batch * target.expert_stride;
+    const auto gradient = [&](std::int64_t begin, std::int64_t rows, std::int64_t columns) {
+      return target.locate_batch ? View(target.locate_batch(begin, batch), Shape{rows, columns})
+                                 : target.matrix(begin, rows, columns);
+    };
     grouped_linear_backward_weight(context, {local_, ffn_, hidden_}, from.offsets, dreceived.rows(from.begin, from.end),
-                                   activated.rows(from.begin, from.end),
-                                   target.matrix(w2_ + shift, local_ * hidden_, ffn_), accumulate);
+                                   activated.rows(from.begin, from.end), gradient(w2_, local_ * hidden_, ffn_),
+                                   accumulate);
     grouped_linear_backward_weight(context, {local_, hidden_, 2 * ffn_}, from.offsets,
                                    dgate_up.rows(from.begin, from.end), received.rows(from.begin, from.end),
-                                   target.matrix(w13_ + shift, local_ * 2 * ffn_, hidden_), accumulate);
+                                   gradient(w13_, local_ * 2 * ffn_, hidden_), accumulate);
   }
+  target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
   const bool accumulate = !target.overwrite;
   linear_backward_weight(context, {m, hidden_, experts_}, ConstView(s.dlogits), in_f32(context, x, m),
                          target.matrix(gate_, experts_, hidden_), {}, accumulate);
@@ -327,7 +337,7 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
     linear_backward_weight(context, {m, hidden_, 2 * shared_}, s.dshared_gate_up.take(dtype_, {m, 2 * shared_}), x,
                            target.matrix(shared_gate_up_, 2 * shared_, hidden_), {}, accumulate);
   }
-  target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
+  target.say_ready(gate_, dense_end_);
 }
 
 }  // namespace longhaul

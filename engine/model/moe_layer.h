@@ -1,6 +1,6 @@
 // The feed-forward half of a block as a mixture of experts:
 //   y = sum over the selected experts e of w_e(p) Wd_e (silu(Wg_e p) * Wu_e p)  (+ the same of shared experts, w = 1)
-// The router is f32, from the masters; what it selects and how its weights come about is the shape's (engine/ops/
+// The router computes in f32; what it selects and how its weights come about is the shape's (engine/ops/
 // moe_router.h), how it is balanced MoeState's. Auxiliary losses join the gradient in the backward of their layer.
 //
 // Every rank of a tp group routes rows of its own, with sequence parallelism those it holds, without the same share of
@@ -24,8 +24,6 @@ class MoeLayer final : public FeedForward {
   void forward(const ComputeContext& context, int slot, View y) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
-  std::int64_t end() const override { return dense_end_; }
-
   // The parameters of which each rank of a tp group has an addend of the gradient.
   std::pair<std::int64_t, std::int64_t> partial_gradient() const { return {gate_, dense_end_}; }
   // The selection's bias in the flat arrays, [experts]; -1: none.
@@ -80,9 +78,10 @@ class MoeLayer final : public FeedForward {
   View own_target(View rows, std::int64_t tokens);
   void done(View own, View rows, std::int64_t tokens);
   RouterShape router_shape(std::int64_t tokens) const;
-  ConstView router_weight() const;
+  // The router works in f32, with weights as exact as the others are.
+  ConstView router_weight(const ComputeContext& context);
   ConstView in_f32(const ComputeContext& context, View rows, std::int64_t tokens);
-  std::span<const float> bias() const;
+  std::span<const float> bias(const ComputeContext& context);
 
   void select(const ComputeContext& context, Slot& s, std::int64_t tokens);
   void count(const ComputeContext& context, Slot& s, std::int64_t tokens);

@@ -62,7 +62,7 @@ class MoeState {
   MoeTotals take_totals();
 
   // Scratch that lives inside one operation of one layer.
-  GrowingMemory x32, rows, answers, activated, own, dlogits_x;
+  GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
 
  private:
   MoeSettings settings_;

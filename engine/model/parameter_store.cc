@@ -12,23 +12,52 @@ ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAcc
     : shape_(shape),
       layout_(shape, place),
       compute_dtype_(compute),
-      master_(DType::f32, Shape{layout_.flat_size()}, account) {
+      account_(account),
+      master_(DType::f32, Shape{layout_.owned().size()}, account) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
-  if (compute == DType::bf16) compute_ = Tensor(compute, Shape{layout_.flat_size()}, account);
+  if (compute == DType::bf16) compute_ = Tensor(compute, Shape{layout_.owned().size()}, account);
+  if (shares() && place.dims.zero < 3) whole_ = Tensor(compute, Shape{layout_.flat_size()}, account);
 }
 
 ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
-  const ConstView flat = compute_dtype_ == DType::f32 ? master_.view() : compute_.view();
-  return flat.rows(begin, begin + rows * columns).reshaped(Shape{rows, columns});
+  return vector(begin, rows * columns).reshaped(Shape{rows, columns});
 }
 
 ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) const {
-  const ConstView flat = compute_dtype_ == DType::f32 ? master_.view() : compute_.view();
-  return flat.rows(begin, begin + elements);
+  if (!shares()) return share().rows(begin, begin + elements);
+  if (!gather_) {
+    LH_ASSERT(!whole_.view().empty(), "weights of ZeRO 3 before the store was connected");
+    return ConstView(whole_.view()).rows(begin, begin + elements);
+  }
+  const std::vector<ShardUnit>& units = layout_.units();
+  const auto after = std::upper_bound(units.begin(), units.end(), begin,
+                                      [](std::int64_t at, const ShardUnit& unit) { return at < unit.flat.begin; });
+  const auto unit = after - units.begin() - 1;
+  const std::int64_t at = begin - units[static_cast<std::size_t>(unit)].flat.begin;
+  return gather_->require(static_cast<int>(unit)).rows(at, at + elements);
+}
+
+void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
+  LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
+  layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
+    const auto values = part_of(box, {flat.begin - p.begin, flat.end - p.begin});
+    std::copy(values.begin(), values.end(), part_of(masters(), packed).begin());
+    if (compute_dtype_ == DType::bf16) cast(context, values, compute_.view().rows(packed.begin, packed.end));
+  });
+  if (!whole_.view().empty()) cast(context, box, whole_.view().rows(p.begin, p.end));
 }
 
 void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
   if (compute_dtype_ != DType::f32) cast(context, master_, compute_);
+  shares_changed();
+}
+
+void ParameterStore::connect(Mesh& mesh, bool overlap) {
+  if (shares()) gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap, account_);
+}
+
+void ParameterStore::shares_changed() {
+  if (gather_) gather_->begin();
 }
 
 void initialize_box(const ComputeContext& context, const ParameterSpec& spec, const Box& box, std::uint64_t seed,
@@ -59,12 +88,12 @@ void initialize_box(const ComputeContext& context, const ParameterSpec& spec, co
 }
 
 void initialize_parameters(const ComputeContext& context, ParameterStore& store, std::uint64_t seed) {
+  std::vector<float> values;
   for (const FlatParameter& p : store.layout().parameters()) {
-    initialize_box(
-        context, p.spec, p.box, seed,
-        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin)));
+    values.resize(static_cast<std::size_t>(p.end - p.begin));
+    initialize_box(context, p.spec, p.box, seed, values);
+    store.put(context, p, values);
   }
-  store.refresh_compute_copy(context);
 }
 
 }  // namespace longhaul

@@ -1,15 +1,19 @@
 // All weights of one rank in flat memory, in the order of contracts/parameter_list.h: f32 masters, and for bf16 compute
 // a bf16 copy. Because q, k, v (and gate, up) follow each other without gaps, a block's fused [q + 2 kv, hidden] and [2
 // ffn, hidden] matrices are simply ranges of the flat array; the names and checkpoints stay unfused.
+//
+// With ZeRO a rank has masters of its share only (layout().owned()), and the compute weights of all units come from the
+// shares of all (unit_gather.h): kept whole with ZeRO 1 and 2, a few units at a time with ZeRO 3.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
-#include "engine/parallel/parameter_layout.h"
+#include "engine/model/unit_gather.h"
 
 namespace longhaul {
 
@@ -22,22 +26,40 @@ class ParameterStore {
   const ParameterLayout& layout() const { return layout_; }
   DType compute_dtype() const { return compute_dtype_; }
 
+  // Packed as layout().owned(): without ZeRO the flat order itself.
   std::span<float> masters() { return master_.span<float>(); }
   std::span<const float> masters() const { return master_.span<float>(); }
-  // The bf16 copy as a flat view; empty in f32: that is what adamw_update wants.
+  // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
   View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
-  // Compute weights [begin, begin + rows * columns) as a matrix.
+  // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were
+  // used (UnitGather::require).
   ConstView weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const;
   ConstView vector(std::int64_t begin, std::int64_t elements) const;
 
-  // Masters to compute copy, after the masters were written from outside (initialisation, checkpoint, conversion).
+  // Writes all values of this rank's box of a parameter, wherever they are kept here. Not collective.
+  void put(const ComputeContext& context, const FlatParameter& parameter, std::span<const float> box);
+  // Masters to compute copy, after the masters were written from outside (a checkpoint). Collective with ZeRO, once
+  // connected.
   void refresh_compute_copy(const ComputeContext& context);
 
+  // With ZeRO: the ranks to gather weights with, before anything is computed. Does nothing else, and nothing without.
+  void connect(Mesh& mesh, bool overlap = true);
+  // The optimizer has changed masters and compute_copy().
+  void shares_changed();
+  // What went wrong between the ranks; nothing of the weights is of use then.
+  Status status() const { return gather_ ? gather_->status() : Status(); }
+
  private:
+  bool shares() const { return layout_.place().dims.zero > 0; }
+  ConstView share() const { return compute_dtype_ == DType::f32 ? master_.view() : compute_.view(); }
+
   ModelShape shape_;
   ParameterLayout layout_;
   DType compute_dtype_;
-  Tensor master_, compute_;
+  MemoryAccount* account_;
+  Tensor master_, compute_;  // of what is owned
+  Tensor whole_;             // ZeRO 1 and 2: the compute weights of all
+  std::unique_ptr<UnitGather> gather_;
 };
 
 // Initial values of a box of a parameter, in C order: element i of the global tensor is Philox{seed,

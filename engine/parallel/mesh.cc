@@ -64,7 +64,7 @@ void Mesh::make_expert_groups(Communicator& world) {
        alike([here](ExpertCoordinates& there) { there.etp = here.etp, there.ep = here.ep; }));
   make(expert_copy_axis, "expert copies", expert_copy_ranks_, &expert_copies_,
        alike([here](ExpertCoordinates& there) { there.copy = here.copy; }));
-  make(expert_data_axis, "expert data", expert_data_ranks_, &expert_data_, alike([here](ExpertCoordinates& there) {
+  make(expert_data_axis, "expert data", expert_data_ranks_, nullptr, alike([here](ExpertCoordinates& there) {
          there.dp_shard = here.dp_shard, there.dp_replicate = here.dp_replicate;
        }));
   make(expert_shard_axis, "expert shard", expert_shard_ranks_, &expert_shard_,

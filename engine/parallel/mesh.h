@@ -25,9 +25,17 @@ class Mesh {
   // together (tp * cp * pp, in the world's order).
   CollectiveGroup& world() { return world_; }
   CollectiveGroup& data() { return data_; }
-  // Of those, the ones that share an optimizer (dp_shard), and the ones that own the same share of it (dp_replicate).
-  CollectiveGroup& shard() { return shard_; }
-  CollectiveGroup& replicates() { return replicates_; }
+  // Of the data-parallel ranks, those that share an optimizer (dp_shard), and those that own the same share of it
+  // (dp_replicate); communicators are null where there is one.
+  // Each of these may be asked for experts: those with the same experts and other micro-batches.
+  CollectiveGroup& shard(bool experts = false) { return experts ? expert_shard_ : shard_; }
+  Communicator* shard_communicator(bool experts = false) {
+    return experts ? expert_shard_ranks_.get() : shard_ranks_.get();
+  }
+  CollectiveGroup& replicates(bool experts = false) { return experts ? expert_replicates_ : replicates_; }
+  Communicator* data_communicator(bool experts = false) {
+    return experts ? expert_data_ranks_.get() : data_ranks_.get();
+  }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
@@ -43,14 +51,10 @@ class Mesh {
   std::vector<RankCoordinates> whole_coordinates() const;
   // Experts (contracts/parallel_dims.h). Ranks of a stage that share a micro-batch (tp * cp); those that hold all
   // experts together (ep * etp, etp fastest; the communicator is null where it is one rank); those of a micro-batch
-  // with the same experts; those with the same experts and other micro-batches, all, or those that share an optimizer
-  // and those that own the same of it.
+  // with the same experts.
   CollectiveGroup& micro_batch() { return micro_batch_; }
   Communicator* expert_communicator() { return expert_ranks_.get(); }
   CollectiveGroup& expert_copies() { return expert_copies_; }
-  CollectiveGroup& expert_data() { return expert_data_; }
-  CollectiveGroup& expert_shard() { return expert_shard_; }
-  CollectiveGroup& expert_replicates() { return expert_replicates_; }
   std::int64_t deadline_ms() const { return deadline_ms_; }
 
  private:
@@ -63,7 +67,7 @@ class Mesh {
       shard_ranks_, replicate_ranks_, whole_ranks_, micro_batch_ranks_, expert_ranks_, expert_copy_ranks_,
       expert_data_ranks_, expert_shard_ranks_, expert_replicate_ranks_;
   CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_, whole_,
-      micro_batch_, expert_copies_, expert_data_, expert_shard_, expert_replicates_;
+      micro_batch_, expert_copies_, expert_shard_, expert_replicates_;
 };
 
 }  // namespace longhaul

@@ -12,82 +12,74 @@ namespace {
 constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 // Parameters that follow their predecessor without padding, so that both make one matrix.
-bool continues_fused(const ParameterSpec& spec, bool first_of_kind) {
-  if (spec.expert >= 0) return !first_of_kind;
+// Of a layer's experts those are all w1 and w3, then all w2, which are split by columns.
+bool continues_fused(const ParameterSpec& spec, const std::vector<FlatParameter>& before) {
+  if (spec.expert >= 0)
+    return before.back().spec.layer == spec.layer && before.back().spec.tp_dim == spec.tp_dim &&
+           before.back().spec.expert >= 0;
   return ends_with(spec.name, "self_attn.k_proj.weight") || ends_with(spec.name, "self_attn.v_proj.weight") ||
          ends_with(spec.name, "up_proj.weight");
 }
 
-std::int64_t round_up(std::int64_t size, std::int64_t unit) {
-  return (size + unit - 1) / unit * unit;
-}
-
-// Ranks [0, shards) own a share of the section each, or all of it; `replicas` of them own the same.
-FlatSection section_of_ranks(bool experts, FlatRange range, bool sharded, int shards, int shard, int replicas,
-                             int replica) {
-  FlatSection section;
-  section.experts = experts, section.range = section.owned = range;
-  if (sharded) {
-    const std::int64_t share = range.size() / shards;
-    section.owned = {range.begin + share * shard, range.begin + share * (shard + 1)};
-  }
-  const int parts = sharded ? replicas : replicas * shards;
-  const int part = sharded ? replica : replica * shards + shard;
-  const FlatRange all = section.owned;
-  section.written = {all.begin + all.size() * part / parts, all.begin + all.size() * (part + 1) / parts};
-  return section;
+// In one unit: a block but for its experts, those, or what follows the last block.
+bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
+  if ((a.expert >= 0) != (b.expert >= 0)) return false;
+  return a.layer == b.layer && (a.layer >= 0 || a.last_stage == b.last_stage);
 }
 
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place) : place_(place) {
-  const ParallelDims& dims = place.dims;
-  const Result<ExpertDims> expert_dims = expert_dims_of(dims);
-  LH_ASSERT(expert_dims.ok(), dims.to_string());
-  const bool sharded = dims.zero > 0;
+  if (place_.stages.layers.empty())
+    place_.stages = even_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp);
   std::int64_t at = 0;
-  const auto add = [&](bool experts) {
-    const ParameterSpec* before = nullptr;
-    std::vector<ParameterSpec> list = parameter_list(shape);
-    for (ParameterSpec& spec : list) {
-      if ((spec.expert >= 0) != experts) continue;
-      Box box = shard_of(spec, shape, dims, place.at);
-      if (box.elements() == 0) continue;
-      // Experts: all w1 and w3 of a layer, then all w2, which are split by columns.
-      const bool first_of_kind = !before || before->layer != spec.layer || before->tp_dim != spec.tp_dim;
-      if (!continues_fused(spec, first_of_kind)) at = round_up(at, kAlignElements);
-      const std::int64_t end = at + box.elements();
-      before = &spec;
-      parameters_.push_back({spec, std::move(box), at, end});
-      at = end;
-    }
-  };
-  add(false);
-  dense_size_ = at = round_up(at, kAlignElements * (sharded ? dims.dp_shard : 1));
-  sections_.push_back(section_of_ranks(false, {0, dense_size_}, sharded, dims.dp_shard, place.at.dp_shard,
-                                       dims.dp_replicate, place.at.dp_replicate));
-  if (shape.is_moe()) {
-    add(true);
-    at = round_up(at - dense_size_, kAlignElements * (sharded ? expert_dims->dp_shard : 1)) + dense_size_;
-    const ExpertCoordinates of = expert_coordinates_of(dims, place.at);
-    sections_.push_back(section_of_ranks(true, {dense_size_, at}, sharded, expert_dims->dp_shard, of.dp_shard,
-                                         expert_dims->dp_replicate, of.dp_replicate));
-    sections_.back().owned_at = sections_.front().owned.size();
+  for (ParameterSpec& spec : parameter_list(shape)) {
+    Box box = shard_of(spec, shape, place.dims, place.at, place_.stages);
+    if (box.elements() == 0) continue;
+    const bool same_unit = !parameters_.empty() && belong_together(parameters_.back().spec, spec);
+    if (!parameters_.empty() && !same_unit) close_unit(at, parameters_.back().spec.expert >= 0), at = flat_size_;
+    if (!continues_fused(spec, parameters_)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
+    const std::int64_t end = at + box.elements();
+    parameters_.push_back({std::move(spec), std::move(box), at, end});
+    at = end;
   }
-  flat_size_ = at;
+  close_unit(at, parameters_.back().spec.expert >= 0);
+  std::vector<FlatRange> owned;
+  for (const ShardUnit& unit : units_) owned.push_back(unit.owned());
+  owned_ = PackedRanges(owned);
 }
 
-FlatRange intersection(FlatRange a, FlatRange b) {
-  const std::int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
+// Units begin where the one before ends; a few elements of padding make equal shares.
+void ParameterLayout::close_unit(std::int64_t end, bool experts) {
+  const ParallelDims& dims = place_.dims;
+  ShardUnit unit;
+  unit.experts = experts;
+  unit.shards = dims.dp_shard, unit.share = place_.at.dp_shard;
+  unit.replicas = dims.dp_replicate, unit.replica = place_.at.dp_replicate;
+  if (experts) {
+    const Result<ExpertDims> dealt = expert_dims_of(dims);
+    const ExpertCoordinates at = expert_coordinates_of(dims, place_.at);
+    unit.shards = dealt->dp_shard, unit.share = at.dp_shard;
+    unit.replicas = dealt->dp_replicate, unit.replica = at.dp_replicate;
+  }
+  if (dims.zero == 0) {
+    unit.replica = unit.replica * unit.shards + unit.share, unit.replicas *= unit.shards;
+    unit.shards = 1, unit.share = 0;
+  }
+  const std::int64_t multiple = kAlignElements * unit.shards;
+  unit.flat = {flat_size_, flat_size_ + (end - flat_size_ + multiple - 1) / multiple * multiple};
+  units_.push_back(unit);
+  flat_size_ = unit.flat.end;
 }
 
-const FlatSection& ParameterLayout::section_of(const FlatParameter& parameter) const {
-  return parameter.spec.expert >= 0 ? sections_.back() : sections_.front();
-}
-
-std::int64_t ParameterLayout::owned_size() const {
-  return sections_.back().owned_at + sections_.back().owned.size();
+std::vector<FlatRange> ParameterLayout::written() const {
+  std::vector<FlatRange> ranges;
+  for (const ShardUnit& unit : units_) {
+    const FlatRange all = unit.owned();
+    ranges.push_back({all.begin + all.size() * unit.replica / unit.replicas,
+                      all.begin + all.size() * (unit.replica + 1) / unit.replicas});
+  }
+  return ranges;
 }
 
 const FlatParameter* ParameterLayout::find_if_held(const std::string& name) const {
@@ -110,11 +102,8 @@ bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
 }
 
 bool ParameterLayout::is_counted_here(const FlatParameter& parameter) const {
-  const bool of_expert = parameter.spec.expert >= 0;
-  const ExpertCoordinates experts = expert_coordinates_of(place_.dims, place_.at);
-  const int replicate = of_expert ? experts.dp_replicate : place_.at.dp_replicate;
-  const int shard = of_expert ? experts.dp_shard : place_.at.dp_shard;
-  return is_counted(parameter) && replicate == 0 && (shard == 0 || place_.dims.zero > 0);
+  const auto unit = std::ranges::find_if(units_, [&](const ShardUnit& u) { return parameter.begin < u.flat.end; });
+  return unit->replica == 0 && is_counted(parameter);
 }
 
 }  // namespace longhaul

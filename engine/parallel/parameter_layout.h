@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "contracts/parameter_list.h"
+#include "engine/parallel/flat_range.h"
 
 namespace longhaul {
 
@@ -14,6 +15,7 @@ namespace longhaul {
 struct MeshPlace {
   ParallelDims dims;
   RankCoordinates at;
+  StageLayout stages = {};  // of dims.pp and dims.vp; without layers: dealt evenly
 };
 
 // Where one parameter lies: elements [begin, end) of every flat array (masters, compute copy, gradients, moments) hold
@@ -25,24 +27,19 @@ struct FlatParameter {
   bool is_whole() const { return box.extent == spec.shape; }
 };
 
-// Elements [begin, end) of a flat array.
-struct FlatRange {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t size() const { return end - begin; }
-};
-FlatRange intersection(FlatRange a, FlatRange b);  // of size 0 where they have nothing in common
-
-// A part of the flat arrays whose gradients are summed over the same ranks: experts are held by others than the rest.
-struct FlatSection {
+// Parameters whose gradients are summed and whose weights are gathered at once: the embedding, each block, its experts
+// (which other ranks hold as well), and what follows the blocks. With ZeRO every rank owns one of `shards` equal shares
+// of each unit (Rajbhandari et al. 2020, section 5; a unit at a time as in PyTorch's FSDP, Zhao et al. 2023), so that
+// any part of the forward pass needs all ranks alike. Units touch each other and cover the flat array.
+struct ShardUnit {
+  FlatRange flat;
+  int shards = 1, share = 0;      // of how many ranks, and which of them this one is
+  int replicas = 1, replica = 0;  // ranks that own the same share
   bool experts = false;
-  FlatRange range;
-  // What this rank's optimizer updates: all of it, or with ZeRO its share of the ranks' (Rajbhandari et al. 2020,
-  // section 5.1). All shares are of the same size. Arrays of what is owned (moments) hold one section after the other,
-  // this one from owned_at on.
-  FlatRange owned;
-  std::int64_t owned_at = 0;
-  // What it writes to a checkpoint: ranks that own the same share it.
-  FlatRange written;
+  FlatRange owned() const {
+    const std::int64_t size = flat.size() / shards;
+    return {flat.begin + size * share, flat.begin + size * (share + 1)};
+  }
 };
 
 // The layout alone, without memory: gradients, moments and checkpoints use it too.
@@ -58,24 +55,26 @@ class ParameterLayout {
   // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp group, the first stage, the
   // first of the experts' copies within a micro-batch.
   bool is_counted(const FlatParameter& parameter) const;
-  // The same with the replicas: what of it this rank owns is counted nowhere else.
+  // The same with the replicas: what this rank owns of it counts nowhere else.
   bool is_counted_here(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
-  // The dense part, and the experts where there are any; one after the other they are the flat arrays.
-  const std::vector<FlatSection>& sections() const { return sections_; }
-  const FlatSection& section_of(const FlatParameter& parameter) const;
-  // Elements that this rank's optimizer updates.
-  std::int64_t owned_size() const;
-  // Gradients where micro-batches that meet in an expert are kept apart, each with an expert part of its own; the later
-  // ones follow the flat array, this far from each other.
-  std::int64_t expert_size() const { return flat_size_ - dense_size_; }
+  const std::vector<ShardUnit>& units() const { return units_; }
+  // What this rank's optimizer updates: everything, or with ZeRO its share of each unit.
+  const PackedRanges& owned() const { return owned_; }
+  // What it writes to a checkpoint: ranks that own the same share it. Ranges of the flat arrays, one per unit.
+  std::vector<FlatRange> written() const;
+  // The layers of this rank's pipeline stages.
+  const StageLayout& stages() const { return place_.stages; }
 
  private:
+  void close_unit(std::int64_t end, bool experts);
+
   MeshPlace place_;
   std::vector<FlatParameter> parameters_;
-  std::vector<FlatSection> sections_;
-  std::int64_t dense_size_ = 0, flat_size_ = 0;
+  std::vector<ShardUnit> units_;
+  PackedRanges owned_;
+  std::int64_t flat_size_ = 0;
 };
 
 }  // namespace longhaul

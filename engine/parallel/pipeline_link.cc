@@ -1,12 +1,9 @@
 #include "engine/parallel/pipeline_link.h"
 
-#include <cstring>
 #include <utility>
 
 namespace longhaul {
 namespace {
-
-constexpr int activation_tag = 0, gradient_tag = 1;
 
 ConstBytes bytes_of(ConstView view) {
   return {static_cast<const std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
@@ -14,10 +11,12 @@ ConstBytes bytes_of(ConstView view) {
 
 }  // namespace
 
-PipelineLink::PipelineLink(Mesh& mesh)
+PipelineLink::PipelineLink(Mesh& mesh, int chunk)
     : communicator_(mesh.pipeline_communicator()),
-      stage_(mesh.at().pp),
-      stages_(mesh.dims().pp),
+      stage_(stage_of_chunk(mesh.dims().pp, mesh.at().pp, chunk)),
+      stages_(mesh.dims().pp * mesh.dims().vp),
+      pp_(mesh.dims().pp),
+      chunk_(chunk),
       deadline_ms_(mesh.deadline_ms()) {}
 
 void PipelineLink::wait(std::optional<Request>& request) {
@@ -28,10 +27,17 @@ void PipelineLink::wait(std::optional<Request>& request) {
   if (const Status done = communicator_->wait(std::move(started), deadline_ms_); !done.ok()) status_ = done;
 }
 
-void PipelineLink::receive(View x, int from, int tag) {
+PipelineMessages PipelineLink::messages(bool forward) const {
+  using Kind = ScheduleOp::Kind;
+  return pipeline_messages(pp_, stages_ / pp_, stage_ % pp_,
+                           {forward ? Kind::forward : Kind::backward_input, 0, chunk_});
+}
+
+void PipelineLink::receive(View x, bool forward) {
   if (!status_.ok()) return;
-  std::optional<Request> request =
-      communicator_->recv(Bytes(static_cast<std::byte*>(x.data()), static_cast<std::size_t>(x.bytes())), from, tag);
+  const PipelineMessages::Peer from = *messages(forward).receive;
+  std::optional<Request> request = communicator_->recv(
+      Bytes(static_cast<std::byte*>(x.data()), static_cast<std::size_t>(x.bytes())), from.pp_rank, from.tag);
   wait(request);
 }
 
@@ -39,28 +45,40 @@ void PipelineLink::send_activation(int slot, ConstView x) {
   const auto index = static_cast<std::size_t>(slot);
   if (activations_.size() <= index) activations_.resize(index + 1);
   wait(activations_[index]);
-  if (status_.ok()) activations_[index] = communicator_->send(bytes_of(x), stage_ + 1, activation_tag);
+  const PipelineMessages::Peer to = *messages(true).send;
+  if (status_.ok()) activations_[index] = communicator_->send(bytes_of(x), to.pp_rank, to.tag);
 }
 
 void PipelineLink::receive_activation(View x) {
-  receive(x, stage_ - 1, activation_tag);
+  receive(x, true);
 }
 
 void PipelineLink::send_gradient(ConstView dx) {
-  wait(gradient_);
   if (!status_.ok()) return;
+  auto free = gradients_.begin();
+  for (; free != gradients_.end(); ++free) {
+    const Result<bool> done = communicator_->test(*free->request);
+    if (!done.ok()) {
+      status_ = done.error();
+      return;
+    }
+    if (*done) break;
+  }
+  if (free == gradients_.end()) free = gradients_.emplace(gradients_.end());
   const ConstBytes bytes = bytes_of(dx);
-  gradient_memory_.assign(bytes.begin(), bytes.end());
-  gradient_ = communicator_->send(gradient_memory_, stage_ - 1, gradient_tag);
+  free->memory.assign(bytes.begin(), bytes.end());
+  const PipelineMessages::Peer to = *messages(false).send;
+  free->request = communicator_->send(free->memory, to.pp_rank, to.tag);
 }
 
 void PipelineLink::receive_gradient(View dx) {
-  receive(dx, stage_ + 1, gradient_tag);
+  receive(dx, false);
 }
 
 void PipelineLink::finish() {
   for (std::optional<Request>& request : activations_) wait(request);
-  wait(gradient_);
+  for (Sending& sending : gradients_) wait(sending.request);
+  gradients_.clear();
 }
 
 }  // namespace longhaul

@@ -43,6 +43,8 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;
   stage_settings.checkpoint = settings.checkpoint;
+  stage_settings.pipeline = settings.pipeline;
+  stage_settings.overlap = settings.overlap;
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.micro_batch_size = settings.micro_batch_size;
   stage_settings.global_batch_size = settings.global_batch_size;

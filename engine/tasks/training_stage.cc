@@ -53,23 +53,35 @@ Status TrainingStage::prepare() {
                           settings_.sequence_length};
   LH_CHECK(check_layout_of(layout));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
-  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, MeshPlace{run_.mesh.dims(), run_.mesh.at()});
-  TrainerOptions batches;
-  batches.micro_batch_size = settings_.micro_batch_size, batches.global_batch_size = settings_.global_batch_size;
-  LlamaOptions options;
-  options.slots = training_slots(batches, run_.mesh);
-  options.tokens_max = tokens_max_;
-  options.length_max = settings_.sequence_length;
-  options.account = &account_;
-  options.mesh = &run_.mesh;
-  options.moe = settings_.moe;
-  model_ = std::make_unique<Llama>(*store_, options);
+  MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
+  LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
+                                      settings_.pipeline.stages()));
+  LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(trainer_options(), run_.mesh));
+  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
+  for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
+    LlamaOptions options = stage_options(schedule, run_.mesh, chunk);
+    options.tokens_max = tokens_max_;
+    options.length_max = settings_.sequence_length;
+    options.account = &account_;
+    options.moe = settings_.moe;
+    stages_.push_back(std::make_unique<Llama>(*store_, options));
+  }
   run_.section("initialize");
   if (settings_.start_model.empty()) {
     initialize_parameters(run_.compute, *store_, settings_.seed);
     return {};
   }
   return load_model_weights(run_.compute, settings_.start_model, *store_);
+}
+
+TrainerOptions TrainingStage::trainer_options() const {
+  TrainerOptions options;
+  options.optimizer = settings_.optimizer;
+  options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
+  options.deterministic = settings_.deterministic;
+  options.pipeline = settings_.pipeline;
+  options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
+  return options;
 }
 
 void TrainingStage::report_memory() {
@@ -92,7 +104,7 @@ Status TrainingStage::write_model(const std::string& folder, const ParameterStor
 }
 
 Status TrainingStage::with_whole_model(const std::function<Status(const ParameterStore&)>& use) {
-  if (run_.mesh.whole().size() == 1) return use(*store_);
+  if (run_.mesh.whole().size() == 1 && run_.mesh.dims().zero == 0) return use(*store_);
   ParameterStore whole(store_->shape(), DType::f32);
   LH_CHECK(gather_masters(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
                           whole.layout(), whole.masters()));
@@ -108,14 +120,13 @@ Status TrainingStage::export_model(const ParameterStore& whole) {
 
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
-  TrainerOptions options;
-  options.optimizer = settings_.optimizer;
-  options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
-  options.deterministic = settings_.deterministic;
+  TrainerOptions options = trainer_options();
   options.steps =
       training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(), settings_.global_batch_size);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
-  Trainer trainer(run_.compute, run_.mesh, *store_, *model_, objective, source, options, &account_);
+  std::vector<Llama*> stages;
+  for (const auto& stage : stages_) stages.push_back(stage.get());
+  Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               settings_.checkpoint.keep_last);
   TrainingLoopOptions loop_options;

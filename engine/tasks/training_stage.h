@@ -25,6 +25,8 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  PipelineSettings pipeline;
+  OverlapSettings overlap;
   bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact
@@ -40,7 +42,7 @@ class TrainingStage {
  public:
   static Result<std::unique_ptr<TrainingStage>> create(TaskRun& run, const TrainingStageSettings& settings);
 
-  Llama& model() { return *model_; }
+  Llama& model() { return *stages_.front(); }
   ParameterStore& store() { return *store_; }
   std::int64_t tokens_max() const { return tokens_max_; }
 
@@ -51,6 +53,7 @@ class TrainingStage {
  private:
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
   Status prepare();
+  TrainerOptions trainer_options() const;
   Status write_model(const std::string& folder, const ParameterStore& whole);
   Status export_model(const ParameterStore& whole);
   // Collective: `use` is called on every rank with all weights (in f32 where they had to be gathered).
@@ -62,7 +65,7 @@ class TrainingStage {
   std::int64_t tokens_max_ = 0;
   MemoryAccount account_;
   std::unique_ptr<ParameterStore> store_;
-  std::unique_ptr<Llama> model_;
+  std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };
 
 // Token ids of a tokenizer for config.json: what ends a text and a turn, what pads.

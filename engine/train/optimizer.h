@@ -13,11 +13,11 @@ class Optimizer {
  public:
   explicit Optimizer(const ParameterLayout& layout, MemoryAccount* account = nullptr);
 
-  // One update with `grad_scale * gradient`, of what is owned. `step` counts from 1 (bias correction).
+  // One update with `grad_scale * gradient`, packed as layout.owned(). `step` counts from 1 (bias correction).
   void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
               std::int64_t step, float grad_scale, std::span<const float> gradient);
 
-  // Of what is owned.
+  // Packed as layout.owned().
   std::span<float> exp_avg() { return exp_avg_.span<float>(); }
   std::span<float> exp_avg_sq() { return exp_avg_sq_.span<float>(); }
   std::int64_t bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
@@ -25,10 +25,9 @@ class Optimizer {
  private:
   struct Range {
     std::int64_t begin, end;
-    std::int64_t at;  // in arrays of what is owned
     bool decay;
   };
-  std::vector<Range> ranges_;  // neighbours of the same kind, joined; within what is owned
+  std::vector<Range> ranges_;  // of the packed arrays; neighbours of the same kind, joined
   Tensor exp_avg_, exp_avg_sq_;
 };
 

@@ -1,10 +1,9 @@
 #include "engine/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.h"
-#include "engine/comm/tree_sum.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/lr_schedule.h"
 
@@ -21,44 +20,70 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 }
 
 namespace {
+
 int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
   return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.dims().dp());
 }
-std::vector<ScheduleOp> schedule_of(const TrainerOptions& options, const Mesh& mesh) {
-  return schedule_1f1b(mesh.dims().pp, mesh.at().pp, local_micro_batches(options, mesh));
+
+bool runs_apart(const std::vector<ScheduleOp>& schedule) {
+  return std::ranges::any_of(schedule,
+                             [](const ScheduleOp& op) { return op.kind == ScheduleOp::Kind::backward_weight; });
 }
-// Micro-batches that meet in an expert are kept apart where the order of the sum matters.
-int expert_parts(const TrainerOptions& options, const Mesh& mesh) {
-  return options.deterministic ? expert_dims_of(mesh.dims())->batches : 1;
+
+GradientSumOptions gradient_options(const TrainerOptions& options, const Mesh& mesh,
+                                    const std::vector<ScheduleOp>& schedule) {
+  GradientSumOptions sum;
+  sum.micro_batches = local_micro_batches(options, mesh);
+  sum.deterministic = options.deterministic;
+  sum.by_parts = runs_apart(schedule) || mesh.dims().vp > 1;
+  sum.overlap = options.overlap_gradients;
+  return sum;
 }
-std::int64_t gradient_size(const ParameterLayout& layout, int parts) {
-  return layout.flat_size() + (parts - 1) * layout.expert_size();
+
+std::vector<ScheduleOp> valid_schedule(const TrainerOptions& options, const Mesh& mesh) {
+  auto schedule = training_schedule(options, mesh);
+  LH_ASSERT(schedule.ok(), schedule.error().message());
+  return std::move(schedule).value();
 }
+
 }  // namespace
 
-int training_slots(const TrainerOptions& options, const Mesh& mesh) {
-  const auto slots = schedule_slots(schedule_of(options, mesh));
-  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
-  return *slots;
+Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh) {
+  LH_TRY(const PipelineScheduleSettings settings,
+         schedule_settings(options.pipeline, mesh.dims(), local_micro_batches(options, mesh)));
+  return pipeline_schedule(settings, mesh.at().pp);
 }
 
-Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
-                 BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
+LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk) {
+  std::vector<ScheduleOp> own;
+  std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
+  const auto slots = schedule_slots(own);
+  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+  LlamaOptions options;
+  options.slots = *slots;
+  options.split_backward = runs_apart(schedule);
+  options.chunk = chunk;
+  options.mesh = &mesh;
+  return options;
+}
+
+Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
+                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
     : context_(context),
       mesh_(mesh),
       store_(store),
-      model_(model),
+      stages_(std::move(stages)),
       objective_(objective),
       source_(source),
       options_(options),
       micro_batches_(local_micro_batches(options, mesh)),
-      schedule_(schedule_of(options, mesh)),
-      slots_(training_slots(options, mesh)),
-      expert_stride_(expert_parts(options, mesh) > 1 ? store.layout().expert_size() : 0),
+      schedule_(valid_schedule(options, mesh)),
       optimizer_(store.layout(), account),
-      tree_(gradient_size(store.layout(), expert_parts(options, mesh)), micro_batches_, options.deterministic,
-            account) {
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedule_), account)) {
   batches_.resize(static_cast<std::size_t>(micro_batches_));
+  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedule_, mesh, chunk).slots);
+  LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
+  store.connect(mesh, options.overlap_weights);
 }
 
 // The ranks that compute together go on together or not at all.
@@ -73,117 +98,84 @@ Status Trainer::fill_step() {
 
 Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
   LH_CHECK(source.fill(first, count, batch));
-  return model_.check(batch.view());
+  return stages_.front()->check(batch.view());
 }
 
-Result<std::span<float>> Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
-  LH_CHECK(fill_step());
-  tree_.begin();
-  for (const ScheduleOp& op : schedule_) {
-    const int slot = op.micro_batch % slots_;
-    const BatchStorage& batch = batches_[static_cast<std::size_t>(op.micro_batch)];
-    if (op.kind == ScheduleOp::Kind::forward) {
-      if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
-      objective_.forward(context_, model_, slot, batch);
-    } else {
-      GradientTarget target = tree_.target();
-      target.expert_stride = expert_stride_;
-      sums.push_back(objective_.backward(context_, model_, slot, batch, target));
-      tree_.add(context_);
-    }
-    LH_CHECK(model_.status());
+Status Trainer::status() const {
+  for (const Llama* stage : stages_) LH_CHECK(stage->status());
+  return {};
+}
+
+Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
+  using Kind = ScheduleOp::Kind;
+  Llama& stage = *stages_[static_cast<std::size_t>(op.chunk)];
+  // Each stage has its micro-batches in ascending order, so those alive are neighbours.
+  const int slot = op.micro_batch % slots_[static_cast<std::size_t>(op.chunk)];
+  const BatchStorage& batch = batches_[static_cast<std::size_t>(op.micro_batch)];
+  const bool last_chunk = op.chunk + 1 == static_cast<int>(stages_.size());
+  if (op.kind == Kind::forward) {
+    if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
+    objective_.forward(context_, stage, slot, batch);
+  } else if (op.kind == Kind::backward_weight) {
+    stage.backward_weight(context_, slot, gradient_->target(context_, op.micro_batch));
+  } else {
+    const ObjectiveSums mine =
+        objective_.backward(context_, stage, slot, batch, gradient_->target(context_, op.micro_batch));
+    if (last_chunk) sums.push_back(mine);
+    gradient_->done(context_, op.micro_batch);
   }
-  model_.finish_sends();
-  LH_CHECK(model_.status());
-  return join_experts(tree_.finish(context_));
+  return stage.status();
 }
 
-// Each part is the sum over one replica's micro-batches; neighbouring replicas are the tree's next branches.
-std::span<float> Trainer::join_experts(std::span<float> gradient) {
-  const ParameterLayout& layout = store_.layout();
-  const auto size = static_cast<std::size_t>(layout.expert_size()), flat = static_cast<std::size_t>(layout.flat_size());
-  std::vector<const float*> parts;
-  for (std::size_t at = flat - size; size > 0 && at < gradient.size(); at += size) parts.push_back(&gradient[at]);
-  if (parts.size() > 1) tree_sum(parts, gradient.subspan(flat - size, size));
-  return gradient.first(flat);
+Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
+  LH_CHECK(fill_step());
+  gradient_->begin();
+  for (const ScheduleOp& op : schedule_) LH_CHECK(run(op, sums));
+  for (Llama* stage : stages_) stage->finish_sends();
+  return status();
 }
 
-// What several ranks of a replica have a part of.
+// What several ranks of a replica have a part of. The ranks of each group hold the same units, so that their shares of
+// them lie at the same places.
 Status Trainer::sum_over_replica(std::span<float> gradient) {
-  const auto [tied_begin, tied_end] = model_.tied_gradient();
-  LH_CHECK(mesh_.pipeline_ends().sum_along_tree(
-      gradient.subspan(static_cast<std::size_t>(tied_begin), static_cast<std::size_t>(tied_end - tied_begin))));
-  if (const FlatSection& section = store_.layout().sections().back(); section.experts)
-    LH_CHECK(mesh_.expert_copies().sum_along_tree(gradient.subspan(static_cast<std::size_t>(section.range.begin),
-                                                                   static_cast<std::size_t>(section.range.size()))));
-  const auto ranges = model_.partial_gradients();
-  if (ranges.empty()) return {};
+  const PackedRanges& owned = store_.layout().owned();
+  std::vector<FlatRange> split;  // over the tp group
+  std::vector<std::span<float>> tied;
+  for (const Llama* stage : stages_) {
+    const auto [begin, end] = stage->tied_gradient();
+    owned.for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { tied.push_back(part_of(gradient, packed)); });
+    for (const auto& [from, to] : stage->partial_gradients())
+      owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
+  }
+  for (std::size_t unit = 0; unit < owned.pieces().size(); ++unit)
+    if (store_.layout().units()[unit].experts)
+      LH_CHECK(mesh_.expert_copies().sum_along_tree(part_of(gradient, owned.pieces()[unit].packed())));
+  for (const std::span<float> part : tied) LH_CHECK(mesh_.pipeline_ends().sum_along_tree(part));
+  if (split.empty()) return {};
   std::vector<float> parts;
-  for (const auto& [begin, end] : ranges) parts.insert(parts.end(), gradient.begin() + begin, gradient.begin() + end);
+  for (const FlatRange& range : split) {
+    const std::span<float> part = part_of(gradient, range);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
   LH_CHECK(mesh_.tensor().sum_along_tree(parts));
   auto part = parts.begin();
-  for (const auto& [begin, end] : ranges) {
-    std::copy(part, part + (end - begin), gradient.begin() + begin);
-    part += end - begin;
+  for (const FlatRange& range : split) {
+    std::copy(part, part + range.size(), part_of(gradient, range).begin());
+    part += range.size();
   }
   return {};
 }
 
-namespace {
-std::span<float> part_of(std::span<float> flat, FlatRange range) {
-  return flat.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-}
-}  // namespace
-
-// Without ZeRO over the replicas first: the order in which micro-batches are dealt to them changes no bit. With it the
-// shares of two ranks of a replica need not hold the same parameters, so the replica comes first.
-Result<std::span<float>> Trainer::sum_gradient(std::span<float> gradient) {
-  const ParameterLayout& layout = store_.layout();
-  if (mesh_.dims().zero == 0) {
-    for (const FlatSection& section : layout.sections())
-      LH_CHECK((section.experts ? mesh_.expert_data() : mesh_.data()).sum_along_tree(part_of(gradient, section.range)));
-    LH_CHECK(sum_over_replica(gradient));
-    return gradient;
-  }
-  LH_CHECK(sum_over_replica(gradient));
-  owned_.resize(static_cast<std::size_t>(layout.owned_size()));
-  for (const FlatSection& section : layout.sections()) {
-    const std::span<float> owned = part_of(owned_, {section.owned_at, section.owned_at + section.owned.size()});
-    CollectiveGroup& shard = section.experts ? mesh_.expert_shard() : mesh_.shard();
-    CollectiveGroup& replicates = section.experts ? mesh_.expert_replicates() : mesh_.replicates();
-    LH_CHECK(shard.reduce_scatter(part_of(gradient, section.range), owned));
-    LH_CHECK(replicates.sum_along_tree(owned));
-  }
-  return std::span<float>(owned_);
-}
-
-// ZeRO: each rank has updated its share of the weights; now all have all.
-Status Trainer::share_weights() {
-  if (mesh_.dims().zero == 0) return {};
-  const std::span<float> masters = store_.masters();
-  for (const FlatSection& section : store_.layout().sections()) {
-    const std::span<const float> mine = part_of(masters, section.owned);
-    owned_.assign(mine.begin(), mine.end());
-    CollectiveGroup& shard = section.experts ? mesh_.expert_shard() : mesh_.shard();
-    LH_CHECK(shard.all_gather(std::span<const float>(owned_), part_of(masters, section.range)));
-  }
-  store_.refresh_compute_copy(context_);
-  return {};
-}
-
-// Of every weight once. `gradient`: of what is owned.
+// Of every weight once.
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   CollectiveGroup& world = mesh_.world();
   if (mesh_.dims().zero == 0 && mesh_.whole().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
-  const ParameterLayout& layout = store_.layout();
   double mine = 0;
-  for (const FlatParameter& p : layout.parameters()) {
-    const FlatSection& section = layout.section_of(p);
-    const FlatRange here = intersection({p.begin, p.end}, section.owned);
-    if (here.size() == 0 || !layout.is_counted_here(p)) continue;
-    mine += sum_of_squares(
-        context_, gradient.subspan(static_cast<std::size_t>(section.owned_at + here.begin - section.owned.begin),
-                                   static_cast<std::size_t>(here.size())));
+  for (const FlatParameter& p : store_.layout().parameters()) {
+    if (!store_.layout().is_counted_here(p)) continue;
+    store_.layout().owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
+      mine += sum_of_squares(context_, part_of(gradient, packed));
+    });
   }
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
@@ -221,15 +213,42 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
   return sums;
 }
 
+Status Trainer::end_step_of_experts(double count, StepReport& report) {
+  if (!stages_.front()->experts()) return {};
+  MoeTotals totals = stages_.front()->experts()->take_totals();
+  for (std::size_t chunk = 1; chunk < stages_.size(); ++chunk) {
+    const MoeTotals more = stages_[chunk]->experts()->take_totals();
+    axpy(context_, 1.0F, more.values, totals.values);
+  }
+  LH_CHECK(mesh_.data().sum_along_tree(totals.values));
+  LH_CHECK(mesh_.pipeline().sum_along_tree(totals.values));
+  report.load = expert_load(totals);
+  const MoeSettings& settings = stages_.front()->experts()->settings();
+  for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
+    report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
+    report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
+    if (settings.balance != "bias") continue;
+    std::vector<float> change(static_cast<std::size_t>(totals.experts), 0.0F);
+    moe_bias_update(static_cast<float>(settings.bias_rate), totals.counts(layer), change);
+    for (const Llama* stage : stages_)
+      if (const std::int64_t begin = stage->router_bias_begin(layer); begin >= 0)
+        store_.layout().owned().for_each_in({begin, begin + totals.experts}, [&](FlatRange flat, FlatRange packed) {
+          const FlatRange here{flat.begin - begin, flat.end - begin};
+          axpy(context_, 1.0F, part_of(std::span<const float>(change), here), part_of(store_.masters(), packed));
+        });
+  }
+  return {};
+}
+
 Result<StepReport> Trainer::step() {
   const std::string where = format("step {}", progress_.step + 1);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
-  auto gradient = accumulate(mine);
-  LH_CHECK(group().agree(gradient.ok() ? Status() : Status(gradient.error())).with_context(where));
+  LH_CHECK(group().agree(accumulate(mine)).with_context(where));
   LH_TRY(const ObjectiveSums sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
-  LH_TRY(const std::span<float> summed, sum_gradient(*gradient).with_context(where));
+  LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
+  LH_CHECK(sum_over_replica(summed).with_context(where));
   if (!(sums.count > 0))
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
@@ -246,31 +265,11 @@ Result<StepReport> Trainer::step() {
                       "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
-  optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
-  LH_CHECK(share_weights().with_context(where));
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
+  optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;
   return report;
-}
-
-// Counts and losses of the global batch; with them the selection's bias moves. Every stage learns those of all layers.
-Status Trainer::end_step_of_experts(double count, StepReport& report) {
-  MoeState* experts = model_.experts();
-  if (!experts) return {};
-  MoeTotals totals = experts->take_totals();
-  LH_CHECK(mesh_.data().sum_along_tree(totals.values));
-  LH_CHECK(mesh_.pipeline().sum_along_tree(totals.values));
-  report.load = expert_load(totals);
-  for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
-    report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
-    report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
-    const std::int64_t bias = model_.router_bias_begin(layer);
-    if (bias < 0 || experts->settings().balance != "bias") continue;
-    moe_bias_update(static_cast<float>(experts->settings().bias_rate), totals.counts(layer),
-                    part_of(store_.masters(), {bias, bias + totals.experts}));
-  }
-  return {};
 }
 
 Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count) {
@@ -287,18 +286,22 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
       BatchStorage& batch = batches_.front();
       const std::int64_t index = std::min(i, total - 1);
       LH_CHECK(mesh_.whole().agree(fill(source, index * size, std::min(size, count - index * size), batch)));
-      objective_.forward(context_, model_, 0, batch);
-      const ObjectiveSums sums = objective_.evaluate(context_, model_, 0, batch);
+      for (Llama* stage : stages_) objective_.forward(context_, *stage, 0, batch);
+      const ObjectiveSums sums = objective_.evaluate(context_, *stages_.back(), 0, batch);
       if (i < total) mine.push_back(sums);
-      LH_CHECK(model_.status());
+      LH_CHECK(status());
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
-    model_.finish_sends();
-    return model_.status();
+    for (Llama* stage : stages_) stage->finish_sends();
+    return status();
   };
-  if (MoeState* experts = model_.experts()) experts->evaluates = true;
+  const auto judge = [this](bool evaluates) {
+    for (Llama* stage : stages_)
+      if (MoeState* experts = stage->experts()) experts->evaluates = evaluates;
+  };
+  judge(true);
   const Status done = run();
-  if (MoeState* experts = model_.experts()) experts->evaluates = false;
+  judge(false);
   LH_CHECK(group().agree(done).with_context("evaluation"));
   return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
 }

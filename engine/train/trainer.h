@@ -7,10 +7,11 @@
 #include <functional>
 
 #include "contracts/schedule.h"
+#include "contracts/settings/pipeline.h"
 #include "contracts/settings/training.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/parallel/mesh.h"
-#include "engine/train/gradient_tree.h"
+#include "engine/train/gradient_sum.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
 
@@ -23,6 +24,9 @@ struct TrainerOptions {
   std::int64_t global_batch_size = 1;  // samples
   std::int64_t tokens_max = 0;         // of a micro-batch
   bool deterministic = true;
+  PipelineSettings pipeline;
+  bool overlap_gradients = true;  // sums over ranks start while the backward goes on
+  bool overlap_weights = true;    // weights are gathered while others are in use (ZeRO)
 };
 
 struct StepReport {
@@ -42,14 +46,19 @@ struct StepReport {
 // numbers.
 Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp);
 
-// Micro-batches that a rank keeps alive at once: 1 without pipeline stages.
-int training_slots(const TrainerOptions& options, const Mesh& mesh);
+// The operations of this rank in a step. Errors (invalid_input) say why the settings do not go with the layout.
+Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh);
+
+// What the model of each of this rank's pipeline stages is made with: its slots (1 without a pipeline), and whether
+// input and weight backward run apart.
+LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk);
 
 class Trainer {
  public:
-  // All borrowed; one thread. The model needs training_slots() slots.
-  Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, Llama& model, Objective& objective,
-          BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
+  // All borrowed; one thread. One model for each of the rank's pipeline stages (vp), in order, made as stage_options
+  // says; a schedule that cannot be is a broken invariant here. Connects the store (ParameterStore::connect).
+  Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
+          Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
   // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch);
   // weights are then those before the step.
@@ -70,15 +79,15 @@ class Trainer {
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 
  private:
-  Result<std::span<float>> accumulate(std::vector<ObjectiveSums>& sums);
+  Status accumulate(std::vector<ObjectiveSums>& sums);
+  Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
+  Status status() const;
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
-  // Over all ranks; what comes back is the owned range of it.
-  Result<std::span<float>> sum_gradient(std::span<float> gradient);
+  // Gradients are packed as layout().owned().
   Status sum_over_replica(std::span<float> gradient);
-  Status share_weights();
-  // Of what micro-batches that met in an expert gave apart.
-  std::span<float> join_experts(std::span<float> gradient);
+  // Counts and losses of the experts over the global batch, of every layer on every rank; with them the selection's
+  // bias moves, in the masters.
   Status end_step_of_experts(double count, StepReport& report);
   Result<double> gradient_norm(std::span<const float> gradient);
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
@@ -86,17 +95,15 @@ class Trainer {
   const ComputeContext& context_;
   Mesh& mesh_;
   ParameterStore& store_;
-  Llama& model_;
+  std::vector<Llama*> stages_;
   Objective& objective_;
   BatchSource& source_;
   TrainerOptions options_;
   int micro_batches_;  // of this rank in one step
   std::vector<ScheduleOp> schedule_;
-  int slots_;
-  std::int64_t expert_stride_;  // GradientTarget's
+  std::vector<int> slots_;  // of each stage
   Optimizer optimizer_;
-  GradientTree tree_;
-  std::vector<float> owned_;  // ZeRO: the owned range of the gradient's sum, then of the new weights on their way
+  std::unique_ptr<GradientSum> gradient_;
   TrainingProgress progress_;
   std::vector<BatchStorage> batches_;  // of this rank's micro-batches of a step
 };

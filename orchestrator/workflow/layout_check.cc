@@ -51,6 +51,24 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
 }
 
+void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
+  Diagnostics reported;
+  const Value* written = settings.find("pipeline");
+  if (!written) return;
+  const PipelineSettings pipeline = pipeline_fields().parse(*written, "", reported);
+  if (!reported.empty()) return;
+  const std::int64_t at_once = settings.get_integer("micro_batch_size") * dims.dp();
+  if (at_once > 0 && settings.get_integer("global_batch_size") % at_once == 0)
+    if (const auto fits = schedule_settings(pipeline, dims, settings.get_integer("global_batch_size") / at_once);
+        !fits.ok())
+      context.add({"pipeline.schedule", "pipeline.group", "pipeline"}, fits.error().what, fits.error().hint);
+  const Value* model = settings.find("model");
+  if (!model) return;  // known when the stage runs
+  const auto layers = static_cast<int>(model->get_integer("num_hidden_layers"));
+  if (const auto stages = resolve_stages(layers, dims.pp, dims.vp, pipeline.stages()); !stages.ok())
+    context.add({"pipeline.stage_layers", "pipeline"}, stages.error().what, stages.error().hint);
+}
+
 }  // namespace
 
 SourcePos place_of_setting(const Value& written, const std::vector<std::string>& keys, const SourcePos& otherwise) {
@@ -70,6 +88,7 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
   const std::size_t before = diagnostics.size();
   if (kind.name == "pretrain") check_model(context, settings, dims);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
+  if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);
   if (diagnostics.size() > before) return;
   const Status available = check_layout_available(kind.name, dims);
   if (!available.ok()) context.add({}, available.error().what, available.error().hint);

@@ -21,22 +21,29 @@ constexpr int expert_half_way = expert_steps / 2;
 
 struct ExpertModel {
   const char* name;
-  TrainingModel what;
+  SetupOptions what;
 };
 
-TrainingModel mixtral(double capacity = 0) {
-  TrainingModel what;
-  what.shape.architecture = "mixtral";
-  what.shape.num_local_experts = 8, what.shape.num_experts_per_tok = 2;
-  what.shape.intermediate_size = what.shape.moe_intermediate_size = 32;
+void mixtral_shape(ModelShape& shape) {
+  shape.architecture = "mixtral";
+  shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
+  shape.intermediate_size = shape.moe_intermediate_size = 32;
+}
+
+SetupOptions mixtral(double capacity = 0) {
+  SetupOptions what;
+  what.shape = mixtral_shape;
   what.moe.aux_loss_coef = 0.02, what.moe.z_loss_coef = 1e-3, what.moe.capacity_factor = capacity;
   return what;
 }
 
 std::vector<ExpertModel> expert_models() {
-  TrainingModel biased = mixtral(), sinkhorn = mixtral(), position = mixtral(1.0);
-  biased.shape.router_score = "sigmoid", biased.shape.router_bias = true, biased.shape.n_shared_experts = 1;
-  biased.shape.n_group = 4, biased.shape.topk_group = 2, biased.shape.routed_scaling_factor = 1.5;
+  SetupOptions biased = mixtral(), sinkhorn = mixtral(), position = mixtral(1.0);
+  biased.shape = [](ModelShape& shape) {
+    mixtral_shape(shape);
+    shape.router_score = "sigmoid", shape.router_bias = true, shape.n_shared_experts = 1;
+    shape.n_group = 4, shape.topk_group = 2, shape.routed_scaling_factor = 1.5;
+  };
   biased.moe.balance = "bias", biased.moe.bias_rate = 1e-2;
   sinkhorn.moe.balance = "sinkhorn";
   position.moe.drop_policy = "position", position.moe.aux_loss = "hugging_face";
@@ -73,8 +80,9 @@ std::vector<ParallelDims> expert_layouts() {
   return all;
 }
 
-bool fits(const TrainingModel& what, const ParallelDims& dims) {
-  return check_moe_settings(what.moe, what.shape, dims).ok() && what.shape.num_key_value_heads % dims.tp == 0;
+bool fits(const SetupOptions& what, const ParallelDims& dims) {
+  const ModelShape shape = training_shape(what);
+  return check_moe_settings(what.moe, shape, dims).ok() && shape.num_key_value_heads % dims.tp == 0;
 }
 
 }  // namespace

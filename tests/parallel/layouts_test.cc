@@ -33,8 +33,10 @@ std::vector<ParallelDims> mesh_layouts() {
           dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp;
           layouts.push_back(dims);
           if (dp == 1) continue;
-          dims.dp_shard = 2, dims.dp_replicate = dp / 2, dims.zero = 1;
-          layouts.push_back(dims);
+          for (const int zero : {1, 2, 3}) {
+            dims.dp_shard = 2, dims.dp_replicate = dp / 2, dims.zero = zero;
+            layouts.push_back(dims);
+          }
         }
   std::erase_if(layouts, [](const ParallelDims& dims) { return dims.world_size() > ranks_max; });
   return layouts;
@@ -105,6 +107,69 @@ TEST_CASE("every layout follows the curve of one rank") {
   }
 }
 
+TEST_CASE("every pipeline schedule and every way to deal layers follows the curve of one rank") {
+  struct Case {
+    int pp, vp;
+    const char* schedule;
+    std::vector<std::int64_t> stage_layers;
+    bool tied = true;
+  };
+  const std::vector<Case> cases = {{2, 2, "interleaved", {}},    {2, 2, "interleaved", {1, 1, 1, 1}, false},
+                                   {2, 1, "zb-h1", {}},          {4, 1, "zb-h1", {}, false},
+                                   {2, 2, "zb-h1", {}},          {2, 1, "1f1b", {1, 3}},
+                                   {4, 1, "1f1b", {0, 2, 2, 0}}, {2, 2, "auto", {0, 2, 2, 0}}};
+  for (const Case& one : cases) {
+    SetupOptions options;
+    options.layers = 4, options.tied = one.tied;
+    options.pipeline.schedule = one.schedule, options.pipeline.stage_layers = one.stage_layers;
+    const RankRun alone = train_one_rank(curve_steps, DType::f32, options);
+    REQUIRE(alone.losses.size() == curve_steps);
+    for (const int tp : {1, 2})
+      for (const int shard : {1, 2})
+        for (const int zero : {0, 1, 3}) {
+          ParallelDims dims;
+          dims.pp = one.pp, dims.vp = one.vp, dims.tp = tp, dims.sp = tp > 1, dims.dp_shard = shard, dims.zero = zero;
+          const bool apart = std::string(one.schedule) == "zb-h1";
+          if (dims.world_size() > ranks_max || (shard == 1) != (zero == 0) || (apart && zero > 1)) continue;
+          CAPTURE(dims.to_string());
+          CAPTURE(one.schedule);
+          for (const RankRun& run : train_on_threads(dims, curve_steps, DType::f32, {}, options)) {
+            REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+            CHECK(worst_relative(alone.losses, run.losses) <= 1e-5);
+            CHECK(worst_relative(alone.norms, run.norms) <= 1e-4);
+          }
+        }
+  }
+}
+
+TEST_CASE("a schedule that puts weight gradients off does not go with gradients that are summed at once") {
+  ParallelDims dims;
+  dims.pp = 2, dims.dp_shard = 2, dims.zero = 2;
+  std::atomic<int> refused{0};
+  on_threads(dims, [&](int, Mesh& mesh) {
+    TrainerOptions options;
+    options.micro_batch_size = 1, options.global_batch_size = 8, options.pipeline.schedule = "zb-h1";
+    const auto schedule = training_schedule(options, mesh);
+    refused += !schedule.ok() && schedule.error().message().find("zero = 2") != std::string::npos;
+  });
+  CHECK(refused == 4);
+}
+
+TEST_CASE("communication beside computation changes no bit") {
+  for (const int zero : {0, 1, 2, 3}) {
+    CAPTURE(zero);
+    ParallelDims dims;
+    dims.zero = zero, dims.dp_shard = zero > 0 ? 2 : 1, dims.dp_replicate = zero > 0 ? 1 : 2;
+    SetupOptions apart;
+    apart.overlap = false;
+    const std::vector<RankRun> beside = train_on_threads(dims, half_way, DType::bf16);
+    const std::vector<RankRun> after = train_on_threads(dims, half_way, DType::bf16, {}, apart);
+    CHECK(beside[0].status.ok());
+    CHECK(beside[0].losses == after[0].losses);
+    CHECK(beside[0].weights == after[0].weights);
+  }
+}
+
 TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are split into") {
   for (const int pp : {1, 2})
     for (const bool sp : {false, true}) {
@@ -157,8 +222,13 @@ TEST_CASE("what one layout saves another goes on with") {
     dims.tp = tp, dims.sp = sp, dims.dp_replicate = dp, dims.pp = pp, dims.dp_shard = shard, dims.zero = shard > 1;
     return dims;
   };
-  for (const ParallelDims& written : {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1, 2),
-                                      layout(2, false, 2, 1, 2), layout(1, false, 1, 2, 4)}) {
+  const auto with_zero = [](ParallelDims dims, int zero) {
+    dims.zero = zero;
+    return dims;
+  };
+  for (const ParallelDims& written :
+       {layout(2, false, 2), layout(1, false, 4), layout(2, true, 1, 2), layout(2, false, 2, 1, 2),
+        layout(1, false, 1, 2, 4), with_zero(layout(1, false, 1, 2, 2), 3)}) {
     CAPTURE(written.to_string());
     std::atomic<int> saved{0};
     on_threads(written, [&](int, Mesh& mesh) {
@@ -168,8 +238,9 @@ TEST_CASE("what one layout saves another goes on with") {
       saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
     });
     CHECK(saved == written.world_size());
-    for (const ParallelDims& read : {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2),
-                                     layout(1, false, 2), layout(1, false, 1, 1, 4), layout(2, true, 1, 2, 2)}) {
+    for (const ParallelDims& read :
+         {layout(1, false, 1), layout(2, false, 1, 2), layout(2, true, 2), layout(1, false, 2),
+          layout(1, false, 1, 1, 4), layout(2, true, 1, 2, 2), with_zero(layout(1, false, 2, 1, 2), 2)}) {
       CAPTURE(read.to_string());
       std::atomic<int> good{0};
       on_threads(read, [&](int, Mesh& mesh) {

@@ -9,20 +9,31 @@ using namespace longhaul;
 
 namespace {
 
-// Every way to deal these ranks to pp, tp and dp, the data-parallel one first.
-std::vector<ParallelDims> layouts_of(int ranks) {
-  std::vector<ParallelDims> layouts;
+struct Layout {
+  ParallelDims dims;
+  test::SetupOptions options;
+};
+
+// Every way to deal these ranks to pp, tp and dp, the data-parallel one first; and every schedule.
+std::vector<Layout> layouts_of(int ranks) {
+  std::vector<Layout> layouts;
   for (const int pp : {1, 2})
     for (const int tp : {1, 2})
       for (const bool sp : {false, true}) {
         if (ranks % (tp * pp) != 0 || (sp && tp == 1)) continue;
         ParallelDims dims;
         dims.pp = pp, dims.tp = tp, dims.sp = sp, dims.dp_replicate = ranks / tp / pp;
-        layouts.push_back(dims);
+        layouts.push_back({dims, {}});
         if (dims.dp_replicate == 1) continue;
-        dims.dp_shard = dims.dp_replicate, dims.dp_replicate = 1, dims.zero = 1;
-        layouts.push_back(dims);
+        dims.dp_shard = dims.dp_replicate, dims.dp_replicate = 1;
+        for (dims.zero = 1; dims.zero <= 3; ++dims.zero) layouts.push_back({dims, {}});
       }
+  for (const auto& [schedule, vp] : {std::pair{"zb-h1", 1}, std::pair{"interleaved", 2}}) {
+    Layout layout;
+    layout.dims.pp = 2, layout.dims.vp = vp, layout.dims.dp_replicate = ranks / 2;
+    layout.options.layers = 4, layout.options.pipeline.schedule = schedule;
+    layouts.push_back(layout);
+  }
   return layouts;
 }
 
@@ -41,22 +52,27 @@ int main(int argc, char** argv) {
   {
     auto world = (*runtime)->world(1, options);
     if (!world.ok()) return 1;
-    const test::RankRun one = test::train_one_rank(20, DType::f32);
+    const test::RankRun flat = test::train_one_rank(20, DType::f32);
+    test::SetupOptions of_four_layers;
+    of_four_layers.layers = 4;
+    const test::RankRun deep = test::train_one_rank(20, DType::f32, of_four_layers);
     double worst = 0, spoilt_worst = 0;
     good = true;
-    for (ParallelDims dims : layouts_of((*world)->size())) {
+    for (const auto& [dims, setup_options] : layouts_of((*world)->size())) {
+      const test::RankRun& one = setup_options.layers == 4 ? deep : flat;
       const auto mesh = Mesh::create(dims, **world);
       if (!mesh.ok()) return 1;
-      const test::RankRun run = test::train_rank(**mesh, 20, DType::f32);
+      const test::RankRun run = test::train_rank(**mesh, 20, DType::f32, {}, setup_options);
       const double difference = test::worst_relative(one.losses, run.losses);
       worst = std::max(worst, difference);
       good = good && run.status.ok() && difference <= 1e-5;
       if (dims.tp * dims.pp == 1 && dims.zero == 0)
         good = good && run.losses == one.losses && run.weights == one.weights;
       // A planted error: the last rank alone reads other data. The comparison must see it, on every rank.
-      const test::RankRun spoilt = test::train_rank(**mesh, 20, DType::f32, [&](test::TrainingSetup& setup, int step) {
+      const auto spoil = [&](test::TrainingSetup& setup, int step) {
         if ((*world)->rank() + 1 == (*world)->size() && step == 3) setup.trainer.progress().consumed_samples += 1;
-      });
+      };
+      const test::RankRun spoilt = test::train_rank(**mesh, 20, DType::f32, spoil, setup_options);
       spoilt_worst = test::worst_relative(one.losses, spoilt.losses);
       good = good && spoilt_worst > 1e-5;
     }

@@ -15,19 +15,19 @@ namespace longhaul::test {
 
 struct RankRun {
   std::vector<double> losses, norms;
-  std::vector<double> balance_losses, loads;  // of experts
-  std::vector<float> weights;                 // of the first replica: all of them, in the flat order of one rank
-  std::int64_t held = 0;                      // weights on this rank
-  std::int64_t moments = 0;                   // of one kind
+  std::vector<double> balance_losses;  // of experts
+  std::vector<float> weights;          // of the first replica: all of them, in the flat order of one rank
+  std::int64_t held = 0;               // weights on this rank
+  std::int64_t moments = 0;            // of one kind
   Status status;
 };
 
 // `before_step` may spoil something on one rank.
 inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
                           const std::function<void(TrainingSetup&, int step)>& before_step = {},
-                          const TrainingModel& what = {}) {
+                          const SetupOptions& options = {}) {
   RankRun run;
-  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, what);
+  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, options);
   run.held = setup.store.layout().flat_size();
   run.moments = static_cast<std::int64_t>(setup.trainer.optimizer().exp_avg().size());
   for (int step = 0; step < steps && run.status.ok(); ++step) {
@@ -40,17 +40,20 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     run.losses.push_back(report->loss);
     run.norms.push_back(report->grad_norm);
     run.balance_losses.push_back(report->balance_loss);
-    run.loads.push_back(report->load.worst);
   }
   if (!run.status.ok()) return run;
-  const ParameterLayout whole(what.shape);
+  const ParameterLayout whole(training_shape(options));
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
-  run.status = gather_masters(mesh, what.shape, setup.store.layout(), setup.store.masters(), whole, run.weights);
+  run.status =
+      gather_masters(mesh, training_shape(options), setup.store.layout(), setup.store.masters(), whole, run.weights);
   return run;
 }
-inline RankRun train_one_rank(int steps, DType dtype, const TrainingModel& what = {}) {
+inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
-  return train_rank(alone, steps, dtype, {}, what);
+  SetupOptions plain;
+  plain.layers = options.layers, plain.tied = options.tied;
+  plain.shape = options.shape, plain.moe = options.moe;
+  return train_rank(alone, steps, dtype, {}, plain);
 }
 
 // Every rank of a layout as a thread with its mesh.
@@ -77,13 +80,13 @@ inline ParallelDims data_parallel(int ranks) {
 
 inline std::vector<RankRun> train_on_threads(
     const ParallelDims& dims, int steps, DType dtype,
-    const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}, const TrainingModel& what = {}) {
+    const std::function<void(int rank, TrainingSetup&, int step)>& before_step = {}, const SetupOptions& options = {}) {
   std::vector<RankRun> runs(static_cast<std::size_t>(dims.world_size()));
   on_threads(dims, [&](int rank, Mesh& mesh) {
-    const auto before = [&](TrainingSetup& setup, int step) {
+    const auto spoil = [&](TrainingSetup& setup, int step) {
       if (before_step) before_step(rank, setup, step);
     };
-    runs[static_cast<std::size_t>(rank)] = train_rank(mesh, steps, dtype, before, what);
+    runs[static_cast<std::size_t>(rank)] = train_rank(mesh, steps, dtype, spoil, options);
   });
   return runs;
 }

@@ -169,10 +169,10 @@ TEST_CASE("split backward over several slots equals the joint one, bit for bit")
   two.forward(context, 0, a.view());
   two.forward(context, 1, b.view());
   target.overwrite = true;
-  two.backward_input(context, 0, a.weights, loss, target);
+  two.backward(context, 0, a.weights, loss, target);
   two.backward_weight(context, 0, target);
   target.overwrite = false;
-  two.backward_input(context, 1, b.weights, loss, target);
+  two.backward(context, 1, b.weights, loss, target);
   two.backward_weight(context, 1, target);
   CHECK(joint == split);
 }

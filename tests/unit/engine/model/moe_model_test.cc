@@ -176,8 +176,8 @@ TEST_CASE("experts: split backward over several slots equals the joint one, bit 
     target.flat = split;
     apart.forward(context, 0, a.view());
     apart.forward(context, 1, b.view());
-    apart.backward_input(context, 0, a.weights, loss, target);
-    apart.backward_input(context, 1, b.weights, loss, target);
+    apart.backward(context, 0, a.weights, loss, target);
+    apart.backward(context, 1, b.weights, loss, target);
     target.overwrite = true;
     apart.backward_weight(context, 0, target);
     target.overwrite = false;

@@ -339,5 +339,5 @@ TEST_CASE("bad tasks are refused with one clear error") {
   const Status status = run_stage(run);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().code == ErrorCode::unsupported);
-  CHECK(status.error().message().find("tp, sp, pp, replicas") != std::string::npos);
+  CHECK(status.error().message().find("tp, sp, pp, vp, replicas") != std::string::npos);
 }

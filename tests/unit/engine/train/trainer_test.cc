@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/comm/tree_sum.h"
+#include "engine/train/gradient_tree.h"
 #include "engine/train/lr_schedule.h"
 #include "tests/unit/engine/train/training_setup.h"
 
@@ -35,21 +36,38 @@ TEST_CASE("the gradient tree adds every micro-batch once, in one order however b
   const auto value = [](int micro_batch, std::int64_t i) {
     return static_cast<float>(std::sin(static_cast<double>(micro_batch * 31 + i)) * std::pow(10.0, micro_batch % 5));
   };
+  const auto write = [&](GradientTree& tree, int index, int micro_batch, FlatRange part) {
+    const GradientTarget target = tree.target(index);
+    CHECK(target.overwrite);
+    for (std::int64_t i = part.begin; i < part.end; ++i)
+      target.flat[static_cast<std::size_t>(i)] = value(micro_batch, i);
+  };
   const auto sum_block = [&](int first, int count) {
     GradientTree tree(size, count, true);
-    tree.begin();
-    for (int m = first; m < first + count; ++m) {
-      const GradientTarget target = tree.target();
-      CHECK(target.overwrite);
-      for (std::int64_t i = 0; i < size; ++i) target.flat[static_cast<std::size_t>(i)] = value(m, i);
-      tree.add(context);
+    for (int m = 0; m < count; ++m) {
+      write(tree, m, first + m, {0, size});
+      if (m + 1 < count) tree.add(context, m);
     }
-    const std::span<float> sum = tree.finish(context);
+    tree.accept(context, {0, size / 4}, count - 1);
+    tree.accept(context, {size / 4, size}, count - 1);
+    const std::span<float> sum = tree.sum();
+    return std::vector<float>(sum.begin(), sum.end());
+  };
+  // One part two micro-batches ahead of the other.
+  const auto sum_by_parts = [&](int first, int count) {
+    GradientTree tree(size, count, true);
+    const FlatRange early{0, 5}, late{5, size};
+    for (int m = 0; m < count + 2; ++m) {
+      if (m < count) write(tree, m, first + m, early), tree.accept(context, early, m);
+      if (m >= 2) write(tree, m - 2, first + m - 2, late), tree.accept(context, late, m - 2);
+    }
+    const std::span<float> sum = tree.sum();
     return std::vector<float>(sum.begin(), sum.end());
   };
   for (const int count : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16}) {
     CAPTURE(count);
     const std::vector<float> sum = sum_block(0, count);
+    CHECK(sum_by_parts(0, count) == sum);
     for (std::int64_t i = 0; i < size; ++i) {
       double expected = 0;
       for (int m = 0; m < count; ++m) expected += static_cast<double>(value(m, i));
@@ -80,7 +98,7 @@ TEST_CASE("a tiny batch is learnt by heart") {
 TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradient") {
   test::TrainingSetup free(8, 20), clipped(8, 20);
   clipped.options.optimizer.clip_grad = 1e-4;
-  Trainer trainer(clipped.context, clipped.mesh, clipped.store, clipped.model, clipped.objective, clipped.source,
+  Trainer trainer(clipped.context, clipped.mesh, clipped.store, clipped.pointers(), clipped.objective, clipped.source,
                   clipped.options);
   const auto a = free.trainer.step(), b = trainer.step();
   REQUIRE(a.ok());

@@ -37,43 +37,64 @@ class MadeUpSource final : public BatchSource {
   std::int64_t length_, vocab_, distinct_;
 };
 
-inline ModelShape training_shape() {
+// What differs from the usual.
+struct SetupOptions {
+  int layers = 2;
+  bool tied = true;
+  PipelineSettings pipeline;
+  bool overlap = true;
+  std::function<void(ModelShape&)> shape;  // changes it
+  MoeSettings moe;
+};
+
+inline ModelShape training_shape(const SetupOptions& options = {}) {
   ModelShape shape;
-  shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64, shape.num_hidden_layers = 2;
+  shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64;
+  shape.num_hidden_layers = options.layers, shape.tie_word_embeddings = options.tied;
   shape.num_attention_heads = 4, shape.num_key_value_heads = 2, shape.head_dim = 8, shape.max_position_embeddings = 32;
   shape.initializer_range = 0.05;
+  if (options.shape) options.shape(shape);
   return shape;
 }
-
-// What is trained.
-struct TrainingModel {
-  ModelShape shape = training_shape();
-  MoeSettings moe = {};
-};
 
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
-                         const TrainingModel& what = {})
+                         const SetupOptions& setup = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(what.shape, dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
-        options(trainer_options(global_batch, steps, micro_batch)),
-        model(store, model_options(micro_batch, mesh, options, what.moe)),
+        store(training_shape(setup), dtype, nullptr, place_of(mesh, setup)),
+        options(trainer_options(global_batch, steps, micro_batch, setup)),
+        stages(make_stages(micro_batch, setup.moe)),
+        model(*stages.front()),
         source(16, 37, distinct),
-        trainer(context, mesh, store, model, objective, source, options) {
+        trainer(context, mesh, store, pointers(), objective, source, options) {
     initialize_parameters(context, store, 1);
+    store.refresh_compute_copy(context);
   }
-  static LlamaOptions model_options(std::int64_t micro_batch, Mesh& mesh, const TrainerOptions& trainer,
-                                    const MoeSettings& moe) {
-    LlamaOptions o;
-    o.slots = training_slots(trainer, mesh);
-    o.tokens_max = micro_batch * 16;
-    o.mesh = &mesh;
-    o.moe = moe;
-    return o;
+  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const MoeSettings& moe) {
+    std::vector<std::unique_ptr<Llama>> made;
+    const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
+    for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
+      LlamaOptions o = stage_options(schedule, mesh, chunk);
+      o.tokens_max = micro_batch * 16, o.moe = moe;
+      made.push_back(std::make_unique<Llama>(store, o));
+    }
+    return made;
   }
-  static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch) {
+  std::vector<Llama*> pointers() {
+    std::vector<Llama*> all;
+    for (const auto& stage : stages) all.push_back(stage.get());
+    return all;
+  }
+  static MeshPlace place_of(Mesh& mesh, const SetupOptions& setup) {
+    MeshPlace place{mesh.dims(), mesh.at()};
+    place.stages = resolve_stages(setup.layers, place.dims.pp, place.dims.vp, setup.pipeline.stages()).value();
+    return place;
+  }
+  static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch,
+                                        const SetupOptions& setup) {
     TrainerOptions o;
+    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
@@ -85,7 +106,8 @@ struct TrainingSetup {
   Mesh& mesh;
   ParameterStore store;
   TrainerOptions options;
-  Llama model;
+  std::vector<std::unique_ptr<Llama>> stages;
+  Llama& model;  // the first of them
   LanguageModelObjective objective;
   MadeUpSource source;
   Trainer trainer;

@@ -333,7 +333,8 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
         "w.toml:6:10: error: stage.s.matrix makes the variant 'lr=1' twice; every combination needs a name of its own; "
         "remove the repeated value\n1 error");
   CHECK(problems(sft + "matrix = { rl = [1, 2] }\n") ==
-        "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, sequence_length, "
+        "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, pipeline, overlap, "
+        "sequence_length, "
         "micro_batch_size, global_batch_size, steps, epochs, milestone_every, heldout_fraction, precision, seed, "
         "tensorboard, kind, "
         "inputs, matrix, "
