@@ -97,6 +97,7 @@ ConstView MoeLayer::in_f32(const ComputeContext& context, View rows, std::int64_
 void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t tokens) {
   s.ids.resize(static_cast<std::size_t>(tokens * top_k_));
   ExpertExchange& ranks = state_.exchange();
+  if (state_.watch) state_.watch(s.logits, bias(context));
   if (state_.settings().balance != "sinkhorn" || state_.evaluates)
     return moe_select(context, router_shape(tokens), s.logits, bias(context), s.ids);
   const std::int64_t all = tokens * ranks.micro_batch_ranks();

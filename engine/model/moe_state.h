@@ -2,6 +2,7 @@
 // and what they count while a step goes on.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,9 @@ class MoeState {
   bool evaluates = false;
   // What a micro-batch weighs in the step's mean, during its backward: the auxiliary losses are means, too.
   float weight = 0;
+
+  // Called with what each selection sees, [tokens, experts] and [experts] or nothing: how close it was.
+  std::function<void(std::span<const float> logits, std::span<const float> bias)> watch;
 
   // Hugging Face's auxiliary loss: all layers' statistics of a slot's micro-batch.
   bool pools() const { return settings_.balance == "aux" && settings_.aux_loss == "hugging_face"; }
