@@ -34,6 +34,9 @@ void mixtral_shape(ModelShape& shape) {
 SetupOptions mixtral(double capacity = 0) {
   SetupOptions what;
   what.shape = mixtral_shape;
+  // AdamW would make a whole step of the rounding of a gradient that cancels out, and that step may choose another
+  // expert. With this it stays a rounding.
+  what.adam_eps = 1e-6;
   what.moe.aux_loss_coef = 0.02, what.moe.z_loss_coef = 1e-3, what.moe.capacity_factor = capacity;
   return what;
 }

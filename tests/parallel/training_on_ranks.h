@@ -52,7 +52,7 @@ inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& option
   Mesh alone;
   SetupOptions plain;
   plain.layers = options.layers, plain.tied = options.tied;
-  plain.shape = options.shape, plain.moe = options.moe;
+  plain.shape = options.shape, plain.moe = options.moe, plain.adam_eps = options.adam_eps;
   return train_rank(alone, steps, dtype, {}, plain);
 }
 

@@ -45,6 +45,7 @@ struct SetupOptions {
   bool overlap = true;
   std::function<void(ModelShape&)> shape;  // changes it
   MoeSettings moe;
+  double adam_eps = 1e-8;
 };
 
 inline ModelShape training_shape(const SetupOptions& options = {}) {
@@ -95,7 +96,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
-    o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
+    o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
     return o;
