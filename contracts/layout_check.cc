@@ -82,11 +82,11 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
   if (trains) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
   if (trains) available.ep = dims.ep, available.etp = dims.etp;
   if (dims == available) return {};
-  return make_error(ErrorCode::unsupported,
-                    format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, ep, etp, pp, vp, replicas and zero" : "replicas"),
-                    trains ? "leave out cp"
-                           : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
+  return make_error(
+      ErrorCode::unsupported,
+      format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
+             trains ? "tp, sp, ep, etp, pp, vp, replicas and zero" : "replicas"),
+      trains ? "leave out cp" : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 
 }  // namespace longhaul

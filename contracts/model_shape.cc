@@ -39,15 +39,21 @@ std::int64_t attention_parameters(const ModelShape& s) {
   return s.hidden_size * (s.q_size() + 2 * s.kv_size()) + s.q_size() * s.hidden_size;
 }
 std::int64_t feed_forward_parameters(const ModelShape& s, std::int64_t experts) {
-  if (!s.is_moe()) return 3 * s.hidden_size * s.intermediate_size;
+  if (!s.is_moe()) return s.hidden_size * (s.mlp_width() + s.intermediate_size);
   return s.hidden_size * s.num_local_experts +
          3 * s.hidden_size * (experts * s.moe_intermediate_size + s.shared_size());
 }
 std::int64_t all_parameters(const ModelShape& s, std::int64_t experts) {
-  const std::int64_t per_layer = attention_parameters(s) + feed_forward_parameters(s, experts) + 2 * s.hidden_size +
-                                 (s.is_moe() && s.router_bias ? s.num_local_experts : 0);
-  return s.vocab_size * s.hidden_size * (s.tie_word_embeddings ? 1 : 2) + s.num_hidden_layers * per_layer +
-         s.hidden_size;
+  const std::int64_t embeddings = s.vocab_size * s.hidden_size * (s.tie_word_embeddings ? 1 : 2);
+  const std::int64_t matrices = attention_parameters(s) + feed_forward_parameters(s, experts);
+  if (s.is_gpt2()) {  // norms have two vectors, linear layers one
+    const std::int64_t vectors =
+        4 * s.hidden_size + s.q_size() + 2 * s.kv_size() + s.intermediate_size + 2 * s.hidden_size;
+    return embeddings + s.max_position_embeddings * s.hidden_size + s.num_hidden_layers * (matrices + vectors) +
+           2 * s.hidden_size;
+  }
+  const std::int64_t vectors = 2 * s.hidden_size + (s.is_moe() && s.router_bias ? s.num_local_experts : 0);
+  return embeddings + s.num_hidden_layers * (matrices + vectors) + s.hidden_size;
 }
 
 // What the experts' fields say together; fills what is 0.
@@ -76,6 +82,24 @@ Status resolve_experts(ModelShape& s) {
     return wrong(format("topk_group = {} of n_group = {} leave fewer than num_experts_per_tok = {} experts, or none",
                         s.topk_group, s.n_group, s.num_experts_per_tok),
                  "raise topk_group");
+  return {};
+}
+
+// What Hugging Face's GPT-2 has no key for.
+Status check_gpt2(const ModelShape& s) {
+  if (s.num_key_value_heads != s.num_attention_heads)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("num_key_value_heads = {} differs from num_attention_heads = {}, but gpt2 has one per query "
+               "head",
+               s.num_key_value_heads, s.num_attention_heads),
+        "leave it out, or use architecture = \"llama\"");
+  if (s.head_dim * s.num_attention_heads != s.hidden_size)
+    return make_error(ErrorCode::invalid_input,
+                      format("head_dim({}) * num_attention_heads({}) = {} differs from hidden_size = {}, but gpt2 has "
+                             "them equal",
+                             s.head_dim, s.num_attention_heads, s.head_dim * s.num_attention_heads, s.hidden_size),
+                      "leave head_dim out");
   return {};
 }
 
@@ -108,14 +132,17 @@ const FieldTable<ModelShape>& model_shape_fields() {
   static const auto table =
       FieldTable<M>()
           .field("architecture", &M::architecture,
-                 {.help = "llama, or mixtral: every feed-forward layer is a mixture of experts",
-                  .choices = {"llama", "mixtral"}})
+                 {.help = "family of the model, as Hugging Face's model_type; mixtral: every feed-forward layer is a "
+                          "mixture of experts",
+                  .choices = {"llama", "gpt2", "mixtral"}})
           .field("vocab_size", &M::vocab_size,
                  {.unit = "tokens", .help = "0 takes the tokenizer's size", .min = 0, .max = vocab_size_max})
           .field("hidden_size", &M::hidden_size, {.help = "width of the residual stream", .min = 8, .max = width_max})
-          .field(
-              "intermediate_size", &M::intermediate_size,
-              {.help = "width of the SwiGLU layer; 0 is 8/3 hidden_size rounded up to 64", .min = 0, .max = width_max})
+          .field("intermediate_size", &M::intermediate_size,
+                 {.help = "width of the feed-forward layer; 0 is 8/3 hidden_size rounded up to 64 (llama), 4 "
+                          "hidden_size (gpt2)",
+                  .min = 0,
+                  .max = width_max})
           .field("num_hidden_layers", &M::num_hidden_layers,
                  {.unit = "layers", .help = "transformer blocks", .min = 1, .max = layers_max})
           .field("num_attention_heads", &M::num_attention_heads,
@@ -129,7 +156,7 @@ const FieldTable<ModelShape>& model_shape_fields() {
                  {.help = "width of one head; 0 is hidden_size / num_attention_heads", .min = 0, .max = heads_max})
           .field("max_position_embeddings", &M::max_position_embeddings,
                  {.unit = "tokens", .help = "longest sequence", .min = 8, .max = length_max})
-          .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of RMSNorm", .min = 0, .max = 1})
+          .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of the norms", .min = 0, .max = 1})
           .field("rope_theta", &M::rope_theta, {.help = "base of the rotary frequencies", .min = 1, .max = 1e12})
           .field("rope_type", &M::rope_type,
                  {.help = "scaling of the rotary frequencies", .choices = {"default", "linear", "llama3"}})
@@ -181,7 +208,8 @@ Result<ModelShape> resolve_shape(ModelShape s) {
                  (s.hidden_size / s.num_attention_heads + 1) * s.num_attention_heads));
     s.head_dim = s.hidden_size / s.num_attention_heads;
   }
-  if (s.head_dim % 2 != 0)
+  if (s.is_gpt2()) LH_CHECK(check_gpt2(s));
+  if (s.head_dim % 2 != 0 && !s.is_gpt2())
     return make_error(ErrorCode::invalid_input, format("head_dim = {} is odd", s.head_dim),
                       "rotary embeddings turn pairs: use an even head_dim");
   if (s.num_attention_heads % s.num_key_value_heads != 0)
@@ -189,6 +217,7 @@ Result<ModelShape> resolve_shape(ModelShape s) {
                       format("num_key_value_heads = {} does not divide num_attention_heads = {}", s.num_key_value_heads,
                              s.num_attention_heads),
                       "query heads share key and value heads evenly: use a divisor, or 0 for one each");
+  if (s.intermediate_size == 0 && s.is_gpt2()) s.intermediate_size = 4 * s.hidden_size;
   if (s.intermediate_size == 0) s.intermediate_size = (s.hidden_size * 8 / 3 + 63) / 64 * 64;
   LH_CHECK(resolve_experts(s));
   return s;

@@ -8,35 +8,90 @@
 namespace longhaul {
 namespace {
 
+// Models with experts. What only Longhaul computes has a name that others refuse: under Mixtral's they would compute
+// something else.
+constexpr const char *kMixtral = "mixtral", *kOwnMixtral = "longhaul_mixtral";
+
 class ConfigReader {
  public:
   ConfigReader(const Value& config, std::string name) : config_(config), name_(std::move(name)) {}
 
   Result<HfConfig> read() {
-    refuse_other_models();
+    const std::string type = config_.get_string("model_type", "(none)");
+    if (type == "gpt2") return read_gpt2();
+    refuse_other_models(type);
     HfConfig made;
     ModelShape& shape = made.shape;
+    const bool mixtral = type == kMixtral || type == kOwnMixtral;
+    if (mixtral) read_experts(shape, type);
     shape.vocab_size = required("vocab_size");
     shape.hidden_size = required("hidden_size");
     shape.intermediate_size = required("intermediate_size");
     shape.num_hidden_layers = required("num_hidden_layers");
     shape.num_attention_heads = required("num_attention_heads");
-    // Defaults where a key is absent or null: those of LlamaConfig.
-    shape.num_key_value_heads = whole(config_, "num_key_value_heads", shape.num_attention_heads, 1);
+    // Defaults where a key is absent or null: those of LlamaConfig and MixtralConfig.
+    shape.num_key_value_heads = whole(config_, "num_key_value_heads", mixtral ? 8 : shape.num_attention_heads, 1);
     shape.head_dim = whole(config_, "head_dim", 0, 1);
-    shape.max_position_embeddings = whole(config_, "max_position_embeddings", 2048, 1);
-    shape.rms_norm_eps = number(config_, "rms_norm_eps", 1e-6);
+    shape.max_position_embeddings = whole(config_, "max_position_embeddings", mixtral ? 131072 : 2048, 1);
+    shape.rms_norm_eps = number(config_, "rms_norm_eps", mixtral ? 1e-5 : 1e-6);
     shape.initializer_range = number(config_, "initializer_range", 0.02);
     shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", false);
-    read_rope(shape);
-    read_tokens(made);
-    made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
-    LH_CHECK(problems_.to_status("the model cannot be used"));
-    LH_TRY(shape, resolve_shape(shape).with_context(name_));
-    return made;
+    read_rope(shape, mixtral ? 1e6 : 10000);
+    return finish(std::move(made));
   }
 
  private:
+  Result<HfConfig> finish(HfConfig made) {
+    read_tokens(made);
+    made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
+    LH_CHECK(problems_.to_status("the model cannot be used"));
+    LH_TRY(made.shape, resolve_shape(made.shape).with_context(name_));
+    return made;
+  }
+
+  // Defaults where a key is absent or null: those of GPT2Config.
+  Result<HfConfig> read_gpt2() {
+    HfConfig made;
+    ModelShape& shape = made.shape;
+    shape.architecture = "gpt2";
+    shape.vocab_size = whole(config_, "vocab_size", 50257, 1);
+    shape.hidden_size = whole(config_, "n_embd", 768, 1);
+    shape.intermediate_size = whole(config_, "n_inner", 0, 1);
+    shape.num_hidden_layers = whole(config_, "n_layer", 12, 1);
+    shape.num_attention_heads = whole(config_, "n_head", 12, 1);
+    shape.max_position_embeddings = whole(config_, "n_positions", 1024, 1);
+    shape.rms_norm_eps = number(config_, "layer_norm_epsilon", 1e-5);
+    shape.initializer_range = number(config_, "initializer_range", 0.02);
+    shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", true);
+    const std::string activation = config_.get_string("activation_function", "gelu_new");
+    if (activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+      wrong(format("activation_function '{}' is not supported", activation), "only gelu_new is");
+    for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
+      if (config_.get_bool(key)) wrong(format("{} = true is not supported", key));
+    if (!config_.get_bool("scale_attn_weights", true)) wrong("scale_attn_weights = false is not supported");
+    if (present(config_, "quantization_config"))
+      wrong("quantization_config of a gpt2 model is not supported", "use the weights that it was made from");
+    return finish(std::move(made));
+  }
+
+  void read_experts(ModelShape& shape, const std::string& type) {
+    shape.architecture = "mixtral";
+    shape.num_local_experts = whole(config_, "num_local_experts", 8, 1);
+    shape.num_experts_per_tok = whole(config_, "num_experts_per_tok", 2, 1);
+    if (number(config_, "router_jitter_noise", 0) > 0) wrong("router_jitter_noise above 0 is not supported");
+    if (present(config_, "sliding_window")) wrong("sliding_window is not supported", "only null is");
+    if (present(config_, "quantization_config")) wrong("quantization_config of a mixtral model is not supported");
+    if (type == kMixtral) return;
+    shape.n_shared_experts = whole(config_, "n_shared_experts", 0, 0);
+    shape.router_score = config_.get_string("router_score", shape.router_score);
+    if (shape.router_score != "softmax" && shape.router_score != "softmax_all" && shape.router_score != "sigmoid")
+      wrong(format("router_score '{}' is not supported", shape.router_score), "softmax, softmax_all and sigmoid are");
+    shape.router_bias = config_.get_bool("router_bias");
+    shape.routed_scaling_factor = number(config_, "routed_scaling_factor", 1);
+    shape.n_group = whole(config_, "n_group", 1, 1);
+    shape.topk_group = whole(config_, "topk_group", 1, 1);
+  }
+
   void wrong(std::string what, std::string hint = {}) {
     problems_.add(SourcePos{name_, 0, 0}, std::move(what), std::move(hint));
   }
@@ -64,9 +119,9 @@ class ConfigReader {
     return otherwise;
   }
 
-  void refuse_other_models() {
-    const std::string type = config_.get_string("model_type", "(none)");
-    if (type != "llama") wrong(format("model_type '{}' is not supported", type), "only llama is");
+  void refuse_other_models(const std::string& type) {
+    if (type != "llama" && type != kMixtral && type != kOwnMixtral)
+      wrong(format("model_type '{}' is not supported", type), "llama, gpt2 and mixtral are");
     const std::string activation = config_.get_string("hidden_act", "silu");
     if (activation != "silu") wrong(format("hidden_act '{}' is not supported", activation), "only silu is");
     for (const char* key : {"attention_bias", "mlp_bias"})
@@ -95,10 +150,10 @@ class ConfigReader {
     return true;
   }
 
-  void read_rope(ModelShape& shape) {
+  void read_rope(ModelShape& shape, double theta) {
     const Value* parameters = present(config_, "rope_parameters");
     const Value* scaling = parameters ? parameters : present(config_, "rope_scaling");
-    shape.rope_theta = number(config_, "rope_theta", 10000);
+    shape.rope_theta = number(config_, "rope_theta", theta);
     if (!scaling) return;
     if (!scaling->is_table()) return wrong("rope_parameters or rope_scaling is not an object");
     if (parameters) shape.rope_theta = number(*parameters, "rope_theta", shape.rope_theta);
@@ -146,6 +201,49 @@ Value rope_value(const ModelShape& shape, bool with_theta) {
   return rope;
 }
 
+void set_tokens(Value& made, const HfConfig& config) {
+  if (config.bos_token_id >= 0) made.set("bos_token_id", config.bos_token_id);
+  if (config.eos_token_ids.size() == 1) made.set("eos_token_id", config.eos_token_ids[0]);
+  if (config.eos_token_ids.size() > 1)
+    made.set("eos_token_id", ValueArray(config.eos_token_ids.begin(), config.eos_token_ids.end()));
+  if (config.pad_token_id >= 0) made.set("pad_token_id", config.pad_token_id);
+  made.set("torch_dtype", config.dtype);
+  made.set("dtype", config.dtype);
+}
+
+void set_experts(Value& made, const ModelShape& shape) {
+  const bool plain = shape.is_plain_mixtral();
+  made.set("architectures", ValueArray{Value(plain ? "MixtralForCausalLM" : "LonghaulMixtralForCausalLM")});
+  made.set("model_type", plain ? kMixtral : kOwnMixtral);
+  made.set("num_local_experts", shape.num_local_experts);
+  made.set("num_experts_per_tok", shape.num_experts_per_tok);
+  made.set("sliding_window", Value());
+  if (plain) return;
+  made.set("n_shared_experts", shape.n_shared_experts);
+  made.set("router_score", shape.router_score);
+  made.set("router_bias", shape.router_bias);
+  made.set("routed_scaling_factor", shape.routed_scaling_factor);
+  made.set("n_group", shape.n_group);
+  made.set("topk_group", shape.topk_group);
+}
+
+void set_gpt2(Value& made, const ModelShape& shape) {
+  made.set("architectures", ValueArray{Value("GPT2LMHeadModel")});
+  made.set("model_type", "gpt2");
+  made.set("vocab_size", shape.vocab_size);
+  made.set("n_embd", shape.hidden_size);
+  made.set("n_inner", shape.intermediate_size);
+  made.set("n_layer", shape.num_hidden_layers);
+  made.set("n_head", shape.num_attention_heads);
+  made.set("n_positions", shape.max_position_embeddings);
+  made.set("n_ctx", shape.max_position_embeddings);
+  made.set("activation_function", "gelu_new");
+  made.set("layer_norm_epsilon", shape.rms_norm_eps);
+  made.set("initializer_range", shape.initializer_range);
+  made.set("tie_word_embeddings", shape.tie_word_embeddings);
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) made.set(key, 0.0);
+}
+
 }  // namespace
 
 Result<HfConfig> read_hf_config(const Value& config, const std::string& name) {
@@ -162,6 +260,11 @@ Result<HfConfig> load_hf_config(const std::string& path) {
 Value write_hf_config(const HfConfig& config) {
   const ModelShape& shape = config.shape;
   Value made = Value::make_table();
+  if (shape.is_gpt2()) {
+    set_gpt2(made, shape);
+    set_tokens(made, config);
+    return made;
+  }
   made.set("architectures", ValueArray{Value("LlamaForCausalLM")});
   made.set("model_type", "llama");
   made.set("vocab_size", shape.vocab_size);
@@ -181,13 +284,8 @@ Value write_hf_config(const HfConfig& config) {
   made.set("rope_theta", shape.rope_theta);
   made.set("rope_scaling", shape.rope_type == "default" ? Value() : rope_value(shape, false));
   made.set("rope_parameters", rope_value(shape, true));
-  if (config.bos_token_id >= 0) made.set("bos_token_id", config.bos_token_id);
-  if (config.eos_token_ids.size() == 1) made.set("eos_token_id", config.eos_token_ids[0]);
-  if (config.eos_token_ids.size() > 1)
-    made.set("eos_token_id", ValueArray(config.eos_token_ids.begin(), config.eos_token_ids.end()));
-  if (config.pad_token_id >= 0) made.set("pad_token_id", config.pad_token_id);
-  made.set("torch_dtype", config.dtype);
-  made.set("dtype", config.dtype);
+  if (shape.is_moe()) set_experts(made, shape);
+  set_tokens(made, config);
   return made;
 }
 

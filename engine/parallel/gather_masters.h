@@ -1,4 +1,5 @@
-// All weights on one rank, from the shards of the ranks that hold the model together: for export. (Checkpoints are written by the shards' owners.)
+// All weights on one rank, from the shards of the ranks that hold the model together: for export. (Checkpoints are
+// written by the shards' owners.)
 #pragma once
 
 #include "engine/parallel/mesh.h"

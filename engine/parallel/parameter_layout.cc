@@ -17,14 +17,17 @@ bool continues_fused(const ParameterSpec& spec, const std::vector<FlatParameter>
   if (spec.expert >= 0)
     return before.back().spec.layer == spec.layer && before.back().spec.tp_dim == spec.tp_dim &&
            before.back().spec.expert >= 0;
-  return ends_with(spec.name, "self_attn.k_proj.weight") || ends_with(spec.name, "self_attn.v_proj.weight") ||
-         ends_with(spec.name, "up_proj.weight");
+  for (const char* follower : {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias",
+                               "mlp.up_proj.weight", "shared_experts.up_proj.weight"})
+    if (ends_with(spec.name, follower)) return true;
+  return false;
 }
 
-// In one unit: a block but for its experts, those, or what follows the last block.
+// In one unit: a block but for its experts, those, or what follows the last block. Each embedding is one of its own: a
+// tied one stands beside other parameters on the last stage than on the first, and their shares of it must be the same.
 bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
   if ((a.expert >= 0) != (b.expert >= 0)) return false;
-  return a.layer == b.layer && (a.layer >= 0 || a.last_stage == b.last_stage);
+  return a.layer == b.layer && (a.layer >= 0 || (a.last_stage && b.last_stage));
 }
 
 }  // namespace

@@ -25,15 +25,16 @@ struct ExpertModel {
   SetupOptions what;
 };
 
-void mixtral_shape(ModelShape& shape) {
+ModelShape mixtral_shape() {
+  ModelShape shape = training_shape();
   shape.architecture = "mixtral";
   shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
   shape.intermediate_size = shape.moe_intermediate_size = 32;
+  return shape;
 }
 
 SetupOptions mixtral(double capacity = 0) {
-  SetupOptions what;
-  what.shape = mixtral_shape;
+  SetupOptions what(mixtral_shape());
   // AdamW would make a whole step of the rounding of a gradient that cancels out, and that step may choose another
   // expert. With this it stays a rounding.
   what.adam_eps = 1e-6;
@@ -43,11 +44,8 @@ SetupOptions mixtral(double capacity = 0) {
 
 std::vector<ExpertModel> expert_models() {
   SetupOptions biased = mixtral(), sinkhorn = mixtral(), position = mixtral(1.0);
-  biased.shape = [](ModelShape& shape) {
-    mixtral_shape(shape);
-    shape.router_score = "sigmoid", shape.router_bias = true, shape.n_shared_experts = 1;
-    shape.n_group = 4, shape.topk_group = 2, shape.routed_scaling_factor = 1.5;
-  };
+  biased.shape.router_score = "sigmoid", biased.shape.router_bias = true, biased.shape.n_shared_experts = 1;
+  biased.shape.n_group = 4, biased.shape.topk_group = 2, biased.shape.routed_scaling_factor = 1.5;
   biased.moe.balance = "bias", biased.moe.bias_rate = 1e-2;
   sinkhorn.moe.balance = "sinkhorn";
   position.moe.drop_policy = "position", position.moe.aux_loss = "hugging_face";
@@ -92,8 +90,7 @@ std::vector<ParallelDims> expert_layouts() {
 }
 
 bool fits(const SetupOptions& what, const ParallelDims& dims) {
-  const ModelShape shape = training_shape(what);
-  return check_moe_settings(what.moe, shape, dims).ok() && shape.num_key_value_heads % dims.tp == 0;
+  return check_moe_settings(what.moe, what.shape, dims).ok() && what.shape.num_key_value_heads % dims.tp == 0;
 }
 
 // The curve of one rank, and how close the closest choice between experts was in each of its steps.
@@ -105,7 +102,7 @@ struct ExpertCurve {
 ExpertCurve curve_of_one_rank(const SetupOptions& what, DType dtype) {
   ExpertCurve curve;
   curve.gaps.assign(expert_steps, HUGE_VAL);
-  const ModelShape s = training_shape(what);
+  const ModelShape s = what.shape;
   const auto score = s.router_score == "sigmoid" ? reference::MoeScore::sigmoid : reference::MoeScore::softmax_selected;
   const reference::MoeRouter router{s.num_local_experts, s.num_experts_per_tok, score, 1, s.n_group, s.topk_group, 2};
   Mesh alone;
