@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contracts/model_shape.h"
+#include "engine/model/inference_experts.h"
 #include "engine/model/linear_weights.h"
 
 namespace longhaul {
@@ -17,6 +18,7 @@ struct InferenceWeights {
     LinearWeights o;                         // [hidden, q]
     LinearWeights gate_up;                   // [2 ffn, hidden]
     LinearWeights down;                      // [hidden, ffn]
+    ExpertWeights experts;                   // instead of these two, where the model has experts
   };
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   std::vector<Block> blocks;

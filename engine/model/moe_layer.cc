@@ -3,21 +3,13 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/model/router_of.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/moe_grouped_linear.h"
 #include "engine/ops/swiglu.h"
 
 namespace longhaul {
-namespace {
-
-RouterScore score_of(const ModelShape& shape) {
-  if (shape.router_score == "sigmoid") return RouterScore::sigmoid;
-  return shape.router_score == "softmax" ? RouterScore::softmax_selected : RouterScore::softmax_all;
-}
-
-}  // namespace
-
 MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, MoeState& state,
                    int layer, int index)
     : parameters_(parameters),
@@ -63,12 +55,7 @@ void MoeLayer::done(View own, View rows, std::int64_t tokens) {
 }
 
 RouterShape MoeLayer::router_shape(std::int64_t tokens) const {
-  const ModelShape& s = parameters_.shape();
-  RouterShape shape;
-  shape.tokens = tokens, shape.experts = experts_, shape.top_k = top_k_;
-  shape.score = score_of(s), shape.scaling = static_cast<float>(s.routed_scaling_factor);
-  shape.groups = s.n_group, shape.groups_kept = s.topk_group;
-  return shape;
+  return router_of(parameters_.shape(), tokens);
 }
 
 ConstView MoeLayer::router_weight(const ComputeContext& context) {

@@ -102,6 +102,9 @@ Result<QuantizedBytes> quantize_folder_int8(const std::string& model, const std:
     return make_error(ErrorCode::invalid_input, model + " is quantized already",
                       "quantize the model that it was made from");
   }
+  if (config.find("num_local_experts") != nullptr)
+    return make_error(ErrorCode::unsupported, model + " is a mixture of experts, whose int8 form is not defined here",
+                      "deploy it as it is");
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;
   QuantizedBytes bytes;

@@ -49,6 +49,8 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                 "raise model.max_position_embeddings");
   const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length};
   for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
+  if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
+    context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
 }
 
 void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
