@@ -41,14 +41,23 @@ const FieldTable<CheckpointSettings>& checkpoint_fields();
 struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
   bool weights = true;    // ZeRO: weights are gathered while others are in use
+  bool pipeline = true;   // messages between stages travel while others are computed
 };
 const FieldTable<OverlapSettings>& overlap_fields();
+
+// When every rank writes what it did at which time (engine/core/trace.h).
+struct TraceSettings {
+  std::int64_t first_step = 3;
+  std::int64_t steps = 0;  // 0: never
+};
+const FieldTable<TraceSettings>& trace_fields();
 
 struct PretrainSettings {
   ModelShape model;
   MoeSettings moe;
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;
@@ -75,6 +84,7 @@ struct SftSettings {
   MoeSettings moe;
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 512;

@@ -18,6 +18,7 @@ Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activation
 }
 
 void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
+  const TraceSpan span(context.trace(), "block forward");
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
@@ -36,6 +37,7 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
 }
 
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "block backward input");
   const ActivationSlot& slot = activations_.slot(slot_index);
   const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
@@ -54,6 +56,7 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "block backward weight");
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);
 }

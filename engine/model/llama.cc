@@ -61,6 +61,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                                                                         options.slots, options.account)
                                            : nullptr),
       activations_(sizes_of(parameters, options, tensor_), options.account) {
+  link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
@@ -76,6 +77,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, experts_.get(), layer, layer - layers.first);
+}
+
+void Llama::expect(std::int64_t tokens, bool forward) {
+  link_.expect(tensor_.rows(tokens) * shape().hidden_size * dtype_bytes(parameters_.compute_dtype()), forward);
 }
 
 Status Llama::status() const {
@@ -244,6 +249,7 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 
 void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                             std::span<float> loss, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "output and loss");
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
   Workspace& w = activations_.workspace();

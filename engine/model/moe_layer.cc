@@ -203,8 +203,9 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
 }
 
 void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers) {
+  MoeGradients& g = gradients(s);
   const std::int64_t all = s.route.rows();
-  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), dgate_up = s.dgate_up.take(dtype_, {all, 2 * ffn_});
+  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   const View dactivated = state_.activated.take(dtype_, {all, ffn_});
   const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
   const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
@@ -225,8 +226,9 @@ void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dre
 
 // dx [m, h] += the gradient.
 void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy, View dx) {
+  MoeGradients& g = gradients(s);
   const std::int64_t m = dy.shape()[0];
-  const View kept = s.dshared.take(dtype_, {m, hidden_}), dboth = s.dshared_gate_up.take(dtype_, {m, 2 * shared_});
+  const View kept = g.shared.take(dtype_, {m, hidden_}), dboth = g.shared_gate_up.take(dtype_, {m, 2 * shared_});
   const View both = s.shared_gate_up.take(dtype_, {m, 2 * shared_});
   const View dactivated = state_.activated.take(dtype_, {m, shared_});
   cast(context, dy, kept);
@@ -242,13 +244,14 @@ void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy, 
 // dx [m, h] += the gradient by way of the router: of its weights, and of the auxiliary losses.
 void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index, std::span<const float> dweights,
                                View dx) {
+  MoeGradients& g = gradients(s);
   const std::int64_t m = dx.shape()[0];
-  s.dlogits.resize(s.logits.size());
-  moe_gate_backward(context, router_shape(m), s.logits, s.ids, dweights, s.dlogits);
+  g.logits.resize(s.logits.size());
+  moe_gate_backward(context, router_shape(m), s.logits, s.ids, dweights, g.logits);
   const RouterLoss balance = state_.balance_loss(state_.pools() ? state_.pooled(slot_index) : s.statistics);
   const RouterLoss z = state_.z_loss(s.statistics);
   if (const RouterLoss both = balance + z; !both.dprobability_sums.empty() || both.dlse_squares != 0.0F)
-    moe_statistics_backward(context, router_shape(m), s.logits, both, state_.weight, s.dlogits);
+    moe_statistics_backward(context, router_shape(m), s.logits, both, state_.weight, g.logits);
 
   MoeTotals& totals = state_.totals();
   if (!state_.pools() || index_ == 0) totals.balance_loss(layer_) += state_.weight * static_cast<float>(balance.loss);
@@ -256,24 +259,25 @@ void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_
   for (std::size_t e = 0; e < s.counts.size(); ++e) totals.counts(layer_)[e] += s.counts[e];
 
   if (dtype_ == DType::f32)
-    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(context), dx,
+    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), dx,
                                  true);
   const View wide = state_.x32.take(DType::f32, {m, hidden_});
   const View narrow = state_.dlogits_x.take(dtype_, {m, hidden_});
-  linear_backward_input(context, {m, hidden_, experts_}, ConstView(s.dlogits), router_weight(context), wide);
+  linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), wide);
   cast(context, wide, narrow);
   add(context, dx, narrow, dx);
 }
 
 void MoeLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  MoeGradients& g = gradients(s);
   ExpertExchange& exchange = state_.exchange();
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
   const bool alone = exchange.ranks() == 1, split = ffn_ < parameters_.shape().moe_intermediate_size;
   const View dout = own_of(dy, t), outputs = s.outputs.take(dtype_, {s.plan.rows(), hidden_});
 
   std::vector<float> dweights(s.weights.size());
-  const View dreceived = s.dreceived.take(dtype_, {s.route.rows(), hidden_});
+  const View dreceived = g.received.take(dtype_, {s.route.rows(), hidden_});
   const View rows = state_.rows.take(dtype_, {s.plan.rows(), hidden_});
   moe_combine_backward(context, s.plan, hidden_, dout, outputs, s.weights, alone ? dreceived : rows, dweights);
   if (!alone) exchange.dispatch(s.route, hidden_, rows, dreceived);
@@ -291,10 +295,11 @@ void MoeLayer::backward_input(const ComputeContext& context, int slot_index, Vie
 void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   const ActivationSlot& slot = activations_.slot(slot_index);
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  MoeGradients& g = gradients(s);
   const std::int64_t t = slot.batch.tokens(), m = own_rows(t), all = s.route.rows();
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
-  const View received = s.received.take(dtype_, {all, hidden_}), dreceived = s.dreceived.take(dtype_, {all, hidden_});
-  const View activated = s.activated.take(dtype_, {all, ffn_}), dgate_up = s.dgate_up.take(dtype_, {all, 2 * ffn_});
+  const View received = s.received.take(dtype_, {all, hidden_}), dreceived = g.received.take(dtype_, {all, hidden_});
+  const View activated = s.activated.take(dtype_, {all, ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   int batch_before = -1;
   for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
     const Source from = source(s, rank);
@@ -315,14 +320,14 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   }
   target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {m, hidden_, experts_}, ConstView(s.dlogits), in_f32(context, x, m),
+  linear_backward_weight(context, {m, hidden_, experts_}, ConstView(g.logits), in_f32(context, x, m),
                          target.matrix(gate_, experts_, hidden_), {}, accumulate);
   if (bias_ >= 0 && target.overwrite) target.clear(bias_, bias_ + experts_);
   if (shared_ > 0) {
-    linear_backward_weight(context, {m, shared_, hidden_}, s.dshared.take(dtype_, {m, hidden_}),
+    linear_backward_weight(context, {m, shared_, hidden_}, g.shared.take(dtype_, {m, hidden_}),
                            s.shared_activated.take(dtype_, {m, shared_}), target.matrix(shared_down_, hidden_, shared_),
                            {}, accumulate);
-    linear_backward_weight(context, {m, hidden_, 2 * shared_}, s.dshared_gate_up.take(dtype_, {m, 2 * shared_}), x,
+    linear_backward_weight(context, {m, hidden_, 2 * shared_}, g.shared_gate_up.take(dtype_, {m, 2 * shared_}), x,
                            target.matrix(shared_gate_up_, 2 * shared_, hidden_), {}, accumulate);
   }
   target.say_ready(gate_, dense_end_);

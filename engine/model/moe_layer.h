@@ -40,10 +40,7 @@ class MoeLayer final : public FeedForward {
           outputs(account),
           shared_gate_up(account),
           shared_activated(account),
-          dreceived(account),
-          dgate_up(account),
-          dshared(account),
-          dshared_gate_up(account) {}
+          gradients(account) {}
     std::vector<float> logits;      // [m, experts]
     std::vector<std::int32_t> ids;  // [m, k]
     std::vector<float> weights;     // [m, k]
@@ -57,12 +54,7 @@ class MoeLayer final : public FeedForward {
     GrowingMemory outputs;           // [S, h] of the experts, before weighting
     GrowingMemory shared_gate_up;    // [m, 2 shared]
     GrowingMemory shared_activated;  // [m, shared]
-    // From the input's backward to the weights'.
-    std::vector<float> dlogits;     // [m, experts]
-    GrowingMemory dreceived;        // [R, h] gradient of the answers
-    GrowingMemory dgate_up;         // [R, 2 f]
-    GrowingMemory dshared;          // [m, h]
-    GrowingMemory dshared_gate_up;  // [m, 2 shared]
+    MoeGradients gradients;          // where input and weight backward run apart
   };
   // Rows of the experts that came from one rank.
   struct Source {
@@ -71,6 +63,7 @@ class MoeLayer final : public FeedForward {
     std::int64_t rows() const { return end - begin; }
   };
 
+  MoeGradients& gradients(Slot& s) { return activations_.split_backward() ? s.gradients : state_.gradients; }
   std::int64_t own_rows(std::int64_t tokens) const { return tokens / tensor_.size(); }
   // This rank's of all t rows, or of the r it holds.
   View own_of(View rows, std::int64_t tokens) const;

@@ -6,7 +6,8 @@
 namespace longhaul {
 
 MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* mesh, int slots, MemoryAccount* account)
-    : x32(account),
+    : gradients(account),
+      x32(account),
       router(account),
       bias(account),
       rows(account),

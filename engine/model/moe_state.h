@@ -37,6 +37,17 @@ struct ExpertLoad {
 };
 ExpertLoad expert_load(MoeTotals& totals);
 
+// What the weights' backward of a layer needs from the input's. m rows of this rank, R rows that its experts received.
+struct MoeGradients {
+  explicit MoeGradients(MemoryAccount* account)
+      : received(account), gate_up(account), shared(account), shared_gate_up(account) {}
+  std::vector<float> logits;     // [m, experts]
+  GrowingMemory received;        // [R, h] of the experts' answers
+  GrowingMemory gate_up;         // [R, 2 f]
+  GrowingMemory shared;          // [m, h]
+  GrowingMemory shared_gate_up;  // [m, 2 shared]
+};
+
 class MoeState {
  public:
   // slots: micro-batches alive at once.
@@ -66,6 +77,7 @@ class MoeState {
   MoeTotals take_totals();
 
   // Scratch that lives inside one operation of one layer.
+  MoeGradients gradients;  // where input and weight backward of a layer follow each other
   GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
 
  private:

@@ -59,7 +59,7 @@ Status TrainingStage::prepare() {
   LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(trainer_options(), run_.mesh));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
-    LlamaOptions options = stage_options(schedule, run_.mesh, chunk);
+    LlamaOptions options = stage_options(schedule, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.account = &account_;
@@ -81,6 +81,7 @@ TrainerOptions TrainingStage::trainer_options() const {
   options.deterministic = settings_.deterministic;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
+  options.overlap_pipeline = settings_.overlap.pipeline;
   return options;
 }
 
@@ -142,6 +143,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
       return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
     });
   };
+  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
+  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
     // Beside the saved state, not in it: that changes only when a checkpoint does.

@@ -27,6 +27,7 @@ struct TrainingStageSettings {
   bool deterministic = true;
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   bool tensorboard = false;
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact

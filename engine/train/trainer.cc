@@ -54,7 +54,8 @@ Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options,
   return pipeline_schedule(settings, mesh.at().pp);
 }
 
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk) {
+LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, const TrainerOptions& trainer, Mesh& mesh,
+                           int chunk) {
   std::vector<ScheduleOp> own;
   std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
   const auto slots = schedule_slots(own);
@@ -63,6 +64,7 @@ LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, 
   options.slots = *slots;
   options.split_backward = runs_apart(schedule);
   options.chunk = chunk;
+  options.overlap = trainer.overlap_pipeline;
   options.mesh = &mesh;
   return options;
 }
@@ -81,7 +83,8 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       optimizer_(store.layout(), account),
       gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedule_), account)) {
   batches_.resize(static_cast<std::size_t>(micro_batches_));
-  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedule_, mesh, chunk).slots);
+  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
+    slots_.push_back(stage_options(schedule_, options, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
   store.connect(mesh, options.overlap_weights);
 }
@@ -127,10 +130,28 @@ Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
   return stage.status();
 }
 
+// The message before an operation is received while the one before that runs.
+void Trainer::expect(std::size_t op) {
+  if (op >= schedule_.size() || schedule_[op].kind == ScheduleOp::Kind::backward_weight) return;
+  const ScheduleOp& next = schedule_[op];
+  stages_[static_cast<std::size_t>(next.chunk)]->expect(
+      batches_[static_cast<std::size_t>(next.micro_batch)].view().tokens(), next.kind == ScheduleOp::Kind::forward);
+}
+
+void Trainer::poll() {
+  gradient_->poll();
+  store_.poll();
+  for (Llama* stage : stages_) stage->poll();
+}
+
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
   gradient_->begin();
-  for (const ScheduleOp& op : schedule_) LH_CHECK(run(op, sums));
+  expect(0);
+  for (std::size_t op = 0; op < schedule_.size(); ++op) {
+    expect(op + 1);
+    LH_CHECK(run(schedule_[op], sums));
+  }
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
 }
@@ -241,6 +262,15 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
 }
 
 Result<StepReport> Trainer::step() {
+  const std::int64_t waited = mesh_.waited_ns();
+  context_.set_between([this] { poll(); });
+  Result<StepReport> report = do_step();
+  context_.set_between({});
+  if (report.ok()) report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  return report;
+}
+
+Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
@@ -266,6 +296,7 @@ Result<StepReport> Trainer::step() {
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
+  const TraceSpan span(context_.trace(), "optimizer");
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += options_.global_batch_size;

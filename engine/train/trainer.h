@@ -27,6 +27,7 @@ struct TrainerOptions {
   PipelineSettings pipeline;
   bool overlap_gradients = true;  // sums over ranks start while the backward goes on
   bool overlap_weights = true;    // weights are gathered while others are in use (ZeRO)
+  bool overlap_pipeline = true;   // messages between stages travel beside computation
 };
 
 struct StepReport {
@@ -34,7 +35,8 @@ struct StepReport {
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;  // computed over all ranks
+  double tokens = 0;    // computed over all ranks
+  double waited_s = 0;  // by this rank, for others: communication that nothing hid, and those that were late
   double extra[2] = {0, 0};
   // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
   // the global batch were spread (engine/model/moe_state.h).
@@ -51,7 +53,8 @@ Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options,
 
 // What the model of each of this rank's pipeline stages is made with: its slots (1 without a pipeline), and whether
 // input and weight backward run apart.
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk);
+LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, const TrainerOptions& options, Mesh& mesh,
+                           int chunk);
 
 class Trainer {
  public:
@@ -79,7 +82,10 @@ class Trainer {
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 
  private:
+  Result<StepReport> do_step();
   Status accumulate(std::vector<ObjectiveSums>& sums);
+  void expect(std::size_t op);
+  void poll();
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
   Status status() const;
   Status fill_step();

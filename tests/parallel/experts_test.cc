@@ -25,16 +25,8 @@ struct ExpertModel {
   SetupOptions what;
 };
 
-ModelShape mixtral_shape() {
-  ModelShape shape = training_shape();
-  shape.architecture = "mixtral";
-  shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
-  shape.intermediate_size = shape.moe_intermediate_size = 32;
-  return shape;
-}
-
 SetupOptions mixtral(double capacity = 0) {
-  SetupOptions what(mixtral_shape());
+  SetupOptions what(training_mixtral_shape());
   // AdamW would make a whole step of the rounding of a gradient that cancels out, and that step may choose another
   // expert. With this it stays a rounding.
   what.adam_eps = 1e-6;

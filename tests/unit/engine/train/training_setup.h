@@ -52,6 +52,14 @@ inline ModelShape training_gpt2_shape() {
   return shape;
 }
 
+inline ModelShape training_mixtral_shape() {
+  ModelShape shape = training_shape();
+  shape.architecture = "mixtral";
+  shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
+  shape.intermediate_size = shape.moe_intermediate_size = 32;
+  return shape;
+}
+
 // What differs from the usual.
 struct SetupOptions {
   SetupOptions() = default;
@@ -81,7 +89,7 @@ struct TrainingSetup {
     std::vector<std::unique_ptr<Llama>> made;
     const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
-      LlamaOptions o = stage_options(schedule, mesh, chunk);
+      LlamaOptions o = stage_options(schedule, options, mesh, chunk);
       o.tokens_max = micro_batch * 16, o.moe = moe;
       made.push_back(std::make_unique<Llama>(store, o));
     }
@@ -102,7 +110,7 @@ struct TrainingSetup {
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch,
                                         const SetupOptions& setup) {
     TrainerOptions o;
-    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
+    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
