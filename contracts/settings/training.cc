@@ -101,6 +101,9 @@ const FieldTable<OverlapSettings>& overlap_fields() {
                   .speed_only = true})
           .field("weights", &O::weights,
                  {.help = "with ZeRO, gather weights while others are in use", .speed_only = true})
+          .field("context", &O::context,
+                 {.help = "with cp_attention = \"ring\", pass keys and values on while they are in use",
+                  .speed_only = true})
           .field("pipeline", &O::pipeline,
                  {.help = "pass activations and their gradients between pipeline stages beside computation",
                   .speed_only = true});
@@ -147,6 +150,13 @@ FieldOptions milestone_options() {
           .max = 1e12,
           .speed_only = true};
 }
+FieldOptions cp_attention_options() {
+  return {.help =
+              "with parallel.cp > 1: ring hides its messages behind the computation and needs least memory; gather has "
+              "fewer messages; a2a deals heads instead, of which every rank of tp * cp needs one",
+          .choices = {"ring", "gather", "a2a"},
+          .speed_only = true};
+}
 FieldOptions tensorboard_options() {
   return {.help = "write the curves as TensorBoard event files, too, into the folder tensorboard of the stage",
           .speed_only = true};
@@ -180,6 +190,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
           .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"})
+          .field("cp_attention", &P::cp_attention, cp_attention_options())
           .field("tensorboard", &P::tensorboard, tensorboard_options())
           .field("sampler", &P::sampler,
                  {.help = "order of the samples: a new permutation in every epoch, or Megatron-LM's own, bit for bit",
@@ -221,6 +232,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &S::seed, {.help = "of the data order", .min = 0})
+          .field("cp_attention", &S::cp_attention, cp_attention_options())
           .field("tensorboard", &S::tensorboard, tensorboard_options());
   return table;
 }

@@ -42,6 +42,7 @@ struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
   bool weights = true;    // ZeRO: weights are gathered while others are in use
   bool pipeline = true;   // messages between stages travel while others are computed
+  bool context = true;    // cp_attention = "ring": the next keys come while those at hand are used
 };
 const FieldTable<OverlapSettings>& overlap_fields();
 
@@ -70,6 +71,7 @@ struct PretrainSettings {
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
+  std::string cp_attention = "ring";  // | gather | a2a: engine/parallel/context_attention.h
   bool tensorboard = false;
   std::string sampler = "shuffled";     // or "megatron": Megatron-LM's order of samples (engine/data/megatron_index.h)
   std::vector<std::string> blend;       // names of inputs with token files; empty: "tokens" alone
@@ -96,6 +98,7 @@ struct SftSettings {
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  std::string cp_attention = "ring";  // as in pretraining
   bool tensorboard = false;
   SftSettings() { optimizer.lr = 3e-4, optimizer.weight_decay = 0.01; }
 };

@@ -41,11 +41,20 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
-  sizes.tokens_max = options.tokens_max;
-  sizes.rows_max = tensor.rows(options.tokens_max);
+  sizes.tokens_max = options.tokens_max / (options.mesh ? options.mesh->dims().cp : 1);
+  sizes.rows_max = tensor.rows(sizes.tokens_max);
   sizes.splits = tensor.splits();
   sizes.split_backward = options.split_backward;
   sizes.training = options.training;
+  return sizes;
+}
+
+ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
+  ContextAttentionSizes sizes;
+  sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
+  sizes.head_dim = model.shape.head_dim;
+  sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
+  sizes.overlap = options.overlap_context;
   return sizes;
 }
 
@@ -60,7 +69,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
                                                                         options.slots, options.account)
                                            : nullptr),
-      activations_(sizes_of(parameters, options, tensor_), options.account) {
+      activations_(sizes_of(parameters, options, tensor_), options.account),
+      attention_(make_context_attention(options.context_attention, options.mesh,
+                                        attention_sizes_of(sizes_of(parameters, options, tensor_), options),
+                                        options.account)) {
   link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -76,7 +88,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, experts_.get(), layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, experts_.get(), layer,
+                         layer - layers.first);
 }
 
 void Llama::expect(std::int64_t tokens, bool forward) {
@@ -87,6 +100,7 @@ Status Llama::status() const {
   LH_CHECK(parameters_.status());
   LH_CHECK(tensor_.status());
   if (experts_) LH_CHECK(experts_->exchange().status());
+  LH_CHECK(attention_->status());
   return link_.status();
 }
 
@@ -122,6 +136,11 @@ void Llama::weigh(std::span<const float> weights) {
   double sum = 0;
   for (const float weight : weights) sum += static_cast<double>(weight);
   experts_->weight = static_cast<float>(sum);
+  // Its tokens may lie on several ranks, of each of which tp have the same.
+  ExpertExchange& ranks = experts_->exchange();
+  if (ranks.micro_batch_ranks() == tensor_.size()) return;
+  ranks.sum_over_micro_batch({&experts_->weight, 1});
+  experts_->weight /= static_cast<float>(tensor_.size());
 }
 
 Status Llama::check(const MicroBatch& batch) const {
@@ -135,6 +154,11 @@ Status Llama::check(const MicroBatch& batch) const {
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
         "pad the sequences, or set sp = false where the model has no experts");
+  for (const std::int32_t position : batch.positions)
+    if (position < 0 || position >= rope_.positions)
+      return make_error(
+          ErrorCode::invalid_input,
+          format("a token at position {}; the model was made for sequences of {}", position, rope_.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
@@ -257,17 +281,20 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(target);
-    target.clear(output_, output_ + v * h);
     if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
     if (link_.first()) clear_positions(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
-    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                        slot.batch.targets, weights, loss, partial, target.matrix(output_, v, h));
+    VocabShard shard = vocab_shard(t);
+    shard.accumulate = !target.overwrite;
+    vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
+                        weights, loss, partial, target.matrix(output_, v, h));
     tensor_.sum_rows(context, partial, t, h, branch);
   } else {
-    lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
+    LmHeadShape head{t, h, v};
+    head.accumulate = !target.overwrite;
+    lm_head_loss(context, head, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
                  branch, target.matrix(output_, v, h));
   }
   final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,

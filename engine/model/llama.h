@@ -22,6 +22,7 @@
 #include "engine/model/gradient_target.h"
 #include "engine/model/moe_state.h"
 #include "engine/model/parameter_store.h"
+#include "engine/parallel/context_attention.h"
 #include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
 
@@ -29,7 +30,7 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;  // of a micro-batch, padding included
+  std::int64_t tokens_max = 0;  // of a whole micro-batch, padding included
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
   bool split_backward = false;  // backward_weight will be called apart
   int chunk = 0;                // which of this rank's vp pipeline stages
@@ -38,6 +39,8 @@ struct LlamaOptions {
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
   MoeSettings moe;       // how experts are balanced, where there are any
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
+  bool overlap_context = true;                                          // ring: messages beside computation
 };
 
 class Llama {
@@ -114,6 +117,7 @@ class Llama {
   PipelineLink link_;
   std::unique_ptr<MoeState> experts_;
   Activations activations_;
+  std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   std::vector<Block> blocks_;
   Norm final_norm_;
   std::int64_t embedding_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied

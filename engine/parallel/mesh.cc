@@ -7,8 +7,9 @@ namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
 constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
-              shard_axis = 6, replicate_axis = 7, whole_axis = 9, micro_batch_axis = 10, expert_axis = 11,
-              expert_copy_axis = 12, expert_data_axis = 13, expert_shard_axis = 14, expert_replicate_axis = 15;
+              shard_axis = 6, replicate_axis = 7, context_axis = 8, whole_axis = 9, micro_batch_axis = 10,
+              expert_axis = 11, expert_copy_axis = 12, expert_data_axis = 13, expert_shard_axis = 14,
+              expert_replicate_axis = 15;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -75,8 +76,10 @@ void Mesh::make_expert_groups(Communicator& world) {
 
 std::vector<const Communicator*> Mesh::communicators() const {
   std::vector<const Communicator*> made;
-  for (const auto* one : {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_,
-                          &shard_ranks_, &replicate_ranks_})
+  for (const auto* one :
+       {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_, &shard_ranks_,
+        &replicate_ranks_, &context_ranks_, &whole_ranks_, &micro_batch_ranks_, &expert_ranks_, &expert_copy_ranks_,
+        &expert_data_ranks_, &expert_shard_ranks_, &expert_replicate_ranks_})
     if (*one) made.push_back(one->get());
   return made;
 }
@@ -110,6 +113,11 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
                                other.tp = at.tp;
                                return other == at;
                              }));
+  mesh->context_ranks_ = make(context_axis, "cp", ranks_where(dims, [&](RankCoordinates other) {
+                                other.cp = at.cp;
+                                return other == at;
+                              }));
+  if (mesh->context_ranks_) mesh->context_ = CollectiveGroup(*mesh->context_ranks_, deadline_ms);
   mesh->data_ranks_ = make(data_axis, "dp", ranks_where(dims, [&](const RankCoordinates& other) {
                              return other.tp == at.tp && other.cp == at.cp && other.pp == at.pp;
                            }));

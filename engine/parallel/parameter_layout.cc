@@ -101,7 +101,7 @@ bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
   if (parameter.spec.expert >= 0) return expert_coordinates_of(place_.dims, place_.at).copy == 0;
   const bool copy_of_split = parameter.spec.tp_dim < 0 && place_.at.tp > 0;
   const bool tied_output = parameter.spec.layer < 0 && !parameter.spec.last_stage && place_.at.pp > 0;
-  return !copy_of_split && !tied_output;
+  return !copy_of_split && !tied_output && place_.at.cp == 0;
 }
 
 bool ParameterLayout::is_counted_here(const FlatParameter& parameter) const {

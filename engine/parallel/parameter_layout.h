@@ -52,8 +52,8 @@ class ParameterLayout {
   // The end of the program if there is no parameter of that name: names come from the same list.
   const FlatParameter& find(const std::string& name) const;
   const FlatParameter* find_if_held(const std::string& name) const;  // nullptr: on other ranks
-  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp group, the first stage, the
-  // first of the experts' copies within a micro-batch.
+  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp and of the cp group, the
+  // first stage, the first of the experts' copies within a micro-batch.
   bool is_counted(const FlatParameter& parameter) const;
   // The same with the replicas: what this rank owns of it counts nowhere else.
   bool is_counted_here(const FlatParameter& parameter) const;
@@ -62,7 +62,8 @@ class ParameterLayout {
   const std::vector<ShardUnit>& units() const { return units_; }
   // What this rank's optimizer updates: everything, or with ZeRO its share of each unit.
   const PackedRanges& owned() const { return owned_; }
-  // What it writes to a checkpoint: ranks that own the same share it. Ranges of the flat arrays, one per unit.
+  // What it writes to a checkpoint: ranks that own the same share it (of a cp group the
+  // first alone: is_counted). Ranges of the flat arrays, one per unit.
   std::vector<FlatRange> written() const;
   // The layers of this rank's pipeline stages.
   const StageLayout& stages() const { return place_.stages; }

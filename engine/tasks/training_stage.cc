@@ -50,7 +50,7 @@ Status TrainingStage::prepare() {
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                          settings_.sequence_length};
+                          settings_.sequence_length, settings_.cp_attention};
   LH_CHECK(check_layout_of(layout));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
@@ -64,6 +64,8 @@ Status TrainingStage::prepare() {
     options.length_max = settings_.sequence_length;
     options.account = &account_;
     options.moe = settings_.moe;
+    LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
+    options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");

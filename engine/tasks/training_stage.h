@@ -25,6 +25,7 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  std::string cp_attention = "ring";
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;

@@ -91,6 +91,7 @@ class Trainer {
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
   // Gradients are packed as layout().owned().
+  Status sum_over_context(std::span<float> gradient);
   Status sum_over_replica(std::span<float> gradient);
   // Counts and losses of the experts over the global batch, of every layer on every rank; with them the selection's
   // bias moves, in the masters.

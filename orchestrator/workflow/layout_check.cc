@@ -47,7 +47,8 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                 format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
                 "raise model.max_position_embeddings");
-  const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length};
+  const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length,
+                               pretrain.cp_attention};
   for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
   if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
     context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);

@@ -70,6 +70,13 @@ std::vector<ParallelDims> expert_layouts() {
       expert_layout(1, false, 1, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 1, 4, 4),
       expert_layout(1, false, 4, 1, 1, 4, 2), expert_layout(2, true, 2, 1, 1, 4, 2),
       expert_layout(1, false, 2, 1, 2, 4, 2)};
+  // Context parallelism: chunks of a micro-batch's tokens on several ranks
+  for (ParallelDims d : {expert_layout(1, false, 1, 1, 1, 1), expert_layout(1, false, 2, 1, 1, 1),
+                         expert_layout(1, false, 4, 1, 1, 2), expert_layout(2, true, 2, 2, 1, 1),
+                         expert_layout(1, false, 2, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 2, 1)}) {
+    d.cp = 2;
+    all.push_back(d);
+  }
   // ZeRO-2 and 3
   for (const int zero : {2, 3})
     for (ParallelDims d : {expert_layout(1, false, 1, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 1, 4, 4),
@@ -168,7 +175,7 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
       if (one.run.balance_losses.front() > 0)
         CHECK(worst_relative(one.run.balance_losses, runs[0].balance_losses) <= 1e-4);
       // Replicas that only bring their experts together add in the same order.
-      if (dims.tp * dims.etp * dims.pp == 1 && dims.zero == 0) {
+      if (dims.tp * dims.cp * dims.etp * dims.pp == 1 && dims.zero == 0) {
         CHECK(runs[0].losses == one.run.losses);
         CHECK(runs[0].weights == one.run.weights);
       }

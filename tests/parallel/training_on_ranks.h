@@ -51,6 +51,7 @@ inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& option
   Mesh alone;
   SetupOptions plain(options.shape);
   plain.moe = options.moe, plain.adam_eps = options.adam_eps;
+  plain.packed = options.packed;
   return train_rank(alone, steps, dtype, {}, plain);
 }
 

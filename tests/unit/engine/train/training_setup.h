@@ -27,11 +27,19 @@ class MadeUpSource final : public BatchSource {
         out.targets.push_back(masked ? -1 : token(i + 1));
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
+      std::int32_t begin = 0;
+      for (std::int64_t i = 0; packed && i < length_; ++i) {
+        if (i > begin && random.u64(static_cast<std::uint64_t>(1000 + i)) % 5 == 0)
+          begin = static_cast<std::int32_t>(i);
+        out.first_key.push_back(begin);
+        out.positions.push_back(static_cast<std::int32_t>(i) - begin);
+      }
     }
     return {};
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
   bool unreadable = false;
+  bool packed = false;  // several documents in a sequence, which do not see each other
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -69,6 +77,8 @@ struct SetupOptions {
   bool overlap = true;
   MoeSettings moe;
   double adam_eps = 1e-8;
+  bool packed = false;  // several documents in a sequence
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;
 };
 
 struct TrainingSetup {
@@ -78,19 +88,21 @@ struct TrainingSetup {
       : mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, nullptr, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
-        stages(make_stages(micro_batch, setup.moe)),
+        stages(make_stages(micro_batch, setup)),
         model(*stages.front()),
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options) {
+    source.packed = setup.packed;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
   }
-  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const MoeSettings& moe) {
+  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const SetupOptions& setup) {
     std::vector<std::unique_ptr<Llama>> made;
     const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
       LlamaOptions o = stage_options(schedule, options, mesh, chunk);
-      o.tokens_max = micro_batch * 16, o.moe = moe;
+      o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
+      o.moe = setup.moe, o.context_attention = setup.context_attention;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
