@@ -18,6 +18,27 @@ struct Checker {
   }
 };
 
+void check_experts(Checker& check, const LayoutCheckInput& input) {
+  const ModelShape& s = input.shape;
+  const ParallelDims& d = input.dims;
+  if (!s.is_moe()) {
+    for (const auto& [name, ranks] : {std::pair{"ep", d.ep}, std::pair{"etp", d.etp}})
+      if (ranks > 1)
+        check.problems.push_back({format("parallel.{} = {} deals experts, and the model has none", name, ranks),
+                                  format("leave {} out, or use model.architecture = \"mixtral\"", name)});
+    return;
+  }
+  check.must_divide("parallel.ep", d.ep, "model.num_local_experts", s.num_local_experts);
+  check.must_divide("parallel.etp", d.etp, "model.moe_intermediate_size", s.moe_intermediate_size);
+  if (const auto dealt = expert_dims_of(d); !dealt.ok())
+    check.problems.push_back({dealt.error().what, dealt.error().hint});
+  // Each rank of tp routes tokens of its own.
+  if (!d.sp)
+    check.must_divide(d.cp > 1 ? "with experts, parallel.tp * parallel.cp" : "with experts, parallel.tp",
+                      std::int64_t{d.tp} * d.cp, "micro_batch_size * sequence_length",
+                      input.micro_batch_size * input.sequence_length);
+}
+
 // Every rank of a cp group has two chunks of each sequence, an early and a late one.
 void check_context(const LayoutCheckInput& input, Checker& check) {
   const ParallelDims& d = input.dims;
@@ -43,7 +64,8 @@ std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
   Checker check;
   check.must_divide("parallel.tp", d.tp, "model.num_attention_heads", s.num_attention_heads);
   check.must_divide("parallel.tp", d.tp, "model.num_key_value_heads", s.num_key_value_heads);
-  check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
+  if (!s.is_moe()) check.must_divide("parallel.tp", d.tp, "model.intermediate_size", s.intermediate_size);
+  check_experts(check, input);
   const std::int64_t stages = std::int64_t{d.pp} * d.vp;
   if (stages > s.num_hidden_layers)  // dealt as evenly as possible
     check.problems.push_back(
@@ -79,11 +101,12 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
     available.tp = dims.tp, available.sp = dims.sp, available.cp = dims.cp, available.pp = dims.pp,
     available.vp = dims.vp;
   if (trains) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
+  if (trains) available.ep = dims.ep, available.etp = dims.etp;
   if (dims == available) return {};
   return make_error(ErrorCode::unsupported,
                     format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, cp, pp, vp, replicas and zero" : "replicas"),
-                    trains ? "leave out ep and etp"
+                           trains ? "tp, sp, cp, ep, etp, pp, vp, replicas and zero" : "replicas"),
+                    trains ? "leave out what is not among these"
                            : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 

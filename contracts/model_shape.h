@@ -2,6 +2,8 @@
 // Llama where the two speak of the same thing. Architectures:
 //   llama  RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases
 //   gpt2   LayerNorm and linear layers with biases, learned positions, one key-value head per query head, GELU
+//   mixtral  as llama, with a mixture of experts in every layer (engine/ops/moe_router.h says what the router's fields
+//            mean)
 #pragma once
 
 #include <cstdint>
@@ -12,7 +14,7 @@
 namespace longhaul {
 
 struct ModelShape {
-  std::string architecture = "llama";  // llama | gpt2
+  std::string architecture = "llama";  // llama | gpt2 | mixtral
   std::int64_t vocab_size = 0;         // 0: taken from the tokenizer
   std::int64_t hidden_size = 256;
   std::int64_t intermediate_size = 0;  // 0: 8/3 * hidden_size, rounded up to a multiple of 64; gpt2: 4 * hidden_size
@@ -32,6 +34,20 @@ struct ModelShape {
   double initializer_range = 0.02;
   double embedding_initializer_range = 0;  // 0: initializer_range; Megatron-LM's --embedding-init-method-std
 
+  // Experts. What of them changes the output is shape; how they are balanced is a setting (contracts/settings/moe.h).
+  std::int64_t num_local_experts = 0;      // 0: no experts, or with mixtral 8
+  std::int64_t num_experts_per_tok = 2;    // top_k
+  std::int64_t moe_intermediate_size = 0;  // of one expert; 0: intermediate_size
+  std::int64_t n_shared_experts = 0;       // that every token goes to, as one of so many times the width
+  std::string router_score = "softmax";    // softmax (over the selected) | softmax_all | sigmoid
+  bool router_bias = false;                // added for the selection alone
+  double routed_scaling_factor = 1;
+  std::int64_t n_group = 1, topk_group = 1;  // experts in groups, of which a token may use topk_group
+  bool is_moe() const { return num_local_experts > 0; }
+  // Runs of one kind of Hugging Face's own; the others have no name there.
+  bool is_plain_mixtral() const;
+  std::int64_t shared_size() const { return n_shared_experts * moe_intermediate_size; }
+
   bool is_gpt2() const { return architecture == "gpt2"; }
   std::int64_t q_size() const { return num_attention_heads * head_dim; }
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
@@ -41,7 +57,10 @@ struct ModelShape {
   std::int64_t norm_statistics() const { return is_gpt2() ? 2 : 1; }
   // Every weight once; a tied output counts once.
   std::int64_t parameter_count() const;
-  // Weights that take part in a matrix product per token (embedding look-up excluded, output included even when tied).
+  // Those that a token's way leads through: of the experts only num_experts_per_tok.
+  std::int64_t active_parameter_count() const;
+  // Weights that take part in a matrix product per token (embedding look-up and experts that it does not go to
+  // excluded, output included even when tied).
   std::int64_t matmul_parameter_count() const;
   // Training FLOPs per token: 6 * matmul parameters + 12 * layers * heads * head_dim * seq / 2 (causal half),
   // forward and backward, no recomputation. Megatron-LM's convention (reference: Narayanan et al. 2021, appendix).

@@ -82,9 +82,7 @@ Result<ParallelDims> resolve_dims(ParallelDims dims, int ranks) {
     return make_error(ErrorCode::invalid_input, "sp needs tp > 1", "set sp = false or tp = 2");
   if (dims.vp > 1 && dims.pp == 1)
     return make_error(ErrorCode::invalid_input, format("vp = {} needs pp > 1", dims.vp), "set vp = 1");
-  if ((dims.cp * dims.dp() * dims.tp) % (dims.ep * dims.etp) != 0)
-    return make_error(ErrorCode::invalid_input, format("ep({}) * etp({}) does not divide tp({}) * cp({}) * dp({})",
-                                                       dims.ep, dims.etp, dims.tp, dims.cp, dims.dp()));
+  LH_CHECK(expert_dims_of(dims));
   return dims;
 }
 
@@ -103,6 +101,53 @@ RankCoordinates coordinates_of(const ParallelDims& dims, int global_rank) {
 int global_rank_of(const ParallelDims& dims, const RankCoordinates& at) {
   return at.tp +
          dims.tp * (at.cp + dims.cp * (at.dp_shard + dims.dp_shard * (at.dp_replicate + dims.dp_replicate * at.pp)));
+}
+
+Result<ExpertDims> expert_dims_of(const ParallelDims& dims) {
+  const auto text = [&] { return format("ep({}) * etp({}) = {}", dims.ep, dims.etp, dims.ep * dims.etp); };
+  ExpertDims made;
+  made.ranks = dims.ep * dims.etp;
+  const int of_batch = dims.tp * dims.cp;
+  if (of_batch % made.ranks == 0) {
+    made.copies = of_batch / made.ranks;
+    made.dp_shard = dims.dp_shard, made.dp_replicate = dims.dp_replicate;
+    return made;
+  }
+  if (made.ranks % of_batch != 0)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("{} and tp({}) * cp({}) = {}: one must divide the other", text(), dims.tp, dims.cp, of_batch),
+        format("use ep * etp = {}, or a multiple or a divisor of it", of_batch));
+  made.batches = made.ranks / of_batch;
+  if (dims.dp() % made.batches != 0)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} does not divide tp({}) * cp({}) * dp({}) = {}", text(), dims.tp, dims.cp, dims.dp(),
+                             std::int64_t{of_batch} * dims.dp()),
+                      "use a smaller ep or etp, or more replicas");
+  if (dims.dp_shard % made.batches == 0) {
+    made.dp_shard = dims.dp_shard / made.batches, made.dp_replicate = dims.dp_replicate;
+  } else if (made.batches % dims.dp_shard == 0) {
+    made.dp_replicate = dims.dp() / made.batches;
+  } else {
+    return make_error(
+        ErrorCode::invalid_input,
+        format("{} takes {} replicas, dp_shard({}): one must divide the other", text(), made.batches, dims.dp_shard),
+        format("use dp_shard = {}", made.batches));
+  }
+  return made;
+}
+
+ExpertCoordinates expert_coordinates_of(const ParallelDims& dims, const RankCoordinates& at) {
+  const Result<ExpertDims> experts = expert_dims_of(dims);
+  LH_ASSERT(experts.ok(), dims.to_string());
+  int rank = at.tp + dims.tp * (at.cp + dims.cp * at.dp(dims));  // within the stage
+  ExpertCoordinates made;
+  made.etp = rank % dims.etp, rank /= dims.etp;
+  made.ep = rank % dims.ep, rank /= dims.ep;
+  made.copy = rank % experts->copies, rank /= experts->copies;
+  made.dp_shard = rank % experts->dp_shard, rank /= experts->dp_shard;
+  made.dp_replicate = rank;
+  return made;
 }
 
 }  // namespace longhaul

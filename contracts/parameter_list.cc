@@ -87,6 +87,34 @@ class Gpt2List {
   int layer_ = -1;
 };
 
+void add_experts(const ModelShape& s, int layer, const std::string& p, double range, double output_range,
+                 std::vector<ParameterSpec>& list) {
+  using Init = ParameterSpec::Init;
+  const std::int64_t hidden = s.hidden_size, ffn = s.moe_intermediate_size, shared = s.shared_size();
+  const auto matrix = [&](const std::string& name, std::int64_t out, std::int64_t in, double std_dev) {
+    list.push_back({p + name, {out, in}, Init::normal, std_dev, true, layer, -1, false});
+  };
+  const auto of_expert = [&](std::int64_t expert, const char* name, std::int64_t out, std::int64_t in, double std_dev,
+                             int etp_dim) {
+    matrix("experts." + std::to_string(expert) + "." + name + ".weight", out, in, std_dev);
+    list.back().expert = static_cast<int>(expert), list.back().tp_dim = etp_dim;
+  };
+  matrix("gate.weight", s.num_local_experts, hidden, range);
+  if (s.router_bias)
+    list.push_back(
+        {p + "gate.e_score_correction_bias", {s.num_local_experts}, Init::zeros, 0, false, layer, -1, false});
+  if (shared > 0) {
+    matrix("shared_experts.gate_proj.weight", shared, hidden, range);
+    matrix("shared_experts.up_proj.weight", shared, hidden, range);
+    matrix("shared_experts.down_proj.weight", hidden, shared, output_range);
+  }
+  for (std::int64_t e = 0; e < s.num_local_experts; ++e) {
+    of_expert(e, "w1", ffn, hidden, range, 0);
+    of_expert(e, "w3", ffn, hidden, range, 0);
+  }
+  for (std::int64_t e = 0; e < s.num_local_experts; ++e) of_expert(e, "w2", hidden, ffn, output_range, 1);
+}
+
 }  // namespace
 
 std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
@@ -109,6 +137,10 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
     matrix("self_attn.v_proj.weight", s.kv_size(), s.hidden_size, range, 0);
     matrix("self_attn.o_proj.weight", s.hidden_size, s.q_size(), output_range, 1);
     list.push_back({p + "post_attention_layernorm.weight", {s.hidden_size}, Init::ones, 0, false, layer, -1, false});
+    if (s.is_moe()) {
+      add_experts(s, layer, p + "block_sparse_moe.", range, output_range, list);
+      continue;
+    }
     matrix("mlp.gate_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
     matrix("mlp.up_proj.weight", s.intermediate_size, s.hidden_size, range, 0);
     matrix("mlp.down_proj.weight", s.hidden_size, s.intermediate_size, output_range, 1);
@@ -144,10 +176,19 @@ Box shard_of(const ParameterSpec& parameter, const ModelShape& shape, const Para
     box.extent[0] = 0;
     return box;
   }
-  if (parameter.tp_dim >= 0 && dims.tp > 1) {
+  int parts = dims.tp, part = at.tp;
+  if (parameter.expert >= 0) {
+    const ExpertCoordinates experts = expert_coordinates_of(dims, at);
+    parts = dims.etp, part = experts.etp;
+    if (parameter.expert * dims.ep / shape.num_local_experts != experts.ep) {
+      box.extent[0] = 0;
+      return box;
+    }
+  }
+  if (parameter.tp_dim >= 0 && parts > 1) {
     const auto dim = static_cast<std::size_t>(parameter.tp_dim);
-    const std::int64_t per_rank = (parameter.shape[dim] + dims.tp - 1) / dims.tp;  // the last shard may be shorter
-    box.offset[dim] = std::min(per_rank * at.tp, parameter.shape[dim]);
+    const std::int64_t per_rank = (parameter.shape[dim] + parts - 1) / parts;  // the last shard may be shorter
+    box.offset[dim] = std::min(per_rank * part, parameter.shape[dim]);
     box.extent[dim] = std::min(per_rank, parameter.shape[dim] - box.offset[dim]);
   }
   return box;

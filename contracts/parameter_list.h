@@ -33,10 +33,12 @@ struct ParameterSpec {
   int layer = -1;            // transformer block, -1 for embedding, final norm and output
   int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
   bool last_stage = false;   // stands on the last pipeline stage (final norm, output)
+  int expert = -1;           // of a mixture: ep deals it, and tp_dim is what etp splits; -1: every rank of tp has it
   std::int64_t elements() const;
 };
 
-// In the order of the forward pass; a tied output is not listed.
+// In the order of the forward pass; a tied output is not listed. Of a layer's experts w1 and w3 (gate and up) follow
+// each other expert by expert, then come all w2 (down). The router's selection bias is a parameter without gradient.
 // Biases are 0, norms' weights 1. Initialisation of matrices: N(0, range); o_proj and down_proj N(0, range / sqrt(2 *
 // layers)) (GPT-2 report, section 2.3).
 std::vector<ParameterSpec> parameter_list(const ModelShape& shape);

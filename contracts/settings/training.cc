@@ -198,6 +198,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
   static const auto table =
       FieldTable<P>()
           .group("model", &P::model, model_shape_fields(), "shape of the model")
+          .group("moe", &P::moe, moe_fields(), "how experts are balanced, where the model has any")
           .group("optimizer", &P::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &P::checkpoint, checkpoint_fields(), "when to save")
           .group("pipeline", &P::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
@@ -239,6 +240,7 @@ const FieldTable<SftSettings>& sft_fields() {
   using S = SftSettings;
   static const auto table =
       FieldTable<S>()
+          .group("moe", &S::moe, moe_fields(), "how experts are balanced, where the model has any")
           .group("optimizer", &S::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
           .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")

@@ -3,6 +3,7 @@
 
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
+#include "contracts/settings/moe.h"
 #include "contracts/settings/pipeline.h"
 #include "contracts/settings/recompute.h"
 
@@ -62,6 +63,7 @@ const FieldTable<TraceSettings>& trace_fields();
 
 struct PretrainSettings {
   ModelShape model;
+  MoeSettings moe;
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
@@ -90,6 +92,7 @@ const FieldTable<PretrainSettings>& pretrain_fields();
 Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
 struct SftSettings {
+  MoeSettings moe;
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;

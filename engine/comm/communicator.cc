@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -17,6 +18,7 @@ const char* to_string(CollectiveKind kind) {
     case CollectiveKind::all_gather: return "all_gather";
     case CollectiveKind::broadcast: return "broadcast";
     case CollectiveKind::all_to_all: return "all_to_all";
+    case CollectiveKind::all_to_all_v: return "all_to_all_v";
     case CollectiveKind::barrier: return "barrier";
     case CollectiveKind::send: return "send";
     case CollectiveKind::recv: return "recv";
@@ -35,18 +37,22 @@ Communicator::Communicator(int rank, int size, std::uint64_t epoch, std::string 
 }
 
 Request Communicator::begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag) {
+  return begin({kind, 0, in, out, peer, tag});
+}
+
+Request Communicator::begin(Arguments arguments) {
   Request request;
-  request.kind_ = kind;
-  request.sequence_ = sequence_++;
+  request.kind_ = arguments.kind;
+  request.sequence_ = arguments.sequence = sequence_++;
   counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
-  counters_.given.fetch_add(in.size(), std::memory_order_relaxed);
+  counters_.given.fetch_add(arguments.in.size(), std::memory_order_relaxed);
   if (options_.trace) request.begun_ns_ = options_.trace->now();
   if (broken_) {
     request.error_ =
         make_error(ErrorCode::aborted, format("{}: this communicator is broken: {}", text_of(request), broken_->what));
     return request;
   }
-  auto operation = start({kind, request.sequence_, in, out, peer, tag});
+  auto operation = start(arguments);
   if (operation) {
     request.operation_ = std::move(operation).value();
   } else {
@@ -77,6 +83,16 @@ Request Communicator::all_to_all(ConstBytes in, Bytes out) {
   LH_ASSERT(in.size() == out.size() && in.size() % static_cast<std::size_t>(size_) == 0,
             format("{} -> {} bytes over {} ranks", in.size(), out.size(), size_));
   return begin(CollectiveKind::all_to_all, in, out, 0, 0);
+}
+Request Communicator::all_to_all_v(ConstBytes in, std::span<const std::size_t> in_bytes, Bytes out,
+                                   std::span<const std::size_t> out_bytes) {
+  const auto sum = [&](std::span<const std::size_t> bytes) {
+    LH_ASSERT(bytes.size() == static_cast<std::size_t>(size_), format("{} sizes for {} ranks", bytes.size(), size_));
+    return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+  };
+  LH_ASSERT(sum(in_bytes) == in.size() && sum(out_bytes) == out.size(),
+            format("{} of {} -> {} of {} bytes", sum(in_bytes), in.size(), sum(out_bytes), out.size()));
+  return begin({CollectiveKind::all_to_all_v, 0, in, out, 0, 0, in_bytes, out_bytes});
 }
 Request Communicator::barrier() {
   return begin(CollectiveKind::barrier, {}, {}, 0, 0);

@@ -33,6 +33,7 @@ enum class CollectiveKind : std::uint8_t {
   all_gather,
   broadcast,
   all_to_all,
+  all_to_all_v,
   barrier,
   send,
   recv,
@@ -107,6 +108,10 @@ class Communicator {
   Request broadcast(Bytes data, int root);
   // in, out [size, n]: row r of `in` goes to rank r, row r of `out` comes from rank r.
   Request all_to_all(ConstBytes in, Bytes out);
+  // Rows of unlike size: in_bytes[r] bytes of `in` go to rank r, out_bytes[r] of `out` come from rank r, in the order
+  // of the ranks. What a rank sends must be what the other expects; the sizes are read when it starts.
+  Request all_to_all_v(ConstBytes in, std::span<const std::size_t> in_bytes, Bytes out,
+                       std::span<const std::size_t> out_bytes);
   Request barrier();
   Request send(ConstBytes data, int to, int tag = 0);  // tag in [0, 1024)
   Request recv(Bytes data, int from, int tag = 0);     // the message must have exactly this size
@@ -132,12 +137,14 @@ class Communicator {
     Bytes out;
     int peer = 0;  // root, destination or source
     int tag = 0;
+    std::span<const std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v; valid during start()
   };
   Communicator(int rank, int size, std::uint64_t epoch, std::string name, const CommOptions& options);
   virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;
 
  private:
   Request begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag);
+  Request begin(Arguments arguments);
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
   std::string text_of(const Request& request) const;

@@ -108,12 +108,13 @@ class MpiOperation final : public CommOperation {
         tag_(tag),
         messages_(std::make_unique<Messages>()) {}
 
-  Status begin() {
+  Status begin(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
     const std::size_t size = place_.members.size();
     messages_->outgoing.assign(in_.begin(), in_.end());
     switch (kind_) {
       case CollectiveKind::barrier: return exchange([](std::size_t) { return Piece{}; }, 0);
       case CollectiveKind::all_gather: return exchange([&](std::size_t) { return Piece{0, in_.size()}; }, in_.size());
+      case CollectiveKind::all_to_all_v: return exchange_unlike_rows(in_bytes, out_bytes);
       case CollectiveKind::all_to_all:
       case CollectiveKind::reduce_scatter_sum: {
         const std::size_t row = in_.size() / size;
@@ -216,6 +217,30 @@ class MpiOperation final : public CommOperation {
     return {};
   }
 
+  Status exchange_unlike_rows(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
+    const std::size_t size = place_.members.size();
+    messages_->incoming.resize(out_.size());
+    messages_->receives.reserve(size);
+    messages_->sends.reserve(size);
+    std::size_t from = 0, to = 0, own_from = 0, own_to = 0;
+    for (std::size_t r = 0; r < size; ++r) {
+      if (r == own()) own_to = to;
+      if (r != own()) LH_CHECK(receive(r, to, out_bytes[r]));
+      to += out_bytes[r];
+    }
+    for (std::size_t r = 0; r < size; ++r) {
+      if (r == own()) own_from = from;
+      if (r != own()) LH_CHECK(send(r, {from, in_bytes[r]}));
+      from += in_bytes[r];
+    }
+    if (in_bytes[own()] != out_bytes[own()])
+      return make_error(ErrorCode::internal, format("rank {} sends itself {} bytes and expects {}", own(),
+                                                    in_bytes[own()], out_bytes[own()]));
+    if (in_bytes[own()] > 0)
+      std::memcpy(messages_->incoming.data() + own_to, messages_->outgoing.data() + own_from, in_bytes[own()]);
+    return {};
+  }
+
   Result<bool> all_arrived() {
     bool all = true;
     for (auto& receive : messages_->receives) {
@@ -313,7 +338,7 @@ class MpiCommunicator final : public Communicator {
     const int tag =
         mail ? kMailTags + place_.axis * 1024 + a.tag : place_.axis * 1024 + static_cast<int>(collectives_++ % 512) * 2;
     auto operation = std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag);
-    const Status begun = operation->begin();
+    const Status begun = operation->begin(a.in_bytes, a.out_bytes);
     if (!begun) {
       operation->abandon(begun.error().what);
       return begun.error();

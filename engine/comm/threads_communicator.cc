@@ -19,6 +19,7 @@ struct Entry {
   ConstBytes in;
   Bytes out;
   int root = 0;
+  std::vector<std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v
 };
 
 // One collective under way: the last rank to come computes the outputs of all, in rank order.
@@ -76,22 +77,49 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t n) {
   if (n > 0 && to != from) std::memcpy(to, from, n);
 }
 
+// Of unlike rows: what one sends is not what another expects.
+std::optional<Error> unlike_rows(const std::vector<Entry>& entries) {
+  for (std::size_t from = 0; from < entries.size(); ++from)
+    for (std::size_t to = 0; to < entries.size(); ++to) {
+      const std::size_t sent = entries[from].in_bytes[to], expected = entries[to].out_bytes[from];
+      if (sent != expected)
+        return make_error(ErrorCode::internal,
+                          format("rank {} sent {} bytes to rank {}, which expected {}", from, sent, to, expected));
+    }
+  return std::nullopt;
+}
+
 std::optional<Error> disagreement(const std::vector<Entry>& entries) {
   for (std::size_t r = 1; r < entries.size(); ++r) {
     const Entry &a = entries[0], &b = entries[r];
+    if (a.kind == b.kind && a.kind == CollectiveKind::all_to_all_v) continue;
     if (a.kind == b.kind && a.in.size() == b.in.size() && a.out.size() == b.out.size() && a.root == b.root) continue;
     return make_error(ErrorCode::internal,
                       format("ranks disagree: rank 0 came with {} of {} bytes, rank {} with {} of {} bytes",
                              to_string(a.kind), a.in.size(), r, to_string(b.kind), b.in.size()),
                       "all ranks of a group must start the same collectives in the same order");
   }
-  return std::nullopt;
+  return entries[0].kind == CollectiveKind::all_to_all_v ? unlike_rows(entries) : std::nullopt;
+}
+
+void exchange_unlike_rows(const std::vector<Entry>& entries) {
+  for (std::size_t to = 0; to < entries.size(); ++to) {
+    std::byte* out = entries[to].out.data();
+    for (std::size_t from = 0; from < entries.size(); ++from) {
+      const auto& sent = entries[from].in_bytes;
+      const std::size_t begin =
+          std::accumulate(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(to), std::size_t{0});
+      copy_bytes(out, entries[from].in.data() + begin, sent[to]);
+      out += sent[to];
+    }
+  }
 }
 
 void compute(std::vector<Entry>& entries) {
   const std::size_t size = entries.size();
   const CollectiveKind kind = entries[0].kind;
   if (kind == CollectiveKind::barrier) return;
+  if (kind == CollectiveKind::all_to_all_v) return exchange_unlike_rows(entries);
   if (kind == CollectiveKind::broadcast) {
     const ConstBytes from = entries[static_cast<std::size_t>(entries[0].root)].in;
     for (Entry& e : entries) copy_bytes(e.out.data(), from.data(), from.size());
@@ -232,7 +260,13 @@ class ThreadsCommunicator final : public Communicator {
     const std::uint64_t number = collectives_++;
     Meeting& meeting = group_->meetings[number];
     meeting.entries.resize(static_cast<std::size_t>(size()));
-    meeting.entries[static_cast<std::size_t>(rank())] = {true, a.kind, a.in, a.out, a.peer};
+    meeting.entries[static_cast<std::size_t>(rank())] = {true,
+                                                         a.kind,
+                                                         a.in,
+                                                         a.out,
+                                                         a.peer,
+                                                         {a.in_bytes.begin(), a.in_bytes.end()},
+                                                         {a.out_bytes.begin(), a.out_bytes.end()}};
     if (++meeting.arrived == size()) {
       meeting.error = disagreement(meeting.entries);
       if (!meeting.error) {

@@ -8,6 +8,10 @@
 namespace longhaul {
 namespace {
 
+// Models with experts. What only Longhaul computes has a name that others refuse: under Mixtral's they would compute
+// something else.
+constexpr const char *kMixtral = "mixtral", *kOwnMixtral = "longhaul_mixtral";
+
 class ConfigReader {
  public:
   ConfigReader(const Value& config, std::string name) : config_(config), name_(std::move(name)) {}
@@ -18,19 +22,21 @@ class ConfigReader {
     refuse_other_models(type);
     HfConfig made;
     ModelShape& shape = made.shape;
+    const bool mixtral = type == kMixtral || type == kOwnMixtral;
+    if (mixtral) read_experts(shape, type);
     shape.vocab_size = required("vocab_size");
     shape.hidden_size = required("hidden_size");
     shape.intermediate_size = required("intermediate_size");
     shape.num_hidden_layers = required("num_hidden_layers");
     shape.num_attention_heads = required("num_attention_heads");
-    // Defaults where a key is absent or null: those of LlamaConfig.
-    shape.num_key_value_heads = whole(config_, "num_key_value_heads", shape.num_attention_heads, 1);
+    // Defaults where a key is absent or null: those of LlamaConfig and MixtralConfig.
+    shape.num_key_value_heads = whole(config_, "num_key_value_heads", mixtral ? 8 : shape.num_attention_heads, 1);
     shape.head_dim = whole(config_, "head_dim", 0, 1);
-    shape.max_position_embeddings = whole(config_, "max_position_embeddings", 2048, 1);
-    shape.rms_norm_eps = number(config_, "rms_norm_eps", 1e-6);
+    shape.max_position_embeddings = whole(config_, "max_position_embeddings", mixtral ? 131072 : 2048, 1);
+    shape.rms_norm_eps = number(config_, "rms_norm_eps", mixtral ? 1e-5 : 1e-6);
     shape.initializer_range = number(config_, "initializer_range", 0.02);
     shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", false);
-    read_rope(shape);
+    read_rope(shape, mixtral ? 1e6 : 10000);
     return finish(std::move(made));
   }
 
@@ -68,6 +74,24 @@ class ConfigReader {
     return finish(std::move(made));
   }
 
+  void read_experts(ModelShape& shape, const std::string& type) {
+    shape.architecture = "mixtral";
+    shape.num_local_experts = whole(config_, "num_local_experts", 8, 1);
+    shape.num_experts_per_tok = whole(config_, "num_experts_per_tok", 2, 1);
+    if (number(config_, "router_jitter_noise", 0) > 0) wrong("router_jitter_noise above 0 is not supported");
+    if (present(config_, "sliding_window")) wrong("sliding_window is not supported", "only null is");
+    if (present(config_, "quantization_config")) wrong("quantization_config of a mixtral model is not supported");
+    if (type == kMixtral) return;
+    shape.n_shared_experts = whole(config_, "n_shared_experts", 0, 0);
+    shape.router_score = config_.get_string("router_score", shape.router_score);
+    if (shape.router_score != "softmax" && shape.router_score != "softmax_all" && shape.router_score != "sigmoid")
+      wrong(format("router_score '{}' is not supported", shape.router_score), "softmax, softmax_all and sigmoid are");
+    shape.router_bias = config_.get_bool("router_bias");
+    shape.routed_scaling_factor = number(config_, "routed_scaling_factor", 1);
+    shape.n_group = whole(config_, "n_group", 1, 1);
+    shape.topk_group = whole(config_, "topk_group", 1, 1);
+  }
+
   void wrong(std::string what, std::string hint = {}) {
     problems_.add(SourcePos{name_, 0, 0}, std::move(what), std::move(hint));
   }
@@ -96,7 +120,8 @@ class ConfigReader {
   }
 
   void refuse_other_models(const std::string& type) {
-    if (type != "llama") wrong(format("model_type '{}' is not supported", type), "llama and gpt2 are");
+    if (type != "llama" && type != kMixtral && type != kOwnMixtral)
+      wrong(format("model_type '{}' is not supported", type), "llama, gpt2 and mixtral are");
     const std::string activation = config_.get_string("hidden_act", "silu");
     if (activation != "silu") wrong(format("hidden_act '{}' is not supported", activation), "only silu is");
     for (const char* key : {"attention_bias", "mlp_bias"})
@@ -125,10 +150,10 @@ class ConfigReader {
     return true;
   }
 
-  void read_rope(ModelShape& shape) {
+  void read_rope(ModelShape& shape, double theta) {
     const Value* parameters = present(config_, "rope_parameters");
     const Value* scaling = parameters ? parameters : present(config_, "rope_scaling");
-    shape.rope_theta = number(config_, "rope_theta", 10000);
+    shape.rope_theta = number(config_, "rope_theta", theta);
     if (!scaling) return;
     if (!scaling->is_table()) return wrong("rope_parameters or rope_scaling is not an object");
     if (parameters) shape.rope_theta = number(*parameters, "rope_theta", shape.rope_theta);
@@ -184,6 +209,22 @@ void set_tokens(Value& made, const HfConfig& config) {
   if (config.pad_token_id >= 0) made.set("pad_token_id", config.pad_token_id);
   made.set("torch_dtype", config.dtype);
   made.set("dtype", config.dtype);
+}
+
+void set_experts(Value& made, const ModelShape& shape) {
+  const bool plain = shape.is_plain_mixtral();
+  made.set("architectures", ValueArray{Value(plain ? "MixtralForCausalLM" : "LonghaulMixtralForCausalLM")});
+  made.set("model_type", plain ? kMixtral : kOwnMixtral);
+  made.set("num_local_experts", shape.num_local_experts);
+  made.set("num_experts_per_tok", shape.num_experts_per_tok);
+  made.set("sliding_window", Value());
+  if (plain) return;
+  made.set("n_shared_experts", shape.n_shared_experts);
+  made.set("router_score", shape.router_score);
+  made.set("router_bias", shape.router_bias);
+  made.set("routed_scaling_factor", shape.routed_scaling_factor);
+  made.set("n_group", shape.n_group);
+  made.set("topk_group", shape.topk_group);
 }
 
 void set_gpt2(Value& made, const ModelShape& shape) {
@@ -243,6 +284,7 @@ Value write_hf_config(const HfConfig& config) {
   made.set("rope_theta", shape.rope_theta);
   made.set("rope_scaling", shape.rope_type == "default" ? Value() : rope_value(shape, false));
   made.set("rope_parameters", rope_value(shape, true));
+  if (shape.is_moe()) set_experts(made, shape);
   set_tokens(made, config);
   return made;
 }

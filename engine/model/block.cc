@@ -5,11 +5,11 @@
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             ContextAttention& attention, int layer, int index)
+             ContextAttention& attention, MoeState* experts, int layer, int index)
     : activations_(activations),
       tensor_(tensor),
       attention_(parameters, rope, activations, tensor, attention, layer, index),
-      feed_forward_(make_feed_forward(parameters, activations, tensor, layer, index)),
+      feed_forward_(make_feed_forward(parameters, activations, tensor, experts, layer, index)),
       index_(index) {
   const std::string prefix = layer_prefix(parameters.shape(), layer);
   const bool gpt2 = parameters.shape().is_gpt2();

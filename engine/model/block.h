@@ -22,8 +22,9 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        ContextAttention& attention, int layer, int index);
+        ContextAttention& attention, MoeState* experts, int layer, int index);
 
+  const FeedForward& feed_forward() const { return *feed_forward_; }
   const Norm& input_norm() const { return input_norm_; }
   const Norm& post_norm() const { return post_norm_; }
 

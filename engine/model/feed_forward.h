@@ -10,6 +10,7 @@
 namespace longhaul {
 
 class Activations;
+class MoeState;
 
 class FeedForward {
  public:
@@ -27,7 +28,8 @@ class FeedForward {
 };
 
 // The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.
+// experts: what its expert layers share, null where it has none.
 std::unique_ptr<FeedForward> make_feed_forward(const ParameterStore& parameters, Activations& activations,
-                                               TensorParallel& tensor, int layer, int index);
+                                               TensorParallel& tensor, MoeState* experts, int layer, int index);
 
 }  // namespace longhaul

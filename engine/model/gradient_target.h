@@ -21,6 +21,10 @@ struct GradientTarget {
   // Where there is no whole array: the memory of the element at `begin` and of those after it in the same ShardUnit.
   std::function<float*(std::int64_t begin)> locate;
 
+  // Where several micro-batches meet in an expert, the one numbered `batch` of them: the memory of its gradient of the
+  // expert parameter at `begin` and of those after it in the same ShardUnit. Empty: they are added up.
+  std::function<float*(std::int64_t begin, int batch)> locate_batch;
+
   View matrix(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
     return View(at(begin), Shape{rows, columns});
   }

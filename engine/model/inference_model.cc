@@ -154,13 +154,17 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   attend(context, steps, layer, rows);
   block.o.apply(context, t, first_rows(attention_, t), out);
   add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
-  const View gate_up = first_rows(gate_up_, t), activated = first_rows(activated_, t);
-  block.gate_up.apply(context, t, normed, gate_up);
-  if (shape_.is_gpt2())
-    gelu_forward(context, gate_up, activated);
-  else
-    swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
-  block.down.apply(context, t, activated, out);
+  if (shape_.is_moe()) {
+    apply_experts(context, shape_, block.experts, t, normed, out);
+  } else {
+    const View gate_up = first_rows(gate_up_, t), activated = first_rows(activated_, t);
+    block.gate_up.apply(context, t, normed, gate_up);
+    if (shape_.is_gpt2())
+      gelu_forward(context, gate_up, activated);
+    else
+      swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
+    block.down.apply(context, t, activated, out);
+  }
   const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);
   const NormWeights& next =
       is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;

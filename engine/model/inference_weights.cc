@@ -88,6 +88,40 @@ class WeightReader {
   DType dtype_;
 };
 
+Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape& s, const std::string& p) {
+  const std::int64_t h = s.hidden_size, f = s.moe_intermediate_size, shared = s.shared_size();
+  ExpertWeights made;
+  // As exact as the other weights are, and then f32.
+  LH_TRY(const LinearWeights router, reader.matrix({{p + "gate.weight", s.num_local_experts}}, h));
+  std::vector<std::pair<std::string, std::int64_t>> up, down;
+  for (std::int64_t e = 0; e < s.num_local_experts; ++e) {
+    const std::string expert = format("{}experts.{}.", p, e);
+    up.emplace_back(expert + "w1.weight", f), up.emplace_back(expert + "w3.weight", f);
+    down.emplace_back(expert + "w2.weight", h);
+  }
+  LH_TRY(made.gate_up, reader.matrix(up, h));
+  LH_TRY(made.down, reader.matrix(down, f));
+  if (router.is_int8() || made.gate_up.is_int8() || made.down.is_int8())
+    return make_error(ErrorCode::unsupported, p + "experts are int8", "use the model that it was made from");
+  const auto to_f32 = [](const Tensor& from, std::span<float> to) {
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = from.dtype() == DType::f32 ? from.span<float>()[i] : static_cast<float>(from.span<bf16>()[i]);
+  };
+  made.router = Tensor(DType::f32, {s.num_local_experts, h});
+  to_f32(router.dense()->weight, made.router.span<float>());
+  if (s.router_bias) {
+    LH_TRY(const Tensor bias, reader.vector(p + "gate.e_score_correction_bias", s.num_local_experts));
+    made.bias.resize(static_cast<std::size_t>(s.num_local_experts));
+    to_f32(bias, made.bias);
+  }
+  if (shared == 0) return made;
+  LH_TRY(made.shared_gate_up,
+         reader.matrix({{p + "shared_experts.gate_proj.weight", shared}, {p + "shared_experts.up_proj.weight", shared}},
+                       h));
+  LH_TRY(made.shared_down, reader.matrix({{p + "shared_experts.down_proj.weight", h}}, shared));
+  return made;
+}
+
 }  // namespace
 
 std::int64_t InferenceWeights::bytes() const {
@@ -95,7 +129,7 @@ std::int64_t InferenceWeights::bytes() const {
                      (positions.out() > 0 ? positions.bytes() : 0);
   for (const Block& b : blocks)
     sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
-           b.down.bytes();
+           b.down.bytes() + b.experts.bytes();
   return sum;
 }
 
@@ -168,6 +202,11 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
                                      {p + "self_attn.v_proj.weight", s.kv_size()}},
                                     h));
     LH_TRY(block.o, reader.matrix({{p + "self_attn.o_proj.weight", h}}, s.q_size()));
+    if (s.is_moe()) {
+      LH_TRY(block.experts, read_experts(reader, s, p + "block_sparse_moe."));
+      weights.blocks.push_back(std::move(block));
+      continue;
+    }
     LH_TRY(block.gate_up, reader.matrix({{p + "mlp.gate_proj.weight", s.intermediate_size},
                                          {p + "mlp.up_proj.weight", s.intermediate_size}},
                                         h));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contracts/model_shape.h"
+#include "engine/model/inference_experts.h"
 #include "engine/model/linear_weights.h"
 
 namespace longhaul {
@@ -22,6 +23,7 @@ struct InferenceWeights {
     LinearWeights o;        // [hidden, q]
     LinearWeights gate_up;  // [2 ffn, hidden]; GPT-2: [ffn, hidden]
     LinearWeights down;     // [hidden, ffn]
+    ExpertWeights experts;  // instead of these two, where the model has experts
   };
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned

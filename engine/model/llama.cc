@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/model/moe_layer.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
@@ -36,7 +37,7 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape = parameters.shape();
   sizes.shape.num_attention_heads /= tensor.size();
   sizes.shape.num_key_value_heads /= tensor.size();
-  sizes.shape.intermediate_size /= tensor.size();
+  sizes.shape.intermediate_size = sizes.shape.is_moe() ? 0 : sizes.shape.intermediate_size / tensor.size();
   sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
@@ -62,9 +63,13 @@ ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const 
 
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
+      chunk_(options.chunk),
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
+      experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
+                                                                        options.slots, options.account)
+                                           : nullptr),
       activations_(sizes_of(parameters, options, tensor_), options.account),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
@@ -84,7 +89,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, experts_.get(), layer,
+                         layer - layers.first);
 }
 
 void Llama::expect(std::int64_t tokens, bool forward) {
@@ -94,6 +100,7 @@ void Llama::expect(std::int64_t tokens, bool forward) {
 Status Llama::status() const {
   LH_CHECK(parameters_.status());
   LH_CHECK(tensor_.status());
+  if (experts_) LH_CHECK(experts_->exchange().status());
   LH_CHECK(attention_->status());
   return link_.status();
 }
@@ -106,6 +113,9 @@ std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
 
 std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  if (experts_ && tensor_.splits())
+    for (const Block& block : blocks_)
+      ranges.push_back(static_cast<const MoeLayer&>(block.feed_forward()).partial_gradient());
   if (!tensor_.sequence()) return ranges;
   const auto take = [&](const Norm& norm) {
     for (const auto& range : norm.ranges()) ranges.push_back(range);
@@ -115,17 +125,36 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() co
   return ranges;
 }
 
+std::int64_t Llama::router_bias_begin(int layer) const {
+  const LayerRange here = layers_here(parameters_, chunk_);
+  if (!experts_ || layer < here.first || layer >= here.last) return -1;
+  const Block& block = blocks_[static_cast<std::size_t>(layer - here.first)];
+  return static_cast<const MoeLayer&>(block.feed_forward()).bias_begin();
+}
+
+void Llama::weigh(std::span<const float> weights) {
+  if (!experts_) return;
+  double sum = 0;
+  for (const float weight : weights) sum += static_cast<double>(weight);
+  experts_->weight = static_cast<float>(sum);
+  // Its tokens may lie on several ranks, of each of which tp have the same.
+  ExpertExchange& ranks = experts_->exchange();
+  if (ranks.micro_batch_ranks() == tensor_.size()) return;
+  ranks.sum_over_micro_batch({&experts_->weight, 1});
+  experts_->weight /= static_cast<float>(tensor_.size());
+}
+
 Status Llama::check(const MicroBatch& batch) const {
   if (batch.tokens() > activations_.tokens_max() || batch.tokens() <= 0 || batch.length > rope_.positions)
     return make_error(
         ErrorCode::invalid_input,
         format("micro-batch of {} sequences of {} tokens; the model was made for {} tokens and sequences of {}",
                batch.sequences, batch.length, activations_.tokens_max(), rope_.positions));
-  if (tensor_.sequence() && batch.tokens() % tensor_.size() != 0)
+  if ((tensor_.sequence() || experts_) && batch.tokens() % tensor_.size() != 0)
     return make_error(
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
-        "pad the sequences, or set sp = false");
+        "pad the sequences, or set sp = false where the model has no experts");
   for (const std::int32_t position : batch.positions)
     if (position < 0 || position >= rope_.positions)
       return make_error(
@@ -310,6 +339,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
 void Llama::backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                      std::span<float> loss, const GradientTarget& target) {
   const bool split = activations_.split_backward();
+  weigh(weights);
   backward_to_input(context, slot_index, weights, loss, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     blocks_[l].backward_input(context, slot_index, target);

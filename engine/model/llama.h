@@ -20,6 +20,7 @@
 
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
+#include "engine/model/moe_state.h"
 #include "engine/model/parameter_store.h"
 #include "engine/parallel/context_attention.h"
 #include "engine/parallel/pipeline_link.h"
@@ -38,6 +39,7 @@ struct LlamaOptions {
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
+  MoeSettings moe;       // how experts are balanced, where there are any
   ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
   bool overlap_context = true;                                          // ring: messages beside computation
 };
@@ -65,6 +67,12 @@ class Llama {
   // the other ranks of the tp group. Whoever sums gradients sums these over it as well.
   std::vector<std::pair<std::int64_t, std::int64_t>> partial_gradients() const;
 
+  // What the expert layers share; null where there are none. With it a trainer learns what they counted, and says when
+  // the model is judged and not trained.
+  MoeState* experts() { return experts_.get(); }
+  // The selection's bias of layer `layer` of the model in the flat arrays, [experts]; -1: none, or on another stage.
+  std::int64_t router_bias_begin(int layer) const;
+
   // Refuses (invalid_input) ids outside the vocabulary and batches larger than the slots.
   Status check(const MicroBatch& batch) const;
 
@@ -85,6 +93,8 @@ class Llama {
 
  private:
   ConstView output_weight() const;
+  // What a micro-batch weighs in the step's mean.
+  void weigh(std::span<const float> weights);
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
   void clear_positions(const GradientTarget& target) const;
@@ -102,9 +112,11 @@ class Llama {
   VocabShard vocab_shard(std::int64_t tokens) const;
 
   const ParameterStore& parameters_;
+  int chunk_;
   RopeTable rope_;
   TensorParallel tensor_;
   PipelineLink link_;
+  std::unique_ptr<MoeState> experts_;
   Activations activations_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   std::vector<Block> blocks_;

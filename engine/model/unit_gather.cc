@@ -21,6 +21,7 @@ UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView shar
                        MemoryAccount* account)
     : layout_(layout),
       communicator_(mesh.shard_communicator()),
+      expert_communicator_(mesh.shard_communicator(true)),
       deadline_ms_(mesh.deadline_ms()),
       share_(share),
       whole_(whole),
@@ -33,26 +34,32 @@ UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView shar
   for (Window& window : windows_) window.memory = Tensor(share.dtype(), Shape{largest}, account);
 }
 
+Communicator* UnitGather::communicator_of(int unit) const {
+  return layout_.units()[static_cast<std::size_t>(unit)].experts ? expert_communicator_ : communicator_;
+}
+
 std::optional<Request> UnitGather::start(int unit, View out) {
   if (!status_.ok()) return std::nullopt;
   const PackedRanges::Piece& piece = layout_.owned().pieces()[static_cast<std::size_t>(unit)];
   const ConstView mine = share_.rows(piece.packed().begin, piece.packed().end);
-  if (!communicator_) {
+  Communicator* communicator = communicator_of(unit);
+  if (!communicator) {
     const ConstBytes from = bytes_of(mine);
     std::copy(from.begin(), from.end(), bytes_of(out).begin());
     return std::nullopt;
   }
-  std::optional<Request> request = communicator_->all_gather(bytes_of(mine), bytes_of(out));
-  if (!overlap_) wait(request);
+  std::optional<Request> request = communicator->all_gather(bytes_of(mine), bytes_of(out));
+  if (!overlap_) wait(unit, request);
   return request;
 }
 
-void UnitGather::wait(std::optional<Request>& pending) {
+void UnitGather::wait(int unit, std::optional<Request>& pending) {
   if (!pending) return;
   Request started = std::move(*pending);
   pending.reset();
   if (!status_.ok()) return;  // the communicator is broken: nothing of it is touched any more
-  if (const Status done = communicator_->wait(std::move(started), deadline_ms_); !done.ok()) status_ = done;
+  const Status done = communicator_of(unit)->wait(std::move(started), deadline_ms_);
+  if (!done.ok()) status_ = done;
 }
 
 void UnitGather::begin() {
@@ -67,8 +74,8 @@ void UnitGather::begin() {
 }
 
 void UnitGather::finish() {
-  for (std::optional<Request>& pending : pending_) wait(pending);
-  for (Window& window : windows_) wait(window.pending);
+  for (std::size_t unit = 0; unit < pending_.size(); ++unit) wait(static_cast<int>(unit), pending_[unit]);
+  for (Window& window : windows_) wait(window.unit, window.pending);
 }
 
 void UnitGather::poll() {
@@ -89,7 +96,7 @@ UnitGather::Window& UnitGather::load(int unit) {
   if (Window* window = find(unit)) return *window;
   Window& oldest = *std::min_element(windows_.begin(), windows_.end(),
                                      [](const Window& a, const Window& b) { return a.last_use < b.last_use; });
-  wait(oldest.pending);
+  wait(oldest.unit, oldest.pending);
   oldest.unit = unit;
   oldest.last_use = ++uses_;
   oldest.pending =
@@ -101,12 +108,12 @@ ConstView UnitGather::require(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   const FlatRange flat = layout_.units()[index].flat;
   if (!whole_.empty()) {
-    wait(pending_[index]);
+    wait(unit, pending_[index]);
     return whole_.rows(flat.begin, flat.end);
   }
   Window& window = load(unit);
   window.last_use = ++uses_;
-  wait(window.pending);
+  wait(unit, window.pending);
   const ConstView weights = window.memory.view().rows(0, flat.size());
   if (unit != last_unit_) {
     const int next = last_unit_ < 0 || unit > last_unit_ ? unit + 1 : unit - 1;

@@ -45,12 +45,14 @@ class UnitGather {
     std::optional<Request> pending;
   };
   std::optional<Request> start(int unit, View out);
-  void wait(std::optional<Request>& pending);
+  void wait(int unit, std::optional<Request>& pending);
+  // Of the ranks that share the unit; null: this one has all of it.
+  Communicator* communicator_of(int unit) const;
   Window& load(int unit);
   Window* find(int unit);
 
   const ParameterLayout& layout_;
-  Communicator* communicator_;
+  Communicator *communicator_, *expert_communicator_;
   std::int64_t deadline_ms_;
   ConstView share_;
   View whole_;

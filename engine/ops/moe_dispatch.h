@@ -49,6 +49,9 @@ DispatchPlan moe_dispatch_capacity(std::int64_t tokens, std::int64_t top_k, std:
                                    std::span<const std::int32_t> ids, std::span<const float> weights,
                                    const CapacityRule& rule);
 
+// Of a plan over the tokens of several ranks the part of tokens [begin, begin + tokens), in the same order.
+DispatchPlan moe_dispatch_part(const DispatchPlan& plan, std::int64_t begin, std::int64_t tokens);
+
 // out[r] = x[index[r]], zeros where the index is -1; rows of `width` elements of any type. The indices are checked
 // against the rows of x. Also what sorts rows again after they came from several ranks.
 void gather_rows(const ComputeContext& context, std::int64_t width, ConstView x, std::span<const std::int32_t> index,

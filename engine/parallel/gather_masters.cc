@@ -13,18 +13,18 @@ Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, 
                    std::vector<float>& all) {
   all.resize(static_cast<std::size_t>(layout.units()[unit].flat.size()));
   const std::span<const float> mine = part_of(masters, layout.owned().pieces()[unit].packed());
-  if (mine.size() < all.size()) return mesh.shard().all_gather(mine, std::span<float>(all));
+  if (mine.size() < all.size()) return mesh.shard(layout.units()[unit].experts).all_gather(mine, std::span<float>(all));
   std::copy(mine.begin(), mine.end(), all.begin());
   return {};
 }
 
 }  // namespace
 
-// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the replica, and a unit.
+// Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole) {
-  CollectiveGroup& replica = mesh.replica();
-  const std::vector<RankCoordinates> coordinates = mesh.replica_coordinates();
+  CollectiveGroup& ranks = mesh.whole();
+  const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
   std::vector<float> mine, all, unit_values;
   std::size_t unit = layout.units().size();  // whose values unit_values has
   for (const FlatParameter& target : whole_layout.parameters()) {
@@ -43,7 +43,7 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
       std::copy_n(unit_values.begin() + begin, p->end - p->begin, mine.begin());
     }
     all.resize(mine.size() * boxes.size());
-    LH_CHECK(replica.all_gather(std::span<const float>(mine), std::span<float>(all)));
+    LH_CHECK(ranks.all_gather(std::span<const float>(mine), std::span<float>(all)));
     const auto out =
         whole.subspan(static_cast<std::size_t>(target.begin), static_cast<std::size_t>(target.end - target.begin));
     for (std::size_t r = 0; r < boxes.size(); ++r) {
@@ -57,10 +57,10 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
 
 namespace {
 
-// Ranks of the replica that together hold a parameter, one for each different box.
+// Ranks of the whole model that together hold a parameter, one for each different box.
 std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const ModelShape& shape, const Mesh& mesh,
                                             const StageLayout& stages) {
-  const std::vector<RankCoordinates> ranks = mesh.replica_coordinates();
+  const std::vector<RankCoordinates> ranks = mesh.whole_coordinates();
   std::vector<std::pair<int, Box>> holders;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     Box box = shard_of(spec, shape, mesh.dims(), ranks[r], stages);
@@ -101,27 +101,28 @@ class HeldBoxes {
 
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                              std::span<const float> masters, const TakeParameter& take) {
-  const bool first_replica = mesh.at().dp(mesh.dims()) == 0;
-  if (!first_replica && (mesh.dims().zero == 0 || mesh.at().dp_replicate > 0)) return {};  // nothing to give
-  CollectiveGroup& replica = mesh.replica();
+  // Of the first ranks that hold the whole model; the others only give their shares.
+  const bool gathers = global_rank_of(mesh.dims(), mesh.whole_coordinates().front()) == 0;
+  if (!gathers && (mesh.dims().zero == 0 || (!shape.is_moe() && mesh.at().dp_replicate > 0))) return {};
+  CollectiveGroup& ranks = mesh.whole();
   HeldBoxes boxes(mesh, layout, masters);
   std::vector<float> whole, piece;
   Status taken;
   for (const ParameterSpec& spec : parameter_list(shape)) {
     LH_TRY(const std::span<const float> mine, boxes.of(spec.name));
-    if (!first_replica) continue;
+    if (!gathers) continue;
     const Box target = whole_box(spec.shape);
-    if (replica.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
+    if (ranks.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
     for (const auto& [rank, box] : holders_of(spec, shape, mesh, layout.stages())) {
-      if (rank == replica.rank() && rank != 0) LH_CHECK(replica.send(mine, 0));
-      if (!replica.is_first()) continue;
+      if (rank == ranks.rank() && rank != 0) LH_CHECK(ranks.send(mine, 0));
+      if (!ranks.is_first()) continue;
       piece.resize(static_cast<std::size_t>(rank == 0 ? 0 : box.elements()));
-      if (rank != 0) LH_CHECK(replica.recv(piece, rank));
+      if (rank != 0) LH_CHECK(ranks.recv(piece, rank));
       const std::span<const float> values = rank == 0 ? mine : std::span<const float>(piece);
       copy_between_boxes(values, box, 0, box.elements(), target, whole);
     }
     // After an error the others must not be left waiting: the rest is still gathered.
-    if (replica.is_first() && taken.ok()) taken = take(spec, whole);
+    if (ranks.is_first() && taken.ok()) taken = take(spec, whole);
   }
   return taken;
 }

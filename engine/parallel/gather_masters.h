@@ -1,4 +1,5 @@
-// Whole weights, from the shards of a replica: for export. (Checkpoints are written by the shards' owners.)
+// Whole weights, from the shards of the ranks that hold the model together: for export. (Checkpoints are written by
+// the shards' owners.)
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace longhaul {
 
-// Collective over the ranks that share an optimizer and the mesh's replica. `masters` is packed as `layout.owned()`;
+// Collective over the ranks that share an optimizer and the mesh's whole(). `masters` is packed as `layout.owned()`;
 // `whole` becomes the flat array of `whole_layout`, in which every parameter is whole, on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole);

@@ -7,7 +7,9 @@ namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
 constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
-              shard_axis = 6, replicate_axis = 7, context_axis = 8;
+              shard_axis = 6, replicate_axis = 7, context_axis = 8, whole_axis = 9, micro_batch_axis = 10,
+              expert_axis = 11, expert_copy_axis = 12, expert_data_axis = 13, expert_shard_axis = 14,
+              expert_replicate_axis = 15;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -20,17 +22,64 @@ std::vector<int> ranks_where(const ParallelDims& dims, Same&& same) {
 
 }  // namespace
 
-std::vector<RankCoordinates> Mesh::replica_coordinates() const {
+namespace {
+
+// Neighbouring replicas that hold one set of experts together.
+int set_of_experts(const ParallelDims& dims, const RankCoordinates& at) {
+  return at.dp(dims) / expert_dims_of(dims)->batches;
+}
+
+}  // namespace
+
+std::vector<RankCoordinates> Mesh::whole_coordinates() const {
   std::vector<RankCoordinates> all;
   for (int rank = 0; rank < dims_.world_size(); ++rank)
-    if (const RankCoordinates one = coordinates_of(dims_, rank); one.dp(dims_) == at_.dp(dims_)) all.push_back(one);
+    if (const RankCoordinates one = coordinates_of(dims_, rank);
+        set_of_experts(dims_, one) == set_of_experts(dims_, at_))
+      all.push_back(one);
   return all;
+}
+
+void Mesh::make_expert_groups(Communicator& world) {
+  const ExpertCoordinates here = expert_coordinates_of(dims_, at_);
+  const auto make = [&](int axis, const char* name, std::unique_ptr<Communicator>& ranks, CollectiveGroup* group,
+                        const auto& same) {
+    const std::vector<int> members = ranks_where(dims_, same);
+    if (members.size() < 2) return;
+    ranks = world.subgroup(axis, name, members);
+    if (group) *group = CollectiveGroup(*ranks, deadline_ms_);
+  };
+  // Of the stage's ranks, those that are as this one but for what `but` lets go.
+  const auto alike = [&](const auto& but) {
+    return [this, here, but](const RankCoordinates& other) {
+      ExpertCoordinates there = expert_coordinates_of(dims_, other);
+      but(there);
+      return other.pp == at_.pp && there == here;
+    };
+  };
+  make(whole_axis, "whole model", whole_ranks_, &whole_,
+       [&](const RankCoordinates& other) { return set_of_experts(dims_, other) == set_of_experts(dims_, at_); });
+  make(micro_batch_axis, "micro-batch", micro_batch_ranks_, &micro_batch_,
+       [&](const RankCoordinates& other) { return other.pp == at_.pp && other.dp(dims_) == at_.dp(dims_); });
+  make(expert_axis, "experts", expert_ranks_, nullptr,
+       alike([here](ExpertCoordinates& there) { there.etp = here.etp, there.ep = here.ep; }));
+  make(expert_copy_axis, "expert copies", expert_copy_ranks_, &expert_copies_,
+       alike([here](ExpertCoordinates& there) { there.copy = here.copy; }));
+  make(expert_data_axis, "expert data", expert_data_ranks_, nullptr, alike([here](ExpertCoordinates& there) {
+         there.dp_shard = here.dp_shard, there.dp_replicate = here.dp_replicate;
+       }));
+  make(expert_shard_axis, "expert shard", expert_shard_ranks_, &expert_shard_,
+       alike([here](ExpertCoordinates& there) { there.dp_shard = here.dp_shard; }));
+  make(expert_replicate_axis, "expert replicas", expert_replicate_ranks_, &expert_replicates_,
+       alike([here](ExpertCoordinates& there) { there.dp_replicate = here.dp_replicate; }));
 }
 
 std::vector<const Communicator*> Mesh::communicators() const {
   std::vector<const Communicator*> made;
-  for (const auto* one : {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_,
-                          &shard_ranks_, &replicate_ranks_, &context_ranks_})
+  for (const auto* one :
+       {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_, &shard_ranks_,
+        &replicate_ranks_, &context_ranks_, &whole_ranks_, &micro_batch_ranks_, &expert_ranks_, &expert_copy_ranks_,
+        &expert_data_ranks_, &expert_shard_ranks_, &expert_replicate_ranks_})
     if (*one) made.push_back(one->get());
   return made;
 }
@@ -101,6 +150,8 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
   if (mesh->tensor_ranks_) mesh->tensor_ = CollectiveGroup(*mesh->tensor_ranks_, deadline_ms);
   if (mesh->data_ranks_) mesh->data_ = CollectiveGroup(*mesh->data_ranks_, deadline_ms);
   if (mesh->replica_ranks_) mesh->replica_ = CollectiveGroup(*mesh->replica_ranks_, deadline_ms);
+  LH_CHECK(expert_dims_of(dims));
+  mesh->make_expert_groups(world);
   return mesh;
 }
 

@@ -27,10 +27,15 @@ class Mesh {
   CollectiveGroup& data() { return data_; }
   // Of the data-parallel ranks, those that share an optimizer (dp_shard), and those that own the same share of it
   // (dp_replicate); communicators are null where there is one.
-  CollectiveGroup& shard() { return shard_; }
-  Communicator* shard_communicator() { return shard_ranks_.get(); }
-  CollectiveGroup& replicates() { return replicates_; }
-  Communicator* data_communicator() { return data_ranks_.get(); }
+  // Each of these may be asked for experts: those with the same experts and other micro-batches.
+  CollectiveGroup& shard(bool experts = false) { return experts ? expert_shard_ : shard_; }
+  Communicator* shard_communicator(bool experts = false) {
+    return experts ? expert_shard_ranks_.get() : shard_ranks_.get();
+  }
+  CollectiveGroup& replicates(bool experts = false) { return experts ? expert_replicates_ : replicates_; }
+  Communicator* data_communicator(bool experts = false) {
+    return experts ? expert_data_ranks_.get() : data_ranks_.get();
+  }
   CollectiveGroup& replica() { return replica_; }
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
@@ -43,22 +48,33 @@ class Mesh {
   Communicator* pipeline_communicator() { return pipeline_ranks_.get(); }
   // The first and the last stage of it, which both hold a tied embedding; one rank everywhere else.
   CollectiveGroup& pipeline_ends() { return pipeline_ends_; }
-  // Where the ranks of this replica stand, in the order of replica().
-  std::vector<RankCoordinates> replica_coordinates() const;
+  // Those that hold the whole model together: a replica, or as many neighbouring ones as its experts are dealt to; in
+  // the world's order, and where they stand.
+  CollectiveGroup& whole() { return whole_; }
+  std::vector<RankCoordinates> whole_coordinates() const;
+  // Experts (contracts/parallel_dims.h). Ranks of a stage that share a micro-batch (tp * cp); those that hold all
+  // experts together (ep * etp, etp fastest; the communicator is null where it is one rank); those of a micro-batch
+  // with the same experts.
+  CollectiveGroup& micro_batch() { return micro_batch_; }
+  Communicator* expert_communicator() { return expert_ranks_.get(); }
+  CollectiveGroup& expert_copies() { return expert_copies_; }
   std::int64_t deadline_ms() const { return deadline_ms_; }
   // Since the mesh was made, over all its communicators but the world's: time spent waiting, bytes given.
   std::int64_t waited_ns() const;
   std::int64_t bytes_given() const;
 
  private:
+  void make_expert_groups(Communicator& world);
   std::vector<const Communicator*> communicators() const;
 
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;
   std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_,
-      shard_ranks_, replicate_ranks_, context_ranks_;
-  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_, context_;
+      shard_ranks_, replicate_ranks_, context_ranks_, whole_ranks_, micro_batch_ranks_, expert_ranks_,
+      expert_copy_ranks_, expert_data_ranks_, expert_shard_ranks_, expert_replicate_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_, context_, whole_,
+      micro_batch_, expert_copies_, expert_shard_, expert_replicates_;
 };
 
 }  // namespace longhaul

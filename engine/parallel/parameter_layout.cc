@@ -12,16 +12,21 @@ namespace {
 constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 // Parameters that follow their predecessor without padding, so that both make one matrix.
-bool continues_fused(const std::string& name) {
-  for (const char* follower :
-       {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias", "mlp.up_proj.weight"})
-    if (ends_with(name, follower)) return true;
+// Of a layer's experts those are all w1 and w3, then all w2, which are split by columns.
+bool continues_fused(const ParameterSpec& spec, const std::vector<FlatParameter>& before) {
+  if (spec.expert >= 0)
+    return before.back().spec.layer == spec.layer && before.back().spec.tp_dim == spec.tp_dim &&
+           before.back().spec.expert >= 0;
+  for (const char* follower : {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias",
+                               "mlp.up_proj.weight", "shared_experts.up_proj.weight"})
+    if (ends_with(spec.name, follower)) return true;
   return false;
 }
 
-// In one unit: a block, or what follows the last of them. Each embedding is one of its own: a tied one stands beside
-// other parameters on the last stage than on the first, and their shares of it must be the same.
+// In one unit: a block but for its experts, those, or what follows the last block. Each embedding is one of its own: a
+// tied one stands beside other parameters on the last stage than on the first, and their shares of it must be the same.
 bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
+  if ((a.expert >= 0) != (b.expert >= 0)) return false;
   return a.layer == b.layer && (a.layer >= 0 || (a.last_stage && b.last_stage));
 }
 
@@ -35,22 +40,35 @@ ParameterLayout::ParameterLayout(const ModelShape& shape, const MeshPlace& place
     Box box = shard_of(spec, shape, place.dims, place.at, place_.stages);
     if (box.elements() == 0) continue;
     const bool same_unit = !parameters_.empty() && belong_together(parameters_.back().spec, spec);
-    if (!parameters_.empty() && !same_unit) close_unit(at), at = flat_size_;
-    if (!continues_fused(spec.name)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
+    if (!parameters_.empty() && !same_unit) close_unit(at, parameters_.back().spec.expert >= 0), at = flat_size_;
+    if (!continues_fused(spec, parameters_)) at = (at + kAlignElements - 1) / kAlignElements * kAlignElements;
     const std::int64_t end = at + box.elements();
     parameters_.push_back({std::move(spec), std::move(box), at, end});
     at = end;
   }
-  close_unit(at);
+  close_unit(at, parameters_.back().spec.expert >= 0);
   std::vector<FlatRange> owned;
   for (const ShardUnit& unit : units_) owned.push_back(unit.owned());
   owned_ = PackedRanges(owned);
 }
 
 // Units begin where the one before ends; a few elements of padding make equal shares.
-void ParameterLayout::close_unit(std::int64_t end) {
+void ParameterLayout::close_unit(std::int64_t end, bool experts) {
+  const ParallelDims& dims = place_.dims;
   ShardUnit unit;
-  if (place_.dims.zero > 0) unit.shards = place_.dims.dp_shard, unit.share = place_.at.dp_shard;
+  unit.experts = experts;
+  unit.shards = dims.dp_shard, unit.share = place_.at.dp_shard;
+  unit.replicas = dims.dp_replicate, unit.replica = place_.at.dp_replicate;
+  if (experts) {
+    const Result<ExpertDims> dealt = expert_dims_of(dims);
+    const ExpertCoordinates at = expert_coordinates_of(dims, place_.at);
+    unit.shards = dealt->dp_shard, unit.share = at.dp_shard;
+    unit.replicas = dealt->dp_replicate, unit.replica = at.dp_replicate;
+  }
+  if (dims.zero == 0) {
+    unit.replica = unit.replica * unit.shards + unit.share, unit.replicas *= unit.shards;
+    unit.shards = 1, unit.share = 0;
+  }
   const std::int64_t multiple = kAlignElements * unit.shards;
   unit.flat = {flat_size_, flat_size_ + (end - flat_size_ + multiple - 1) / multiple * multiple};
   units_.push_back(unit);
@@ -58,13 +76,11 @@ void ParameterLayout::close_unit(std::int64_t end) {
 }
 
 std::vector<FlatRange> ParameterLayout::written() const {
-  const bool sharded = place_.dims.zero > 0;
-  const int parts = sharded ? place_.dims.dp_replicate : place_.dims.dp();
-  const int part = sharded ? place_.at.dp_replicate : place_.at.dp(place_.dims);
   std::vector<FlatRange> ranges;
   for (const ShardUnit& unit : units_) {
     const FlatRange all = unit.owned();
-    ranges.push_back({all.begin + all.size() * part / parts, all.begin + all.size() * (part + 1) / parts});
+    ranges.push_back({all.begin + all.size() * unit.replica / unit.replicas,
+                      all.begin + all.size() * (unit.replica + 1) / unit.replicas});
   }
   return ranges;
 }
@@ -82,9 +98,15 @@ const FlatParameter& ParameterLayout::find(const std::string& name) const {
 }
 
 bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
+  if (parameter.spec.expert >= 0) return expert_coordinates_of(place_.dims, place_.at).copy == 0;
   const bool copy_of_split = parameter.spec.tp_dim < 0 && place_.at.tp > 0;
   const bool tied_output = parameter.spec.layer < 0 && !parameter.spec.last_stage && place_.at.pp > 0;
   return !copy_of_split && !tied_output && place_.at.cp == 0;
+}
+
+bool ParameterLayout::is_counted_here(const FlatParameter& parameter) const {
+  const auto unit = std::ranges::find_if(units_, [&](const ShardUnit& u) { return parameter.begin < u.flat.end; });
+  return unit->replica == 0 && is_counted(parameter);
 }
 
 }  // namespace longhaul

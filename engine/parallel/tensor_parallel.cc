@@ -33,12 +33,16 @@ void TensorParallel::sum_rows(const ComputeContext& context, View partial, std::
 }
 
 void TensorParallel::gather_rows(View local, std::int64_t tokens, std::int64_t columns, View out) {
-  if (!sequence_ || !status_.ok()) return;
+  if (sequence_) gather_parts(local, tokens, columns, out);
+}
+
+void TensorParallel::gather_parts(View local, std::int64_t tokens, std::int64_t columns, View out) {
+  if (!splits() || !status_.ok()) return;
   const auto bytes_of = [&](View view, std::int64_t count) {
     return Bytes(static_cast<std::byte*>(view.data()),
                  static_cast<std::size_t>(count * columns * dtype_bytes(view.dtype())));
   };
-  finish(communicator_->all_gather(bytes_of(local, rows(tokens)), bytes_of(out, tokens)));
+  finish(communicator_->all_gather(bytes_of(local, tokens / size_), bytes_of(out, tokens)));
 }
 
 void TensorParallel::sum(std::span<float> values) {

@@ -35,6 +35,8 @@ class TensorParallel {
   // local [rows(t), n] -> out [t, n], the same on all ranks; nothing happens where every rank holds all rows (out may
   // then be local).
   void gather_rows(View local, std::int64_t tokens, std::int64_t columns, View out);
+  // local [t / ranks, n], of every rank its own, -> out [t, n], whether sequence parallelism is on or not.
+  void gather_parts(View local, std::int64_t tokens, std::int64_t columns, View out);
   // In place, over the ranks.
   void sum(std::span<float> values);
   void max(std::span<float> values);

@@ -40,6 +40,7 @@ Status run_pretrain(TaskRun& run) {
   LH_TRY(stage_settings.shape, shape_for(stage_settings, settings));
   stage_settings.precision = settings.precision;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
+  stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.pipeline = settings.pipeline;

@@ -52,6 +52,7 @@ Status TrainingStage::prepare() {
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
                           settings_.sequence_length, settings_.cp_attention};
   LH_CHECK(check_layout_of(layout));
+  LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
@@ -63,6 +64,8 @@ Status TrainingStage::prepare() {
     options.length_max = settings_.sequence_length;
     options.account = &account_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
+    LH_CHECK(check_recompute_of(options.recompute, shape));
+    options.moe = settings_.moe;
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
     options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));

@@ -14,6 +14,7 @@ struct TrainingStageSettings {
   ModelShape shape;
   std::string precision;  // "bf16" | "f32"
   std::uint64_t seed = 1;
+  MoeSettings moe;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 0;

@@ -7,8 +7,9 @@
 namespace longhaul {
 namespace {
 
-// One that is written, one on its way, and those of the two ends of the model, which a tied embedding keeps open.
-constexpr std::size_t buckets_max = 4;
+// One that is written (a block and its experts: two), one on its way, and those of the two ends of the model, which a
+// tied embedding keeps open.
+constexpr std::size_t buckets_max = 4, buckets_max_experts = 6;
 
 std::vector<std::vector<FlatRange>> gaps_of(const ParameterLayout& layout) {
   std::vector<std::vector<FlatRange>> gaps;
@@ -41,7 +42,8 @@ BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, 
     largest = std::max(largest, unit.flat.size());
     largest_share = std::max(largest_share, unit.owned().size());
   }
-  buckets_.resize(std::min(buckets_max, layout.units().size()));
+  const bool experts = std::ranges::any_of(layout.units(), [](const ShardUnit& unit) { return unit.experts; });
+  buckets_.resize(std::min(experts ? buckets_max_experts : buckets_max, layout.units().size()));
   for (Bucket& bucket : buckets_) {
     bucket.gradient = Tensor(DType::f32, Shape{largest}, account);
     bucket.share = Tensor(DType::f32, Shape{largest_share}, account);
@@ -94,18 +96,22 @@ void BucketGradientSum::reduce(int unit) {
   const auto sum = bucket.gradient.span<float>().first(static_cast<std::size_t>(shape.flat.size()));
   const auto share = bucket.share.span<float>().first(static_cast<std::size_t>(shape.owned().size()));
   if (!status_.ok()) return;
-  if (Communicator* shard = mesh_.shard_communicator())
+  if (Communicator* shard = mesh_.shard_communicator(shape.experts))
     bucket.pending = shard->reduce_scatter_sum(sum, share);
   else
     std::copy(sum.begin(), sum.end(), share.begin());
   if (!options_.overlap) collect(bucket);
 }
 
+Communicator* BucketGradientSum::communicator_of(const Bucket& bucket) const {
+  return mesh_.shard_communicator(layout_.units()[static_cast<std::size_t>(bucket.unit)].experts);
+}
+
 void BucketGradientSum::collect(Bucket& bucket) {
   if (bucket.pending) {
     Request started = std::move(*bucket.pending);
     bucket.pending.reset();
-    if (status_.ok()) status_ = mesh_.shard_communicator()->wait(std::move(started), mesh_.deadline_ms());
+    if (status_.ok()) status_ = communicator_of(bucket)->wait(std::move(started), mesh_.deadline_ms());
   }
   const PackedRanges::Piece& piece = layout_.owned().pieces()[static_cast<std::size_t>(bucket.unit)];
   const std::span<float> mine = part_of(owned_.span<float>(), piece.packed());
@@ -117,7 +123,7 @@ void BucketGradientSum::collect(Bucket& bucket) {
 void BucketGradientSum::poll() {
   for (Bucket* bucket : order_) {
     if (!bucket->pending || !status_.ok()) continue;
-    const Result<bool> done = mesh_.shard_communicator()->test(*bucket->pending);
+    const Result<bool> done = communicator_of(*bucket)->test(*bucket->pending);
     if (!done.ok()) status_ = done.error();
     if (!done.ok() || *done) bucket->pending.reset();
   }
@@ -126,7 +132,7 @@ void BucketGradientSum::poll() {
 Result<std::span<float>> BucketGradientSum::finish(const ComputeContext&) {
   while (!order_.empty()) collect(*order_.front());
   LH_CHECK(status_);
-  LH_CHECK(mesh_.replicates().sum_along_tree(owned_.span<float>()));
+  LH_CHECK(sum_over_replicates(layout_, mesh_, owned_.span<float>()));
   return owned_.span<float>();
 }
 

@@ -25,6 +25,7 @@ class BucketGradientSum final : public GradientSum {
   };
   Bucket& bucket_of(int unit);
   void reduce(int unit);
+  Communicator* communicator_of(const Bucket& bucket) const;
   // Waits, adds to what is owned, frees the bucket.
   void collect(Bucket& bucket);
 

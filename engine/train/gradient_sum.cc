@@ -13,6 +13,16 @@ std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Me
   return std::make_unique<TreeGradientSum>(layout, mesh, options, account);
 }
 
+Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, std::span<float> owned) {
+  if (std::ranges::none_of(layout.units(), [](const ShardUnit& unit) { return unit.experts; }))
+    return mesh.replicates().sum_along_tree(owned);
+  for (std::size_t unit = 0; unit < layout.units().size(); ++unit) {
+    CollectiveGroup& ranks = mesh.replicates(layout.units()[unit].experts);
+    LH_CHECK(ranks.sum_along_tree(part_of(owned, layout.owned().pieces()[unit].packed())));
+  }
+  return {};
+}
+
 UnitProgress::UnitProgress(const ParameterLayout& layout) : layout_(layout), parameters_(layout.units().size()) {
   std::size_t unit = 0;
   for (const FlatParameter& p : layout.parameters()) {

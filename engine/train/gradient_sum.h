@@ -46,6 +46,9 @@ class GradientSum {
 std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Mesh& mesh,
                                                const GradientSumOptions& options, MemoryAccount* account = nullptr);
 
+// ZeRO: over the ranks that own the same. `owned`: packed as layout.owned().
+Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, std::span<float> owned);
+
 // Which units have been said to be ready completely: their parameters, part by part, in any order.
 class UnitProgress {
  public:

@@ -89,14 +89,14 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
   store.connect(mesh, options.overlap_weights);
 }
 
-// The ranks of a replica go on together or not at all.
+// The ranks that compute together go on together or not at all.
 Status Trainer::fill_step() {
   const std::int64_t first = mesh_.data().rank() * micro_batches_;
   Status filled;
   for (int i = 0; i < micro_batches_ && filled.ok(); ++i)
     filled = fill(source_, progress_.consumed_samples + (first + i) * options_.micro_batch_size,
                   options_.micro_batch_size, batches_[static_cast<std::size_t>(i)]);
-  return mesh_.replica().agree(filled);
+  return mesh_.whole().agree(filled);
 }
 
 Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
@@ -156,12 +156,27 @@ Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   return status();
 }
 
+// Of all but experts, which the ranks of a cp group may hold different ones of.
+Status Trainer::sum_over_context(std::span<float> gradient) {
+  const std::vector<ShardUnit>& units = store_.layout().units();
+  const std::vector<PackedRanges::Piece>& pieces = store_.layout().owned().pieces();
+  for (std::size_t unit = 0; unit < units.size();) {
+    std::size_t end = unit;
+    while (end < units.size() && !units[end].experts) ++end;
+    if (end > unit)
+      LH_CHECK(mesh_.context().sum_along_tree(
+          part_of(gradient, {pieces[unit].packed().begin, pieces[end - 1].packed().end})));
+    unit = end + 1;
+  }
+  return {};
+}
+
 // What several ranks of a replica have a part of: with context parallelism everything (each has seen some of the
 // tokens), a tied embedding at both ends of a pipeline, norms under sequence parallelism. The ranks of each group hold
 // the same units, so that their shares of them lie at the same places.
 Status Trainer::sum_over_replica(std::span<float> gradient) {
-  LH_CHECK(mesh_.context().sum_along_tree(gradient));
   const PackedRanges& owned = store_.layout().owned();
+  LH_CHECK(sum_over_context(gradient));
   std::vector<FlatRange> split;  // over the tp group
   std::vector<std::span<float>> tied;
   for (const Llama* stage : stages_) {
@@ -170,6 +185,9 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
     for (const auto& [from, to] : stage->partial_gradients())
       owned.for_each_in({from, to}, [&](FlatRange, FlatRange packed) { split.push_back(packed); });
   }
+  for (std::size_t unit = 0; unit < owned.pieces().size(); ++unit)
+    if (store_.layout().units()[unit].experts)
+      LH_CHECK(mesh_.expert_copies().sum_along_tree(part_of(gradient, owned.pieces()[unit].packed())));
   for (const std::span<float> part : tied) LH_CHECK(mesh_.pipeline_ends().sum_along_tree(part));
   if (split.empty()) return {};
   std::vector<float> parts;
@@ -189,22 +207,18 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
 // Of every weight once.
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   CollectiveGroup& world = mesh_.world();
-  const ParallelDims& dims = mesh_.dims();
-  if (dims.zero == 0 && mesh_.replica().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
+  if (mesh_.dims().zero == 0 && mesh_.whole().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
   double mine = 0;
   for (const FlatParameter& p : store_.layout().parameters()) {
-    if (!store_.layout().is_counted(p)) continue;
+    if (!store_.layout().is_counted_here(p)) continue;
     store_.layout().owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
       mine += sum_of_squares(context_, part_of(gradient, packed));
     });
   }
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
-  double sum = 0;  // of one copy of the whole
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const RankCoordinates at = coordinates_of(dims, rank);
-    if (at.dp_replicate == 0 && (dims.zero > 0 || at.dp_shard == 0)) sum += all[static_cast<std::size_t>(rank)];
-  }
+  double sum = 0;
+  for (const double of_rank : all) sum += of_rank;
   return std::sqrt(sum);
 }
 
@@ -245,6 +259,33 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
   return sums;
 }
 
+Status Trainer::end_step_of_experts(double count, StepReport& report) {
+  if (!stages_.front()->experts()) return {};
+  MoeTotals totals = stages_.front()->experts()->take_totals();
+  for (std::size_t chunk = 1; chunk < stages_.size(); ++chunk) {
+    const MoeTotals more = stages_[chunk]->experts()->take_totals();
+    axpy(context_, 1.0F, more.values, totals.values);
+  }
+  LH_CHECK(mesh_.data().sum_along_tree(totals.values));
+  LH_CHECK(mesh_.pipeline().sum_along_tree(totals.values));
+  report.load = expert_load(totals);
+  const MoeSettings& settings = stages_.front()->experts()->settings();
+  for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
+    report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
+    report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
+    if (settings.balance != "bias") continue;
+    std::vector<float> change(static_cast<std::size_t>(totals.experts), 0.0F);
+    moe_bias_update(static_cast<float>(settings.bias_rate), totals.counts(layer), change);
+    for (const Llama* stage : stages_)
+      if (const std::int64_t begin = stage->router_bias_begin(layer); begin >= 0)
+        store_.layout().owned().for_each_in({begin, begin + totals.experts}, [&](FlatRange flat, FlatRange packed) {
+          const FlatRange here{flat.begin - begin, flat.end - begin};
+          axpy(context_, 1.0F, part_of(std::span<const float>(change), here), part_of(store_.masters(), packed));
+        });
+  }
+  return {};
+}
+
 Result<StepReport> Trainer::step() {
   const std::int64_t waited = mesh_.waited_ns();
   context_.set_between([this] { poll(); });
@@ -279,6 +320,7 @@ Result<StepReport> Trainer::do_step() {
                       "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
+  LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
   const TraceSpan span(context_.trace(), "optimizer");
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
@@ -292,19 +334,31 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   CollectiveGroup& data = mesh_.data();
   const std::int64_t per_rank = (total + data.size() - 1) / data.size();
   std::vector<ObjectiveSums> mine;
+  // Replicas whose experts lie on each other compute as many micro-batches: one that has no more goes through its last.
+  const bool together = expert_dims_of(mesh_.dims())->batches > 1;
+  const std::int64_t first = data.rank() * per_rank;
   const auto run = [&]() -> Status {
-    for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
+    for (std::int64_t i = first; i < (together ? first + per_rank : std::min(total, first + per_rank)); ++i) {
       BatchStorage& batch = batches_.front();
-      LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch)));
+      const std::int64_t index = std::min(i, total - 1);
+      LH_CHECK(mesh_.whole().agree(fill(source, index * size, std::min(size, count - index * size), batch)));
       for (Llama* stage : stages_) objective_.forward(context_, *stage, 0, batch);
-      mine.push_back(objective_.evaluate(context_, *stages_.back(), 0, batch));
+      const ObjectiveSums sums = objective_.evaluate(context_, *stages_.back(), 0, batch);
+      if (i < total) mine.push_back(sums);
       LH_CHECK(status());
       if (on_micro_batch) on_micro_batch(progress_.step, static_cast<int>(i));
     }
     for (Llama* stage : stages_) stage->finish_sends();
     return status();
   };
-  LH_CHECK(group().agree(run()).with_context("evaluation"));
+  const auto judge = [this](bool evaluates) {
+    for (Llama* stage : stages_)
+      if (MoeState* experts = stage->experts()) experts->evaluates = evaluates;
+  };
+  judge(true);
+  const Status done = run();
+  judge(false);
+  LH_CHECK(group().agree(done).with_context("evaluation"));
   return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
 }
 

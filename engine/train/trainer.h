@@ -38,6 +38,10 @@ struct StepReport {
   double tokens = 0;    // computed over all ranks
   double waited_s = 0;  // by this rank, for others: communication that nothing hid, and those that were late
   double extra[2] = {0, 0};
+  // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
+  // the global batch were spread (engine/model/moe_state.h).
+  double balance_loss = 0, z_loss = 0;
+  ExpertLoad load;
 };
 
 // The global batch must be whole micro-batches, and those whole shares of the replicas (dp). The error names all three
@@ -88,7 +92,11 @@ class Trainer {
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
   // Gradients are packed as layout().owned().
+  Status sum_over_context(std::span<float> gradient);
   Status sum_over_replica(std::span<float> gradient);
+  // Counts and losses of the experts over the global batch, of every layer on every rank; with them the selection's
+  // bias moves, in the masters.
+  Status end_step_of_experts(double count, StepReport& report);
   Result<double> gradient_norm(std::span<const float> gradient);
   Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
 

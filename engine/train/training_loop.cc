@@ -197,6 +197,12 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("tokens_per_s", step.tokens / seconds);
   if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
   if (options_.flops_per_token > 0) fields.set("gflops", options_.flops_per_token * step.tokens / seconds * 1e-9);
+  if (step.load.worst > 0) {  // a model with experts
+    fields.set("aux_loss", step.balance_loss);
+    fields.set("z_loss", step.z_loss);
+    fields.set("expert_load_worst", step.load.worst);
+    fields.set("expert_load_mean", step.load.mean);
+  }
   const std::vector<std::string> extra = objective_.extra_names();
   for (std::size_t i = 0; i < extra.size(); ++i) fields.set(extra[i], step.extra[i]);
   write_metric(std::move(fields));

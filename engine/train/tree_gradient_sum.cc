@@ -1,21 +1,66 @@
 #include "engine/train/tree_gradient_sum.h"
 
+#include <algorithm>
+
+#include "engine/comm/tree_sum.h"
+
 namespace longhaul {
+
+namespace {
+
+std::vector<std::int64_t> begins_of_experts(const ParameterLayout& layout, std::int64_t& size) {
+  std::vector<std::int64_t> begins;
+  size = 0;
+  for (const ShardUnit& unit : layout.units()) {
+    begins.push_back(size);
+    if (unit.experts) size += unit.flat.size();
+  }
+  return begins;
+}
+
+}  // namespace
 
 TreeGradientSum::TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options,
                                  MemoryAccount* account)
     : layout_(layout),
       mesh_(mesh),
       options_(options),
-      tree_(layout.flat_size(), options.micro_batches, options.deterministic, account),
+      batches_(options.deterministic ? expert_dims_of(mesh.dims())->batches : 1),
+      expert_begin_(begins_of_experts(layout, expert_size_)),
+      tree_(layout.flat_size() + (batches_ - 1) * expert_size_, options.micro_batches, options.deterministic, account),
       progress_(layout),
       pending_(layout.units().size()) {
   if (mesh.dims().zero > 0) owned_ = Tensor(DType::f32, Shape{layout.owned().size()}, account);
 }
 
+const ShardUnit& TreeGradientSum::unit_at(std::int64_t begin) const {
+  return *std::ranges::find_if(layout_.units(), [&](const ShardUnit& unit) { return begin < unit.flat.end; });
+}
+
+FlatRange TreeGradientSum::part_of_batch(FlatRange part, int batch) const {
+  if (batch == 0) return part;
+  const ShardUnit& unit = unit_at(part.begin);
+  const std::int64_t begin = layout_.flat_size() + (batch - 1) * expert_size_ +
+                             expert_begin_[static_cast<std::size_t>(&unit - layout_.units().data())] + part.begin -
+                             unit.flat.begin;
+  return {begin, begin + part.size()};
+}
+
+void TreeGradientSum::join_batches(const ShardUnit& unit) {
+  if (!unit.experts || batches_ == 1) return;
+  std::vector<const float*> parts;
+  for (int batch = 0; batch < batches_; ++batch)
+    parts.push_back(&tree_.sum()[static_cast<std::size_t>(part_of_batch(unit.flat, batch).begin)]);
+  tree_sum(parts, part_of(tree_.sum(), unit.flat));
+}
+
 GradientTarget TreeGradientSum::target(const ComputeContext& context, int index) {
   const bool last = index + 1 == options_.micro_batches;
   GradientTarget target = tree_.target(index);
+  if (batches_ > 1)
+    target.locate_batch = [this, flat = target.flat.data()](std::int64_t begin, int batch) {
+      return flat + part_of_batch({begin, begin}, batch).begin;
+    };
   if (last || options_.by_parts)
     target.ready = [this, &context, index](std::int64_t begin, std::int64_t end) {
       ready(context, {begin, end}, index);
@@ -25,6 +70,8 @@ GradientTarget TreeGradientSum::target(const ComputeContext& context, int index)
 
 void TreeGradientSum::ready(const ComputeContext& context, FlatRange part, int index) {
   tree_.accept(context, part, index);
+  if (batches_ > 1 && unit_at(part.begin).experts)
+    for (int batch = 1; batch < batches_; ++batch) tree_.accept(context, part_of_batch(part, batch), index);
   if (index + 1 < options_.micro_batches) return;
   for (const int unit : progress_.ready(part.begin, part.end))
     if (options_.overlap) start(unit);
@@ -37,23 +84,30 @@ void TreeGradientSum::done(const ComputeContext& context, int index) {
 
 void TreeGradientSum::start(int unit) {
   const auto index = static_cast<std::size_t>(unit);
+  const bool experts = layout_.units()[index].experts;
+  join_batches(layout_.units()[index]);
   const std::span<float> sum = part_of(tree_.sum(), layout_.units()[index].flat);
   if (mesh_.dims().zero == 0) {
-    if (Communicator* data = mesh_.data_communicator()) pending_[index] = data->all_reduce_sum(sum);
+    if (Communicator* data = mesh_.data_communicator(experts)) pending_[index] = data->all_reduce_sum(sum);
     return;
   }
   const std::span<float> mine = part_of(owned_.span<float>(), layout_.owned().pieces()[index].packed());
-  if (Communicator* shard = mesh_.shard_communicator())
+  if (Communicator* shard = mesh_.shard_communicator(experts))
     pending_[index] = shard->reduce_scatter_sum(sum, mine);
   else
     std::copy(sum.begin(), sum.end(), mine.begin());
 }
 
+Communicator* TreeGradientSum::communicator_of(std::size_t unit) const {
+  const bool experts = layout_.units()[unit].experts;
+  return mesh_.dims().zero == 0 ? mesh_.data_communicator(experts) : mesh_.shard_communicator(experts);
+}
+
 void TreeGradientSum::poll() {
-  Communicator* communicator = mesh_.dims().zero == 0 ? mesh_.data_communicator() : mesh_.shard_communicator();
-  for (std::optional<Request>& request : pending_) {
+  for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
+    std::optional<Request>& request = pending_[unit];
     if (!request || !status_.ok()) continue;
-    const Result<bool> done = communicator->test(*request);
+    const Result<bool> done = communicator_of(unit)->test(*request);
     if (!done.ok()) status_ = done.error();
     if (!done.ok() || *done) request.reset();
   }
@@ -62,16 +116,16 @@ void TreeGradientSum::poll() {
 Result<std::span<float>> TreeGradientSum::finish(const ComputeContext&) {
   if (!options_.overlap)
     for (std::size_t unit = 0; unit < pending_.size(); ++unit) start(static_cast<int>(unit));
-  Communicator* communicator = mesh_.dims().zero == 0 ? mesh_.data_communicator() : mesh_.shard_communicator();
-  for (std::optional<Request>& request : pending_) {
+  for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
+    std::optional<Request>& request = pending_[unit];
     if (!request) continue;
     Request started = std::move(*request);
     request.reset();
-    if (status_.ok()) status_ = communicator->wait(std::move(started), mesh_.deadline_ms());
+    if (status_.ok()) status_ = communicator_of(unit)->wait(std::move(started), mesh_.deadline_ms());
   }
   LH_CHECK(status_);
-  if (mesh_.dims().zero == 0) return tree_.sum();
-  LH_CHECK(mesh_.replicates().sum_along_tree(owned_.span<float>()));
+  if (mesh_.dims().zero == 0) return tree_.sum().first(static_cast<std::size_t>(layout_.flat_size()));
+  LH_CHECK(sum_over_replicates(layout_, mesh_, owned_.span<float>()));
   return owned_.span<float>();
 }
 

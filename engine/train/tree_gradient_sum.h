@@ -6,6 +6,8 @@
 
 namespace longhaul {
 
+// Where experts are dealt to several replicas, an expert meets micro-batches of all of them at once. Deterministic,
+// each has a gradient of its own behind the flat array, and a tree of its own.
 class TreeGradientSum final : public GradientSum {
  public:
   TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options, MemoryAccount* account);
@@ -17,11 +19,21 @@ class TreeGradientSum final : public GradientSum {
 
  private:
   void ready(const ComputeContext& context, FlatRange part, int index);
+  // Where the part of an expert unit lies that micro-batch `batch` of those that meet there gave.
+  FlatRange part_of_batch(FlatRange part, int batch) const;
+  const ShardUnit& unit_at(std::int64_t begin) const;
+  // Adds up what they gave: each is a sum over one replica's micro-batches, and neighbouring replicas the tree's next
+  // branches.
+  void join_batches(const ShardUnit& unit);
   void start(int unit);
+  Communicator* communicator_of(std::size_t unit) const;
 
   const ParameterLayout& layout_;
   Mesh& mesh_;
   GradientSumOptions options_;
+  int batches_;                             // that meet in an expert and are kept apart
+  std::int64_t expert_size_ = 0;            // of all of those
+  std::vector<std::int64_t> expert_begin_;  // of each unit among the experts' units
   GradientTree tree_;
   UnitProgress progress_;
   std::vector<std::optional<Request>> pending_;  // by unit

@@ -50,14 +50,19 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length,
                                pretrain.cp_attention};
   for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
+  if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
+    context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
 }
 
 void check_recompute(const LayoutContext& context, const Value& settings) {
   Diagnostics reported;
   const Value* written = settings.find("recompute");
   if (!written) return;
-  if (const auto known = recompute_from(recompute_fields().parse(*written, "", reported)); !known.ok())
-    context.add({"recompute.modules", "recompute"}, known.error().what, known.error().hint);
+  const auto known = recompute_from(recompute_fields().parse(*written, "", reported));
+  const Value* model = settings.find("model");
+  Status fits = known.ok() ? Status() : Status(known.error());
+  if (known.ok() && model) fits = check_recompute_of(*known, model_shape_fields().parse(*model, "", reported));
+  if (!fits.ok()) context.add({"recompute.modules", "recompute"}, fits.error().what, fits.error().hint);
 }
 
 void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {

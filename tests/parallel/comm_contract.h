@@ -130,6 +130,40 @@ inline Failures check_moves(Rank& me) {
   return failures;
 }
 
+// Rows of every size from none to many; then one rank that sends less than the other expects: an error, no hang.
+inline Failures check_unlike_rows(Rank& me) {
+  Failures failures;
+  const auto comm = me.communicator();
+  const auto size = static_cast<std::size_t>(me.size), own = static_cast<std::size_t>(me.rank);
+  for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{5'003}}) {
+    const auto count = [unit](std::size_t from, std::size_t to) { return (3 * from + 2 * to) % 5 * unit; };
+    const auto value = [](std::size_t from, std::size_t to, std::size_t i) {
+      return static_cast<std::int32_t>(from * 1'000'003 + to * 1'009 + i * 7);
+    };
+    std::vector<std::int32_t> in, want;
+    std::vector<std::size_t> in_bytes, out_bytes;
+    for (std::size_t other = 0; other < size; ++other) {
+      for (std::size_t i = 0; i < count(own, other); ++i) in.push_back(value(own, other, i));
+      for (std::size_t i = 0; i < count(other, own); ++i) want.push_back(value(other, own, i));
+      in_bytes.push_back(count(own, other) * sizeof(std::int32_t));
+      out_bytes.push_back(count(other, own) * sizeof(std::int32_t));
+    }
+    std::vector<std::int32_t> out(want.size(), -1);
+    expect_ok(failures,
+              comm->wait(comm->all_to_all_v(std::as_bytes(std::span(in)), in_bytes,
+                                            std::as_writable_bytes(std::span(out)), out_bytes)),
+              "all_to_all_v");
+    expect(failures, out == want, format("all_to_all_v of units of {}", unit));
+  }
+  if (me.size == 1) return failures;
+  std::vector<std::byte> in(size * 4), out(size * 4);
+  std::vector<std::size_t> in_bytes(size, 4), out_bytes(size, 4);
+  if (me.rank == 0) in_bytes[1] = 3, in.resize(in.size() - 1);
+  const Status wrong = comm->wait(comm->all_to_all_v(in, in_bytes, out, out_bytes), 2'000);
+  if (me.rank == 1) expect(failures, !wrong.ok(), "3 bytes came where 4 were expected, and nobody said so");
+  return failures;
+}
+
 // A ring of messages in order, two tags, and several operations in flight at once.
 inline Failures check_messages(Rank& me) {
   Failures failures;
@@ -268,6 +302,7 @@ struct Check {
 inline std::vector<Check> checks() {
   return {{"sums", [](Rank& me) { return check_sums(me); }},
           {"moves", check_moves},
+          {"unlike rows", check_unlike_rows},
           {"messages", check_messages},
           {"subgroups", check_subgroups},
           {"regrouping", check_regrouping},

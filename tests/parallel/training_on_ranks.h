@@ -15,10 +15,11 @@ namespace longhaul::test {
 
 struct RankRun {
   std::vector<double> losses, norms;
-  std::vector<float> weights;    // of the first replica: all of them, in the flat order of one rank
-  std::int64_t held = 0;         // weights on this rank
-  std::int64_t moments = 0;      // of one kind
-  std::int64_t activations = 0;  // bytes, of the first stage on this rank
+  std::vector<double> balance_losses;  // of experts
+  std::vector<float> weights;          // of the first replica: all of them, in the flat order of one rank
+  std::int64_t held = 0;               // weights on this rank
+  std::int64_t moments = 0;            // of one kind
+  std::int64_t activations = 0;        // bytes, of the first stage on this rank
   Status status;
 };
 
@@ -40,6 +41,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     }
     run.losses.push_back(report->loss);
     run.norms.push_back(report->grad_norm);
+    run.balance_losses.push_back(report->balance_loss);
   }
   if (!run.status.ok()) return run;
   const ParameterLayout whole(options.shape);
@@ -50,6 +52,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
   SetupOptions plain(options.shape);
+  plain.moe = options.moe, plain.adam_eps = options.adam_eps;
   plain.packed = options.packed;
   return train_rank(alone, steps, dtype, {}, plain);
 }

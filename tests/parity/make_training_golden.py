@@ -37,10 +37,19 @@ def gpt2():
         attn_implementation="eager"))
 
 
+def mixtral():
+    return transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        vocab_size=VOCABULARY, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32, rms_norm_eps=1e-5, num_local_experts=4,
+        num_experts_per_tok=2, router_aux_loss_coef=0.02, output_router_logits=True, rope_theta=10000.0,
+        torch_dtype="float32", attn_implementation="eager"))
+
+
 MODELS = {
     "train-llama-untied": lambda: llama(tie_word_embeddings=False),
     "train-llama-tied": lambda: llama(tie_word_embeddings=True, rope_theta=500000.0),
     "train-gpt2": gpt2,
+    "train-mixtral": mixtral,
 }
 
 
@@ -60,8 +69,14 @@ def spread_weights(model):
 
 
 def loss_of(model, ids):
-    logits = model(ids).logits
-    return logits, F.cross_entropy(logits[:, :-1].reshape(-1, VOCABULARY), ids[:, 1:].reshape(-1))
+    """Logits, the mean loss of the tokens, and what experts add to it."""
+    out = model(ids)
+    auxiliary = torch.zeros((), dtype=out.logits.dtype)
+    if getattr(model.config, "router_aux_loss_coef", 0):
+        auxiliary = model.config.router_aux_loss_coef * transformers.models.mixtral.modeling_mixtral.\
+            load_balancing_loss_func(out.router_logits, model.num_experts, model.num_experts_per_tok)
+    loss = F.cross_entropy(out.logits[:, :-1].reshape(-1, VOCABULARY), ids[:, 1:].reshape(-1))
+    return out.logits, loss, auxiliary
 
 
 def train(model, batches):
@@ -73,11 +88,12 @@ def train(model, batches):
     rows = []
     for ids in batches:
         optimizer.zero_grad()
-        _, loss = loss_of(model, ids)
-        loss.backward()
+        _, loss, auxiliary = loss_of(model, ids)
+        (loss + auxiliary).backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), ADAMW["clip_grad"])
         optimizer.step()
-        rows.append({"ids": ids.tolist(), "loss": loss.item(), "grad_norm": norm.item()})
+        rows.append({"ids": ids.tolist(), "loss": loss.item(), "grad_norm": norm.item(),
+                     "auxiliary_loss": auxiliary.item()})
     return rows
 
 
@@ -89,12 +105,13 @@ def write(name):
     model.save_pretrained(folder, safe_serialization=True)
     generator = torch.Generator().manual_seed(12)
     batches = [torch.randint(0, VOCABULARY, (SEQUENCES, LENGTH), generator=generator) for _ in range(STEPS)]
-    logits, loss = loss_of(model, batches[0])
-    loss.backward()
+    logits, loss, auxiliary = loss_of(model, batches[0])
+    (loss + auxiliary).backward()
     gradient = tensors_of(model, lambda p: p.grad)
     model.zero_grad()
     model.double()
-    loss_of(model, batches[0])[1].backward()
+    _, exact_loss, exact_auxiliary = loss_of(model, batches[0])
+    (exact_loss + exact_auxiliary).backward()
     exact = tensors_of(model, lambda p: p.grad)
     worst = max(((gradient[n] - exact[n]).abs().max() / exact[n].abs().max()).item() for n in exact
                 if exact[n].abs().max() > 1e-6)
@@ -106,6 +123,7 @@ def write(name):
         save_file(tensors, folder / part / "model.safetensors", {"format": "pt"})
     (folder / "golden.json").write_text(json.dumps(
         {"versions": VERSIONS, "adamw": ADAMW, "steps": steps, "loss": loss.item(),
+         "auxiliary_loss": auxiliary.item(),
          "logits": [[round(x, 7) for x in row] for row in logits[0].tolist()]},
         separators=(",", ":")) + "\n")
     (folder / "generation_config.json").unlink(missing_ok=True)

@@ -20,7 +20,7 @@ namespace {
 constexpr double kTrainLogitsBar = 1e-5, kTrainLossBar = 1e-6;
 constexpr double kGradientBar = 1e-5;  // of the largest of the tensor's layer
 constexpr double kMovedBar = 1e-3;     // of the way that a tensor went in ten steps
-constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-gpt2"};
+constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-gpt2", "train-mixtral"};
 
 std::string trained_folder(const std::string& model) {
   return std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/" + model;
@@ -35,6 +35,13 @@ Value training_golden(const std::string& model) {
 bool is_without_gradient(const std::string& name) {
   return ends_with(name, "attn.k_proj.bias");
 }
+
+// Where a model has experts: transformers' auxiliary loss, with the coefficient of make_training_golden.py.
+const MoeSettings kTheirExperts = [] {
+  MoeSettings settings;
+  settings.aux_loss = "hugging_face", settings.aux_loss_coef = 0.02;
+  return settings;
+}();
 
 // The batches of the golden file, one a step.
 class GoldenBatches final : public BatchSource {
@@ -75,6 +82,7 @@ struct GoldenModel {
     REQUIRE(batches.fill(0, batches.sequences(), first).ok());
     LlamaOptions options;
     options.tokens_max = first.view().tokens();
+    options.moe = kTheirExperts;
     model = std::make_unique<Llama>(store, options);
   }
   // Of the tensors of a folder beside the model, in this model's flat order.
@@ -137,6 +145,9 @@ TEST_CASE("logits, loss and the gradient of every tensor are theirs") {
       mean += static_cast<double>(weights[t]) * static_cast<double>(loss[t]);
     CHECK(std::abs(mean - m.golden.get_number("loss")) <= kTrainLossBar * mean);
 
+    if (MoeState* experts = m.model->experts())
+      CHECK(static_cast<double>(experts->take_totals().balance_loss(0)) ==
+            doctest::Approx(m.golden.get_number("auxiliary_loss")).epsilon(1e-5));
     const std::vector<float> wanted = m.flat_of(trained_folder(name) + "/gradients");
     double worst = 0;
     for (const FlatParameter& p : m.store.layout().parameters()) {
@@ -179,6 +190,8 @@ TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor end
       const auto report = trainer.step();
       REQUIRE(report.ok());
       worst_loss = std::max(worst_loss, std::abs(report->loss / step.get_number("loss") - 1));
+      if (m.model->experts())
+        CHECK(report->balance_loss == doctest::Approx(step.get_number("auxiliary_loss")).epsilon(1e-5));
       CHECK(std::abs(report->grad_norm / step.get_number("grad_norm") - 1) <= 1e-4);
     }
     CHECK(worst_loss <= 1e-5);

@@ -113,6 +113,23 @@ DispatchPlan moe_dispatch_capacity(std::int64_t tokens, std::int64_t top_k, std:
   return plan;
 }
 
+DispatchPlan moe_dispatch_part(const DispatchPlan& plan, std::int64_t begin, std::int64_t tokens) {
+  LH_ASSERT(begin >= 0 && tokens >= 0 && begin + tokens <= plan.tokens,
+            format("tokens {} .. {} of {}", begin, begin + tokens, plan.tokens));
+  DispatchPlan part = empty_plan(tokens, plan.top_k, plan.experts);
+  const auto first_slot = static_cast<std::int32_t>(begin * plan.top_k);
+  for (std::size_t e = 0; e < static_cast<std::size_t>(plan.experts); ++e) {
+    for (Index row = plan.offsets[e]; row < plan.offsets[e + 1]; ++row) {
+      const Index token = plan.row_token[static_cast<std::size_t>(row)];
+      if (token < begin || token >= begin + tokens) continue;
+      add_row(part, plan.row_slot[static_cast<std::size_t>(row)] - first_slot);
+    }
+    part.offsets.push_back(part.rows());
+  }
+  part.dropped = tokens * plan.top_k - part.rows();
+  return part;
+}
+
 void gather_rows(const ComputeContext& context, std::int64_t width, ConstView x, std::span<const std::int32_t> index,
                  View out) {
   const auto rows = static_cast<Index>(index.size());

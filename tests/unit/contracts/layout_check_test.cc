@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text.h"
+#include "contracts/settings/moe.h"
 
 namespace longhaul {
 namespace {
@@ -81,8 +82,53 @@ TEST_CASE("what this version's engine cannot do yet is refused by kind") {
   for (int ParallelDims::* axis : {&ParallelDims::ep, &ParallelDims::etp}) {
     dims = {};
     dims.*axis = 2;
-    CHECK(check_layout_available("pretrain", dims).error().code == ErrorCode::unsupported);
+    CHECK(check_layout_available("pretrain", dims).ok());
+    CHECK(check_layout_available("align", dims).error().code == ErrorCode::unsupported);
   }
+}
+
+TEST_CASE("experts that cannot be dealt are named with what can") {
+  LayoutCheckInput input = layout_input();
+  input.dims.ep = 2, input.dims.dp_replicate = 2;
+  CHECK(all_problems(input) ==
+        "parallel.ep = 2 deals experts, and the model has none; leave ep out, or use model.architecture = \"mixtral\"");
+  input.shape.architecture = "mixtral", input.shape.num_local_experts = 6, input.shape.moe_intermediate_size = 30;
+  CHECK(all_problems(input).empty());
+  input.dims.dp_replicate = 4, input.dims.ep = 4;
+  CHECK(all_problems(input) == "parallel.ep = 4 does not divide model.num_local_experts = 6; use 1, 2, 3, 6");
+  input.dims.ep = 1, input.dims.etp = 4;
+  CHECK(all_problems(input) ==
+        "parallel.etp = 4 does not divide model.moe_intermediate_size = 30; use 1, 2, 3, 5, 6, 10, 15, 30");
+  input.dims = {};
+  input.dims.tp = 2, input.dims.ep = 3, input.dims.dp_replicate = 3;
+  CHECK(all_problems(input) ==
+        "ep(3) * etp(1) = 3 and tp(2) * cp(1) = 2: one must divide the other; use ep * etp = 2, or a multiple or a "
+        "divisor of it");
+  input.dims = {};
+  input.dims.ep = 3, input.dims.dp_replicate = 4;
+  CHECK(all_problems(input) ==
+        "ep(3) * etp(1) = 3 does not divide tp(1) * cp(1) * dp(4) = 4; use a smaller ep or etp, or more replicas");
+  input.dims = {};
+  input.dims.tp = 2, input.sequence_length = 31;  // without sp, too, each rank routes rows of its own
+  CHECK(all_problems(input) ==
+        "with experts, parallel.tp = 2 does not divide micro_batch_size * sequence_length = 31; use 1, 31");
+}
+
+TEST_CASE("how experts are balanced goes with the model and the layout") {
+  MoeSettings settings;
+  ModelShape dense, shape;
+  shape.num_local_experts = 4;
+  ParallelDims dims;
+  CHECK(check_moe_settings(settings, shape, dims).ok());
+  settings.balance = "bias";
+  CHECK(check_moe_settings(settings, shape, dims).error().message().find("router_bias") != std::string::npos);
+  CHECK(check_moe_settings(settings, dense, dims).ok());
+  shape.router_bias = true;
+  CHECK(check_moe_settings(settings, shape, dims).ok());
+  settings.balance = "sinkhorn", shape.n_group = 2;
+  CHECK(check_moe_settings(settings, shape, dims).error().message().find("n_group") != std::string::npos);
+  settings.balance = "aux", settings.aux_loss = "hugging_face", dims.pp = 2;
+  CHECK(check_moe_settings(settings, shape, dims).error().message().find("parallel.pp = 2") != std::string::npos);
 }
 
 }  // namespace longhaul

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 
 #include "base/philox.h"
@@ -20,6 +21,12 @@ ModelShape tiny_shape() {
   s.num_hidden_layers = 4;
   s.num_attention_heads = 4;
   s.num_key_value_heads = 2;
+  return resolve_shape(s).value();
+}
+ModelShape tiny_mixtral() {
+  ModelShape s = tiny_shape();
+  s.architecture = "mixtral", s.num_local_experts = 8, s.moe_intermediate_size = 24;
+  s.n_shared_experts = 1, s.router_bias = true;
   return resolve_shape(s).value();
 }
 ModelShape tiny_gpt2() {
@@ -79,6 +86,53 @@ TEST_CASE("the shards of every layout tile every parameter") {
   }
 }
 
+TEST_CASE("the shards of every layout tile the experts, and those that hold the same can be counted") {
+  const ModelShape shape = tiny_mixtral();
+  int layouts = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    PhiloxSequence random(seed);
+    ParallelDims dims = random_dims(random);
+    dims.ep = 1 << random.next_below(4), dims.etp = 1 << random.next_below(3);
+    const auto experts = expert_dims_of(dims);
+    if (!experts.ok()) continue;
+    ++layouts;
+    CAPTURE(dims.to_string());
+    CHECK(experts->ranks * experts->copies * experts->dp_shard * experts->dp_replicate * dims.pp == dims.world_size());
+    for (const ParameterSpec& p : parameter_list(shape)) {
+      if (p.expert < 0) continue;
+      CAPTURE(p.name);
+      std::map<std::vector<std::int64_t>, int> holders;
+      std::int64_t held = 0;
+      for (int rank = 0; rank < dims.world_size(); ++rank) {
+        const Box box = shard_of(p, shape, dims, coordinates_of(dims, rank));
+        if (box.elements() > 0 && ++holders[box.offset] == 1) held += box.elements();
+      }
+      CHECK(held == p.elements());
+      for (const auto& [offset, count] : holders)
+        CHECK(count == experts->copies * experts->dp_shard * experts->dp_replicate);
+    }
+  }
+  CHECK(layouts > 50);
+}
+
+TEST_CASE("ranks are dealt to experts within a micro-batch first, then over replicas") {
+  ParallelDims d;
+  d.tp = 2, d.dp_shard = 4, d.dp_replicate = 2, d.ep = 4;
+  const ExpertDims over = expert_dims_of(d).value();
+  CHECK(over.batches == 2);
+  CHECK(over.copies == 1);
+  CHECK(over.dp_shard == 2);
+  CHECK(over.dp_replicate == 2);
+  CHECK(expert_coordinates_of(d, coordinates_of(d, 3)) == ExpertCoordinates{0, 3, 0, 0, 0});
+  CHECK(expert_coordinates_of(d, coordinates_of(d, 13)) == ExpertCoordinates{0, 1, 0, 1, 1});
+  d.ep = 1;
+  CHECK(expert_dims_of(d)->copies == 2);
+  CHECK(expert_coordinates_of(d, coordinates_of(d, 3)).copy == 1);
+  d.ep = 2, d.etp = 2;
+  CHECK(expert_coordinates_of(d, coordinates_of(d, 3)) == ExpertCoordinates{1, 1, 0, 0, 0});
+}
+
 TEST_CASE("embedding and output layer may start wider than the layers between") {
   ModelShape shape;
   shape.vocab_size = 64, shape.hidden_size = 32, shape.intermediate_size = 64, shape.num_hidden_layers = 1;
@@ -131,6 +185,36 @@ TEST_CASE("learned positions stand on the first stage only, a tied embedding on 
     if (p.name == "transformer.wte.weight") CHECK(stages_of(p, shape, stages) == std::vector<int>{0, 1});
     if (p.name == "transformer.ln_f.bias") CHECK(stages_of(p, shape, stages) == std::vector<int>{1});
   }
+}
+
+TEST_CASE("a mixture of experts adds up, and a token meets only the experts that it goes to") {
+  const ModelShape shape = tiny_mixtral();
+  std::int64_t sum = 0, of_one_expert = 0;
+  for (const ParameterSpec& p : parameter_list(shape)) {
+    sum += p.elements();
+    of_one_expert += p.expert == 3 ? p.elements() : 0;
+  }
+  CHECK(sum == shape.parameter_count());
+  CHECK(of_one_expert == 4 * 3 * 32 * 24);
+  CHECK(shape.active_parameter_count() == sum - 6 * of_one_expert);
+  ModelShape more = shape;
+  more.num_local_experts = 16;  // twice the experts cost nothing but the router
+  CHECK(more.train_flops_per_token(64) == shape.train_flops_per_token(64) + 6.0 * 4 * 8 * 32);
+}
+
+TEST_CASE("experts that no router can choose from are refused") {
+  ModelShape s = tiny_shape();
+  s.num_local_experts = 4;
+  CHECK(resolve_shape(s).error().message().find("architecture") != std::string::npos);
+  s.architecture = "mixtral", s.num_experts_per_tok = 5;
+  CHECK(resolve_shape(s).error().message().find("num_experts_per_tok = 5 of num_local_experts = 4") !=
+        std::string::npos);
+  s.num_experts_per_tok = 2, s.n_group = 3;
+  CHECK(resolve_shape(s).error().message().find("n_group = 3") != std::string::npos);
+  s.n_group = 4, s.topk_group = 1;
+  CHECK(resolve_shape(s).error().message().find("topk_group = 1") != std::string::npos);
+  s.topk_group = 2;
+  CHECK(resolve_shape(s).ok());
 }
 
 TEST_CASE("1F1B is complete, in order, and holds at most pp - rank micro-batches") {

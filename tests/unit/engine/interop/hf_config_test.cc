@@ -73,6 +73,31 @@ TEST_CASE("what is written is read back the same, in either spelling") {
   }
 }
 
+TEST_CASE("models with experts: Mixtral's key by key, our own under a name of their own") {
+  Value config = llama_config(0);
+  config.set("model_type", "mixtral");
+  config.set("num_local_experts", 4);
+  config.set("sliding_window", Value());
+  const HfConfig mixtral = read_hf_config(config, "c").value();
+  CHECK(mixtral.shape.architecture == "mixtral");
+  CHECK(mixtral.shape.num_local_experts == 4);
+  CHECK(mixtral.shape.num_experts_per_tok == 2);
+  CHECK(mixtral.shape.moe_intermediate_size == 192);
+  CHECK(write_hf_config(mixtral).get_string("model_type") == "mixtral");
+  CHECK(read_hf_config(write_hf_config(mixtral), "c")->shape == mixtral.shape);
+  HfConfig own = mixtral;
+  own.shape.router_score = "sigmoid", own.shape.router_bias = true, own.shape.n_shared_experts = 1;
+  own.shape.routed_scaling_factor = 2.5, own.shape.n_group = 2, own.shape.topk_group = 1;
+  CHECK(write_hf_config(own).get_string("model_type") == "longhaul_mixtral");
+  CHECK(read_hf_config(write_hf_config(own), "c")->shape == own.shape);
+  config.set("sliding_window", 4096);
+  config.set("router_jitter_noise", 0.1);
+  config.set("num_experts_per_tok", 0);
+  const std::string message = read_hf_config(config, "c").error().message();
+  for (const char* part : {"sliding_window", "router_jitter_noise", "num_experts_per_tok"})
+    CHECK(message.find(part) != std::string::npos);
+}
+
 TEST_CASE("what the model does not compute is refused, all of it at once") {
   Value config = llama_config(0);
   config.set("attention_bias", true);
@@ -89,8 +114,8 @@ TEST_CASE("what the model does not compute is refused, all of it at once") {
   for (const char* part : {"m/config.json", "attention_bias", "gelu", "hidden_size is missing", "vocab_size", "yarn"})
     CHECK(message.find(part) != std::string::npos);
   config = llama_config(0);
-  config.set("model_type", "mixtral");
-  CHECK(read_hf_config(config, "c").error().message().find("mixtral") != std::string::npos);
+  config.set("model_type", "mamba");
+  CHECK(read_hf_config(config, "c").error().message().find("mamba") != std::string::npos);
   CHECK_FALSE(read_hf_config(Value(3), "c").ok());
   config = llama_config(2);
   config.find("rope_parameters")->erase("factor");

@@ -99,6 +99,40 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a model with experts, loaded again, has the reference's logits, at once and token by token") {
+  ModelShape shape = test::tiny_mixtral_shape();
+  for (const bool own : {false, true}) {
+    CAPTURE(own);
+    if (own) {
+      shape.router_score = "sigmoid", shape.router_bias = true, shape.n_shared_experts = 1;
+      shape.routed_scaling_factor = 2, shape.n_group = 2, shape.topk_group = 1;
+    }
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 8);
+    const InferenceFolder folder(store);
+    auto model = InferenceModel::load(folder.path, DType::f32);
+    REQUIRE_MESSAGE(model.ok(), (model.ok() ? "" : model.error().message()));
+    CHECK(model->shape() == shape);
+    const std::vector<std::int32_t> ids = inference_tokens(4, 12);
+    const std::vector<double> flat(store.masters().begin(), store.masters().end());
+    MicroBatch batch;
+    batch.sequences = 1, batch.length = 12, batch.ids = ids;
+    const reference::Vector expected = test::ReferenceModel(shape, store.layout(), flat).logits(batch);
+    std::vector<float> logits(static_cast<std::size_t>(12 * shape.vocab_size));
+    KvCache cache = model->make_cache(12), again = model->make_cache(12);
+    const SequenceStep all{&cache, ids};
+    REQUIRE(model->forward(context, {&all, 1}, LogitsWanted::all, logits).ok());
+    CHECK(worst(logits, expected) < 1e-4);
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      const SequenceStep one{&again, std::span(ids).subspan(t, 1)};
+      const auto vocab = static_cast<std::size_t>(shape.vocab_size);
+      REQUIRE(model->forward(context, {&one, 1}, LogitsWanted::last, std::span(logits).subspan(t * vocab, vocab)).ok());
+    }
+    CHECK(worst(logits, expected) < 1e-4);
+  }
+}
+
 TEST_CASE("bf16 weights and activations stay near the reference") {
   for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape()}) {
     CAPTURE(shape.architecture);

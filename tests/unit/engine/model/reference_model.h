@@ -3,9 +3,12 @@
 
 #include <vector>
 
+#include "contracts/settings/moe.h"
 #include "engine/model/micro_batch.h"
 #include "engine/model/parameter_store.h"
 #include "engine/model/rope_of.h"
+#include "engine/ops/moe_dispatch.h"
+#include "engine/ops/reference/moe_reference.h"
 #include "engine/ops/reference/reference.h"
 
 namespace longhaul::test {
@@ -25,6 +28,21 @@ inline ModelShape tiny_shape(bool tied = true) {
   return shape;
 }
 
+// A tiny Mixtral: its router has something to tell apart.
+inline ModelShape tiny_mixtral_shape() {
+  ModelShape shape = tiny_shape();
+  shape.architecture = "mixtral";
+  shape.num_local_experts = 4, shape.num_experts_per_tok = 2;
+  shape.intermediate_size = shape.moe_intermediate_size = 20;
+  return shape;
+}
+
+// Which experts the tokens of each layer went to, and which of them had room.
+struct Routing {
+  std::vector<reference::Ids> ids, kept;
+  double gap = HUGE_VAL;  // the smallest distance between values that the selection compared
+};
+
 inline ModelShape tiny_gpt2_shape(bool tied = true) {
   ModelShape shape = tiny_shape(tied);
   shape.architecture = "gpt2";
@@ -36,6 +54,10 @@ inline ModelShape tiny_gpt2_shape(bool tied = true) {
 class ReferenceModel {
  public:
   using Vector = reference::Vector;
+  // Experts: how they are balanced, and the routing, which is found where it is empty and taken as it is where not.
+  MoeSettings moe;
+  Routing* routing = nullptr;
+
   ReferenceModel(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& flat)
       : s_(shape), layout_(layout), flat_(flat) {}
 
@@ -46,7 +68,15 @@ class ReferenceModel {
 
   // [tokens, vocab]
   Vector logits(const MicroBatch& batch) const {
+    double auxiliary_loss = 0;
+    return logits(batch, auxiliary_loss);
+  }
+  Vector logits(const MicroBatch& batch, double& auxiliary_loss) const {
     if (s_.is_gpt2()) return gpt2_logits(batch);
+    Routing found;
+    Routing& route = routing ? *routing : found;
+    Vector router_logits;
+    reference::Ids counted;
     const std::int64_t t = batch.tokens(), h = s_.hidden_size;
     const reference::Ids ids(batch.ids.begin(), batch.ids.end());
     const reference::Ids positions = positions_of(batch);
@@ -68,24 +98,82 @@ class ReferenceModel {
       const Vector a = reference::attention(attention, q, k, linear("self_attn.v_proj", s_.kv_size(), h, n)).out;
       add(x, linear("self_attn.o_proj", h, s_.q_size(), a));
       const Vector m = reference::rmsnorm(t, h, s_.rms_norm_eps, x, weight(p + "post_attention_layernorm.weight"));
+      if (s_.is_moe()) {
+        add(x, experts(p + "block_sparse_moe.", static_cast<std::size_t>(l), m, route, router_logits, counted,
+                       auxiliary_loss));
+        continue;
+      }
       const Vector act = reference::swiglu(linear("mlp.gate_proj", s_.intermediate_size, h, m),
                                            linear("mlp.up_proj", s_.intermediate_size, h, m));
       add(x, linear("mlp.down_proj", h, s_.intermediate_size, act));
     }
+    if (s_.is_moe() && moe.balance == "aux" && moe.aux_loss == "hugging_face")
+      auxiliary_loss += reference::moe_balance_loss(router(), router_logits, counted, moe.aux_loss_coef, true);
     x = reference::rmsnorm(t, h, s_.rms_norm_eps, x, weight("model.norm.weight"));
     return reference::linear(t, h, s_.vocab_size, x,
                              weight(s_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), {});
   }
 
   double loss(const MicroBatch& batch, const std::vector<float>& weights) const {
-    const Vector losses = reference::cross_entropy(s_.vocab_size, logits(batch),
+    double auxiliary_loss = 0, sum = 0, weight_sum = 0;
+    const Vector losses = reference::cross_entropy(s_.vocab_size, logits(batch, auxiliary_loss),
                                                    reference::Ids(batch.targets.begin(), batch.targets.end()));
-    double sum = 0;
     for (std::size_t i = 0; i < losses.size(); ++i) sum += static_cast<double>(weights[i]) * losses[i];
-    return sum;
+    for (const float one : weights) weight_sum += static_cast<double>(one);
+    return sum + weight_sum * auxiliary_loss;
   }
 
  private:
+  reference::MoeRouter router() const {
+    const auto score = s_.router_score == "sigmoid"   ? reference::MoeScore::sigmoid
+                       : s_.router_score == "softmax" ? reference::MoeScore::softmax_selected
+                                                      : reference::MoeScore::softmax_all;
+    return {s_.num_local_experts, s_.num_experts_per_tok, score, s_.routed_scaling_factor,
+            s_.n_group,           s_.topk_group,          2};
+  }
+
+  // Of one layer; adds its losses, or what a loss over all layers needs.
+  Vector experts(const std::string& p, std::size_t l, const Vector& x, Routing& route, Vector& router_logits,
+                 reference::Ids& counted, double& auxiliary_loss) const {
+    const std::int64_t h = s_.hidden_size, ffn = s_.moe_intermediate_size, e = s_.num_local_experts;
+    const auto t = static_cast<std::int64_t>(x.size()) / h;
+    reference::MoeLayer layer;
+    layer.router = router();
+    layer.hidden = h, layer.ffn = ffn, layer.shared_ffn = s_.shared_size();
+    layer.router_weight = weight(p + "gate.weight");
+    const auto append = [&](Vector& all, const std::string& name) {
+      const Vector one = weight(p + name + ".weight");
+      all.insert(all.end(), one.begin(), one.end());
+    };
+    for (std::int64_t i = 0; i < e; ++i) {
+      const std::string expert = "experts." + std::to_string(i) + ".";
+      append(layer.gate, expert + "w1"), append(layer.up, expert + "w3"), append(layer.down, expert + "w2");
+    }
+    if (layer.shared_ffn > 0) {
+      append(layer.shared_gate, "shared_experts.gate_proj"), append(layer.shared_up, "shared_experts.up_proj");
+      append(layer.shared_down, "shared_experts.down_proj");
+    }
+    const Vector z = reference::linear(t, h, e, x, layer.router_weight, {});
+    const Vector bias = s_.router_bias ? weight(p + "gate.e_score_correction_bias") : Vector();
+    if (route.ids.size() == l) {
+      route.ids.push_back(reference::moe_select(layer.router, z, bias));
+      route.gap = std::min(route.gap, reference::moe_select_gap(layer.router, z, bias));
+      const auto capacity = moe.capacity_factor > 0 ? moe_capacity(t, layer.router.top_k, e, moe.capacity_factor) : t;
+      route.kept.push_back(reference::moe_kept(e, layer.router.top_k, route.ids[l],
+                                               reference::moe_gates(layer.router, z, route.ids[l]), capacity,
+                                               moe.drop_policy == "probability"));
+    }
+    reference::MoeRouter plain = layer.router;
+    plain.groups = plain.groups_kept = 1;
+    const reference::Ids chosen = s_.router_bias || s_.n_group > 1 ? reference::moe_select(plain, z, {}) : route.ids[l];
+    router_logits.insert(router_logits.end(), z.begin(), z.end());
+    counted.insert(counted.end(), chosen.begin(), chosen.end());
+    if (moe.balance == "aux" && moe.aux_loss == "megatron")
+      auxiliary_loss += reference::moe_balance_loss(layer.router, z, chosen, moe.aux_loss_coef, false);
+    auxiliary_loss += reference::moe_z_loss(e, z, moe.z_loss_coef);
+    return reference::moe_layer(layer, x, route.ids[l], route.kept[l]).out;
+  }
+
   static reference::Ids positions_of(const MicroBatch& batch) {
     reference::Ids positions(batch.positions.begin(), batch.positions.end());
     if (positions.empty())

@@ -62,6 +62,14 @@ inline ModelShape training_gpt2_shape() {
   return shape;
 }
 
+inline ModelShape training_mixtral_shape() {
+  ModelShape shape = training_shape();
+  shape.architecture = "mixtral";
+  shape.num_local_experts = 8, shape.num_experts_per_tok = 2;
+  shape.intermediate_size = shape.moe_intermediate_size = 32;
+  return shape;
+}
+
 // What differs from the usual.
 struct SetupOptions {
   SetupOptions() = default;
@@ -70,6 +78,8 @@ struct SetupOptions {
   PipelineSettings pipeline;
   bool overlap = true;
   Recompute recompute;
+  MoeSettings moe;
+  double adam_eps = 1e-8;
   bool packed = false;  // several documents in a sequence
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
 };
@@ -95,8 +105,7 @@ struct TrainingSetup {
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
       LlamaOptions o = stage_options(schedule, options, mesh, chunk);
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
-      o.context_attention = setup.context_attention;
-      o.recompute = setup.recompute;
+      o.moe = setup.moe, o.context_attention = setup.context_attention, o.recompute = setup.recompute;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
@@ -117,7 +126,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
-    o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
+    o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
     return o;

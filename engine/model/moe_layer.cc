@@ -1,0 +1,340 @@
+#include "engine/model/moe_layer.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "engine/model/router_of.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/moe_grouped_linear.h"
+#include "engine/ops/swiglu.h"
+
+namespace longhaul {
+MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, MoeState& state,
+                   int layer, int index)
+    : parameters_(parameters),
+      activations_(activations),
+      tensor_(tensor),
+      state_(state),
+      layer_(layer),
+      index_(index),
+      dtype_(parameters.compute_dtype()) {
+  const ModelShape& s = parameters.shape();
+  const ParallelDims& dims = parameters.layout().place().dims;
+  hidden_ = s.hidden_size, experts_ = s.num_local_experts, top_k_ = s.num_experts_per_tok;
+  local_ = experts_ / dims.ep, ffn_ = s.moe_intermediate_size / dims.etp, shared_ = s.shared_size();
+  const std::string prefix = format("model.layers.{}.block_sparse_moe.", layer);
+  const auto find = [&](const std::string& name) {
+    const FlatParameter& found = parameters.layout().find(prefix + name);
+    dense_end_ = found.end;
+    return found.begin;
+  };
+  const std::int64_t first = expert_coordinates_of(dims, parameters.layout().place().at).ep * local_;
+  w13_ = find(format("experts.{}.w1.weight", first)), w2_ = find(format("experts.{}.w2.weight", first));
+  gate_ = find("gate.weight");
+  if (s.router_bias) bias_ = find("gate.e_score_correction_bias");
+  if (shared_ > 0) {
+    shared_gate_up_ = find("shared_experts.gate_proj.weight");
+    shared_down_ = find("shared_experts.down_proj.weight");
+  }
+  for (int i = 0; i < activations.slots(); ++i) slots_.emplace_back(state.account());
+}
+
+View MoeLayer::own_of(View rows, std::int64_t tokens) const {
+  const std::int64_t m = own_rows(tokens), first = tensor_.sequence() ? 0 : tensor_.rank() * m;
+  return rows.rows(first, first + m);
+}
+
+View MoeLayer::own_target(View rows, std::int64_t tokens) {
+  if (tensor_.sequence() || !tensor_.splits()) return first_rows(rows, own_rows(tokens));
+  return state_.own.take(dtype_, {own_rows(tokens), hidden_});
+}
+
+void MoeLayer::done(View own, View rows, std::int64_t tokens) {
+  if (tensor_.splits() && !tensor_.sequence()) tensor_.gather_parts(own, tokens, hidden_, rows);
+}
+
+RouterShape MoeLayer::router_shape(std::int64_t tokens) const {
+  return router_of(parameters_.shape(), tokens);
+}
+
+ConstView MoeLayer::router_weight(const ComputeContext& context) {
+  const ConstView weight = parameters_.weight(gate_, experts_, hidden_);
+  if (dtype_ == DType::f32) return weight;
+  const View wide = state_.router.take(DType::f32, {experts_, hidden_});
+  cast(context, weight, wide);
+  return wide;
+}
+
+std::span<const float> MoeLayer::bias(const ComputeContext& context) {
+  if (bias_ < 0) return {};
+  const View wide = state_.bias.take(DType::f32, {experts_});
+  cast(context, parameters_.vector(bias_, experts_), wide);
+  return wide.span<float>();
+}
+
+ConstView MoeLayer::in_f32(const ComputeContext& context, View rows, std::int64_t tokens) {
+  if (rows.dtype() == DType::f32) return rows;
+  const View wide = state_.x32.take(DType::f32, {tokens, hidden_});
+  cast(context, rows, wide);
+  return wide;
+}
+
+// Sinkhorn sees all tokens of the micro-batch; every rank finds the same.
+void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t tokens) {
+  s.ids.resize(static_cast<std::size_t>(tokens * top_k_));
+  ExpertExchange& ranks = state_.exchange();
+  if (state_.watch) state_.watch(s.logits, bias(context));
+  if (state_.settings().balance != "sinkhorn" || state_.evaluates)
+    return moe_select(context, router_shape(tokens), s.logits, bias(context), s.ids);
+  const std::int64_t all = tokens * ranks.micro_batch_ranks();
+  std::vector<float> logits(static_cast<std::size_t>(all * experts_));
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(all * top_k_));
+  ranks.gather_over_micro_batch(s.logits, logits);
+  moe_select_sinkhorn(context, router_shape(all), logits, {}, ids);
+  const auto first = ids.begin() + ranks.micro_batch_rank() * tokens * top_k_;
+  std::copy(first, first + tokens * top_k_, s.ids.begin());
+}
+
+void MoeLayer::count(const ComputeContext& context, Slot& s, std::int64_t tokens) {
+  // The loss looks at the scores alone where the selection does not.
+  const bool other_selection = bias_ >= 0 || parameters_.shape().n_group > 1;
+  s.statistics = moe_router_statistics(context, router_shape(tokens), s.logits,
+                                       other_selection ? std::span<const std::int32_t>() : s.ids);
+  s.counts.assign(static_cast<std::size_t>(experts_), 0.0F);
+  for (const std::int32_t id : s.ids) s.counts[static_cast<std::size_t>(id)] += 1.0F;
+  std::vector<float> both = s.statistics.values;
+  both.insert(both.end(), s.counts.begin(), s.counts.end());
+  state_.exchange().sum_over_micro_batch(both);
+  const auto split = both.begin() + static_cast<std::ptrdiff_t>(s.statistics.values.size());
+  std::copy(both.begin(), split, s.statistics.values.begin());
+  std::copy(split, both.end(), s.counts.begin());
+}
+
+// Capacity is one of the micro-batch: all its ranks find the same plan of all tokens, and take their part of it.
+void MoeLayer::plan(Slot& s, std::int64_t tokens) {
+  const double factor = state_.evaluates ? 0 : state_.settings().capacity_factor;
+  if (factor == 0) {
+    s.plan = moe_dispatch(tokens, top_k_, experts_, s.ids);
+    return;
+  }
+  ExpertExchange& ranks = state_.exchange();
+  const std::int64_t all = tokens * ranks.micro_batch_ranks();
+  const auto slots = s.ids.size(), all_slots = static_cast<std::size_t>(all * top_k_);
+  std::vector<float> narrow(s.ids.begin(), s.ids.end()), wide(all_slots), weights(all_slots);
+  LH_ASSERT(narrow.size() == slots, "ids");
+  ranks.gather_over_micro_batch(narrow, wide);
+  ranks.gather_over_micro_batch(s.weights, weights);
+  const std::vector<std::int32_t> ids(wide.begin(), wide.end());
+  CapacityRule rule;
+  rule.capacity = moe_capacity(all, top_k_, experts_, factor);
+  rule.policy = state_.settings().drop_policy == "position" ? DropPolicy::position : DropPolicy::probability;
+  s.plan = moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
+                             ranks.micro_batch_rank() * tokens, tokens);
+}
+
+MoeLayer::Source MoeLayer::source(const Slot& s, int rank) const {
+  const auto r = static_cast<std::size_t>(rank);
+  return {s.route.received_from[r], s.route.received_from[r + 1], s.route.offsets[r]};
+}
+
+void MoeLayer::experts_forward(const ComputeContext& context, Slot& s, View answers) {
+  const std::int64_t all = s.route.rows();
+  const View received = s.received.take(dtype_, {all, hidden_});
+  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), activated = s.activated.take(dtype_, {all, ffn_});
+  const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
+  const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
+  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
+    const Source from = source(s, rank);
+    if (from.rows() == 0) continue;
+    const View both = gate_up.rows(from.begin, from.end), act = activated.rows(from.begin, from.end);
+    grouped_linear_forward(context, {local_, hidden_, 2 * ffn_}, from.offsets, received.rows(from.begin, from.end), w13,
+                           both);
+    swiglu_forward(context, {from.rows(), ffn_, 2 * ffn_}, columns_of(both, from.rows(), 0, ffn_),
+                   columns_of(both, from.rows(), ffn_, ffn_), act);
+    grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, act, w2, answers.rows(from.begin, from.end));
+  }
+}
+
+void MoeLayer::shared_forward(const ComputeContext& context, Slot& s, View x, View y) {
+  const std::int64_t m = x.shape()[0];
+  const View gate_up = s.shared_gate_up.take(dtype_, {m, 2 * shared_});
+  const View activated = s.shared_activated.take(dtype_, {m, shared_});
+  linear_forward(context, {m, hidden_, 2 * shared_}, x, parameters_.weight(shared_gate_up_, 2 * shared_, hidden_),
+                 gate_up);
+  swiglu_forward(context, {m, shared_, 2 * shared_}, columns_of(gate_up, m, 0, shared_),
+                 columns_of(gate_up, m, shared_, shared_), activated);
+  linear_forward(context, {m, shared_, hidden_}, activated, parameters_.weight(shared_down_, hidden_, shared_), y);
+}
+
+void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  ExpertExchange& exchange = state_.exchange();
+  const std::int64_t t = slot.batch.tokens(), m = own_rows(t);
+  const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
+
+  s.logits.resize(static_cast<std::size_t>(m * experts_));
+  s.weights.resize(static_cast<std::size_t>(m * top_k_));
+  linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), View(s.logits));
+  select(context, s, m);
+  moe_gate_forward(context, router_shape(m), s.logits, s.ids, s.weights);
+  count(context, s, m);
+  if (index_ == 0) state_.pooled(slot_index) = RouterStatistics(experts_);
+  if (state_.pools()) state_.pooled(slot_index).add(s.statistics);
+  plan(s, m);
+  s.route = exchange.route(s.plan.offsets);
+
+  const bool alone = exchange.ranks() == 1;
+  const View outputs = s.outputs.take(dtype_, {s.plan.rows(), hidden_});
+  const View received = s.received.take(dtype_, {s.route.rows(), hidden_});
+  const View rows = alone ? received : state_.rows.take(dtype_, {s.plan.rows(), hidden_});
+  moe_permute(context, s.plan, hidden_, x, rows);
+  if (!alone) exchange.dispatch(s.route, hidden_, rows, received);
+  const bool split = ffn_ < parameters_.shape().moe_intermediate_size;
+  const View answers = alone ? outputs : state_.answers.take(split ? DType::f32 : dtype_, {s.route.rows(), hidden_});
+  experts_forward(context, s, answers);
+  if (!alone) exchange.collect(context, s.route, hidden_, answers, outputs);
+
+  const View own = own_target(y, t);
+  if (shared_ > 0) shared_forward(context, s, x, own);
+  moe_combine(context, s.plan, hidden_, outputs, s.weights, own, shared_ > 0);
+  done(own, y, t);
+}
+
+void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers) {
+  MoeGradients& g = gradients(s);
+  const std::int64_t all = s.route.rows();
+  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
+  const View dactivated = state_.activated.take(dtype_, {all, ffn_});
+  const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
+  const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
+  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
+    const Source from = source(s, rank);
+    const std::int64_t n = from.rows();
+    if (n == 0) continue;
+    const View both = gate_up.rows(from.begin, from.end), dboth = dgate_up.rows(from.begin, from.end);
+    const View dact = dactivated.rows(from.begin, from.end);
+    grouped_linear_backward_input(context, {local_, ffn_, hidden_}, from.offsets, dreceived.rows(from.begin, from.end),
+                                  w2, dact);
+    swiglu_backward(context, {n, ffn_, 2 * ffn_}, dact, columns_of(both, n, 0, ffn_), columns_of(both, n, ffn_, ffn_),
+                    columns_of(dboth, n, 0, ffn_), columns_of(dboth, n, ffn_, ffn_));
+    grouped_linear_backward_input(context, {local_, hidden_, 2 * ffn_}, from.offsets, dboth, w13,
+                                  answers.rows(from.begin, from.end));
+  }
+}
+
+// dx [m, h] += the gradient.
+void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy, View dx) {
+  MoeGradients& g = gradients(s);
+  const std::int64_t m = dy.shape()[0];
+  const View kept = g.shared.take(dtype_, {m, hidden_}), dboth = g.shared_gate_up.take(dtype_, {m, 2 * shared_});
+  const View both = s.shared_gate_up.take(dtype_, {m, 2 * shared_});
+  const View dactivated = state_.activated.take(dtype_, {m, shared_});
+  cast(context, dy, kept);
+  linear_backward_input(context, {m, shared_, hidden_}, kept, parameters_.weight(shared_down_, hidden_, shared_),
+                        dactivated);
+  swiglu_backward(context, {m, shared_, 2 * shared_}, dactivated, columns_of(both, m, 0, shared_),
+                  columns_of(both, m, shared_, shared_), columns_of(dboth, m, 0, shared_),
+                  columns_of(dboth, m, shared_, shared_));
+  linear_backward_input(context, {m, hidden_, 2 * shared_}, dboth,
+                        parameters_.weight(shared_gate_up_, 2 * shared_, hidden_), dx, true);
+}
+
+// dx [m, h] += the gradient by way of the router: of its weights, and of the auxiliary losses.
+void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index, std::span<const float> dweights,
+                               View dx) {
+  MoeGradients& g = gradients(s);
+  const std::int64_t m = dx.shape()[0];
+  g.logits.resize(s.logits.size());
+  moe_gate_backward(context, router_shape(m), s.logits, s.ids, dweights, g.logits);
+  const RouterLoss balance = state_.balance_loss(state_.pools() ? state_.pooled(slot_index) : s.statistics);
+  const RouterLoss z = state_.z_loss(s.statistics);
+  if (const RouterLoss both = balance + z; !both.dprobability_sums.empty() || both.dlse_squares != 0.0F)
+    moe_statistics_backward(context, router_shape(m), s.logits, both, state_.weight, g.logits);
+
+  MoeTotals& totals = state_.totals();
+  if (!state_.pools() || index_ == 0) totals.balance_loss(layer_) += state_.weight * static_cast<float>(balance.loss);
+  totals.z_loss(layer_) += state_.weight * static_cast<float>(z.loss);
+  for (std::size_t e = 0; e < s.counts.size(); ++e) totals.counts(layer_)[e] += s.counts[e];
+
+  if (dtype_ == DType::f32)
+    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), dx,
+                                 true);
+  const View wide = state_.x32.take(DType::f32, {m, hidden_});
+  const View narrow = state_.dlogits_x.take(dtype_, {m, hidden_});
+  linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), wide);
+  cast(context, wide, narrow);
+  add(context, dx, narrow, dx);
+}
+
+void MoeLayer::restore(const ComputeContext&, int, bool) {
+  LH_ASSERT(false, "experts are not computed again");
+}
+
+void MoeLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
+  Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  MoeGradients& g = gradients(s);
+  ExpertExchange& exchange = state_.exchange();
+  const std::int64_t t = activations_.slot(slot_index).batch.tokens();
+  const bool alone = exchange.ranks() == 1, split = ffn_ < parameters_.shape().moe_intermediate_size;
+  const View dout = own_of(dy, t), outputs = s.outputs.take(dtype_, {s.plan.rows(), hidden_});
+
+  std::vector<float> dweights(s.weights.size());
+  const View dreceived = g.received.take(dtype_, {s.route.rows(), hidden_});
+  const View rows = state_.rows.take(dtype_, {s.plan.rows(), hidden_});
+  moe_combine_backward(context, s.plan, hidden_, dout, outputs, s.weights, alone ? dreceived : rows, dweights);
+  if (!alone) exchange.dispatch(s.route, hidden_, rows, dreceived);
+  const View answers = alone ? rows : state_.answers.take(split ? DType::f32 : dtype_, {s.route.rows(), hidden_});
+  experts_backward(context, s, dreceived, answers);
+  if (!alone) exchange.collect(context, s.route, hidden_, answers, rows);
+
+  const View dx = own_target(dn, t);
+  moe_permute_backward(context, s.plan, hidden_, rows, dx);
+  router_backward(context, s, slot_index, dweights, dx);
+  if (shared_ > 0) shared_backward(context, s, dout, dx);
+  done(dx, dn, t);
+}
+
+void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  MoeGradients& g = gradients(s);
+  const std::int64_t t = slot.batch.tokens(), m = own_rows(t), all = s.route.rows();
+  const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
+  const View received = s.received.take(dtype_, {all, hidden_}), dreceived = g.received.take(dtype_, {all, hidden_});
+  const View activated = s.activated.take(dtype_, {all, ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
+  int batch_before = -1;
+  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
+    const Source from = source(s, rank);
+    // Micro-batches that meet here are kept apart, or added up in their order.
+    const int batch = target.locate_batch ? state_.exchange().batch_of(rank) : 0;
+    const bool accumulate = !target.overwrite || batch == batch_before;
+    batch_before = batch;
+    const auto gradient = [&](std::int64_t begin, std::int64_t rows, std::int64_t columns) {
+      return target.locate_batch ? View(target.locate_batch(begin, batch), Shape{rows, columns})
+                                 : target.matrix(begin, rows, columns);
+    };
+    grouped_linear_backward_weight(context, {local_, ffn_, hidden_}, from.offsets, dreceived.rows(from.begin, from.end),
+                                   activated.rows(from.begin, from.end), gradient(w2_, local_ * hidden_, ffn_),
+                                   accumulate);
+    grouped_linear_backward_weight(context, {local_, hidden_, 2 * ffn_}, from.offsets,
+                                   dgate_up.rows(from.begin, from.end), received.rows(from.begin, from.end),
+                                   gradient(w13_, local_ * 2 * ffn_, hidden_), accumulate);
+  }
+  target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
+  const bool accumulate = !target.overwrite;
+  linear_backward_weight(context, {m, hidden_, experts_}, ConstView(g.logits), in_f32(context, x, m),
+                         target.matrix(gate_, experts_, hidden_), {}, accumulate);
+  if (bias_ >= 0 && target.overwrite) target.clear(bias_, bias_ + experts_);
+  if (shared_ > 0) {
+    linear_backward_weight(context, {m, shared_, hidden_}, g.shared.take(dtype_, {m, hidden_}),
+                           s.shared_activated.take(dtype_, {m, shared_}), target.matrix(shared_down_, hidden_, shared_),
+                           {}, accumulate);
+    linear_backward_weight(context, {m, hidden_, 2 * shared_}, g.shared_gate_up.take(dtype_, {m, 2 * shared_}), x,
+                           target.matrix(shared_gate_up_, 2 * shared_, hidden_), {}, accumulate);
+  }
+  target.say_ready(gate_, dense_end_);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,102 @@
+// The feed-forward half of a block as a mixture of experts:
+//   y = sum over the selected experts e of w_e(p) Wd_e (silu(Wg_e p) * Wu_e p)  (+ the same of shared experts, w = 1)
+// The router computes in f32; what it selects and how its weights come about is the shape's (engine/ops/
+// moe_router.h), how it is balanced MoeState's. Auxiliary losses join the gradient in the backward of their layer.
+//
+// Every rank of a tp group routes rows of its own, with sequence parallelism those it holds, without the same share of
+// the rows that all hold. The rows go to the ranks that hold their experts and come back (engine/parallel/
+// expert_exchange.h); experts work on the rows of one rank after the other. Router and shared experts are whole on
+// every rank: of their gradients each has an addend.
+#pragma once
+
+#include "engine/model/feed_forward.h"
+#include "engine/model/moe_state.h"
+#include "engine/model/parallel_linear.h"
+#include "engine/ops/moe_dispatch.h"
+
+namespace longhaul {
+
+class MoeLayer final : public FeedForward {
+ public:
+  MoeLayer(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, MoeState& state,
+           int layer, int index);
+
+  void forward(const ComputeContext& context, int slot, View y) override;
+  // Not of this version (check_recompute_of).
+  void restore(const ComputeContext& context, int slot, bool inputs) override;
+  void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
+  void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
+  // The parameters of which each rank of a tp group has an addend of the gradient.
+  std::pair<std::int64_t, std::int64_t> partial_gradient() const { return {gate_, dense_end_}; }
+  // The selection's bias in the flat arrays, [experts]; -1: none.
+  std::int64_t bias_begin() const { return bias_; }
+
+ private:
+  // What one micro-batch leaves for its backward. Sizes as in the header's formula: m rows of this rank, k slots each,
+  // R rows that its experts received, S rows that it sent, f the part of an expert's width here.
+  struct Slot {
+    explicit Slot(MemoryAccount* account)
+        : received(account),
+          gate_up(account),
+          activated(account),
+          outputs(account),
+          shared_gate_up(account),
+          shared_activated(account),
+          gradients(account) {}
+    std::vector<float> logits;      // [m, experts]
+    std::vector<std::int32_t> ids;  // [m, k]
+    std::vector<float> weights;     // [m, k]
+    RouterStatistics statistics;    // of the micro-batch
+    std::vector<float> counts;      // of the micro-batch: tokens that chose each expert
+    DispatchPlan plan;
+    ExpertRoute route;
+    GrowingMemory received;          // [R, h]
+    GrowingMemory gate_up;           // [R, 2 f]
+    GrowingMemory activated;         // [R, f]
+    GrowingMemory outputs;           // [S, h] of the experts, before weighting
+    GrowingMemory shared_gate_up;    // [m, 2 shared]
+    GrowingMemory shared_activated;  // [m, shared]
+    MoeGradients gradients;          // where input and weight backward run apart
+  };
+  // Rows of the experts that came from one rank.
+  struct Source {
+    std::int64_t begin = 0, end = 0;
+    std::span<const std::int64_t> offsets;
+    std::int64_t rows() const { return end - begin; }
+  };
+
+  MoeGradients& gradients(Slot& s) { return activations_.split_backward() ? s.gradients : state_.gradients; }
+  std::int64_t own_rows(std::int64_t tokens) const { return tokens / tensor_.size(); }
+  // This rank's of all t rows, or of the r it holds.
+  View own_of(View rows, std::int64_t tokens) const;
+  // Own rows where the result of the layer, or of its backward, is to stand; done() brings it to all r rows.
+  View own_target(View rows, std::int64_t tokens);
+  void done(View own, View rows, std::int64_t tokens);
+  RouterShape router_shape(std::int64_t tokens) const;
+  // The router works in f32, with weights as exact as the others are.
+  ConstView router_weight(const ComputeContext& context);
+  ConstView in_f32(const ComputeContext& context, View rows, std::int64_t tokens);
+  std::span<const float> bias(const ComputeContext& context);
+
+  void select(const ComputeContext& context, Slot& s, std::int64_t tokens);
+  void count(const ComputeContext& context, Slot& s, std::int64_t tokens);
+  void plan(Slot& s, std::int64_t tokens);
+  Source source(const Slot& s, int rank) const;
+  void experts_forward(const ComputeContext& context, Slot& s, View answers);
+  void experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers);
+  void shared_forward(const ComputeContext& context, Slot& s, View x, View y);
+  void shared_backward(const ComputeContext& context, Slot& s, View dy, View dx);
+  void router_backward(const ComputeContext& context, Slot& s, int slot, std::span<const float> dweights, View dx);
+
+  const ParameterStore& parameters_;
+  Activations& activations_;
+  TensorParallel& tensor_;
+  MoeState& state_;
+  int layer_, index_;
+  DType dtype_;
+  std::int64_t hidden_, experts_, top_k_, local_, ffn_, shared_;
+  std::int64_t gate_ = 0, bias_ = -1, shared_gate_up_ = 0, shared_down_ = 0, w13_ = 0, w2_ = 0, dense_end_ = 0;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace longhaul

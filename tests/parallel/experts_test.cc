@@ -1,0 +1,299 @@
+// One loss curve for every way to deal experts to ranks.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/checkpoint/checkpoint_store.h"
+#include "engine/ops/reference/moe_reference.h"
+#include "tests/parallel/training_on_ranks.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int expert_steps = 4, expert_ranks_max = 4;
+#else
+constexpr int expert_steps = 20, expert_ranks_max = 16;
+#endif
+constexpr int expert_half_way = expert_steps / 2;
+
+struct ExpertModel {
+  const char* name;
+  SetupOptions what;
+};
+
+SetupOptions mixtral(double capacity = 0) {
+  SetupOptions what(training_mixtral_shape());
+  // AdamW would make a whole step of the rounding of a gradient that cancels out, and that step may choose another
+  // expert. With this it stays a rounding.
+  what.adam_eps = 1e-6;
+  what.moe.aux_loss_coef = 0.02, what.moe.z_loss_coef = 1e-3, what.moe.capacity_factor = capacity;
+  return what;
+}
+
+std::vector<ExpertModel> expert_models() {
+  SetupOptions biased = mixtral(), sinkhorn = mixtral(), position = mixtral(1.0);
+  biased.shape.router_score = "sigmoid", biased.shape.router_bias = true, biased.shape.n_shared_experts = 1;
+  biased.shape.n_group = 4, biased.shape.topk_group = 2, biased.shape.routed_scaling_factor = 1.5;
+  biased.moe.balance = "bias", biased.moe.bias_rate = 1e-2;
+  sinkhorn.moe.balance = "sinkhorn";
+  position.moe.drop_policy = "position", position.moe.aux_loss = "hugging_face";
+  return {{"Mixtral, no token dropped", mixtral()},
+          {"capacity by probability", mixtral(1.0)},
+          {"capacity by position, Hugging Face's loss", position},
+          {"sigmoid with a bias, groups, a shared expert", biased},
+          {"Sinkhorn", sinkhorn}};
+}
+
+ParallelDims expert_layout(int tp, bool sp, int ep, int etp, int pp, int dp, int shard = 1) {
+  ParallelDims d;
+  d.tp = tp, d.sp = sp, d.ep = ep, d.etp = etp, d.pp = pp;
+  d.dp_replicate = dp / shard, d.dp_shard = shard, d.zero = shard > 1;
+  return d;
+}
+
+std::vector<ParallelDims> expert_layouts() {
+  std::vector<ParallelDims> all = {
+      // ep over replicas, with one copy of the experts or several
+      expert_layout(1, false, 2, 1, 1, 2), expert_layout(1, false, 4, 1, 1, 4), expert_layout(1, false, 2, 1, 1, 4),
+      expert_layout(1, false, 1, 2, 1, 2), expert_layout(1, false, 2, 2, 1, 4),
+      // the ranks of tp as copies, with parts of their own, and beyond them
+      expert_layout(2, true, 1, 1, 1, 1), expert_layout(2, false, 1, 1, 1, 2), expert_layout(2, true, 2, 1, 1, 1),
+      expert_layout(2, false, 2, 1, 1, 2), expert_layout(2, true, 1, 2, 1, 2), expert_layout(2, true, 4, 1, 1, 2),
+      expert_layout(2, false, 2, 2, 1, 4), expert_layout(4, true, 2, 1, 1, 1),
+      // stages
+      expert_layout(1, false, 1, 1, 2, 1), expert_layout(1, false, 2, 1, 2, 2), expert_layout(2, true, 4, 1, 2, 4),
+      // ZeRO-1
+      expert_layout(1, false, 1, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 1, 4, 4),
+      expert_layout(1, false, 4, 1, 1, 4, 2), expert_layout(2, true, 2, 1, 1, 4, 2),
+      expert_layout(1, false, 2, 1, 2, 4, 2)};
+  // Context parallelism: chunks of a micro-batch's tokens on several ranks
+  for (ParallelDims d : {expert_layout(1, false, 1, 1, 1, 1), expert_layout(1, false, 2, 1, 1, 1),
+                         expert_layout(1, false, 4, 1, 1, 2), expert_layout(2, true, 2, 2, 1, 1),
+                         expert_layout(1, false, 2, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 2, 1)}) {
+    d.cp = 2;
+    all.push_back(d);
+  }
+  // ZeRO-2 and 3
+  for (const int zero : {2, 3})
+    for (ParallelDims d : {expert_layout(1, false, 1, 1, 1, 2, 2), expert_layout(1, false, 2, 1, 1, 4, 4),
+                           expert_layout(1, false, 4, 1, 1, 4, 2), expert_layout(2, true, 2, 1, 1, 2, 2)}) {
+      d.zero = zero;
+      all.push_back(d);
+    }
+  std::erase_if(all, [](const ParallelDims& d) { return d.world_size() > expert_ranks_max; });
+  return all;
+}
+
+bool fits(const SetupOptions& what, const ParallelDims& dims) {
+  return check_moe_settings(what.moe, what.shape, dims).ok() && what.shape.num_key_value_heads % dims.tp == 0;
+}
+
+// The curve of one rank, and how close the closest choice between experts was in each of its steps.
+struct ExpertCurve {
+  RankRun run;
+  std::vector<double> gaps;
+};
+
+ExpertCurve curve_of_one_rank(const SetupOptions& what, DType dtype) {
+  ExpertCurve curve;
+  curve.gaps.assign(expert_steps, HUGE_VAL);
+  const ModelShape s = what.shape;
+  const auto score = s.router_score == "sigmoid" ? reference::MoeScore::sigmoid : reference::MoeScore::softmax_selected;
+  const reference::MoeRouter router{s.num_local_experts, s.num_experts_per_tok, score, 1, s.n_group, s.topk_group, 2};
+  Mesh alone;
+  curve.run = train_rank(
+      alone, expert_steps, dtype,
+      [&](TrainingSetup& setup, int step) {
+        setup.model.experts()->watch = [&, step](std::span<const float> logits, std::span<const float> bias) {
+          const double gap =
+              reference::moe_select_gap(router, {logits.begin(), logits.end()}, {bias.begin(), bias.end()});
+          double& closest = curve.gaps[static_cast<std::size_t>(step)];
+          closest = std::min(closest, gap);
+        };
+      },
+      what);
+  return curve;
+}
+
+// The steps over which a curve has to be followed: up to one in which two experts were so close that a rounding may
+// choose otherwise, if that is where the curves part.
+struct Followed {
+  int steps = 0;
+  double worst = 0;  // relative, over these
+};
+Followed followed(const ExpertCurve& one, const RankRun& run, double gap_that_counts) {
+  Followed f;
+  if (run.losses.size() != one.run.losses.size()) return {0, 1};
+  for (; f.steps < expert_steps; ++f.steps) {
+    const auto i = static_cast<std::size_t>(f.steps);
+    const double difference = std::abs(run.losses[i] - one.run.losses[i]) / one.run.losses[i];
+    // The loss of a step tells of its own choices, and of those that went into the weights before.
+    const double gap = std::min(one.gaps[i], i > 0 ? one.gaps[i - 1] : HUGE_VAL);
+    if (difference > 1e-6 && gap < gap_that_counts) return f;
+    f.worst = std::max(f.worst, difference);
+  }
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE("experts: every layout follows the curve of one rank") {
+  for (const ExpertModel& model : expert_models()) {
+    CAPTURE(std::string(model.name));
+    const ExpertCurve one = curve_of_one_rank(model.what, DType::f32);
+    REQUIRE(one.run.losses.size() == expert_steps);
+    CHECK(one.run.losses.back() < one.run.losses.front());
+    double worst = 0;
+    int layouts = 0, parted = 0;
+    for (const ParallelDims& dims : expert_layouts()) {
+      if (!fits(model.what, dims)) continue;
+      CAPTURE(dims.to_string());
+      ++layouts;
+      const std::vector<RankRun> runs = train_on_threads(dims, expert_steps, DType::f32, {}, model.what);
+      for (const RankRun& run : runs) {
+        REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+        CHECK(run.losses == runs[0].losses);
+        CHECK(run.norms == runs[0].norms);
+      }
+      const Followed f = followed(one, runs[0], 1e-5);
+      worst = std::max(worst, f.worst);
+      CHECK(f.worst <= 1e-5);
+      if (f.steps < expert_steps) {
+        ++parted;
+        MESSAGE(dims.to_string() << " chooses another expert in step " << f.steps + 1 << " or the one before, where "
+                                 << "the closest choice of one rank was between "
+                                 << one.gaps[static_cast<std::size_t>(f.steps)] << "; losses differ by "
+                                 << worst_relative(one.run.losses, runs[0].losses) << " at most");
+        CHECK(worst_relative(one.run.losses, runs[0].losses) <= 1e-3);
+        continue;
+      }
+      CHECK(worst_relative(one.run.norms, runs[0].norms) <= 1e-4);
+      if (one.run.balance_losses.front() > 0)
+        CHECK(worst_relative(one.run.balance_losses, runs[0].balance_losses) <= 1e-4);
+      // Replicas that only bring their experts together add in the same order.
+      if (dims.tp * dims.cp * dims.etp * dims.pp == 1 && dims.zero == 0) {
+        CHECK(runs[0].losses == one.run.losses);
+        CHECK(runs[0].weights == one.run.weights);
+      }
+    }
+    CHECK(parted <= layouts / 5);
+    MESSAGE(std::string(model.name) << ": " << layouts << " layouts, worst relative difference of a loss " << worst);
+  }
+}
+
+TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
+  const SetupOptions what = mixtral();
+  const RankRun one = train_one_rank(expert_steps, DType::bf16, what);
+  for (const ParallelDims& dims : expert_layouts()) {
+    if (!fits(what, dims)) continue;
+    CAPTURE(dims.to_string());
+    const RankRun run = train_on_threads(dims, expert_steps, DType::bf16, {}, what)[0];
+    REQUIRE(run.status.ok());
+    CHECK(worst_relative(one.losses, run.losses) <= 2e-2);
+  }
+}
+
+TEST_CASE("experts: how micro-batches are dealt changes no bit, whatever the matrices are split into") {
+  const SetupOptions what = expert_models()[3].what;  // with the bias and the shared expert
+  for (const int pp : {1, 2})
+    for (const bool sp : {false, true}) {
+      const std::vector<RankRun> one =
+          train_on_threads(expert_layout(2, sp, 2, 1, pp, 1), expert_half_way, DType::f32, {}, what);
+      for (const int ep : {2, 4}) {
+        const ParallelDims dims = expert_layout(2, sp, ep, 1, pp, 2);
+        CAPTURE(dims.to_string());
+        if (dims.world_size() > expert_ranks_max) continue;
+        for (const RankRun& run : train_on_threads(dims, expert_half_way, DType::f32, {}, what)) {
+          REQUIRE(run.status.ok());
+          CHECK(run.losses == one[0].losses);
+          CHECK(run.weights == one[0].weights);
+        }
+      }
+    }
+}
+
+TEST_CASE("experts: a token that comes back wrong turns the comparison red") {
+  const SetupOptions what = mixtral();
+  const RankRun one = train_one_rank(expert_steps, DType::f32, what);
+  const ParallelDims dims = expert_layout(1, false, 2, 1, 1, 2);
+  // An expert of one rank is not what the tokens' rank thinks it is.
+  const auto spoil = [](int rank, TrainingSetup& setup, int step) {
+    if (rank != 1 || step != 1) return;
+    const FlatParameter& p = setup.store.layout().find("model.layers.0.block_sparse_moe.experts.5.w2.weight");
+    for (std::int64_t i = p.begin; i < p.end; ++i) setup.store.masters()[static_cast<std::size_t>(i)] *= -1;
+  };
+  CHECK(worst_relative(one.losses, train_on_threads(dims, expert_steps, DType::f32, spoil, what)[0].losses) > 1e-5);
+}
+
+TEST_CASE("experts: one rank that fails ends all that wait for its tokens at once, with its words") {
+  const SetupOptions what = mixtral();
+  const auto fail = [](int rank, TrainingSetup& setup, int step) { setup.source.unreadable = rank == 1 && step == 2; };
+  for (const RankRun& run :
+       train_on_threads(expert_layout(1, false, 2, 1, 1, 2), expert_steps, DType::f32, fail, what)) {
+    REQUIRE_FALSE(run.status.ok());
+    CHECK(run.status.error().message().find("cannot be read") != std::string::npos);
+    CHECK(run.losses.size() == 2);
+  }
+}
+
+TEST_CASE("experts: held-out losses are the same in every layout, also where replicas have unlike many micro-batches") {
+  const SetupOptions what = mixtral(1.0);
+  const auto judged = [&](Mesh& mesh) {
+    TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+    MadeUpSource heldout(16, 37, 11);
+    const auto sums = setup.trainer.evaluate(heldout, 11);
+    return sums.ok() ? sums->loss / sums->count : -1.0;
+  };
+  Mesh alone;
+  const double one = judged(alone);
+  for (const ParallelDims& dims : {expert_layout(1, false, 2, 1, 1, 4), expert_layout(2, true, 4, 1, 1, 2)}) {
+    CAPTURE(dims.to_string());
+    std::atomic<int> good{0};
+    on_threads(dims, [&](int, Mesh& mesh) { good += std::abs(judged(mesh) - one) <= 1e-6 * one; });
+    CHECK(good == dims.world_size());
+  }
+}
+
+TEST_CASE("experts: what one layout saves another goes on with") {
+  char name[] = "/tmp/longhaul-experts-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const SystemClock clock;
+  const SetupOptions what = expert_models()[3].what;
+  const RankRun whole = train_one_rank(expert_steps, DType::f32, what);
+  for (const ParallelDims& written : {expert_layout(1, false, 4, 1, 1, 4), expert_layout(2, true, 2, 2, 1, 2),
+                                      expert_layout(1, false, 2, 1, 2, 4, 4), expert_layout(1, false, 2, 1, 1, 4, 2)}) {
+    CAPTURE(written.to_string());
+    std::atomic<int> saved{0};
+    on_threads(written, [&](int, Mesh& mesh) {
+      TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+      for (int i = 0; i < expert_half_way; ++i)
+        if (!setup.trainer.step().ok()) return;
+      saved += CheckpointStore(clock, folder, 1).save(mesh.world(), state_of(setup)).ok();
+    });
+    CHECK(saved == written.world_size());
+    for (const ParallelDims& read :
+         {expert_layout(1, false, 1, 1, 1, 1), expert_layout(1, false, 2, 1, 1, 2), expert_layout(2, false, 1, 2, 1, 1),
+          expert_layout(1, false, 4, 1, 1, 4, 4), expert_layout(2, true, 4, 1, 2, 2)}) {
+      if (read.world_size() > expert_ranks_max) continue;
+      CAPTURE(read.to_string());
+      std::atomic<int> good{0};
+      on_threads(read, [&](int, Mesh& mesh) {
+        TrainingSetup setup(16, expert_steps, 2, &mesh, DType::f32, 32, what);
+        TrainingState state = state_of(setup);
+        const auto loaded = CheckpointStore(clock, folder, 1).load_newest(mesh.world(), state);
+        if (!loaded.ok() || !loaded->has_value()) return;
+        setup.trainer.progress() = state.progress;
+        setup.store.refresh_compute_copy(setup.context);
+        std::vector<double> losses(whole.losses.begin(), whole.losses.begin() + expert_half_way);
+        for (int i = expert_half_way; i < expert_steps; ++i) losses.push_back(setup.trainer.step()->loss);
+        good += worst_relative(whole.losses, losses) <= 1e-5;
+      });
+      CHECK(good == read.world_size());
+    }
+    CHECK(remove_tree(folder).ok());
+  }
+}
