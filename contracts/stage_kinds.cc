@@ -40,8 +40,10 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
       if (!status.ok()) d.add((at ? *at : value).pos, where + ": " + status.error().what, status.error().hint);
     };
     hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
-    if constexpr (std::is_same_v<S, PretrainSettings>)
+    if constexpr (std::is_same_v<S, PretrainSettings>) {
       hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
+      hold(check_batch_rampup(settings.batch_rampup, settings.global_batch_size, 1), "batch_rampup");
+    }
     return table.to_value(settings);
   };
   return kind;

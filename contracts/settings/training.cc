@@ -150,6 +150,8 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
                  {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &P::global_batch_size,
                  {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1, .max = 1e9})
+          .group("batch_rampup", &P::batch_rampup, batch_rampup_fields(),
+                 "smaller batches first: from start to global_batch_size")
           .field("steps", &P::steps,
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0, .max = 1e6})

@@ -1,6 +1,7 @@
 // Settings of the stages that train: pretrain, sft, align. What they share is a group of its own.
 #pragma once
 
+#include "contracts/batch_rampup.h"
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
 #include "contracts/settings/pipeline.h"
@@ -52,6 +53,7 @@ struct PretrainSettings {
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 32;
+  BatchRampup batch_rampup;
   std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
   std::int64_t milestone_every = 0;  // contracts/milestone.h

@@ -55,9 +55,9 @@ Result<TokenSource> open_pretrain_data(const Task& task, const PretrainSettings&
   }
   const std::vector<double>& weights = settings.blend_weights.empty() ? sizes : settings.blend_weights;
   const std::vector<double> shares = normalized_weights(weights);
-  const std::int64_t samples =
-      settings.global_batch_size *
-      training_steps(settings.steps, settings.epochs, samples_per_epoch, settings.global_batch_size);
+  const std::int64_t samples = samples_of_steps(settings.batch_rampup, settings.global_batch_size,
+                                                training_steps(settings.steps, settings.epochs, samples_per_epoch,
+                                                               settings.global_batch_size, settings.batch_rampup));
 
   const auto seed = static_cast<std::uint64_t>(settings.seed);
   std::vector<BlendPart> parts;

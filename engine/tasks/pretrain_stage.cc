@@ -47,6 +47,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.micro_batch_size = settings.micro_batch_size;
   stage_settings.global_batch_size = settings.global_batch_size;
+  stage_settings.batch_rampup = settings.batch_rampup;
   stage_settings.steps = settings.steps;
   stage_settings.epochs = settings.epochs;
   stage_settings.milestone_every = settings.milestone_every;

@@ -26,10 +26,12 @@ Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
 }
 
 std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
-                            std::int64_t global_batch_size) {
+                            std::int64_t global_batch_size, const BatchRampup& rampup) {
   if (steps > 0) return steps;
-  const double samples = epochs * static_cast<double>(samples_per_epoch);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(samples / static_cast<double>(global_batch_size)));
+  const auto samples = static_cast<std::int64_t>(epochs * static_cast<double>(samples_per_epoch));
+  std::int64_t whole = steps_of_samples(rampup, global_batch_size, samples);
+  if (samples_of_steps(rampup, global_batch_size, whole) > samples) --whole;
+  return std::max<std::int64_t>(1, whole);
 }
 
 Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const TrainingStageSettings& settings) {
@@ -47,6 +49,8 @@ Status TrainingStage::prepare() {
                              settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
   LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
+  LH_CHECK(check_batch_rampup(settings_.batch_rampup, settings_.global_batch_size,
+                              settings_.micro_batch_size * run_.mesh.dims().dp()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
   LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
@@ -55,10 +59,10 @@ Status TrainingStage::prepare() {
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
-  LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(trainer_options(), run_.mesh));
+  LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
-    LlamaOptions options = stage_options(schedule, run_.mesh, chunk);
+    LlamaOptions options = stage_options(schedules, run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.account = &account_;
@@ -76,6 +80,7 @@ TrainerOptions TrainingStage::trainer_options() const {
   TrainerOptions options;
   options.optimizer = settings_.optimizer;
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
+  options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
@@ -119,8 +124,8 @@ Status TrainingStage::export_model(const ParameterStore& whole) {
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
-  options.steps =
-      training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(), settings_.global_batch_size);
+  options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
+                                 settings_.global_batch_size, settings_.batch_rampup);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());

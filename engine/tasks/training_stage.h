@@ -19,7 +19,8 @@ struct TrainingStageSettings {
   std::int64_t sequence_length = 0;
   std::int64_t sequences_per_sample = 1;                     // 2 for preference pairs
   std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
-  std::int64_t steps = 0;                                    // 0: from epochs
+  BatchRampup batch_rampup;
+  std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
@@ -33,7 +34,7 @@ struct TrainingStageSettings {
 
 // `steps`, or where it is 0 as many as `epochs` passes have whole batches; at least one.
 std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
-                            std::int64_t global_batch_size);
+                            std::int64_t global_batch_size, const BatchRampup& rampup = {});
 
 // Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then
 // train().

@@ -21,47 +21,55 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 
 namespace {
 
-int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
-  return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.dims().dp());
+int local_micro_batches(const TrainerOptions& options, const Mesh& mesh, std::int64_t batch_size) {
+  return static_cast<int>(batch_size / options.micro_batch_size / mesh.dims().dp());
 }
 
-bool runs_apart(const std::vector<ScheduleOp>& schedule) {
-  return std::ranges::any_of(schedule,
+bool runs_apart(const TrainingSchedules& schedules) {
+  return std::ranges::any_of(schedules.rbegin()->second,
                              [](const ScheduleOp& op) { return op.kind == ScheduleOp::Kind::backward_weight; });
 }
 
 GradientSumOptions gradient_options(const TrainerOptions& options, const Mesh& mesh,
-                                    const std::vector<ScheduleOp>& schedule) {
+                                    const TrainingSchedules& schedules) {
   GradientSumOptions sum;
-  sum.micro_batches = local_micro_batches(options, mesh);
+  sum.micro_batches.clear();
+  for (const auto& [count, schedule] : schedules) sum.micro_batches.push_back(count);
   sum.deterministic = options.deterministic;
-  sum.by_parts = runs_apart(schedule) || mesh.dims().vp > 1;
+  sum.by_parts = runs_apart(schedules) || mesh.dims().vp > 1;
   sum.overlap = options.overlap_gradients;
   return sum;
 }
 
-std::vector<ScheduleOp> valid_schedule(const TrainerOptions& options, const Mesh& mesh) {
-  auto schedule = training_schedule(options, mesh);
-  LH_ASSERT(schedule.ok(), schedule.error().message());
-  return std::move(schedule).value();
+TrainingSchedules valid_schedules(const TrainerOptions& options, const Mesh& mesh) {
+  auto schedules = training_schedules(options, mesh);
+  LH_ASSERT(schedules.ok(), schedules.error().message());
+  return std::move(schedules).value();
 }
 
 }  // namespace
 
-Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh) {
-  LH_TRY(const PipelineScheduleSettings settings,
-         schedule_settings(options.pipeline, mesh.dims(), local_micro_batches(options, mesh)));
-  return pipeline_schedule(settings, mesh.at().pp);
+Result<TrainingSchedules> training_schedules(const TrainerOptions& options, const Mesh& mesh) {
+  TrainingSchedules schedules;
+  for (const std::int64_t batch : batch_sizes(options.batch_rampup, options.global_batch_size)) {
+    const int count = local_micro_batches(options, mesh, batch);
+    LH_TRY(const PipelineScheduleSettings settings, schedule_settings(options.pipeline, mesh.dims(), count));
+    LH_TRY(schedules[count], pipeline_schedule(settings, mesh.at().pp));
+  }
+  return schedules;
 }
 
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk) {
-  std::vector<ScheduleOp> own;
-  std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
-  const auto slots = schedule_slots(own);
-  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+LlamaOptions stage_options(const TrainingSchedules& schedules, Mesh& mesh, int chunk) {
   LlamaOptions options;
-  options.slots = *slots;
-  options.split_backward = runs_apart(schedule);
+  options.slots = 0;
+  for (const auto& [count, schedule] : schedules) {
+    std::vector<ScheduleOp> own;
+    std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
+    const auto slots = schedule_slots(own);
+    LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+    options.slots = std::max(options.slots, *slots);
+  }
+  options.split_backward = runs_apart(schedules);
   options.chunk = chunk;
   options.mesh = &mesh;
   return options;
@@ -76,14 +84,17 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       objective_(objective),
       source_(source),
       options_(options),
-      micro_batches_(local_micro_batches(options, mesh)),
-      schedule_(valid_schedule(options, mesh)),
+      schedules_(valid_schedules(options, mesh)),
       optimizer_(store.layout(), account),
-      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedule_), account)) {
-  batches_.resize(static_cast<std::size_t>(micro_batches_));
-  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedule_, mesh, chunk).slots);
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)) {
+  batches_.resize(static_cast<std::size_t>(schedules_.rbegin()->first));
+  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedules_, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
   store.connect(mesh, options.overlap_weights);
+}
+
+std::int64_t Trainer::batch_size() const {
+  return global_batch_size_at(options_.batch_rampup, options_.global_batch_size, progress_.consumed_samples);
 }
 
 // The ranks of a replica go on together or not at all.
@@ -129,8 +140,8 @@ Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
 
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
-  gradient_->begin();
-  for (const ScheduleOp& op : schedule_) LH_CHECK(run(op, sums));
+  gradient_->begin(micro_batches_);
+  for (const ScheduleOp& op : schedules_.at(micro_batches_)) LH_CHECK(run(op, sums));
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
 }
@@ -216,6 +227,8 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
 
 Result<StepReport> Trainer::step() {
   const std::string where = format("step {}", progress_.step + 1);
+  const std::int64_t batch = batch_size();
+  micro_batches_ = local_micro_batches(options_, mesh_, batch);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   LH_CHECK(group().agree(accumulate(mine)).with_context(where));
@@ -241,7 +254,7 @@ Result<StepReport> Trainer::step() {
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
-  progress_.consumed_samples += options_.global_batch_size;
+  progress_.consumed_samples += batch;
   return report;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include "contracts/schedule.h"
 #include "contracts/settings/pipeline.h"
@@ -22,6 +23,7 @@ struct TrainerOptions {
   std::int64_t steps = 0;              // of the whole run: the schedule's length
   std::int64_t micro_batch_size = 1;   // samples
   std::int64_t global_batch_size = 1;  // samples
+  BatchRampup batch_rampup;            // checked
   std::int64_t tokens_max = 0;         // of a micro-batch
   bool deterministic = true;
   PipelineSettings pipeline;
@@ -42,12 +44,14 @@ struct StepReport {
 // numbers.
 Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp);
 
-// The operations of this rank in a step. Errors (invalid_input) say why the settings do not go with the layout.
-Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh);
+// The operations of this rank in a step, by its number of micro-batches: several where the batch grows. Errors
+// (invalid_input) say why the settings do not go with the layout.
+using TrainingSchedules = std::map<int, std::vector<ScheduleOp>>;
+Result<TrainingSchedules> training_schedules(const TrainerOptions& options, const Mesh& mesh);
 
 // What the model of each of this rank's pipeline stages is made with: its slots (1 without a pipeline), and whether
 // input and weight backward run apart.
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, Mesh& mesh, int chunk);
+LlamaOptions stage_options(const TrainingSchedules& schedules, Mesh& mesh, int chunk);
 
 class Trainer {
  public:
@@ -75,6 +79,7 @@ class Trainer {
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 
  private:
+  std::int64_t batch_size() const;  // of the step to come
   Status accumulate(std::vector<ObjectiveSums>& sums);
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
   Status status() const;
@@ -92,13 +97,13 @@ class Trainer {
   Objective& objective_;
   BatchSource& source_;
   TrainerOptions options_;
-  int micro_batches_;  // of this rank in one step
-  std::vector<ScheduleOp> schedule_;
+  TrainingSchedules schedules_;
+  int micro_batches_ = 0;   // of this rank in the step
   std::vector<int> slots_;  // of each stage
   Optimizer optimizer_;
   std::unique_ptr<GradientSum> gradient_;
   TrainingProgress progress_;
-  std::vector<BatchStorage> batches_;  // of this rank's micro-batches of a step
+  std::vector<BatchStorage> batches_;  // of this rank's micro-batches of the largest step
 };
 
 }  // namespace longhaul

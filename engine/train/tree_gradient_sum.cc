@@ -14,7 +14,7 @@ TreeGradientSum::TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, cons
 }
 
 GradientTarget TreeGradientSum::target(const ComputeContext& context, int index) {
-  const bool last = index + 1 == options_.micro_batches;
+  const bool last = index + 1 == micro_batches_;
   GradientTarget target = tree_.target(index);
   if (last || options_.by_parts)
     target.ready = [this, &context, index](std::int64_t begin, std::int64_t end) {
@@ -25,14 +25,14 @@ GradientTarget TreeGradientSum::target(const ComputeContext& context, int index)
 
 void TreeGradientSum::ready(const ComputeContext& context, FlatRange part, int index) {
   tree_.accept(context, part, index);
-  if (index + 1 < options_.micro_batches) return;
+  if (index + 1 < micro_batches_) return;
   for (const int unit : progress_.ready(part.begin, part.end))
     if (options_.overlap) start(unit);
   poll();
 }
 
 void TreeGradientSum::done(const ComputeContext& context, int index) {
-  if (index + 1 < options_.micro_batches && !options_.by_parts) tree_.add(context, index);
+  if (index + 1 < micro_batches_ && !options_.by_parts) tree_.add(context, index);
 }
 
 void TreeGradientSum::start(int unit) {

@@ -21,6 +21,12 @@ struct LayoutContext {
   }
 };
 
+BatchRampup rampup_of(const Value& settings) {
+  Diagnostics reported;
+  const Value* written = settings.find("batch_rampup");
+  return written ? batch_rampup_fields().parse(*written, "", reported) : BatchRampup();
+}
+
 void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
   const std::int64_t global = settings.get_integer("global_batch_size"),
                      micro = settings.get_integer("micro_batch_size");
@@ -32,6 +38,11 @@ void check_batches(const LayoutContext& context, const Value& settings, const Pa
         format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
                dims.dp(), at_once),
         format("use {} or {}", std::max(at_once, global / at_once * at_once), (global / at_once + 1) * at_once));
+  // What it is without a layout has been said already.
+  const BatchRampup rampup = rampup_of(settings);
+  const Status fits = check_batch_rampup(rampup, global, at_once);
+  if (!fits.ok() && check_batch_rampup(rampup, global, 1).ok())
+    context.add({"batch_rampup.start", "batch_rampup"}, fits.error().what, fits.error().hint);
 }
 
 void check_model(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
@@ -58,10 +69,15 @@ void check_pipeline(const LayoutContext& context, const Value& settings, const P
   const PipelineSettings pipeline = pipeline_fields().parse(*written, "", reported);
   if (!reported.empty()) return;
   const std::int64_t at_once = settings.get_integer("micro_batch_size") * dims.dp();
-  if (at_once > 0 && settings.get_integer("global_batch_size") % at_once == 0)
-    if (const auto fits = schedule_settings(pipeline, dims, settings.get_integer("global_batch_size") / at_once);
-        !fits.ok())
+  const std::int64_t global = settings.get_integer("global_batch_size");
+  const BatchRampup rampup = rampup_of(settings);
+  if (at_once > 0 && global % at_once == 0 && check_batch_rampup(rampup, global, at_once).ok())
+    for (const std::int64_t batch : batch_sizes(rampup, global)) {
+      const auto fits = schedule_settings(pipeline, dims, batch / at_once);
+      if (fits.ok()) continue;
       context.add({"pipeline.schedule", "pipeline.group", "pipeline"}, fits.error().what, fits.error().hint);
+      break;
+    }
   const Value* model = settings.find("model");
   if (!model) return;  // known when the stage runs
   const auto layers = static_cast<int>(model->get_integer("num_hidden_layers"));

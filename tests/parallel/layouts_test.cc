@@ -149,7 +149,7 @@ TEST_CASE("a schedule that puts weight gradients off does not go with gradients 
   on_threads(dims, [&](int, Mesh& mesh) {
     TrainerOptions options;
     options.micro_batch_size = 1, options.global_batch_size = 8, options.pipeline.schedule = "zb-h1";
-    const auto schedule = training_schedule(options, mesh);
+    const auto schedule = training_schedules(options, mesh);
     refused += !schedule.ok() && schedule.error().message().find("zero = 2") != std::string::npos;
   });
   CHECK(refused == 4);

@@ -49,7 +49,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
   SetupOptions plain;
-  plain.layers = options.layers, plain.tied = options.tied;
+  plain.layers = options.layers, plain.tied = options.tied, plain.rampup = options.rampup;
   return train_rank(alone, steps, dtype, {}, plain);
 }
 

@@ -43,6 +43,7 @@ struct SetupOptions {
   bool tied = true;
   PipelineSettings pipeline;
   bool overlap = true;
+  BatchRampup rampup;
 };
 
 inline ModelShape training_shape(const SetupOptions& options = {}) {
@@ -70,9 +71,9 @@ struct TrainingSetup {
   }
   std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch) {
     std::vector<std::unique_ptr<Llama>> made;
-    const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
+    const TrainingSchedules schedules = training_schedules(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
-      LlamaOptions o = stage_options(schedule, mesh, chunk);
+      LlamaOptions o = stage_options(schedules, mesh, chunk);
       o.tokens_max = micro_batch * 16;
       made.push_back(std::make_unique<Llama>(store, o));
     }
@@ -92,6 +93,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
+    o.batch_rampup = setup.rampup;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;

@@ -1,0 +1,51 @@
+// What trainings are made of beside the model (a growing batch, dropout, documents packed into rows): the same
+// mathematics in every layout.
+#include <doctest/doctest.h>
+
+#include "tests/parallel/training_on_ranks.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+constexpr int practice_steps = 12;
+
+ParallelDims practice_layout(int tp, bool sp, int pp, int replicate, int shard = 1, int zero = 0) {
+  ParallelDims dims;
+  dims.tp = tp, dims.sp = sp, dims.pp = pp, dims.dp_replicate = replicate, dims.dp_shard = shard, dims.zero = zero;
+  return dims;
+}
+
+void check_follows(const RankRun& one, const std::vector<RankRun>& runs, double bar) {
+  for (const RankRun& run : runs) {
+    REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+    CHECK(worst_relative(one.losses, run.losses) <= bar);
+    CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
+  }
+}
+}  // namespace
+
+TEST_CASE("while the batch grows, dp changes no bit and the other axes follow the curve of one rank") {
+  SetupOptions options;
+  options.rampup = {4, 4, 40};  // 4, 4, 4, 8, 8, 8, 12 ... of 16: 2 to 8 micro-batches, 6 among them
+  const RankRun one = train_one_rank(practice_steps, DType::f32, options);
+  REQUIRE(one.losses.size() == practice_steps);
+  for (const int dp : {2}) {
+    for (const RankRun& run :
+         train_on_threads(practice_layout(1, false, 1, dp), practice_steps, DType::f32, {}, options)) {
+      CHECK(run.losses == one.losses);
+      CHECK(run.norms == one.norms);
+      CHECK(run.weights == one.weights);
+    }
+  }
+  for (const ParallelDims& dims : {practice_layout(2, true, 1, 1), practice_layout(1, false, 2, 1),
+                                   practice_layout(1, false, 1, 1, 2, 1), practice_layout(1, false, 1, 1, 2, 3)}) {
+    CAPTURE(dims.to_string());
+    check_follows(one, train_on_threads(dims, practice_steps, DType::f32, {}, options), 1e-5);
+  }
+  options.pipeline.schedule = "interleaved", options.layers = 4;
+  const RankRun deep = train_one_rank(practice_steps, DType::f32, options);
+  ParallelDims interleaved = practice_layout(1, false, 2, 1);
+  interleaved.vp = 2;
+  check_follows(deep, train_on_threads(interleaved, practice_steps, DType::f32, {}, options), 1e-5);
+}
