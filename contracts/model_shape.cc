@@ -28,17 +28,38 @@ Status check_sizes(const ModelShape& s) {
   return {};
 }
 
+// What Hugging Face's GPT-2 has no key for.
+Status check_gpt2(const ModelShape& s) {
+  if (s.num_key_value_heads != s.num_attention_heads)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("num_key_value_heads = {} differs from num_attention_heads = {}, but gpt2 has one per query "
+               "head",
+               s.num_key_value_heads, s.num_attention_heads),
+        "leave it out, or use architecture = \"llama\"");
+  if (s.head_dim * s.num_attention_heads != s.hidden_size)
+    return make_error(ErrorCode::invalid_input,
+                      format("head_dim({}) * num_attention_heads({}) = {} differs from hidden_size = {}, but gpt2 has "
+                             "them equal",
+                             s.head_dim, s.num_attention_heads, s.head_dim * s.num_attention_heads, s.hidden_size),
+                      "leave head_dim out");
+  return {};
+}
+
 }  // namespace
 
 std::int64_t ModelShape::parameter_count() const {
-  const std::int64_t per_layer = hidden_size * (q_size() + 2 * kv_size()) + q_size() * hidden_size +
-                                 3 * hidden_size * intermediate_size + 2 * hidden_size;
-  return vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + num_hidden_layers * per_layer + hidden_size;
+  const std::int64_t embeddings = vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
+  const std::int64_t matrices = matmul_parameter_count() - vocab_size * hidden_size;
+  if (!is_gpt2()) return embeddings + matrices + (2 * num_hidden_layers + 1) * hidden_size;
+  // Norms have two vectors, linear layers one.
+  const std::int64_t vectors = 4 * hidden_size + q_size() + 2 * kv_size() + intermediate_size + 2 * hidden_size;
+  return embeddings + max_position_embeddings * hidden_size + matrices + num_hidden_layers * vectors + 2 * hidden_size;
 }
 
 std::int64_t ModelShape::matmul_parameter_count() const {
-  const std::int64_t per_layer =
-      hidden_size * (q_size() + 2 * kv_size()) + q_size() * hidden_size + 3 * hidden_size * intermediate_size;
+  const std::int64_t per_layer = hidden_size * (q_size() + 2 * kv_size()) + q_size() * hidden_size +
+                                 hidden_size * (mlp_width() + intermediate_size);
   return vocab_size * hidden_size + num_hidden_layers * per_layer;
 }
 
@@ -51,12 +72,16 @@ const FieldTable<ModelShape>& model_shape_fields() {
   using M = ModelShape;
   static const auto table =
       FieldTable<M>()
+          .field("architecture", &M::architecture,
+                 {.help = "family of the model, as Hugging Face's model_type", .choices = {"llama", "gpt2"}})
           .field("vocab_size", &M::vocab_size,
                  {.unit = "tokens", .help = "0 takes the tokenizer's size", .min = 0, .max = vocab_size_max})
           .field("hidden_size", &M::hidden_size, {.help = "width of the residual stream", .min = 8, .max = width_max})
-          .field(
-              "intermediate_size", &M::intermediate_size,
-              {.help = "width of the SwiGLU layer; 0 is 8/3 hidden_size rounded up to 64", .min = 0, .max = width_max})
+          .field("intermediate_size", &M::intermediate_size,
+                 {.help = "width of the feed-forward layer; 0 is 8/3 hidden_size rounded up to 64 (llama), 4 "
+                          "hidden_size (gpt2)",
+                  .min = 0,
+                  .max = width_max})
           .field("num_hidden_layers", &M::num_hidden_layers,
                  {.unit = "layers", .help = "transformer blocks", .min = 1, .max = layers_max})
           .field("num_attention_heads", &M::num_attention_heads,
@@ -70,7 +95,7 @@ const FieldTable<ModelShape>& model_shape_fields() {
                  {.help = "width of one head; 0 is hidden_size / num_attention_heads", .min = 0, .max = heads_max})
           .field("max_position_embeddings", &M::max_position_embeddings,
                  {.unit = "tokens", .help = "longest sequence", .min = 8, .max = length_max})
-          .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of RMSNorm", .min = 0, .max = 1})
+          .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of the norms", .min = 0, .max = 1})
           .field("rope_theta", &M::rope_theta, {.help = "base of the rotary frequencies", .min = 1, .max = 1e12})
           .field("rope_type", &M::rope_type,
                  {.help = "scaling of the rotary frequencies", .choices = {"default", "linear", "llama3"}})
@@ -100,7 +125,8 @@ Result<ModelShape> resolve_shape(ModelShape s) {
                  (s.hidden_size / s.num_attention_heads + 1) * s.num_attention_heads));
     s.head_dim = s.hidden_size / s.num_attention_heads;
   }
-  if (s.head_dim % 2 != 0)
+  if (s.is_gpt2()) LH_CHECK(check_gpt2(s));
+  if (s.head_dim % 2 != 0 && !s.is_gpt2())
     return make_error(ErrorCode::invalid_input, format("head_dim = {} is odd", s.head_dim),
                       "rotary embeddings turn pairs: use an even head_dim");
   if (s.num_attention_heads % s.num_key_value_heads != 0)
@@ -108,6 +134,7 @@ Result<ModelShape> resolve_shape(ModelShape s) {
                       format("num_key_value_heads = {} does not divide num_attention_heads = {}", s.num_key_value_heads,
                              s.num_attention_heads),
                       "query heads share key and value heads evenly: use a divisor, or 0 for one each");
+  if (s.intermediate_size == 0 && s.is_gpt2()) s.intermediate_size = 4 * s.hidden_size;
   if (s.intermediate_size == 0) s.intermediate_size = (s.hidden_size * 8 / 3 + 63) / 64 * 64;
   return s;
 }

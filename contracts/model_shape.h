@@ -1,5 +1,7 @@
-// The shape of a decoder-only transformer of the Llama family, with its arithmetic. Field names are those of Hugging
-// Face's config.json where the two speak of the same thing.
+// The shape of a decoder-only transformer, with its arithmetic. Field names are those of Hugging Face's config.json of
+// Llama where the two speak of the same thing. Architectures:
+//   llama  RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases
+//   gpt2   LayerNorm and linear layers with biases, learned positions, one key-value head per query head, GELU
 #pragma once
 
 #include <cstdint>
@@ -10,15 +12,16 @@
 namespace longhaul {
 
 struct ModelShape {
-  std::int64_t vocab_size = 0;  // 0: taken from the tokenizer
+  std::string architecture = "llama";  // llama | gpt2
+  std::int64_t vocab_size = 0;         // 0: taken from the tokenizer
   std::int64_t hidden_size = 256;
-  std::int64_t intermediate_size = 0;  // 0: 8/3 * hidden_size, rounded up to a multiple of 64
+  std::int64_t intermediate_size = 0;  // 0: 8/3 * hidden_size, rounded up to a multiple of 64; gpt2: 4 * hidden_size
   std::int64_t num_hidden_layers = 4;
   std::int64_t num_attention_heads = 4;
   std::int64_t num_key_value_heads = 0;  // 0: as many as attention heads
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   std::int64_t max_position_embeddings = 512;
-  double rms_norm_eps = 1e-5;
+  double rms_norm_eps = 1e-5;  // of either norm
   double rope_theta = 10000;
   std::string rope_type = "default";  // default | linear | llama3 (engine/ops/rope.h)
   double rope_factor = 1;
@@ -29,8 +32,13 @@ struct ModelShape {
   double initializer_range = 0.02;
   double embedding_initializer_range = 0;  // 0: initializer_range; Megatron-LM's --embedding-init-method-std
 
+  bool is_gpt2() const { return architecture == "gpt2"; }
   std::int64_t q_size() const { return num_attention_heads * head_dim; }
   std::int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  // Columns that the first matrix of a feed-forward gives: gate and up, or one.
+  std::int64_t mlp_width() const { return is_gpt2() ? intermediate_size : 2 * intermediate_size; }
+  // Numbers that a norm keeps of each token for backward: LayerNorm also the mean.
+  std::int64_t norm_statistics() const { return is_gpt2() ? 2 : 1; }
   // Every weight once; a tied output counts once.
   std::int64_t parameter_count() const;
   // Weights that take part in a matrix product per token (embedding look-up excluded, output included even when tied).

@@ -23,7 +23,74 @@ std::int64_t ParameterSpec::elements() const {
   return product(shape);
 }
 
+std::string layer_prefix(const ModelShape& shape, int layer) {
+  return (shape.is_gpt2() ? "transformer.h." : "model.layers.") + std::to_string(layer) + ".";
+}
+
+std::string embedding_name(const ModelShape& shape) {
+  return shape.is_gpt2() ? "transformer.wte.weight" : "model.embed_tokens.weight";
+}
+
+namespace {
+
+// Where a layer's parameters of GPT-2 stand: matrices with their biases, of which q, k, v make one range.
+class Gpt2List {
+ public:
+  explicit Gpt2List(const ModelShape& shape) : s_(shape) {}
+
+  std::vector<ParameterSpec> make() {
+    const double range = s_.initializer_range;
+    const double embedding_range = s_.embedding_initializer_range > 0 ? s_.embedding_initializer_range : range;
+    list_.push_back({embedding_name(s_), {s_.vocab_size, s_.hidden_size}, Init::normal, embedding_range, true, -1, 0});
+    list_.push_back({"transformer.wpe.weight", {s_.max_position_embeddings, s_.hidden_size}, Init::normal, range});
+    for (layer_ = 0; layer_ < static_cast<int>(s_.num_hidden_layers); ++layer_) add_layer();
+    layer_ = -1;
+    norm("transformer.ln_f");
+    list_[list_.size() - 2].last_stage = list_.back().last_stage = true;
+    if (!s_.tie_word_embeddings)
+      list_.push_back(
+          {"lm_head.weight", {s_.vocab_size, s_.hidden_size}, Init::normal, embedding_range, true, -1, 0, true});
+    return std::move(list_);
+  }
+
+ private:
+  using Init = ParameterSpec::Init;
+  void vector(const std::string& name, std::int64_t size, Init init, int tp_dim) {
+    list_.push_back({name, {size}, init, 0, false, layer_, tp_dim, false});
+  }
+  void norm(const std::string& name) {
+    vector(name + ".weight", s_.hidden_size, Init::ones, -1);
+    vector(name + ".bias", s_.hidden_size, Init::zeros, -1);
+  }
+  void matrix(const std::string& name, std::int64_t out, std::int64_t in, double std_dev, int tp_dim) {
+    list_.push_back({name + ".weight", {out, in}, Init::normal, std_dev, true, layer_, tp_dim, false});
+  }
+  void add_layer() {
+    const std::int64_t h = s_.hidden_size, f = s_.intermediate_size;
+    const double range = s_.initializer_range;
+    const double output_range = range / std::sqrt(2.0 * static_cast<double>(s_.num_hidden_layers));
+    const std::string p = layer_prefix(s_, layer_);
+    norm(p + "ln_1");
+    for (const char* part : {"q", "k", "v"}) matrix(p + "attn." + part + "_proj", h, h, range, 0);
+    for (const char* part : {"q", "k", "v"}) vector(p + "attn." + part + "_proj.bias", h, Init::zeros, 0);
+    matrix(p + "attn.c_proj", h, h, output_range, 1);
+    vector(p + "attn.c_proj.bias", h, Init::zeros, -1);
+    norm(p + "ln_2");
+    matrix(p + "mlp.c_fc", f, h, range, 0);
+    vector(p + "mlp.c_fc.bias", f, Init::zeros, 0);
+    matrix(p + "mlp.c_proj", h, f, output_range, 1);
+    vector(p + "mlp.c_proj.bias", h, Init::zeros, -1);
+  }
+
+  const ModelShape& s_;
+  std::vector<ParameterSpec> list_;
+  int layer_ = -1;
+};
+
+}  // namespace
+
 std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
+  if (s.is_gpt2()) return Gpt2List(s).make();
   using Init = ParameterSpec::Init;
   const double range = s.initializer_range;
   const double embedding_range = s.embedding_initializer_range > 0 ? s.embedding_initializer_range : range;
@@ -32,7 +99,7 @@ std::vector<ParameterSpec> parameter_list(const ModelShape& s) {
   list.push_back(
       {"model.embed_tokens.weight", {s.vocab_size, s.hidden_size}, Init::normal, embedding_range, true, -1, 0, false});
   for (int layer = 0; layer < static_cast<int>(s.num_hidden_layers); ++layer) {
-    const std::string p = "model.layers." + std::to_string(layer) + ".";
+    const std::string p = layer_prefix(s, layer);
     const auto matrix = [&](const char* name, std::int64_t out, std::int64_t in, double std_dev, int tp_dim) {
       list.push_back({p + name, {out, in}, Init::normal, std_dev, true, layer, tp_dim, false});
     };
@@ -56,7 +123,8 @@ std::vector<int> stages_of(const ParameterSpec& parameter, const ModelShape& sha
   if (parameter.layer >= 0) return {stage_of_layer(stages, parameter.layer)};
   const int last = stages.stages() - 1;
   if (parameter.last_stage) return {last};
-  if (shape.tie_word_embeddings && last > 0) return {0, last};  // a tied embedding stands on both ends
+  // A tied embedding stands on both ends; learned positions only where tokens are looked up.
+  if (shape.tie_word_embeddings && last > 0 && parameter.name == embedding_name(shape)) return {0, last};
   return {0};
 }
 

@@ -1,6 +1,7 @@
 // One list of parameters serves initialisation, optimizer sharding, checkpoints, conversion and clipping. Names are
 // Hugging Face's ("model.layers.3.self_attn.q_proj.weight"), tensors unfused, the vocabulary unpadded; matrices are
-// [out, in] as in torch.nn.Linear.
+// [out, in] as in torch.nn.Linear. Hugging Face's GPT-2 has its matrices as [in, out] and q, k, v in one; here it is
+// like the others ("transformer.h.3.attn.q_proj.weight"), and engine/model/stored_tensors.h turns one into the other.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,14 @@ struct ParameterSpec {
 };
 
 // In the order of the forward pass; a tied output is not listed.
-// Initialisation: N(0, range); o_proj and down_proj N(0, range / sqrt(2 * layers)) (GPT-2 report, section 2.3).
+// Biases are 0, norms' weights 1. Initialisation of matrices: N(0, range); o_proj and down_proj N(0, range / sqrt(2 *
+// layers)) (GPT-2 report, section 2.3).
 std::vector<ParameterSpec> parameter_list(const ModelShape& shape);
+
+// "model.layers.3." or "transformer.h.3."
+std::string layer_prefix(const ModelShape& shape, int layer);
+// Of the table of tokens; a tied output is the same.
+std::string embedding_name(const ModelShape& shape);
 
 // Does this rank hold (part of) the parameter, and which box of it? Not held: extent 0 in dim 0. Without a stage layout
 // the layers are dealt evenly over pp * vp stages; a given one must be of dims.pp and dims.vp.

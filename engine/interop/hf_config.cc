@@ -13,7 +13,9 @@ class ConfigReader {
   ConfigReader(const Value& config, std::string name) : config_(config), name_(std::move(name)) {}
 
   Result<HfConfig> read() {
-    refuse_other_models();
+    const std::string type = config_.get_string("model_type", "(none)");
+    if (type == "gpt2") return read_gpt2();
+    refuse_other_models(type);
     HfConfig made;
     ModelShape& shape = made.shape;
     shape.vocab_size = required("vocab_size");
@@ -29,14 +31,43 @@ class ConfigReader {
     shape.initializer_range = number(config_, "initializer_range", 0.02);
     shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", false);
     read_rope(shape);
-    read_tokens(made);
-    made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
-    LH_CHECK(problems_.to_status("the model cannot be used"));
-    LH_TRY(shape, resolve_shape(shape).with_context(name_));
-    return made;
+    return finish(std::move(made));
   }
 
  private:
+  Result<HfConfig> finish(HfConfig made) {
+    read_tokens(made);
+    made.dtype = config_.get_string("dtype", config_.get_string("torch_dtype", "float32"));
+    LH_CHECK(problems_.to_status("the model cannot be used"));
+    LH_TRY(made.shape, resolve_shape(made.shape).with_context(name_));
+    return made;
+  }
+
+  // Defaults where a key is absent or null: those of GPT2Config.
+  Result<HfConfig> read_gpt2() {
+    HfConfig made;
+    ModelShape& shape = made.shape;
+    shape.architecture = "gpt2";
+    shape.vocab_size = whole(config_, "vocab_size", 50257, 1);
+    shape.hidden_size = whole(config_, "n_embd", 768, 1);
+    shape.intermediate_size = whole(config_, "n_inner", 0, 1);
+    shape.num_hidden_layers = whole(config_, "n_layer", 12, 1);
+    shape.num_attention_heads = whole(config_, "n_head", 12, 1);
+    shape.max_position_embeddings = whole(config_, "n_positions", 1024, 1);
+    shape.rms_norm_eps = number(config_, "layer_norm_epsilon", 1e-5);
+    shape.initializer_range = number(config_, "initializer_range", 0.02);
+    shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", true);
+    const std::string activation = config_.get_string("activation_function", "gelu_new");
+    if (activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+      wrong(format("activation_function '{}' is not supported", activation), "only gelu_new is");
+    for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
+      if (config_.get_bool(key)) wrong(format("{} = true is not supported", key));
+    if (!config_.get_bool("scale_attn_weights", true)) wrong("scale_attn_weights = false is not supported");
+    if (present(config_, "quantization_config"))
+      wrong("quantization_config of a gpt2 model is not supported", "use the weights that it was made from");
+    return finish(std::move(made));
+  }
+
   void wrong(std::string what, std::string hint = {}) {
     problems_.add(SourcePos{name_, 0, 0}, std::move(what), std::move(hint));
   }
@@ -64,9 +95,8 @@ class ConfigReader {
     return otherwise;
   }
 
-  void refuse_other_models() {
-    const std::string type = config_.get_string("model_type", "(none)");
-    if (type != "llama") wrong(format("model_type '{}' is not supported", type), "only llama is");
+  void refuse_other_models(const std::string& type) {
+    if (type != "llama") wrong(format("model_type '{}' is not supported", type), "llama and gpt2 are");
     const std::string activation = config_.get_string("hidden_act", "silu");
     if (activation != "silu") wrong(format("hidden_act '{}' is not supported", activation), "only silu is");
     for (const char* key : {"attention_bias", "mlp_bias"})
@@ -146,6 +176,33 @@ Value rope_value(const ModelShape& shape, bool with_theta) {
   return rope;
 }
 
+void set_tokens(Value& made, const HfConfig& config) {
+  if (config.bos_token_id >= 0) made.set("bos_token_id", config.bos_token_id);
+  if (config.eos_token_ids.size() == 1) made.set("eos_token_id", config.eos_token_ids[0]);
+  if (config.eos_token_ids.size() > 1)
+    made.set("eos_token_id", ValueArray(config.eos_token_ids.begin(), config.eos_token_ids.end()));
+  if (config.pad_token_id >= 0) made.set("pad_token_id", config.pad_token_id);
+  made.set("torch_dtype", config.dtype);
+  made.set("dtype", config.dtype);
+}
+
+void set_gpt2(Value& made, const ModelShape& shape) {
+  made.set("architectures", ValueArray{Value("GPT2LMHeadModel")});
+  made.set("model_type", "gpt2");
+  made.set("vocab_size", shape.vocab_size);
+  made.set("n_embd", shape.hidden_size);
+  made.set("n_inner", shape.intermediate_size);
+  made.set("n_layer", shape.num_hidden_layers);
+  made.set("n_head", shape.num_attention_heads);
+  made.set("n_positions", shape.max_position_embeddings);
+  made.set("n_ctx", shape.max_position_embeddings);
+  made.set("activation_function", "gelu_new");
+  made.set("layer_norm_epsilon", shape.rms_norm_eps);
+  made.set("initializer_range", shape.initializer_range);
+  made.set("tie_word_embeddings", shape.tie_word_embeddings);
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) made.set(key, 0.0);
+}
+
 }  // namespace
 
 Result<HfConfig> read_hf_config(const Value& config, const std::string& name) {
@@ -162,6 +219,11 @@ Result<HfConfig> load_hf_config(const std::string& path) {
 Value write_hf_config(const HfConfig& config) {
   const ModelShape& shape = config.shape;
   Value made = Value::make_table();
+  if (shape.is_gpt2()) {
+    set_gpt2(made, shape);
+    set_tokens(made, config);
+    return made;
+  }
   made.set("architectures", ValueArray{Value("LlamaForCausalLM")});
   made.set("model_type", "llama");
   made.set("vocab_size", shape.vocab_size);
@@ -181,13 +243,7 @@ Value write_hf_config(const HfConfig& config) {
   made.set("rope_theta", shape.rope_theta);
   made.set("rope_scaling", shape.rope_type == "default" ? Value() : rope_value(shape, false));
   made.set("rope_parameters", rope_value(shape, true));
-  if (config.bos_token_id >= 0) made.set("bos_token_id", config.bos_token_id);
-  if (config.eos_token_ids.size() == 1) made.set("eos_token_id", config.eos_token_ids[0]);
-  if (config.eos_token_ids.size() > 1)
-    made.set("eos_token_id", ValueArray(config.eos_token_ids.begin(), config.eos_token_ids.end()));
-  if (config.pad_token_id >= 0) made.set("pad_token_id", config.pad_token_id);
-  made.set("torch_dtype", config.dtype);
-  made.set("dtype", config.dtype);
+  set_tokens(made, config);
   return made;
 }
 

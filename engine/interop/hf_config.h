@@ -1,7 +1,7 @@
-// Hugging Face's config.json of a Llama model and ModelShape, both ways. Read: the old form (rope_theta, rope_scaling
-// with `type` or `rope_type`) and the new one (rope_parameters). Written: both at once, so old and new readers agree.
-// What Longhaul's model does not compute (biases, other activations, other rope types, other families) is refused by
-// key.
+// Hugging Face's config.json of a Llama or GPT-2 model and ModelShape, both ways. Read of Llama: the old form
+// (rope_theta, rope_scaling with `type` or `rope_type`) and the new one (rope_parameters). Written: both at once, so
+// old and new readers agree. What Longhaul's model does not compute (biases, other activations, other rope types, other
+// families) is refused by key.
 #pragma once
 
 #include <cstdint>

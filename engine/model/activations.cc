@@ -24,11 +24,11 @@ BlockActivations take_block(Taker& take, const Activations::Sizes& sizes) {
   a.attention = take(sizes.dtype, {t, s.q_size()});
   a.middle = take(sizes.dtype, {r, s.hidden_size});
   a.post_norm = take(sizes.dtype, {r, s.hidden_size});
-  a.gate_up = take(sizes.dtype, {t, 2 * s.intermediate_size});
+  a.gate_up = take(sizes.dtype, {t, s.mlp_width()});
   a.activated = take(sizes.dtype, {t, s.intermediate_size});
   a.log_sum_exp = take(DType::f32, {t * s.num_attention_heads});
-  a.input_inv_rms = take(DType::f32, {r});
-  a.post_inv_rms = take(DType::f32, {r});
+  a.input_inv_rms = take(DType::f32, {r * s.norm_statistics()});
+  a.post_inv_rms = take(DType::f32, {r * s.norm_statistics()});
   return a;
 }
 
@@ -38,7 +38,7 @@ BlockGradients take_gradients(Taker& take, const Activations::Sizes& sizes) {
   BlockGradients g;
   g.qkv = take(sizes.dtype, {t, s.q_size() + 2 * s.kv_size()});
   g.o = take(sizes.dtype, {t, s.hidden_size});
-  g.gate_up = take(sizes.dtype, {t, 2 * s.intermediate_size});
+  g.gate_up = take(sizes.dtype, {t, s.mlp_width()});
   g.down = take(sizes.dtype, {t, s.hidden_size});
   return g;
 }
@@ -70,7 +70,7 @@ void take_all(Taker& take, const Activations::Sizes& sizes, std::vector<Activati
       slot.blocks[l] = sizes.training || l == 0 ? take_block(take, sizes) : slot.blocks[0];
     slot.x = take(sizes.dtype, {r, h});
     slot.final_norm = take(sizes.dtype, {r, h});
-    slot.final_inv_rms = take(DType::f32, {r});
+    slot.final_inv_rms = take(DType::f32, {r * sizes.shape.norm_statistics()});
     if (sizes.training && (split || i == 0)) {
       slot.gradients.resize(split ? layers : 1);
       for (BlockGradients& g : slot.gradients) g = take_gradients(take, sizes);

@@ -21,17 +21,17 @@ struct BlockActivations {
   View attention;                    // [t, q]
   View middle;                       // [r, h] the residual between the halves
   View post_norm;                    // [r, h]
-  View gate_up;                      // [t, 2 f]
+  View gate_up;                      // [t, 2 f]; GELU: [t, f] its argument
   View activated;                    // [t, f]
   View log_sum_exp;                  // [sequences, heads, length] f32
-  View input_inv_rms, post_inv_rms;  // [r] f32
+  View input_inv_rms, post_inv_rms;  // [r] f32; LayerNorm: [r, 2] mean and inverse deviation
 };
 
 // What backward_weight needs from backward_input: the gradient at the output of each of the four matrices.
 struct BlockGradients {
   View qkv;      // [t, q + 2 kv]
   View o;        // [t, h]
-  View gate_up;  // [t, 2 f]
+  View gate_up;  // [t, 2 f]; GELU: [t, f]
   View down;     // [t, h]
 };
 
@@ -40,7 +40,7 @@ struct ActivationSlot {
   std::vector<BlockActivations> blocks;
   View x;                                 // [r, h] the last block's output
   View final_norm;                        // [r, h]
-  View final_inv_rms;                     // [r] f32
+  View final_inv_rms;                     // [r] or [r, 2] f32
   std::vector<BlockGradients> gradients;  // one per block if the weight backward runs later; one for all otherwise
   View embedding_gradient;                // [r, h]
 };

@@ -16,12 +16,22 @@ AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable
   hidden_ = s.hidden_size, head_dim_ = s.head_dim;
   q_ = s.q_size() / tp, kv_ = s.kv_size() / tp;
   heads_ = s.num_attention_heads / tp, kv_heads_ = s.num_key_value_heads / tp;
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".self_attn.";
-  qkv_ = parameters.layout().find(prefix + "q_proj.weight").begin;
-  o_ = parameters.layout().find(prefix + "o_proj.weight").begin;
+  const std::string prefix = layer_prefix(s, layer) + (s.is_gpt2() ? "attn." : "self_attn.");
+  const std::string output = prefix + (s.is_gpt2() ? "c_proj" : "o_proj");
+  const ParameterLayout& layout = parameters.layout();
+  qkv_ = layout.find(prefix + "q_proj.weight").begin;
+  o_ = layout.find(output + ".weight").begin;
+  if (!s.is_gpt2()) return;
+  qkv_bias_ = layout.find(prefix + "q_proj.bias").begin;
+  o_bias_ = layout.find(output + ".bias").begin;
+}
+
+ConstView AttentionLayer::output_bias() const {
+  return o_bias_ < 0 ? ConstView() : parameters_.vector(o_bias_, hidden_);
 }
 
 void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const {
+  if (parameters_.shape().is_gpt2()) return;
   const std::int64_t t = batch.tokens(), width = q_ + 2 * kv_;
   rope_apply(context, {t, heads_, head_dim_, width}, rope_, batch.positions, batch.length, columns_of(qkv, t, 0, q_),
              inverse);
@@ -42,7 +52,8 @@ void AttentionLayer::forward(const ComputeContext& context, int slot_index, View
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   linear_forward(context, {t, hidden_, width}, linear_.all_rows(a.input_norm, t),
-                 parameters_.weight(qkv_, width, hidden_), a.qkv);
+                 parameters_.weight(qkv_, width, hidden_), a.qkv,
+                 qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
   rotate(context, slot.batch, a.qkv, false);
   attention_forward(context, shape_of(slot.batch), columns_of(a.qkv, t, 0, q_), columns_of(a.qkv, t, q_, kv_),
                     columns_of(a.qkv, t, q_ + kv_, kv_), a.attention, first_floats(a.log_sum_exp, t * heads_),
@@ -72,11 +83,15 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_), {}, accumulate);
+  linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_),
+                         target.bias(o_bias_, hidden_), accumulate);
   linear_backward_weight(context, {t, hidden_, width}, g.qkv, linear_.all_rows(a.input_norm, t),
-                         target.matrix(qkv_, width, hidden_), {}, accumulate);
+                         target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
   target.say_ready(qkv_, qkv_ + width * hidden_);
   target.say_ready(o_, o_ + hidden_ * q_);
+  if (qkv_bias_ < 0) return;
+  target.say_ready(qkv_bias_, qkv_bias_ + width);
+  target.say_ready(o_bias_, o_bias_ + hidden_);
 }
 
 }  // namespace longhaul

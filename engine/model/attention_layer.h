@@ -1,5 +1,6 @@
-// The attention half of a Llama block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n).
-// Where matrices are split this rank has some of the heads.
+// The attention half of a block, without norm and residual: y = Wo attention(rope(Wq n), rope(Wk n), Wv n). Where
+// matrices are split this rank has some of the heads. GPT-2 has biases and rotates nothing; the bias of Wo is not part
+// of y: it is added once, with the residual (Shoeybi et al. 2019, section 3, would add it on every rank).
 #pragma once
 
 #include "engine/model/gradient_target.h"
@@ -16,6 +17,8 @@ class AttentionLayer {
   AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
                  TensorParallel& tensor, int layer, int index);
 
+  // The bias of Wo [h]; empty: none.
+  ConstView output_bias() const;
   // The slot's input_norm [r, h] -> y [r, h].
   void forward(const ComputeContext& context, int slot, View y);
   // dy [r, h] -> dn [r, h].
@@ -33,7 +36,8 @@ class AttentionLayer {
   ParallelLinear linear_;
   int index_;
   std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
-  std::int64_t qkv_, o_;  // begins in the flat arrays
+  std::int64_t qkv_, o_;                      // begins in the flat arrays
+  std::int64_t qkv_bias_ = -1, o_bias_ = -1;  // the same; -1: none
 };
 
 }  // namespace longhaul

@@ -1,23 +1,20 @@
 #include "engine/model/block.h"
 
 #include "engine/ops/elementwise.h"
-#include "engine/ops/rmsnorm.h"
 
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
              int layer, int index)
-    : parameters_(parameters),
-      activations_(activations),
+    : activations_(activations),
       tensor_(tensor),
       attention_(parameters, rope, activations, tensor, layer, index),
       feed_forward_(make_feed_forward(parameters, activations, tensor, layer, index)),
-      index_(index),
-      hidden_(parameters.shape().hidden_size),
-      eps_(static_cast<float>(parameters.shape().rms_norm_eps)) {
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-  input_norm_ = parameters.layout().find(prefix + "input_layernorm.weight").begin;
-  post_norm_ = parameters.layout().find(prefix + "post_attention_layernorm.weight").begin;
+      index_(index) {
+  const std::string prefix = layer_prefix(parameters.shape(), layer);
+  const bool gpt2 = parameters.shape().is_gpt2();
+  input_norm_ = Norm(parameters, prefix + (gpt2 ? "ln_1" : "input_layernorm"));
+  post_norm_ = Norm(parameters, prefix + (gpt2 ? "ln_2" : "post_attention_layernorm"));
 }
 
 void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
@@ -27,13 +24,15 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   const View branch = first_rows(activations_.workspace().branch, r);
 
   attention_.forward(context, slot_index, branch);
-  add_rmsnorm_forward(context, {r, hidden_, eps_}, first_rows(a.x, r), branch, parameters_.vector(post_norm_, hidden_),
-                      first_rows(a.middle, r), first_rows(a.post_norm, r), first_floats(a.post_inv_rms, r));
+  post_norm_.add_forward(context, r, first_rows(a.x, r), branch, attention_.output_bias(), first_rows(a.middle, r),
+                         first_rows(a.post_norm, r), a.post_inv_rms);
   feed_forward_->forward(context, slot_index, branch);
-  if (output.norm_begin < 0) return add(context, first_rows(a.middle, r), branch, first_rows(output.x, r));
-  add_rmsnorm_forward(context, {r, hidden_, eps_}, first_rows(a.middle, r), branch,
-                      parameters_.vector(output.norm_begin, hidden_), first_rows(output.x, r),
-                      first_rows(output.normed, r), first_floats(output.inv_rms, r));
+  const ConstView bias = feed_forward_->output_bias();
+  if (output.norm)
+    return output.norm->add_forward(context, r, first_rows(a.middle, r), branch, bias, first_rows(output.x, r),
+                                    first_rows(output.normed, r), output.inv_rms);
+  add(context, first_rows(a.middle, r), branch, first_rows(output.x, r));
+  if (!bias.empty()) add_to_rows(context, bias, r, first_rows(output.x, r));
 }
 
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -43,18 +42,15 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
   Workspace& w = activations_.workspace();
   const View dx = first_rows(w.dx, r), branch = first_rows(w.branch, r);
   if (target.overwrite) {
-    target.clear(input_norm_, input_norm_ + hidden_);
-    target.clear(post_norm_, post_norm_ + hidden_);
+    input_norm_.clear(target);
+    post_norm_.clear(target);
   }
   feed_forward_->backward_input(context, slot_index, w.dx, branch);
-  rmsnorm_backward(context, {r, hidden_, eps_}, branch, first_rows(a.middle, r),
-                   parameters_.vector(post_norm_, hidden_), first_floats(a.post_inv_rms, r), dx,
-                   target.vector(post_norm_, hidden_), true);
+  post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
   attention_.backward_input(context, slot_index, w.dx, branch);
-  rmsnorm_backward(context, {r, hidden_, eps_}, branch, first_rows(a.x, r), parameters_.vector(input_norm_, hidden_),
-                   first_floats(a.input_inv_rms, r), dx, target.vector(input_norm_, hidden_), true);
-  target.say_ready(post_norm_, post_norm_ + hidden_);
-  target.say_ready(input_norm_, input_norm_ + hidden_);
+  input_norm_.backward(context, r, branch, first_rows(a.x, r), a.input_inv_rms, dx, target, true);
+  post_norm_.say_ready(target);
+  input_norm_.say_ready(target);
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {

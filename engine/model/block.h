@@ -6,15 +6,16 @@
 
 #include "engine/model/attention_layer.h"
 #include "engine/model/feed_forward.h"
+#include "engine/model/norm.h"
 
 namespace longhaul {
 
-// What follows a block's residual: the norm whose weight begins at `norm_begin` in the flat parameters.
+// What follows a block's residual.
 struct BlockOutput {
-  View x;                       // [r, h] y
-  View normed;                  // [r, h] norm(y)
-  View inv_rms;                 // [r]
-  std::int64_t norm_begin = 0;  // -1: none here, the next stage of the pipeline has it
+  View x;                      // [r, h] y
+  View normed;                 // [r, h] norm(y)
+  View inv_rms;                // [r]
+  const Norm* norm = nullptr;  // nullptr: none here, the next stage of the pipeline has it
 };
 
 class Block {
@@ -23,8 +24,8 @@ class Block {
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
         int layer, int index);
 
-  std::int64_t input_norm_begin() const { return input_norm_; }
-  std::int64_t post_norm_begin() const { return post_norm_; }
+  const Norm& input_norm() const { return input_norm_; }
+  const Norm& post_norm() const { return post_norm_; }
 
   void forward(const ComputeContext& context, int slot, const BlockOutput& output);
   // workspace.dx holds dL/dy on entry and dL/dx on return. Norm weights get their gradient here, which is said.
@@ -33,15 +34,12 @@ class Block {
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:
-  const ParameterStore& parameters_;
   Activations& activations_;
   TensorParallel& tensor_;
   AttentionLayer attention_;
   std::unique_ptr<FeedForward> feed_forward_;
+  Norm input_norm_, post_norm_;
   int index_;
-  std::int64_t hidden_;
-  float eps_;
-  std::int64_t input_norm_, post_norm_;  // begins in the flat arrays
 };
 
 }  // namespace longhaul

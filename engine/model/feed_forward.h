@@ -14,6 +14,8 @@ class Activations;
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
+  // What is still to be added to y, once on all ranks together, with the residual [h]; empty: nothing.
+  virtual ConstView output_bias() const { return {}; }
   // The slot's post_norm [r, h] -> y [r, h].
   virtual void forward(const ComputeContext& context, int slot, View y) = 0;
   // dy [r, h] -> dn [r, h].

@@ -13,7 +13,7 @@ GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, T
       index_(index),
       hidden_(parameters.shape().hidden_size),
       ffn_(parameters.shape().intermediate_size / tensor.size()) {
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".mlp.";
+  const std::string prefix = layer_prefix(parameters.shape(), layer) + "mlp.";
   gate_up_ = parameters.layout().find(prefix + "gate_proj.weight").begin;
   down_ = parameters.layout().find(prefix + "down_proj.weight").begin;
 }

@@ -27,6 +27,10 @@ struct GradientTarget {
   std::span<float> vector(std::int64_t begin, std::int64_t elements) const {
     return {at(begin), static_cast<std::size_t>(elements)};
   }
+  // Of a linear layer; begin < 0: it has none, and what comes back is empty.
+  View bias(std::int64_t begin, std::int64_t elements) const {
+    return begin < 0 ? View() : View(at(begin), Shape{elements});
+  }
   void clear(std::int64_t begin, std::int64_t end) const { std::fill_n(at(begin), end - begin, 0.0F); }
   float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {

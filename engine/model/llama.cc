@@ -1,21 +1,24 @@
 #include "engine/model/llama.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/gemm.h"
-#include "engine/ops/rmsnorm.h"
 
 namespace longhaul {
 
 namespace {
-std::int64_t length_max_of(const ModelShape& shape, const LlamaOptions& options) {
-  return options.length_max > 0 ? options.length_max : shape.max_position_embeddings;
-}
-float eps_of(const ModelShape& shape) {
-  return static_cast<float>(shape.rms_norm_eps);
+// Learned positions end where their table does, and nothing is rotated.
+RopeTable positions_for(const ModelShape& shape, const LlamaOptions& options) {
+  const std::int64_t longest = options.length_max > 0 ? options.length_max : shape.max_position_embeddings;
+  if (!shape.is_gpt2()) return rope_table_of(shape, longest);
+  RopeTable none;
+  none.positions = std::min(longest, shape.max_position_embeddings);
+  return none;
 }
 }  // namespace
 
@@ -49,20 +52,21 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
 
 Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
-      rope_(rope_table_of(parameters.shape(), length_max_of(parameters.shape(), options))),
+      rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account) {
   const ParameterLayout& layout = parameters.layout();
-  const auto table = [&](const char* name) {
+  const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
     first_id_ = found.box.offset[0], ids_ = found.box.extent[0];
     return found.begin;
   };
-  if (link_.first()) embedding_ = table("model.embed_tokens.weight");
+  if (link_.first()) embedding_ = table(embedding_name(shape()));
+  if (link_.first() && shape().is_gpt2()) positions_ = layout.find("transformer.wpe.weight").begin;
   if (link_.last()) {
-    final_norm_ = layout.find("model.norm.weight").begin;
-    output_ = table(shape().tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+    final_norm_ = Norm(parameters, shape().is_gpt2() ? "transformer.ln_f" : "model.norm");
+    output_ = table(shape().tie_word_embeddings ? embedding_name(shape()) : "lm_head.weight");
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
@@ -84,11 +88,11 @@ std::pair<std::int64_t, std::int64_t> Llama::tied_gradient() const {
 std::vector<std::pair<std::int64_t, std::int64_t>> Llama::partial_gradients() const {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   if (!tensor_.sequence()) return ranges;
-  const std::int64_t h = shape().hidden_size;
-  for (const Block& block : blocks_)
-    for (const std::int64_t begin : {block.input_norm_begin(), block.post_norm_begin()})
-      ranges.emplace_back(begin, begin + h);
-  if (link_.last()) ranges.emplace_back(final_norm_, final_norm_ + h);
+  const auto take = [&](const Norm& norm) {
+    for (const auto& range : norm.ranges()) ranges.push_back(range);
+  };
+  for (const Block& block : blocks_) take(block.input_norm()), take(block.post_norm());
+  if (link_.last()) take(final_norm_);
   return ranges;
 }
 
@@ -140,7 +144,7 @@ VocabShard Llama::vocab_shard(std::int64_t tokens) const {
 }
 
 // Of split tables one rank has a token's row, the others zeros: the sum is exact.
-void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View out) {
+void Llama::embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out) {
   const std::int64_t t = batch.tokens(), h = shape().hidden_size;
   const ConstView table = parameters_.weight(embedding_, ids_, h);
   if (!tensor_.splits()) return embedding_forward(context, {t, ids_, h}, batch.ids, table, out);
@@ -151,27 +155,46 @@ void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View o
   tensor_.sum_rows(context, partial, t, h, out);
 }
 
+std::span<const std::int32_t> Llama::positions_of(const MicroBatch& batch) {
+  if (!batch.positions.empty()) return batch.positions;
+  counted_.resize(static_cast<std::size_t>(batch.tokens()));
+  for (std::size_t t = 0; t < counted_.size(); ++t)
+    counted_[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % batch.length);
+  return counted_;
+}
+
+void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View out) {
+  embed_tokens(context, batch, out);
+  if (positions_ < 0) return;
+  const std::int64_t t = batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size;
+  const std::int64_t places = shape().max_position_embeddings;
+  const View found = first_rows(activations_.workspace().branch, r);
+  embedding_forward(
+      context, {r, places, h},
+      positions_of(batch).subspan(static_cast<std::size_t>(tensor_.first_row(t)), static_cast<std::size_t>(r)),
+      parameters_.weight(positions_, places, h), found);
+  add(context, out, found, out);
+}
+
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
-  const std::int64_t r = tensor_.rows(batch.tokens()), h = shape().hidden_size;
-  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? final_norm_ : -1};
+  const std::int64_t r = tensor_.rows(batch.tokens());
+  BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
   if (!blocks_.empty()) {
     const BlockActivations& first = slot.blocks.front();
-    input = {first.x, first.input_norm, first.input_inv_rms, blocks_.front().input_norm_begin()};
+    input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
   }
   if (link_.first())
     embed(context, batch, first_rows(input.x, r));
   else
     link_.receive_activation(first_rows(input.x, r));
-  if (input.norm_begin >= 0)
-    rmsnorm_forward(context, {r, h, eps_of(shape())}, first_rows(input.x, r), parameters_.vector(input.norm_begin, h),
-                    first_rows(input.normed, r), first_floats(input.inv_rms, r));
+  if (input.norm) input.norm->forward(context, r, first_rows(input.x, r), first_rows(input.normed, r), input.inv_rms);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
-    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? final_norm_ : -1};
+    BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
     if (l + 1 < blocks_.size()) {
       const BlockActivations& next = slot.blocks[l + 1];
-      output = {next.x, next.input_norm, next.input_inv_rms, blocks_[l + 1].input_norm_begin()};
+      output = {next.x, next.input_norm, next.input_inv_rms, &blocks_[l + 1].input_norm()};
     }
     blocks_[l].forward(context, slot_index, output);
   }
@@ -204,9 +227,10 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const std::int64_t t = slot.batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size, v = ids_;
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
-    target.clear(final_norm_, final_norm_ + h);
+    final_norm_.clear(target);
     target.clear(output_, output_ + v * h);
     if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
+    if (link_.first()) clear_positions(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
@@ -217,19 +241,33 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
     lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
                  branch, target.matrix(output_, v, h));
   }
-  rmsnorm_backward(context, {r, h, eps_of(shape())}, branch, first_rows(slot.x, r), parameters_.vector(final_norm_, h),
-                   first_floats(slot.final_inv_rms, r), first_rows(w.dx, r), target.vector(final_norm_, h));
-  target.say_ready(final_norm_, final_norm_ + h);
+  final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,
+                       false);
+  final_norm_.say_ready(target);
   if (!link_.first() || output_ != embedding_) target.say_ready(output_, output_ + v * h);
 }
 
 void Llama::embedding_weight_backward(const ComputeContext& context, int slot_index, View dx,
                                       const GradientTarget& target) {
   const MicroBatch& batch = activations_.slot(slot_index).batch;
-  const std::int64_t h = shape().hidden_size;
-  embedding_backward(context, {batch.tokens(), ids_, h}, local_ids(batch), all_rows(dx, batch.tokens()),
-                     target.vector(embedding_, ids_ * h));
+  const std::int64_t h = shape().hidden_size, places = shape().max_position_embeddings;
+  const View all = all_rows(dx, batch.tokens());
+  embedding_backward(context, {batch.tokens(), ids_, h}, local_ids(batch), all, target.vector(embedding_, ids_ * h));
+  if (positions_ >= 0) {
+    embedding_backward(context, {batch.tokens(), places, h}, positions_of(batch), all,
+                       target.vector(positions_, places * h));
+    target.say_ready(positions_, positions_ + places * h);
+  }
   target.say_ready(embedding_, embedding_ + ids_ * h);
+}
+
+void Llama::clear_positions(const GradientTarget& target) const {
+  if (positions_ >= 0) target.clear(positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
+}
+
+void Llama::clear_tables(const GradientTarget& target) const {
+  target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  clear_positions(target);
 }
 
 // From the loss, or from what the next stage says of this one's output.
@@ -237,8 +275,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward())
-    target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(target);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -262,7 +299,7 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
   // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
+  if (target.overwrite && !link_.last()) clear_tables(target);
   embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 

@@ -1,5 +1,6 @@
-// The Llama family as a trainable model: embedding, blocks, final norm, output layer (tied or not) with its loss. It
-// works on micro-batch slots, so that a schedule (contracts/schedule.h) may keep several micro-batches alive.
+// A decoder-only transformer as a trainable model (Llama family, GPT-2: contracts/model_shape.h): embedding, blocks,
+// final norm, output layer (tied or not) with its loss. It works on micro-batch slots, so that a schedule
+// (contracts/schedule.h) may keep several micro-batches alive.
 //
 // For one slot: forward, then either token_losses (evaluation) or backward. Deterministic for every number of threads.
 // With split_backward a backward is that of the input alone, and the slot is free when backward_weight was called, too.
@@ -77,8 +78,13 @@ class Llama {
   ConstView output_weight() const;
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
+  void clear_positions(const GradientTarget& target) const;
+  void clear_tables(const GradientTarget& target) const;  // of the first stage
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
   void embed(const ComputeContext& context, const MicroBatch& batch, View out);
+  void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
+  // The place of each of the batch's tokens in its sequence.
+  std::span<const std::int32_t> positions_of(const MicroBatch& batch);
   void backward_to_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                          const GradientTarget& target);
   // Ids as rows of this rank's part of the table, -1 for those of others.
@@ -92,9 +98,11 @@ class Llama {
   PipelineLink link_;
   Activations activations_;
   std::vector<Block> blocks_;
-  std::int64_t embedding_ = 0, final_norm_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
-  std::int64_t first_id_ = 0, ids_ = 0;                       // of the vocabulary, here
-  std::vector<std::int32_t> local_ids_;
+  Norm final_norm_;
+  std::int64_t embedding_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied
+  std::int64_t positions_ = -1;              // that of the learned positions; -1: there are none
+  std::int64_t first_id_ = 0, ids_ = 0;      // of the vocabulary, here
+  std::vector<std::int32_t> local_ids_, counted_;
 };
 
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/stored_tensors.h"
 #include "engine/parallel/box_copy.h"
 
 namespace longhaul {
@@ -65,49 +66,92 @@ Status read_tensor(const SafetensorsModel& file, const FlatParameter& p, const S
   return convert_to_f32(tensor, out).with_context(p.spec.name);
 }
 
+// What this rank holds of a parameter, from all of it.
+void keep_box(const ComputeContext& context, const FlatParameter& p, std::span<const float> whole,
+              ParameterStore& store) {
+  if (p.is_whole()) return store.put(context, p, whole);
+  std::vector<float> box(static_cast<std::size_t>(p.end - p.begin));
+  copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, box);
+  store.put(context, p, box);
+}
+
+Status read_parts(const ComputeContext& context, const StoredTensor& stored, const SafetensorView& tensor,
+                  ParameterStore& store) {
+  std::vector<float> all(static_cast<std::size_t>(tensor.elements())), whole;
+  LH_CHECK(convert_to_f32(tensor, all).with_context(stored.name));
+  for (std::size_t part = 0; part < stored.parts.size(); ++part) {
+    const FlatParameter* p = store.layout().find_if_held(stored.parts[part].name);
+    if (!p) continue;
+    whole.resize(static_cast<std::size_t>(p->spec.elements()));
+    take_part(stored, part, all, whole);
+    keep_box(context, *p, whole, store);
+  }
+  return {};
+}
+
+bool holds_some(const ParameterStore& store, const StoredTensor& stored) {
+  for (const ParameterSpec& part : stored.parts)
+    if (store.layout().find_if_held(part.name)) return true;
+  return false;
+}
+
 }  // namespace
 
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
-  for (const FlatParameter& p : store.layout().parameters()) {
-    LH_TRY(const SafetensorView tensor, file.find(p.spec.name));
-    if (tensor.shape != p.spec.shape)
+  for (const StoredTensor& stored : stored_tensors(store.shape())) {
+    if (!holds_some(store, stored)) continue;
+    LH_TRY(const SafetensorView tensor, find_stored(file, stored));
+    if (tensor.shape != stored.shape)
       return make_error(ErrorCode::invalid_input,
-                        format("{}: {} has the shape [{}], config.json asks for [{}]", folder, p.spec.name,
-                               shape_text(tensor.shape), shape_text(p.spec.shape)),
+                        format("{}: {} has the shape [{}], config.json asks for [{}]", folder, stored.name,
+                               shape_text(tensor.shape), shape_text(stored.shape)),
                         "weights and config.json do not belong together: copy both from one place");
-    std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
-    LH_CHECK(read_tensor(file, p, tensor, whole));
-    if (p.is_whole()) {
-      store.put(context, p, whole);
+    if (!stored.is_plain()) {
+      LH_CHECK(read_parts(context, stored, tensor, store));
       continue;
     }
-    std::vector<float> box(static_cast<std::size_t>(p.end - p.begin));
-    copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, box);
-    store.put(context, p, box);
+    const FlatParameter& p = store.layout().find(stored.name);
+    std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
+    LH_CHECK(read_tensor(file, p, tensor, whole));
+    keep_box(context, p, whole, store);
   }
   return {};
 }
 
 namespace {
 
+std::span<const float> values_of(const ParameterStore& store, const std::string& name) {
+  const FlatParameter& p = store.layout().find(name);
+  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+}
+
 Status write_weights(const std::string& folder, const ParameterStore& store, bool as_bf16) {
+  const std::vector<StoredTensor> tensors = stored_tensors(store.shape());
   std::vector<SafetensorInfo> infos;
-  for (const FlatParameter& p : store.layout().parameters())
-    infos.push_back({p.spec.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, p.spec.shape});
+  for (const StoredTensor& tensor : tensors)
+    infos.push_back({tensor.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, tensor.shape});
   LH_TRY(SafetensorsWriter writer,
          SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
   std::vector<bf16> narrow;
-  for (const FlatParameter& p : store.layout().parameters()) {
-    const std::span<const float> values =
-        store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+  std::vector<float> moved;
+  for (const StoredTensor& tensor : tensors) {
+    std::span<const float> values = values_of(store, tensor.parts[0].name);
+    if (!tensor.is_plain()) {
+      std::int64_t elements = 0;
+      for (const ParameterSpec& part : tensor.parts) elements += part.elements();
+      moved.resize(static_cast<std::size_t>(elements));
+      for (std::size_t part = 0; part < tensor.parts.size(); ++part)
+        put_part(tensor, part, values_of(store, tensor.parts[part].name), moved);
+      values = moved;
+    }
     std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
     if (as_bf16) {
       narrow.resize(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = bf16(values[i]);
       bytes = {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(bf16)};
     }
-    LH_CHECK(writer.write(p.spec.name, bytes));
+    LH_CHECK(writer.write(tensor.name, bytes));
   }
   return writer.finish();
 }

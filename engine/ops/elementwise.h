@@ -11,6 +11,9 @@ namespace longhaul {
 // out = a + b, one type (f32 or bf16), sums in f32. out may be a or b.
 void add(const ComputeContext& context, ConstView a, ConstView b, View out);
 
+// y[row] += x for every row of y [rows, columns]; one type (f32 or bf16).
+void add_to_rows(const ComputeContext& context, ConstView x, std::int64_t rows, View y);
+
 // y += alpha x, f32.
 void axpy(const ComputeContext& context, float alpha, std::span<const float> x, std::span<float> y);
 

@@ -13,13 +13,16 @@ constexpr std::int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 // Parameters that follow their predecessor without padding, so that both make one matrix.
 bool continues_fused(const std::string& name) {
-  return ends_with(name, "self_attn.k_proj.weight") || ends_with(name, "self_attn.v_proj.weight") ||
-         ends_with(name, "mlp.up_proj.weight");
+  for (const char* follower :
+       {"attn.k_proj.weight", "attn.v_proj.weight", "attn.k_proj.bias", "attn.v_proj.bias", "mlp.up_proj.weight"})
+    if (ends_with(name, follower)) return true;
+  return false;
 }
 
-// In one unit: a block, or what follows the last of them.
+// In one unit: a block, or what follows the last of them. Each embedding is one of its own: a tied one stands beside
+// other parameters on the last stage than on the first, and their shares of it must be the same.
 bool belong_together(const ParameterSpec& a, const ParameterSpec& b) {
-  return a.layer == b.layer && (a.layer >= 0 || a.last_stage == b.last_stage);
+  return a.layer == b.layer && (a.layer >= 0 || (a.last_stage && b.last_stage));
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_CASE("every pipeline schedule and every way to deal layers follows the curv
                                    {4, 1, "1f1b", {0, 2, 2, 0}}, {2, 2, "auto", {0, 2, 2, 0}}};
   for (const Case& one : cases) {
     SetupOptions options;
-    options.layers = 4, options.tied = one.tied;
+    options.shape = training_shape(4, one.tied);
     options.pipeline.schedule = one.schedule, options.pipeline.stage_layers = one.stage_layers;
     const RankRun alone = train_one_rank(curve_steps, DType::f32, options);
     REQUIRE(alone.losses.size() == curve_steps);

@@ -43,7 +43,7 @@ TEST_CASE("while the batch grows, dp changes no bit and the other axes follow th
     CAPTURE(dims.to_string());
     check_follows(one, train_on_threads(dims, practice_steps, DType::f32, {}, options), 1e-5);
   }
-  options.pipeline.schedule = "interleaved", options.layers = 4;
+  options.pipeline.schedule = "interleaved", options.shape = training_shape(4);
   const RankRun deep = train_one_rank(practice_steps, DType::f32, options);
   ParallelDims interleaved = practice_layout(1, false, 2, 1);
   interleaved.vp = 2;

@@ -31,7 +31,7 @@ std::vector<Layout> layouts_of(int ranks) {
   for (const auto& [schedule, vp] : {std::pair{"zb-h1", 1}, std::pair{"interleaved", 2}}) {
     Layout layout;
     layout.dims.pp = 2, layout.dims.vp = vp, layout.dims.dp_replicate = ranks / 2;
-    layout.options.layers = 4, layout.options.pipeline.schedule = schedule;
+    layout.options.shape = test::training_shape(4), layout.options.pipeline.schedule = schedule;
     layouts.push_back(layout);
   }
   return layouts;
@@ -53,13 +53,11 @@ int main(int argc, char** argv) {
     auto world = (*runtime)->world(1, options);
     if (!world.ok()) return 1;
     const test::RankRun flat = test::train_one_rank(20, DType::f32);
-    test::SetupOptions of_four_layers;
-    of_four_layers.layers = 4;
-    const test::RankRun deep = test::train_one_rank(20, DType::f32, of_four_layers);
+    const test::RankRun deep = test::train_one_rank(20, DType::f32, test::training_shape(4));
     double worst = 0, spoilt_worst = 0;
     good = true;
     for (const auto& [dims, setup_options] : layouts_of((*world)->size())) {
-      const test::RankRun& one = setup_options.layers == 4 ? deep : flat;
+      const test::RankRun& one = setup_options.shape.num_hidden_layers == 4 ? deep : flat;
       const auto mesh = Mesh::create(dims, **world);
       if (!mesh.ok()) return 1;
       const test::RankRun run = test::train_rank(**mesh, 20, DType::f32, {}, setup_options);

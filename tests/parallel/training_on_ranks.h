@@ -40,16 +40,15 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     run.norms.push_back(report->grad_norm);
   }
   if (!run.status.ok()) return run;
-  const ParameterLayout whole(training_shape(options));
+  const ParameterLayout whole(options.shape);
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
-  run.status =
-      gather_masters(mesh, training_shape(options), setup.store.layout(), setup.store.masters(), whole, run.weights);
+  run.status = gather_masters(mesh, options.shape, setup.store.layout(), setup.store.masters(), whole, run.weights);
   return run;
 }
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
-  SetupOptions plain;
-  plain.layers = options.layers, plain.tied = options.tied, plain.rampup = options.rampup;
+  SetupOptions plain = options;
+  plain.pipeline = {}, plain.overlap = true;
   return train_rank(alone, steps, dtype, {}, plain);
 }
 

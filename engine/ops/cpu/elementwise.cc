@@ -46,6 +46,19 @@ void add(const ComputeContext& context, ConstView a, ConstView b, View out) {
   });
 }
 
+void add_to_rows(const ComputeContext& context, ConstView x, std::int64_t rows, View y) {
+  const Index columns = x.size();
+  cpu::with_float_type(y.dtype(), "add_to_rows", [&](auto type) {
+    using T = decltype(type);
+    const T* px = cpu::elements<T>(x, columns, "x");
+    T* py = cpu::elements<T>(y, rows * columns, "y");
+    parallel_for(context, rows, 64, [&](Index begin, Index end) {
+      for (Index row = begin; row < end; ++row)
+        cpu::kernels(context).of<T>().add(py + row * columns, px, py + row * columns, columns);
+    });
+  });
+}
+
 void axpy(const ComputeContext& context, float alpha, std::span<const float> x, std::span<float> y) {
   cpu::check_size(x.size(), count(y.size()), "axpy x");
   parallel_for(context, count(y.size()), kGrain, [&](Index begin, Index end) {

@@ -8,6 +8,7 @@
 #include "engine/ops/cpu/gemm_case.h"
 #include "engine/ops/cpu/gemm_onednn.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/elementwise.h"
 #include "engine/ops/gemv.h"
 
 namespace longhaul {
@@ -113,14 +114,6 @@ bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DTy
 
 namespace {
 
-template <class T>
-void add_bias(const ComputeContext& context, LinearShape shape, const T* bias, T* y) {
-  const auto& kernels = cpu::kernels(context).of<T>();
-  parallel_for(context, shape.tokens, 64, [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) kernels.add(y + t * shape.out, bias, y + t * shape.out, shape.out);
-  });
-}
-
 // Column sums in token order, over fixed chunks of tokens.
 template <class T>
 void bias_gradient(const ComputeContext& context, LinearShape shape, const T* dy, float* dbias, bool accumulate) {
@@ -149,8 +142,7 @@ void linear_forward(const ComputeContext& context, LinearShape shape, ConstView 
   }
   if (bias.empty()) return;
   LH_ASSERT(bias.dtype() == y.dtype() && bias.size() == shape.out, bias.shape().text());
-  if (y.dtype() == DType::f32) return add_bias(context, shape, bias.as<float>(), y.as<float>());
-  add_bias(context, shape, bias.as<bf16>(), y.as<bf16>());
+  add_to_rows(context, bias, shape.tokens, y);
 }
 
 void linear_backward_input(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView weight, View dx,

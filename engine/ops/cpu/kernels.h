@@ -34,6 +34,15 @@ struct TypedKernels {
   // dweight (f32, may be null) accumulates; dx written or accumulated.
   void (*rmsnorm_backward)(const T* dy, const T* x, const T* weight, const float* inv_rms, T* dx, float* dweight,
                            Index rows, Index hidden, bool accumulate_dx);
+  // statistics [rows, 2] (may be null): mean and 1 / deviation.
+  void (*layernorm_forward)(const T* x, const T* weight, const T* bias, T* y, float* statistics, Index rows,
+                            Index hidden, float eps);
+  void (*add_layernorm_forward)(const T* a, const T* b, const T* column_bias, const T* weight, const T* bias, T* sum,
+                                T* y, float* statistics, Index rows, Index hidden, float eps);
+  void (*layernorm_backward)(const T* dy, const T* x, const T* weight, const float* statistics, T* dx, float* dweight,
+                             float* dbias, Index rows, Index hidden, bool accumulate_dx);
+  void (*gelu_forward)(const T* x, T* y, Index n);
+  void (*gelu_backward)(const T* dy, const T* x, T* dx, Index n);
   void (*swiglu_forward)(const T* gate, const T* up, T* out, Index n);
   void (*swiglu_backward)(const T* dout, const T* gate, const T* up, T* dgate, T* dup, Index n);
   void (*add)(const T* a, const T* b, T* out, Index n);

@@ -15,6 +15,22 @@ Vector zeros(Index n) {
   return Vector(at(n), 0.0);
 }
 
+struct MeanAndScale {
+  double mean, scale;  // 1 / sqrt(variance + eps)
+};
+MeanAndScale mean_and_scale(const Vector& x, Index row, Index hidden, double eps) {
+  double sum = 0.0, squares = 0.0;
+  for (Index i = 0; i < hidden; ++i) sum += x[at(row * hidden + i)];
+  const double mean = sum / static_cast<double>(hidden);
+  for (Index i = 0; i < hidden; ++i) squares += (x[at(row * hidden + i)] - mean) * (x[at(row * hidden + i)] - mean);
+  return {mean, 1.0 / std::sqrt(squares / static_cast<double>(hidden) + eps)};
+}
+
+const double gelu_factor = std::sqrt(2.0 / std::acos(-1.0));
+double gelu_argument(double x) {
+  return gelu_factor * (x + 0.044715 * x * x * x);
+}
+
 }  // namespace
 
 Vector gemm(Index m, Index n, Index k, bool transpose_a, bool transpose_b, double alpha, const Vector& a,
@@ -106,6 +122,54 @@ Vector rope(Index tokens, Index heads, Index head_dim, const Vector& frequencies
     }
   }
   return y;
+}
+
+Vector layernorm(Index tokens, Index hidden, double eps, const Vector& x, const Vector& weight, const Vector& bias) {
+  Vector y(x.size());
+  for (Index t = 0; t < tokens; ++t) {
+    const auto [mean, s] = mean_and_scale(x, t, hidden, eps);
+    for (Index i = 0; i < hidden; ++i)
+      y[at(t * hidden + i)] = (x[at(t * hidden + i)] - mean) * s * weight[at(i)] + bias[at(i)];
+  }
+  return y;
+}
+
+LayerNormGradient layernorm_backward(Index tokens, Index hidden, double eps, const Vector& dy, const Vector& x,
+                                     const Vector& weight) {
+  LayerNormGradient g{Vector(x.size()), Vector(weight.size(), 0.0), Vector(weight.size(), 0.0)};
+  const auto n = static_cast<double>(hidden);
+  for (Index t = 0; t < tokens; ++t) {
+    const auto [mean, s] = mean_and_scale(x, t, hidden, eps);
+    double sum = 0.0, dot = 0.0;
+    for (Index i = 0; i < hidden; ++i) {
+      const double normed = (x[at(t * hidden + i)] - mean) * s, d = dy[at(t * hidden + i)];
+      sum += d * weight[at(i)];
+      dot += d * weight[at(i)] * normed;
+      g.dweight[at(i)] += d * normed;
+      g.dbias[at(i)] += d;
+    }
+    for (Index i = 0; i < hidden; ++i) {
+      const double normed = (x[at(t * hidden + i)] - mean) * s;
+      g.dx[at(t * hidden + i)] = s * (dy[at(t * hidden + i)] * weight[at(i)] - sum / n - normed * dot / n);
+    }
+  }
+  return g;
+}
+
+Vector gelu(const Vector& x) {
+  Vector y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = 0.5 * x[i] * (1.0 + std::tanh(gelu_argument(x[i])));
+  return y;
+}
+
+Vector gelu_backward(const Vector& dy, const Vector& x) {
+  Vector dx(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double tanh = std::tanh(gelu_argument(x[i]));
+    const double slope = gelu_factor * (1.0 + 3.0 * 0.044715 * x[i] * x[i]);
+    dx[i] = dy[i] * (0.5 * (1.0 + tanh) + 0.5 * x[i] * (1.0 - tanh * tanh) * slope);
+  }
+  return dx;
 }
 
 Vector swiglu(const Vector& gate, const Vector& up) {

@@ -29,6 +29,16 @@ Vector rmsnorm(Index tokens, Index hidden, double eps, const Vector& x, const Ve
 NormGradient rmsnorm_backward(Index tokens, Index hidden, double eps, const Vector& dy, const Vector& x,
                               const Vector& weight);
 
+struct LayerNormGradient {
+  Vector dx, dweight, dbias;
+};
+Vector layernorm(Index tokens, Index hidden, double eps, const Vector& x, const Vector& weight, const Vector& bias);
+LayerNormGradient layernorm_backward(Index tokens, Index hidden, double eps, const Vector& dy, const Vector& x,
+                                     const Vector& weight);
+
+Vector gelu(const Vector& x);
+Vector gelu_backward(const Vector& dy, const Vector& x);
+
 // frequencies [head_dim / 2]; the gradient is the same with inverse = true.
 Vector rope(Index tokens, Index heads, Index head_dim, const Vector& frequencies, const Ids& positions, const Vector& x,
             bool inverse);

@@ -22,6 +22,11 @@ ModelShape tiny_shape() {
   s.num_key_value_heads = 2;
   return resolve_shape(s).value();
 }
+ModelShape tiny_gpt2() {
+  ModelShape s = tiny_shape();
+  s.architecture = "gpt2", s.num_key_value_heads = 0, s.intermediate_size = 0, s.max_position_embeddings = 40;
+  return resolve_shape(s).value();
+}
 ParallelDims random_dims(PhiloxSequence& random) {
   ParallelDims d;
   d.tp = 1 << random.next_below(3);
@@ -55,9 +60,9 @@ TEST_CASE("an impossible layout names the product with every factor") {
 }
 
 TEST_CASE("the shards of every layout tile every parameter") {
-  const ModelShape shape = tiny_shape();
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);
+    const ModelShape shape = seed % 3 == 0 ? tiny_gpt2() : tiny_shape();
     PhiloxSequence random(seed);
     const ParallelDims dims = random_dims(random);
     CAPTURE(dims.to_string());
@@ -91,11 +96,40 @@ TEST_CASE("embedding and output layer may start wider than the layers between") 
 
 TEST_CASE("the parameter list adds up to the shape's count, tied or not") {
   for (const bool tied : {true, false}) {
-    ModelShape shape = tiny_shape();
-    shape.tie_word_embeddings = tied;
-    std::int64_t sum = 0;
-    for (const ParameterSpec& p : parameter_list(shape)) sum += p.elements();
-    CHECK(sum == shape.parameter_count());
+    for (ModelShape shape : {tiny_shape(), tiny_gpt2()}) {
+      shape.tie_word_embeddings = tied;
+      std::int64_t sum = 0, matrices = 0;
+      for (const ParameterSpec& p : parameter_list(shape)) {
+        sum += p.elements();
+        if (p.shape.size() == 2 && p.layer >= 0) matrices += p.elements();
+      }
+      CHECK(sum == shape.parameter_count());
+      CHECK(matrices + shape.vocab_size * shape.hidden_size == shape.matmul_parameter_count());
+    }
+  }
+}
+
+TEST_CASE("GPT-2 124M has the parameters that its authors count") {
+  ModelShape shape;
+  shape.architecture = "gpt2", shape.vocab_size = 50257, shape.hidden_size = 768, shape.num_hidden_layers = 12;
+  shape.num_attention_heads = 12, shape.max_position_embeddings = 1024;
+  const auto resolved = resolve_shape(shape);
+  REQUIRE(resolved.ok());
+  CHECK(resolved->intermediate_size == 3072);
+  CHECK(resolved->parameter_count() == 124'439'808);
+  shape.num_key_value_heads = 4;
+  CHECK_FALSE(resolve_shape(shape).ok());
+  shape.num_key_value_heads = 0, shape.head_dim = 32;
+  CHECK(resolve_shape(shape).error().what.find("hidden_size") != std::string::npos);
+}
+
+TEST_CASE("learned positions stand on the first stage only, a tied embedding on both ends") {
+  const ModelShape shape = tiny_gpt2();
+  const StageLayout stages = even_stages(static_cast<int>(shape.num_hidden_layers), 2, 1);
+  for (const ParameterSpec& p : parameter_list(shape)) {
+    if (p.name == "transformer.wpe.weight") CHECK(stages_of(p, shape, stages) == std::vector<int>{0});
+    if (p.name == "transformer.wte.weight") CHECK(stages_of(p, shape, stages) == std::vector<int>{0, 1});
+    if (p.name == "transformer.ln_f.bias") CHECK(stages_of(p, shape, stages) == std::vector<int>{1});
   }
 }
 

@@ -52,13 +52,14 @@ LlamaOptions options_for(std::int64_t tokens, int slots = 1, bool split = false)
 }  // namespace
 
 TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
-  for (const bool tied : {true, false}) {
+  for (const ModelShape& shape :
+       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false)}) {
     for (const bool packed : {false, true}) {
-      CAPTURE(tied);
+      CAPTURE(shape.architecture);
+      CAPTURE(shape.tie_word_embeddings);
       CAPTURE(packed);
       const std::uint64_t seed = 11;
       CAPTURE(seed);
-      const ModelShape shape = test::tiny_shape(tied);
       const ComputeContext context(1);
       ParameterStore store(shape, DType::f32);
       initialize_parameters(context, store, seed);
@@ -124,81 +125,87 @@ TEST_CASE("loss and every parameter's gradient agree with the f64 reference") {
 }
 
 TEST_CASE("bf16 compute stays near the f64 reference") {
-  const ModelShape shape = test::tiny_shape();
-  const ComputeContext context(1);
-  ParameterStore store(shape, DType::bf16);
-  initialize_parameters(context, store, 5);
-  LlamaBatch batch = random_batch(5, 2, 16, shape.vocab_size, false);
-  for (float& w : batch.weights) w = w == 0 ? 0.0F : 1.0F;
-  Llama model(store, options_for(32));
-  std::vector<float> gradient(static_cast<std::size_t>(store.layout().flat_size())), loss(32);
-  GradientTarget target;
-  target.flat = gradient, target.overwrite = true;
-  model.forward(context, 0, batch.view());
-  model.backward(context, 0, batch.weights, loss, target);
-  double sum = 0;
-  for (std::size_t t = 0; t < loss.size(); ++t)
-    sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
-  const std::vector<double> flat = flat_of(store);
-  CHECK(sum == doctest::Approx(test::ReferenceModel(shape, store.layout(), flat).loss(batch.view(), batch.weights))
-                   .epsilon(5e-3));
+  for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape()}) {
+    CAPTURE(shape.architecture);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::bf16);
+    initialize_parameters(context, store, 5);
+    LlamaBatch batch = random_batch(5, 2, 16, shape.vocab_size, false);
+    for (float& w : batch.weights) w = w == 0 ? 0.0F : 1.0F;
+    Llama model(store, options_for(32));
+    std::vector<float> gradient(static_cast<std::size_t>(store.layout().flat_size())), loss(32);
+    GradientTarget target;
+    target.flat = gradient, target.overwrite = true;
+    model.forward(context, 0, batch.view());
+    model.backward(context, 0, batch.weights, loss, target);
+    double sum = 0;
+    for (std::size_t t = 0; t < loss.size(); ++t)
+      sum += static_cast<double>(batch.weights[t]) * static_cast<double>(loss[t]);
+    const std::vector<double> flat = flat_of(store);
+    CHECK(sum == doctest::Approx(test::ReferenceModel(shape, store.layout(), flat).loss(batch.view(), batch.weights))
+                     .epsilon(5e-3));
+  }
 }
 
 TEST_CASE("split backward over several slots equals the joint one, bit for bit") {
-  const ModelShape shape = test::tiny_shape();
-  const ComputeContext context(1);
-  ParameterStore store(shape, DType::f32);
-  initialize_parameters(context, store, 3);
-  const LlamaBatch a = random_batch(21, 2, 8, shape.vocab_size, false),
-                   b = random_batch(22, 1, 16, shape.vocab_size, false);
-  const auto size = static_cast<std::size_t>(store.layout().flat_size());
-  std::vector<float> joint(size), split(size), loss(16);
+  for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape()}) {
+    CAPTURE(shape.architecture);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 3);
+    const LlamaBatch a = random_batch(21, 2, 8, shape.vocab_size, false),
+                     b = random_batch(22, 1, 16, shape.vocab_size, false);
+    const auto size = static_cast<std::size_t>(store.layout().flat_size());
+    std::vector<float> joint(size), split(size), loss(16);
 
-  Llama one(store, options_for(16));
-  GradientTarget target;
-  target.flat = joint;
-  target.overwrite = true;
-  one.forward(context, 0, a.view());
-  one.backward(context, 0, a.weights, loss, target);
-  target.overwrite = false;
-  one.forward(context, 0, b.view());
-  one.backward(context, 0, b.weights, loss, target);
+    Llama one(store, options_for(16));
+    GradientTarget target;
+    target.flat = joint;
+    target.overwrite = true;
+    one.forward(context, 0, a.view());
+    one.backward(context, 0, a.weights, loss, target);
+    target.overwrite = false;
+    one.forward(context, 0, b.view());
+    one.backward(context, 0, b.weights, loss, target);
 
-  Llama two(store, options_for(16, 2, true));
-  target.flat = split;
-  two.forward(context, 0, a.view());
-  two.forward(context, 1, b.view());
-  target.overwrite = true;
-  two.backward(context, 0, a.weights, loss, target);
-  two.backward_weight(context, 0, target);
-  target.overwrite = false;
-  two.backward(context, 1, b.weights, loss, target);
-  two.backward_weight(context, 1, target);
-  CHECK(joint == split);
+    Llama two(store, options_for(16, 2, true));
+    target.flat = split;
+    two.forward(context, 0, a.view());
+    two.forward(context, 1, b.view());
+    target.overwrite = true;
+    two.backward(context, 0, a.weights, loss, target);
+    two.backward_weight(context, 0, target);
+    target.overwrite = false;
+    two.backward(context, 1, b.weights, loss, target);
+    two.backward_weight(context, 1, target);
+    CHECK(joint == split);
+  }
 }
 
 TEST_CASE("gradients are said to be ready once each, and do not change afterwards") {
-  const ModelShape shape = test::tiny_shape(false);
-  const ComputeContext context(1);
-  ParameterStore store(shape, DType::f32);
-  initialize_parameters(context, store, 3);
-  const LlamaBatch batch = random_batch(7, 2, 8, shape.vocab_size, false);
-  std::vector<float> gradient(static_cast<std::size_t>(store.layout().flat_size())), copy(gradient), loss(16);
-  std::vector<int> said(gradient.size(), 0);
-  Llama model(store, options_for(16));
-  GradientTarget target;
-  target.flat = gradient, target.overwrite = true;
-  target.ready = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      ++said[static_cast<std::size_t>(i)];
-      copy[static_cast<std::size_t>(i)] = gradient[static_cast<std::size_t>(i)];
-    }
-  };
-  model.forward(context, 0, batch.view());
-  model.backward(context, 0, batch.weights, loss, target);
-  CHECK(copy == gradient);
-  for (const FlatParameter& p : store.layout().parameters())
-    for (std::int64_t i = p.begin; i < p.end; ++i) CHECK(said[static_cast<std::size_t>(i)] == 1);
+  for (const ModelShape& shape : {test::tiny_shape(false), test::tiny_gpt2_shape(false)}) {
+    CAPTURE(shape.architecture);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 3);
+    const LlamaBatch batch = random_batch(7, 2, 8, shape.vocab_size, false);
+    std::vector<float> gradient(static_cast<std::size_t>(store.layout().flat_size())), copy(gradient), loss(16);
+    std::vector<int> said(gradient.size(), 0);
+    Llama model(store, options_for(16));
+    GradientTarget target;
+    target.flat = gradient, target.overwrite = true;
+    target.ready = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        ++said[static_cast<std::size_t>(i)];
+        copy[static_cast<std::size_t>(i)] = gradient[static_cast<std::size_t>(i)];
+      }
+    };
+    model.forward(context, 0, batch.view());
+    model.backward(context, 0, batch.weights, loss, target);
+    CHECK(copy == gradient);
+    for (const FlatParameter& p : store.layout().parameters())
+      for (std::int64_t i = p.begin; i < p.end; ++i) CHECK(said[static_cast<std::size_t>(i)] == 1);
+  }
 }
 
 TEST_CASE("initial values are the same in every layout") {
@@ -232,11 +239,12 @@ TEST_CASE("initial values are the same in every layout") {
 }
 
 TEST_CASE("the memory plan tells what the model takes") {
-  ModelShape shape = test::tiny_shape();
-  shape.hidden_size = 128, shape.intermediate_size = 352, shape.num_hidden_layers = 4, shape.head_dim = 32,
-  shape.vocab_size = 1000;
-  for (const bool bf16_compute : {false, true}) {
-    CAPTURE(bf16_compute);
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool bf16_compute = kind % 2 == 1;
+    ModelShape shape = kind < 2 ? test::tiny_shape() : test::tiny_gpt2_shape();
+    shape.hidden_size = 128, shape.intermediate_size = 352, shape.num_hidden_layers = 4, shape.head_dim = 32,
+    shape.vocab_size = 1000;
+    CAPTURE(kind);
     MemoryAccount account;
     TrainingMemoryInput input;
     input.shape = shape, input.micro_batch_size = 4, input.sequence_length = 128, input.slots = 2,

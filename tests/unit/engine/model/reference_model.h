@@ -1,4 +1,4 @@
-// The whole Llama forward pass in f64, by the plain loops of engine/ops/reference: what the model is held against.
+// The whole forward pass of a model in f64, by the plain loops of engine/ops/reference: what the model is held against.
 #pragma once
 
 #include <vector>
@@ -25,6 +25,14 @@ inline ModelShape tiny_shape(bool tied = true) {
   return shape;
 }
 
+inline ModelShape tiny_gpt2_shape(bool tied = true) {
+  ModelShape shape = tiny_shape(tied);
+  shape.architecture = "gpt2";
+  shape.num_key_value_heads = 4;
+  shape.head_dim = 6;
+  return shape;
+}
+
 class ReferenceModel {
  public:
   using Vector = reference::Vector;
@@ -38,19 +46,13 @@ class ReferenceModel {
 
   // [tokens, vocab]
   Vector logits(const MicroBatch& batch) const {
+    if (s_.is_gpt2()) return gpt2_logits(batch);
     const std::int64_t t = batch.tokens(), h = s_.hidden_size;
     const reference::Ids ids(batch.ids.begin(), batch.ids.end());
-    reference::Ids positions(batch.positions.begin(), batch.positions.end());
-    if (positions.empty())
-      for (std::int64_t i = 0; i < t; ++i) positions.push_back(static_cast<std::int32_t>(i % batch.length));
+    const reference::Ids positions = positions_of(batch);
     const std::vector<float> f = rope_frequencies(s_.head_dim, s_.rope_theta, rope_scaling_of(s_));
     const Vector frequencies(f.begin(), f.end());
-    reference::AttentionCase attention;
-    attention.batch = batch.sequences, attention.seq = attention.kv_seq = batch.length;
-    attention.heads = s_.num_attention_heads, attention.kv_heads = s_.num_key_value_heads,
-    attention.head_dim = s_.head_dim;
-    attention.scale = 1.0 / std::sqrt(static_cast<double>(s_.head_dim));
-    attention.first_key.assign(batch.first_key.begin(), batch.first_key.end());
+    const reference::AttentionCase attention = attention_of(batch);
 
     Vector x = reference::embedding(h, ids, weight("model.embed_tokens.weight"));
     for (int l = 0; l < static_cast<int>(s_.num_hidden_layers); ++l) {
@@ -84,6 +86,44 @@ class ReferenceModel {
   }
 
  private:
+  static reference::Ids positions_of(const MicroBatch& batch) {
+    reference::Ids positions(batch.positions.begin(), batch.positions.end());
+    if (positions.empty())
+      for (std::int64_t i = 0; i < batch.tokens(); ++i)
+        positions.push_back(static_cast<std::int32_t>(i % batch.length));
+    return positions;
+  }
+  reference::AttentionCase attention_of(const MicroBatch& batch) const {
+    reference::AttentionCase attention;
+    attention.batch = batch.sequences, attention.seq = attention.kv_seq = batch.length;
+    attention.heads = s_.num_attention_heads, attention.kv_heads = s_.num_key_value_heads,
+    attention.head_dim = s_.head_dim;
+    attention.scale = 1.0 / std::sqrt(static_cast<double>(s_.head_dim));
+    attention.first_key.assign(batch.first_key.begin(), batch.first_key.end());
+    return attention;
+  }
+  Vector gpt2_logits(const MicroBatch& batch) const {
+    const std::int64_t t = batch.tokens(), h = s_.hidden_size, f = s_.intermediate_size;
+    const auto norm = [&](const std::string& name, const Vector& v) {
+      return reference::layernorm(t, h, s_.rms_norm_eps, v, weight(name + ".weight"), weight(name + ".bias"));
+    };
+    Vector x = reference::embedding(h, {batch.ids.begin(), batch.ids.end()}, weight("transformer.wte.weight"));
+    add(x, reference::embedding(h, positions_of(batch), weight("transformer.wpe.weight")));
+    for (int l = 0; l < static_cast<int>(s_.num_hidden_layers); ++l) {
+      const std::string p = "transformer.h." + std::to_string(l) + ".";
+      const auto linear = [&](const char* name, std::int64_t out, std::int64_t in, const Vector& v) {
+        return reference::linear(t, in, out, v, weight(p + name + ".weight"), weight(p + name + ".bias"));
+      };
+      const Vector n = norm(p + "ln_1", x);
+      const Vector a = reference::attention(attention_of(batch), linear("attn.q_proj", h, h, n),
+                                            linear("attn.k_proj", h, h, n), linear("attn.v_proj", h, h, n))
+                           .out;
+      add(x, linear("attn.c_proj", h, h, a));
+      add(x, linear("mlp.c_proj", h, f, reference::gelu(linear("mlp.c_fc", f, h, norm(p + "ln_2", x)))));
+    }
+    return reference::linear(t, h, s_.vocab_size, norm("transformer.ln_f", x),
+                             weight(s_.tie_word_embeddings ? "transformer.wte.weight" : "lm_head.weight"), {});
+  }
   static void add(Vector& x, const Vector& y) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   }

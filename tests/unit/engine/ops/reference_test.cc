@@ -32,6 +32,20 @@ TEST_CASE("reference gradients agree with finite differences: linear, norm, rope
     check_gradient(
         "rmsnorm dw", [&](const Vector& v) { return reference::rmsnorm(5, 7, 1e-5, x, v); }, nw, nc, n.dweight, seed);
 
+    const Vector nb = reference_normal(7, seed + 41);
+    const auto ln = reference::layernorm_backward(5, 7, 1e-5, nc, x, nw);
+    check_gradient(
+        "layernorm dx", [&](const Vector& v) { return reference::layernorm(5, 7, 1e-5, v, nw, nb); }, x, nc, ln.dx,
+        seed);
+    check_gradient(
+        "layernorm dw", [&](const Vector& v) { return reference::layernorm(5, 7, 1e-5, x, v, nb); }, nw, nc, ln.dweight,
+        seed);
+    check_gradient(
+        "layernorm db", [&](const Vector& v) { return reference::layernorm(5, 7, 1e-5, x, nw, v); }, nb, nc, ln.dbias,
+        seed);
+    check_gradient(
+        "gelu dx", [&](const Vector& v) { return reference::gelu(v); }, x, nc, reference::gelu_backward(nc, x), seed);
+
     const Vector rx = reference_normal(3 * 2 * 6, seed + 60), rc = reference_normal(36, seed + 61),
                  f = {1.0, 0.3, 0.07};
     const reference::Ids positions = {0, 4, 9};

@@ -37,30 +37,37 @@ class MadeUpSource final : public BatchSource {
   std::int64_t length_, vocab_, distinct_;
 };
 
-// What differs from the usual.
-struct SetupOptions {
-  int layers = 2;
-  bool tied = true;
-  PipelineSettings pipeline;
-  bool overlap = true;
-  BatchRampup rampup;
-};
-
-inline ModelShape training_shape(const SetupOptions& options = {}) {
+inline ModelShape training_shape(int layers = 2, bool tied = true) {
   ModelShape shape;
   shape.vocab_size = 37, shape.hidden_size = 32, shape.intermediate_size = 64;
-  shape.num_hidden_layers = options.layers, shape.tie_word_embeddings = options.tied;
+  shape.num_hidden_layers = layers, shape.tie_word_embeddings = tied;
   shape.num_attention_heads = 4, shape.num_key_value_heads = 2, shape.head_dim = 8, shape.max_position_embeddings = 32;
   shape.initializer_range = 0.05;
   return shape;
 }
+
+inline ModelShape training_gpt2_shape() {
+  ModelShape shape = training_shape();
+  shape.architecture = "gpt2", shape.num_key_value_heads = 4;
+  return shape;
+}
+
+// What differs from the usual.
+struct SetupOptions {
+  SetupOptions() = default;
+  SetupOptions(const ModelShape& model) : shape(model) {}  // NOLINT: implicit on purpose
+  ModelShape shape = training_shape();
+  PipelineSettings pipeline;
+  bool overlap = true;
+  BatchRampup rampup;
+};
 
 struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
                          const SetupOptions& setup = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(training_shape(setup), dtype, nullptr, place_of(mesh, setup)),
+        store(setup.shape, dtype, nullptr, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
         stages(make_stages(micro_batch)),
         model(*stages.front()),
@@ -86,7 +93,9 @@ struct TrainingSetup {
   }
   static MeshPlace place_of(Mesh& mesh, const SetupOptions& setup) {
     MeshPlace place{mesh.dims(), mesh.at()};
-    place.stages = resolve_stages(setup.layers, place.dims.pp, place.dims.vp, setup.pipeline.stages()).value();
+    place.stages = resolve_stages(static_cast<int>(setup.shape.num_hidden_layers), place.dims.pp, place.dims.vp,
+                                  setup.pipeline.stages())
+                       .value();
     return place;
   }
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch,

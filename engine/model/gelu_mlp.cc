@@ -1,0 +1,60 @@
+#include "engine/model/gelu_mlp.h"
+
+#include "engine/ops/gelu.h"
+#include "engine/ops/gemm.h"
+
+namespace longhaul {
+
+GeluMlp::GeluMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer,
+                 int index)
+    : parameters_(parameters),
+      activations_(activations),
+      linear_(tensor, activations, parameters.shape().hidden_size),
+      index_(index),
+      hidden_(parameters.shape().hidden_size),
+      ffn_(parameters.shape().intermediate_size / tensor.size()) {
+  const std::string prefix = layer_prefix(parameters.shape(), layer) + "mlp.";
+  const auto begin = [&](const char* name) { return parameters.layout().find(prefix + name).begin; };
+  fc_ = begin("c_fc.weight"), fc_bias_ = begin("c_fc.bias");
+  projection_ = begin("c_proj.weight"), projection_bias_ = begin("c_proj.bias");
+}
+
+void GeluMlp::forward(const ComputeContext& context, int slot_index, View y) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const std::int64_t t = slot.batch.tokens();
+  linear_forward(context, {t, hidden_, ffn_}, linear_.all_rows(a.post_norm, t), parameters_.weight(fc_, ffn_, hidden_),
+                 a.gate_up, parameters_.vector(fc_bias_, ffn_));
+  gelu_forward(context, first_rows(a.gate_up, t), first_rows(a.activated, t));
+  linear_.row_parallel(context, t, ffn_, a.activated, parameters_.weight(projection_, hidden_, ffn_), y);
+}
+
+void GeluMlp::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
+  ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens();
+  const View activated = first_rows(activations_.workspace().activated, t);
+  linear_.keep_all_rows(context, dy, t, g.down);
+  linear_backward_input(context, {t, ffn_, hidden_}, g.down, parameters_.weight(projection_, hidden_, ffn_), activated);
+  gelu_backward(context, activated, first_rows(a.gate_up, t), first_rows(g.gate_up, t));
+  linear_.column_parallel_backward(context, t, ffn_, g.gate_up, parameters_.weight(fc_, ffn_, hidden_), dn);
+}
+
+void GeluMlp::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
+  const BlockGradients& g = activations_.gradients(slot_index, index_);
+  const std::int64_t t = slot.batch.tokens();
+  const bool accumulate = !target.overwrite;
+  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(projection_, hidden_, ffn_),
+                         target.bias(projection_bias_, hidden_), accumulate);
+  linear_backward_weight(context, {t, hidden_, ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
+                         target.matrix(fc_, ffn_, hidden_), target.bias(fc_bias_, ffn_), accumulate);
+  target.say_ready(fc_, fc_ + ffn_ * hidden_);
+  target.say_ready(fc_bias_, fc_bias_ + ffn_);
+  target.say_ready(projection_, projection_ + hidden_ * ffn_);
+  target.say_ready(projection_bias_, projection_bias_ + hidden_);
+}
+
+}  // namespace longhaul

@@ -1,0 +1,39 @@
+#include "engine/ops/gelu.h"
+
+#include "engine/core/parallel_for.h"
+#include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/cpu/kernels.h"
+
+namespace longhaul {
+namespace {
+constexpr cpu::Index kGrain = 4096;  // elements
+}
+
+void gelu_forward(const ComputeContext& context, ConstView x, View y) {
+  using cpu::Index;
+  const Index n = y.size();
+  cpu::with_float_type(x.dtype(), "gelu", [&](auto type) {
+    using T = decltype(type);
+    const T* px = cpu::elements<T>(x, n, "x");
+    T* py = cpu::elements<T>(y, n, "y");
+    parallel_for(context, n, kGrain, [&](Index begin, Index end) {
+      cpu::kernels(context).of<T>().gelu_forward(px + begin, py + begin, end - begin);
+    });
+  });
+}
+
+void gelu_backward(const ComputeContext& context, ConstView dy, ConstView x, View dx) {
+  using cpu::Index;
+  const Index n = dx.size();
+  cpu::with_float_type(x.dtype(), "gelu", [&](auto type) {
+    using T = decltype(type);
+    const T* pdy = cpu::elements<T>(dy, n, "dy");
+    const T* px = cpu::elements<T>(x, n, "x");
+    T* pdx = cpu::elements<T>(dx, n, "dx");
+    parallel_for(context, n, kGrain, [&](Index begin, Index end) {
+      cpu::kernels(context).of<T>().gelu_backward(pdy + begin, px + begin, pdx + begin, end - begin);
+    });
+  });
+}
+
+}  // namespace longhaul

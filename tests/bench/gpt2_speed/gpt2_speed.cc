@@ -1,0 +1,186 @@
+// Whole training steps of GPT-2 124M by the product's trainer, on fixed tokens in memory, and the matrix products of
+// the same step alone. Prints one JSON line a measurement; gpt2_speed.py runs it beside its peers.
+//
+// usage: gpt2_speed train   --batch B --length T [--threads n] [--ranks r] [--steps s] [--precision bf16|f32]
+//        gpt2_speed ceiling --batch B --length T [--threads n] [--rounds r]
+// train with r > 1: the ranks are threads of this process, replicas that share the optimizer (ZeRO-1), n threads each.
+#include <time.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/philox.h"
+#include "base/text.h"
+#include "engine/comm/threads_communicator.h"
+#include "engine/train/trainer.h"
+#include "tests/bench/gpt2_speed/gemm_ceiling.h"
+
+using namespace longhaul;
+
+namespace {
+
+ModelShape gpt2_124m() {
+  ModelShape shape;
+  shape.architecture = "gpt2";
+  shape.vocab_size = 50257, shape.hidden_size = 768, shape.num_hidden_layers = 12, shape.num_attention_heads = 12;
+  shape.max_position_embeddings = 1024;
+  return resolve_shape(shape).value();
+}
+
+// The same made-up sequences for ever.
+class FixedTokens final : public BatchSource {
+ public:
+  FixedTokens(std::int64_t sequences, std::int64_t length, std::int64_t vocab)
+      : sequences_(sequences), length_(length) {
+    PhiloxSequence random(42, 0);
+    for (std::int64_t i = 0; i < sequences * (length + 1); ++i)
+      tokens_.push_back(static_cast<std::int32_t>(random.next_below(static_cast<std::uint64_t>(vocab))));
+  }
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    out.sequences = count, out.length = length_;
+    out.ids.clear(), out.targets.clear();
+    for (std::int64_t k = first; k < first + count; ++k) {
+      const auto* row = tokens_.data() + k % sequences_ * (length_ + 1);
+      out.ids.insert(out.ids.end(), row, row + length_);
+      out.targets.insert(out.targets.end(), row + 1, row + 1 + length_);
+    }
+    out.weights.assign(out.ids.size(), 1.0F);
+    return {};
+  }
+  std::int64_t samples_per_epoch() const override { return sequences_; }
+
+ private:
+  std::int64_t sequences_, length_;
+  std::vector<std::int32_t> tokens_;
+};
+
+struct Settings {
+  std::int64_t batch = 8, length = 512;
+  int threads = 2, ranks = 1, steps = 5, rounds = 5;
+  DType dtype = DType::bf16;
+};
+
+struct Measured {
+  std::vector<double> seconds, processor_seconds;  // of each step but the first; the second summed over all threads
+  double first_loss = 0, last_loss = 0;
+};
+
+// Of the whole process: on a machine with neighbours the number to look at, with one thread.
+double processor_seconds() {
+  struct timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+Measured train(const Settings& s, Mesh& mesh) {
+  const SystemClock clock;
+  const ComputeContext context(s.threads);
+  const ModelShape shape = gpt2_124m();
+  ParameterStore store(shape, s.dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()});
+  initialize_parameters(context, store, 1);
+  TrainerOptions options;
+  options.optimizer.lr = 1e-4, options.optimizer.weight_decay = 0.1, options.optimizer.clip_grad = 1.0;
+  options.steps = 1000, options.global_batch_size = s.batch, options.micro_batch_size = s.batch / mesh.dims().dp();
+  options.tokens_max = options.micro_batch_size * s.length;
+  LlamaOptions model_options;
+  model_options.tokens_max = options.tokens_max, model_options.mesh = &mesh;
+  Llama model(store, model_options);
+  LanguageModelObjective objective;
+  FixedTokens source(s.batch, s.length, shape.vocab_size);
+  Trainer trainer(context, mesh, store, {&model}, objective, source, options);
+  Measured measured;
+  for (int step = 0; step <= s.steps; ++step) {
+    const std::int64_t begin = clock.monotonic_ns();
+    const double processor_begin = processor_seconds();
+    const auto report = trainer.step();
+    if (!report.ok()) {
+      std::fprintf(stderr, "%s\n", report.error().message().c_str());
+      std::exit(1);
+    }
+    if (step == 0) measured.first_loss = report->loss;
+    if (step > 0) {
+      measured.seconds.push_back(static_cast<double>(clock.monotonic_ns() - begin) * 1e-9);
+      measured.processor_seconds.push_back(processor_seconds() - processor_begin);
+    }
+    measured.last_loss = report->loss;
+  }
+  return measured;
+}
+
+Measured train_on_ranks(const Settings& s) {
+  if (s.ranks == 1) {
+    Mesh alone;
+    return train(s, alone);
+  }
+  const SystemClock clock;
+  const ThreadsWorld world(s.ranks);
+  CommOptions options;
+  options.clock = &clock;
+  ParallelDims dims;
+  dims.dp_shard = s.ranks, dims.zero = 1;
+  std::vector<Measured> measured(static_cast<std::size_t>(s.ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < s.ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto communicator = world.communicator(rank, 1, options);
+      const auto mesh = Mesh::create(dims, *communicator);
+      if (mesh.ok()) measured[static_cast<std::size_t>(rank)] = train(s, **mesh);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return measured[0];
+}
+
+void print(const Settings& s, const Measured& measured) {
+  const auto list = [](const std::vector<double>& values) {
+    std::vector<std::string> texts;
+    for (const double value : values) texts.push_back(format("{:.4f}", value));
+    return join(texts, ", ");
+  };
+  std::printf("%s\n", format("{{\"batch\": {}, \"length\": {}, \"threads\": {}, \"ranks\": {}, \"seconds\": [{}], "
+                             "\"processor_seconds\": [{}], "
+                             "\"first_loss\": {:.4f}, \"last_loss\": {:.4f}}}",
+                             s.batch, s.length, s.threads, s.ranks, list(measured.seconds),
+                             list(measured.processor_seconds), measured.first_loss, measured.last_loss)
+                          .c_str());
+}
+
+int usage() {
+  std::fprintf(stderr,
+               "usage: gpt2_speed train|ceiling --batch B --length T [--threads n] [--ranks r] [--steps s] "
+               "[--rounds r] [--precision bf16|f32]\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc % 2 != 0) return usage();
+  std::map<std::string, std::string> given;
+  for (int i = 2; i < argc; i += 2) given[argv[i]] = argv[i + 1];
+  Settings s;
+  const auto take = [&](const char* name, auto& value) {
+    if (const auto found = given.extract(name)) value = std::atoi(found.mapped().c_str());
+  };
+  take("--batch", s.batch), take("--length", s.length), take("--threads", s.threads), take("--ranks", s.ranks);
+  take("--steps", s.steps), take("--rounds", s.rounds);
+  if (const auto found = given.extract("--precision")) s.dtype = found.mapped() == "f32" ? DType::f32 : DType::bf16;
+  if (!given.empty() || s.batch < 1 || s.length < 1 || s.length > 1024 || s.ranks < 1 || s.threads < 1 ||
+      s.batch % s.ranks != 0 || s.steps < 1 || s.rounds < 1)
+    return usage();
+  const std::string mode = argv[1];
+  if (mode == "train") {
+    print(s, train_on_ranks(s));
+    return 0;
+  }
+  if (mode != "ceiling") return usage();
+  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
+  std::printf("{\"batch\": %lld, \"length\": %lld, \"threads\": %d, \"seconds\": %.4f, \"flop\": %.6g}\n",
+              static_cast<long long>(s.batch), static_cast<long long>(s.length), s.threads, ceiling.seconds,
+              ceiling.flop);
+  return 0;
+}

@@ -1,0 +1,220 @@
+// Models of `transformers` trained here become what `transformers` makes of them (golden/train-*/, made by
+// make_training_golden.py): logits, loss, the gradient of every tensor, ten AdamW steps; and the folder that is written
+// of them is theirs, bit for bit.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/interop/safetensors.h"
+#include "engine/model/model_folder.h"
+#include "engine/train/trainer.h"
+#include "tests/support/scratch.h"
+
+using namespace longhaul;
+
+namespace {
+
+constexpr double kTrainLogitsBar = 1e-5, kTrainLossBar = 1e-6;
+constexpr double kGradientBar = 1e-5;  // of the largest of the tensor's layer
+constexpr double kMovedBar = 1e-3;     // of the way that a tensor went in ten steps
+constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-gpt2"};
+
+std::string trained_folder(const std::string& model) {
+  return std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/" + model;
+}
+
+Value training_golden(const std::string& model) {
+  const std::string path = trained_folder(model) + "/golden.json";
+  return parse_json(read_file(path).value(), path).value();
+}
+
+// Softmax is the same whatever is added to all keys' scores of a query: the bias of the keys has no gradient.
+bool is_without_gradient(const std::string& name) {
+  return ends_with(name, "attn.k_proj.bias");
+}
+
+// The batches of the golden file, one a step.
+class GoldenBatches final : public BatchSource {
+ public:
+  explicit GoldenBatches(const Value& golden) : steps_(*golden.find("steps")) {}
+  Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
+    const ValueArray& rows = steps_.as_array()[static_cast<std::size_t>(first / count)].find("ids")->as_array();
+    REQUIRE(static_cast<std::int64_t>(rows.size()) == count);
+    out.ids.clear(), out.targets.clear(), out.weights.clear();
+    out.sequences = count;
+    for (const Value& row : rows) {
+      const ValueArray& ids = row.as_array();
+      out.length = static_cast<std::int64_t>(ids.size());
+      for (std::size_t t = 0; t < ids.size(); ++t) {
+        const bool last = t + 1 == ids.size();
+        out.ids.push_back(static_cast<std::int32_t>(ids[t].as_integer()));
+        out.targets.push_back(last ? -1 : static_cast<std::int32_t>(ids[t + 1].as_integer()));
+        out.weights.push_back(last ? 0.0F : 1.0F);
+      }
+    }
+    return {};
+  }
+  std::int64_t samples_per_epoch() const override { return 1000; }
+  std::int64_t sequences() const {
+    return static_cast<std::int64_t>(steps_.as_array()[0].find("ids")->as_array().size());
+  }
+
+ private:
+  Value steps_;
+};
+
+struct GoldenModel {
+  explicit GoldenModel(const std::string& name)
+      : golden(training_golden(name)),
+        store(load_model_config(trained_folder(name)).value().shape, DType::f32),
+        batches(golden) {
+    REQUIRE(load_model_weights(context, trained_folder(name), store).ok());
+    REQUIRE(batches.fill(0, batches.sequences(), first).ok());
+    LlamaOptions options;
+    options.tokens_max = first.view().tokens();
+    model = std::make_unique<Llama>(store, options);
+  }
+  // Of the tensors of a folder beside the model, in this model's flat order.
+  std::vector<float> flat_of(const std::string& folder) {
+    ParameterStore other(store.shape(), DType::f32);
+    REQUIRE(load_model_weights(context, folder, other).ok());
+    return {other.masters().begin(), other.masters().end()};
+  }
+
+  ComputeContext context{1};
+  Value golden;
+  ParameterStore store;
+  GoldenBatches batches;
+  BatchStorage first;
+  std::unique_ptr<Llama> model;
+};
+
+double largest_of(std::span<const float> values) {
+  double largest = 0;
+  for (const float x : values) largest = std::max(largest, std::abs(static_cast<double>(x)));
+  return largest;
+}
+double largest_apart(std::span<const float> a, std::span<const float> b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return largest;
+}
+std::span<const float> part_of(std::span<const float> flat, const FlatParameter& p) {
+  return flat.subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
+}
+
+}  // namespace
+
+TEST_CASE("logits, loss and the gradient of every tensor are theirs") {
+  for (const std::string name : kTrained) {
+    CAPTURE(name);
+    GoldenModel m(name);
+    m.model->forward(m.context, 0, m.first.view());
+    const std::int64_t vocab = m.store.shape().vocab_size, length = m.first.length;
+    std::vector<float> logits(static_cast<std::size_t>(length * vocab)), theirs;
+    m.model->logits(m.context, 0, 0, length, View(logits.data(), Shape{length, vocab}));
+    for (const Value& row : m.golden.find("logits")->as_array())
+      for (const Value& x : row.as_array()) theirs.push_back(static_cast<float>(x.as_number()));
+    REQUIRE(theirs.size() == logits.size());
+    const double logits_apart = largest_apart(logits, theirs);
+    CHECK(logits_apart <= kTrainLogitsBar);
+
+    std::vector<float> loss(m.first.ids.size()), weights = m.first.weights,
+                                                 gradient(static_cast<std::size_t>(m.store.layout().flat_size()));
+    const auto count = static_cast<float>(std::count(weights.begin(), weights.end(), 1.0F));
+    for (float& w : weights) w /= count;
+    GradientTarget target;
+    target.flat = gradient, target.overwrite = true;
+    m.model->backward(m.context, 0, weights, loss, target);
+    double mean = 0;
+    for (std::size_t t = 0; t < loss.size(); ++t)
+      mean += static_cast<double>(weights[t]) * static_cast<double>(loss[t]);
+    CHECK(std::abs(mean - m.golden.get_number("loss")) <= kTrainLossBar * mean);
+
+    const std::vector<float> wanted = m.flat_of(trained_folder(name) + "/gradients");
+    double worst = 0;
+    for (const FlatParameter& p : m.store.layout().parameters()) {
+      CAPTURE(p.spec.name);
+      double largest = 0;
+      for (const FlatParameter& other : m.store.layout().parameters())
+        if (other.spec.layer == p.spec.layer) largest = std::max(largest, largest_of(part_of(wanted, other)));
+      const double apart = largest_apart(part_of(gradient, p), part_of(wanted, p)) / largest;
+      CHECK(apart <= kGradientBar);
+      if (!is_without_gradient(p.spec.name)) CHECK(largest_of(part_of(wanted, p)) > 1e-3 * largest);
+      worst = std::max(worst, apart);
+    }
+    MESSAGE(format("{}: logits {:.1e} apart, bar {:.0e}; gradients {:.1e} of their layer's largest, bar {:.0e}", name,
+                   logits_apart, kTrainLogitsBar, worst, kGradientBar));
+    CHECK(worst > 0);
+  }
+}
+
+TEST_CASE("ten AdamW steps are theirs: losses, norms, and where every tensor ends") {
+  for (const std::string name : kTrained) {
+    CAPTURE(name);
+    GoldenModel m(name);
+    const std::vector<float> start(m.store.masters().begin(), m.store.masters().end());
+    const Value& adamw = *m.golden.find("adamw");
+    const ValueArray& steps = m.golden.find("steps")->as_array();
+    TrainerOptions options;
+    options.optimizer.lr = adamw.get_number("lr"), options.optimizer.eps = adamw.get_number("eps");
+    options.optimizer.beta1 = adamw.find("betas")->as_array()[0].as_number();
+    options.optimizer.beta2 = adamw.find("betas")->as_array()[1].as_number();
+    options.optimizer.weight_decay = adamw.get_number("weight_decay");
+    options.optimizer.clip_grad = adamw.get_number("clip_grad");
+    options.optimizer.lr_schedule = "constant", options.optimizer.warmup_steps = 0;
+    options.steps = static_cast<std::int64_t>(steps.size());
+    options.global_batch_size = options.micro_batch_size = m.batches.sequences();
+    Mesh alone;
+    LanguageModelObjective objective;
+    Trainer trainer(m.context, alone, m.store, {m.model.get()}, objective, m.batches, options);
+    double worst_loss = 0;
+    for (const Value& step : steps) {
+      const auto report = trainer.step();
+      REQUIRE(report.ok());
+      worst_loss = std::max(worst_loss, std::abs(report->loss / step.get_number("loss") - 1));
+      CHECK(std::abs(report->grad_norm / step.get_number("grad_norm") - 1) <= 1e-4);
+    }
+    CHECK(worst_loss <= 1e-5);
+    const std::vector<float> wanted = m.flat_of(trained_folder(name) + "/after");
+    double worst = 0;
+    for (const FlatParameter& p : m.store.layout().parameters()) {
+      if (is_without_gradient(p.spec.name)) continue;
+      CAPTURE(p.spec.name);
+      const double way = largest_apart(part_of(wanted, p), part_of(start, p));
+      const double apart = largest_apart(part_of(m.store.masters(), p), part_of(wanted, p)) / way;
+      CHECK(apart <= kMovedBar);
+      worst = std::max(worst, apart);
+    }
+    MESSAGE(format("{}: losses {:.1e} apart, bar 1e-05; weights {:.1e} of their way, bar {:.0e}", name, worst_loss,
+                   worst, kMovedBar));
+    CHECK(worst > 0);
+  }
+}
+
+TEST_CASE("a trained family's folder written again is theirs, bit for bit") {
+  for (const std::string name : kTrained) {
+    CAPTURE(name);
+    GoldenModel m(name);
+    const testing::Scratch scratch;
+    ModelFolderOptions options;
+    options.config = load_model_config(trained_folder(name)).value();
+    REQUIRE(write_model_folder(scratch.path(), m.store, options).ok());
+    CHECK(load_model_config(scratch.path()).value().shape == options.config.shape);
+    const SafetensorsFile theirs = SafetensorsFile::open(trained_folder(name) + "/model.safetensors").value();
+    const SafetensorsFile ours = SafetensorsFile::open(scratch.file("model.safetensors")).value();
+    REQUIRE(ours.tensors().size() == theirs.tensors().size());
+    for (const auto& [tensor, view] : theirs.tensors()) {
+      CAPTURE(tensor);
+      const SafetensorView mine = ours.find(tensor).value();
+      CHECK(mine.shape == view.shape);
+      CHECK(mine.bytes == view.bytes);
+    }
+  }
+}
