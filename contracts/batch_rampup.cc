@@ -40,10 +40,9 @@ Status check_batch_rampup(const BatchRampup& rampup, std::int64_t global_batch_s
     return refuse(
         format("batch_rampup.start = {} is larger than global_batch_size = {}", rampup.start, global_batch_size));
   if (growth % rampup.increment != 0)
-    return refuse(
-        format("global_batch_size = {} is not reached from batch_rampup.start = {} in steps of increment = {}",
-               global_batch_size, rampup.start, rampup.increment),
-        format("the difference is {}: take a divisor of it", growth));
+    return refuse(format("batch_rampup.start = {}: global_batch_size = {} is not reached in steps of increment = {}",
+                         rampup.start, global_batch_size, rampup.increment),
+                  format("the difference is {}: take a divisor of it", growth));
   if (rampup.start % divisor != 0 || (growth > 0 && rampup.increment % divisor != 0))
     return refuse(
         format("batch_rampup.start = {} and increment = {} must both divide by {}, which all ranks compute at "

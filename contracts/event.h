@@ -8,7 +8,7 @@
 //   checkpoint   step, path, bytes, stall_s
 //   milestone    step, path, bytes, stall_s                      published while the training goes on
 //   sample       prompt, text                                    a text that the report shows
-//   message      level, text
+//   message      level, text       (spike, phase: of a training, for people: docs/workflows.md)
 //   endpoint     url, token_file, pid                            a server that was left running
 //   launched / ranks_ended / published                           by the lead
 #pragma once

@@ -55,7 +55,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
-      activations_(sizes_of(parameters, options, tensor_), options.account) {
+      activations_(sizes_of(parameters, options, tensor_), options.account),
+      dropout_{options.dropout, options.seed} {
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
@@ -70,7 +71,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, layer, layer - layers.first);
 }
 
 Status Llama::status() const {
@@ -176,6 +177,12 @@ void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View o
   add(context, out, found, out);
 }
 
+// The output, or its gradient.
+void Llama::drop_embedding(const ComputeContext& context, const MicroBatch& batch, View rows) {
+  if (dropout_.drops(batch))
+    dropout_.apply(context, batch, tensor_, ModelDropout::embedding_place(), shape().hidden_size, rows, rows);
+}
+
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
@@ -185,10 +192,12 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
     const BlockActivations& first = slot.blocks.front();
     input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
   }
-  if (link_.first())
+  if (link_.first()) {
     embed(context, batch, first_rows(input.x, r));
-  else
+    drop_embedding(context, batch, first_rows(input.x, r));
+  } else {
     link_.receive_activation(first_rows(input.x, r));
+  }
   if (input.norm) input.norm->forward(context, r, first_rows(input.x, r), first_rows(input.normed, r), input.inv_rms);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
@@ -290,6 +299,7 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
   ActivationSlot& slot = activations_.slot(slot_index);
   const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
   if (!link_.first()) return link_.send_gradient(dx);
+  drop_embedding(context, slot.batch, dx);
   if (!split) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
   cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
 }

@@ -32,6 +32,8 @@ struct LlamaOptions {
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
   bool split_backward = false;  // backward_weight will be called apart
   int chunk = 0;                // which of this rank's vp pipeline stages
+  double dropout = 0;           // of the embedding and of each branch, in training
+  std::uint64_t seed = 0;       // of the dropout's masks
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
@@ -85,6 +87,7 @@ class Llama {
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
   // The place of each of the batch's tokens in its sequence.
   std::span<const std::int32_t> positions_of(const MicroBatch& batch);
+  void drop_embedding(const ComputeContext& context, const MicroBatch& batch, View rows);
   void backward_to_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                          const GradientTarget& target);
   // Ids as rows of this rank's part of the table, -1 for those of others.
@@ -97,6 +100,7 @@ class Llama {
   TensorParallel tensor_;
   PipelineLink link_;
   Activations activations_;
+  ModelDropout dropout_;
   std::vector<Block> blocks_;
   Norm final_norm_;
   std::int64_t embedding_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
+#include "contracts/weight_decay.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
 #include "engine/parallel/gather_masters.h"
@@ -48,6 +49,7 @@ Status TrainingStage::prepare() {
                       format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
                              settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
+  LH_CHECK(check_no_decay(settings_.optimizer.no_decay, parameter_list(shape)));
   LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
   LH_CHECK(check_batch_rampup(settings_.batch_rampup, settings_.global_batch_size,
                               settings_.micro_batch_size * run_.mesh.dims().dp()));
@@ -65,6 +67,7 @@ Status TrainingStage::prepare() {
     LlamaOptions options = stage_options(schedules, run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
+    options.dropout = settings_.dropout, options.seed = settings_.seed;
     options.account = &account_;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
@@ -82,6 +85,8 @@ TrainerOptions TrainingStage::trainer_options() const {
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
   options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
+  options.phases = settings_.phases;
+  options.on_spike = settings_.on_spike;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
   return options;
@@ -124,8 +129,11 @@ Status TrainingStage::export_model(const ParameterStore& whole) {
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
-  options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
-                                 settings_.global_batch_size, settings_.batch_rampup);
+  if (!settings_.phases.empty())
+    options.steps = settings_.phases.back().last_step;
+  else
+    options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
+                                   settings_.global_batch_size, settings_.batch_rampup);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
@@ -137,6 +145,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
+  loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
   loop_options.seed = settings_.seed;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.milestone_every_steps = settings_.milestone_every;
@@ -164,12 +173,17 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_CHECK(run_.group.agree(with_whole_model([this](const ParameterStore& whole) { return export_model(whole); })));
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
+  if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
+  if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
+  if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
   figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
   if (outcome.tokens > 0) {
     figures.push_back({"loss", outcome.loss, "nats"});
     figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
-    figures.push_back({"gflops", outcome.tokens_per_s() * loop_options.flops_per_token * 1e-9, "GFLOP/s"});
+    figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
+    if (loop_options.peak_flops > 0)
+      figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});
   }
   if (heldout) {
     figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});

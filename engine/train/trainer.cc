@@ -85,8 +85,9 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       source_(source),
       options_(options),
       schedules_(valid_schedules(options, mesh)),
-      optimizer_(store.layout(), account),
-      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)) {
+      optimizer_(store.layout(), options.optimizer.no_decay, account),
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)),
+      guard_(options.on_spike) {
   batches_.resize(static_cast<std::size_t>(schedules_.rbegin()->first));
   for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedules_, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
@@ -100,14 +101,17 @@ std::int64_t Trainer::batch_size() const {
 // The ranks of a replica go on together or not at all.
 Status Trainer::fill_step() {
   const std::int64_t first = mesh_.data().rank() * micro_batches_;
+  source_.begin_step(progress_.step + 1, skipped_samples_);
+  const std::int64_t begin = progress_.consumed_samples + skipped_samples_;
   Status filled;
   for (int i = 0; i < micro_batches_ && filled.ok(); ++i)
-    filled = fill(source_, progress_.consumed_samples + (first + i) * options_.micro_batch_size,
-                  options_.micro_batch_size, batches_[static_cast<std::size_t>(i)]);
+    filled = fill(source_, begin + (first + i) * options_.micro_batch_size, options_.micro_batch_size,
+                  batches_[static_cast<std::size_t>(i)], true);
   return mesh_.replica().agree(filled);
 }
 
-Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
+Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training) {
+  batch.first_sample = training ? first : -1;
   LH_CHECK(source.fill(first, count, batch));
   return stages_.front()->check(batch.view());
 }
@@ -196,7 +200,21 @@ Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   return std::sqrt(sum);
 }
 
-Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
+namespace {
+// Of packed sums that begin with loss and count: the first whose loss is no number, or the one of the largest mean.
+std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t fields) {
+  std::size_t worst = 0;
+  double largest = -INFINITY;
+  for (std::size_t i = 0; i + fields <= packed.size(); i += fields) {
+    const double loss = packed[i], count = packed[i + 1];
+    if (!std::isfinite(loss)) return static_cast<std::int64_t>(i / fields);
+    if (count > 0 && loss / count > largest) largest = loss / count, worst = i / fields;
+  }
+  return static_cast<std::int64_t>(worst);
+}
+}  // namespace
+
+Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
   constexpr std::size_t fields = 5;
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
@@ -214,15 +232,49 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
   }
   // One after the other in the order of the global micro-batch index: no layout changes the sum. (Ranks that had fewer
   // micro-batches than others contribute zeros.)
-  ObjectiveSums sums;
+  GroupSums group;
+  ObjectiveSums& sums = group.sums;
+  group.worst = worst_micro_batch(all, fields);
   for (std::size_t i = 0; i + fields <= all.size(); i += fields) {
-    if (!std::isfinite(all[i]))
-      return make_error(ErrorCode::internal, format("the loss of micro-batch {} is {}", i / fields, all[i]),
-                        "lower the learning rate, or look at the data of this step");
     sums.loss += all[i], sums.count += all[i + 1], sums.tokens += all[i + 2];
     sums.extra[0] += all[i + 3], sums.extra[1] += all[i + 4];
   }
-  return sums;
+  return group;
+}
+
+const PlannedPhase* Trainer::phase_at(std::int64_t step) const {
+  for (const PlannedPhase& phase : options_.phases)
+    if (step <= phase.last_step) return &phase;
+  return options_.phases.empty() ? nullptr : &options_.phases.back();
+}
+
+double Trainer::learning_rate_at(std::int64_t step) const {
+  OptimizerSettings settings = options_.optimizer;
+  if (const PlannedPhase* phase = phase_at(step)) {
+    const double ordered = ordered_lr_ > 0 && settings.lr > 0 ? ordered_lr_ / settings.lr : 1.0;
+    return learning_rate(*phase, step) * ordered;
+  }
+  if (ordered_lr_ > 0) settings.lr = ordered_lr_;
+  return learning_rate(settings, step, options_.steps);
+}
+
+Status Trainer::pass_over(StepReport& report, const GroupSums& group) {
+  const SpikeSettings& policy = guard_.settings();
+  const std::string what = format(
+      "step {}: {} (loss {:.6g}, gradient norm {:.6g}, the {} micro-batch is {}, from sample {} on)", report.step,
+      report.problem, report.loss, report.grad_norm, std::isfinite(report.loss) ? "worst" : "first such", group.worst,
+      progress_.consumed_samples + skipped_samples_ + group.worst * options_.micro_batch_size);
+  if (policy.action == "stop")
+    return make_error(ErrorCode::internal, what,
+                      "look at the data of this step, lower the learning rate or raise the warm-up; on_spike.action = "
+                      "\"skip\" or \"rollback\" goes on");
+  if (!guard_.spend(report.step))
+    return make_error(ErrorCode::internal,
+                      what + format("; more than {} such steps within {}", policy.budget, policy.budget_steps),
+                      "lower the learning rate, or raise on_spike.budget");
+  report.problem = what;
+  report.end = policy.action == "skip" ? StepEnd::skipped : StepEnd::roll_back;
+  return {};
 }
 
 Result<StepReport> Trainer::step() {
@@ -232,10 +284,11 @@ Result<StepReport> Trainer::step() {
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   LH_CHECK(group().agree(accumulate(mine)).with_context(where));
-  LH_TRY(const ObjectiveSums sums,
+  LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_CHECK(sum_over_replica(summed).with_context(where));
+  const ObjectiveSums& sums = group_sums.sums;
   if (!(sums.count > 0))
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
@@ -246,10 +299,16 @@ Result<StepReport> Trainer::step() {
   for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
   LH_TRY(const double norm, gradient_norm(summed).with_context(where));
   report.grad_norm = norm / sums.count;
-  report.lr = learning_rate(options_.optimizer, report.step, options_.steps);
-  if (!std::isfinite(report.grad_norm))
-    return make_error(ErrorCode::internal, format("{}: the gradient's norm is {}", where, report.grad_norm),
-                      "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
+  report.lr = learning_rate_at(report.step);
+  report.samples = batch;
+  report.problem = guard_.problem(report.loss, report.grad_norm);
+  if (!report.problem.empty()) {
+    LH_CHECK(pass_over(report, group_sums));
+    if (report.end == StepEnd::roll_back) return report;
+    progress_.step += 1, progress_.consumed_samples += batch;
+    return report;
+  }
+  guard_.accept(report.loss, report.grad_norm);
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
@@ -267,7 +326,7 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   const auto run = [&]() -> Status {
     for (std::int64_t i = data.rank() * per_rank; i < std::min(total, (data.rank() + 1) * per_rank); ++i) {
       BatchStorage& batch = batches_.front();
-      LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch)));
+      LH_CHECK(mesh_.replica().agree(fill(source, i * size, std::min(size, count - i * size), batch, false)));
       for (Llama* stage : stages_) objective_.forward(context_, *stage, 0, batch);
       mine.push_back(objective_.evaluate(context_, *stages_.back(), 0, batch));
       LH_CHECK(status());
@@ -277,7 +336,12 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
     return status();
   };
   LH_CHECK(group().agree(run()).with_context("evaluation"));
-  return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
+  LH_TRY(const GroupSums all, sum_over_group(mine, per_rank * data.size()).with_context("evaluation"));
+  if (!std::isfinite(all.sums.loss))
+    return make_error(ErrorCode::internal,
+                      format("evaluation: the loss of micro-batch {} is {}", all.worst, all.sums.loss),
+                      "lower the learning rate, or look at the held-out data");
+  return all.sums;
 }
 
 }  // namespace longhaul

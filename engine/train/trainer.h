@@ -15,6 +15,7 @@
 #include "engine/train/gradient_sum.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/spike_guard.h"
 
 namespace longhaul {
 
@@ -26,17 +27,25 @@ struct TrainerOptions {
   BatchRampup batch_rampup;            // checked
   std::int64_t tokens_max = 0;         // of a micro-batch
   bool deterministic = true;
+  std::vector<PlannedPhase> phases;  // their rates instead of the optimizer's schedule; empty: one, without a name
+  SpikeSettings on_spike;
   PipelineSettings pipeline;
   bool overlap_gradients = true;  // sums over ranks start while the backward goes on
   bool overlap_weights = true;    // weights are gathered while others are in use (ZeRO)
 };
 
+// What became of a step: done; or bad (spike_guard.h), its update left out, or to be rolled back from.
+enum class StepEnd { done, skipped, roll_back };
+
 struct StepReport {
   std::int64_t step = 0;
+  StepEnd end = StepEnd::done;
+  std::string problem;   // of a bad step
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;  // computed over all ranks
+  double tokens = 0;         // computed over all ranks
+  std::int64_t samples = 0;  // of the global batch
   double extra[2] = {0, 0};
 };
 
@@ -60,20 +69,29 @@ class Trainer {
   Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
           Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
-  // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch);
-  // weights are then those before the step.
+  // A bad step that the settings do not pass over is an error that names the step, its loss, its gradient's norm and
+  // the first micro-batch whose loss is no number (or the largest); weights are those before the step, whose data is
+  // not used up then, nor when it is to be rolled back from.
   Result<StepReport> step();
 
   // Mean loss over samples [0, count) of `source`, dealt to the ranks; micro-batches of the training size.
   Result<ObjectiveSums> evaluate(BatchSource& source, std::int64_t count);
 
-  // Another peak of the learning rate's schedule from the next step on. All ranks at the same step.
-  void set_peak_learning_rate(double lr) { options_.optimizer.lr = lr; }
+  // Another peak of the learning rate's schedule from the next step on; phases keep their proportions to the one
+  // configured. All ranks at the same step.
+  void set_peak_learning_rate(double lr) { ordered_lr_ = lr; }
+
+  // Of the step to come; nullptr without phases.
+  const PlannedPhase* phase_at(std::int64_t step) const;
 
   TrainingProgress& progress() { return progress_; }
+  // Samples of the global order that were left out by rollbacks: the step to come reads from consumed_samples + this.
+  std::int64_t& skipped_samples() { return skipped_samples_; }
+  SpikeGuard& spike_guard() { return guard_; }
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }
   CollectiveGroup& group() { return mesh_.world(); }
+  const ComputeContext& context() const { return context_; }
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
@@ -84,11 +102,19 @@ class Trainer {
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
   Status status() const;
   Status fill_step();
-  Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
+  Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training);
   // Gradients are packed as layout().owned().
   Status sum_over_replica(std::span<float> gradient);
   Result<double> gradient_norm(std::span<const float> gradient);
-  Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
+  // Over all micro-batches, and which of them is the worst: the first whose loss is no number, or the largest.
+  struct GroupSums {
+    ObjectiveSums sums;
+    std::int64_t worst = 0;
+  };
+  Result<GroupSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
+  double learning_rate_at(std::int64_t step) const;
+  // Of a bad step.
+  Status pass_over(StepReport& report, const GroupSums& group);
 
   const ComputeContext& context_;
   Mesh& mesh_;
@@ -97,12 +123,15 @@ class Trainer {
   Objective& objective_;
   BatchSource& source_;
   TrainerOptions options_;
+  double ordered_lr_ = 0;  // 0: as the options say
   TrainingSchedules schedules_;
   int micro_batches_ = 0;   // of this rank in the step
   std::vector<int> slots_;  // of each stage
   Optimizer optimizer_;
   std::unique_ptr<GradientSum> gradient_;
   TrainingProgress progress_;
+  std::int64_t skipped_samples_ = 0;
+  SpikeGuard guard_;
   std::vector<BatchStorage> batches_;  // of this rank's micro-batches of the largest step
 };
 

@@ -1,6 +1,7 @@
 #include "orchestrator/workflow/layout_check.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "contracts/layout_check.h"
@@ -53,13 +54,24 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   if (!shape.ok())
     return context.add({"model.num_attention_heads", "model.hidden_size", "model"}, shape.error().what,
                        shape.error().hint);
+  std::set<std::string> said;  // once, of however many phases
+  const auto check_length = [&](std::int64_t length, const std::string& phase) {
+    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length};
+    for (const LayoutProblem& problem : layout_problems(input))
+      if (said.insert(problem.what).second) context.add({phase}, problem.what, problem.hint);
+  };
+  if (!pretrain.phases.empty()) {
+    if (!check_pretraining(pretrain, true).ok()) return;  // has been said
+    const PhasePlan plan = phases_of(pretrain, true).value();
+    for (const PlannedPhase& phase : plan.phases) check_length(phase.sequence_length, "phase." + phase.name);
+    return;
+  }
   if (pretrain.sequence_length > shape->max_position_embeddings)
     context.add({"sequence_length", "model.max_position_embeddings"},
                 format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
                 "raise model.max_position_embeddings");
-  const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length};
-  for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
+  check_length(pretrain.sequence_length, "");
 }
 
 void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {

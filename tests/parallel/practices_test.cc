@@ -49,3 +49,45 @@ TEST_CASE("while the batch grows, dp changes no bit and the other axes follow th
   interleaved.vp = 2;
   check_follows(deep, train_on_threads(interleaved, practice_steps, DType::f32, {}, options), 1e-5);
 }
+
+TEST_CASE("dropout: one mask for every layout, another in every step, none in evaluation") {
+  SetupOptions options;
+  options.dropout = 0.2;
+  for (const bool gpt2 : {false, true}) {
+    CAPTURE(gpt2);
+    if (gpt2) options.shape = training_gpt2_shape();
+    const RankRun one = train_one_rank(practice_steps, DType::f32, options);
+    REQUIRE(one.losses.size() == practice_steps);
+    SetupOptions without = options;
+    without.dropout = 0;
+    CHECK(worst_relative(one.losses, train_one_rank(practice_steps, DType::f32, without).losses) > 1e-3);
+    for (const RankRun& run :
+         train_on_threads(practice_layout(1, false, 1, 2), practice_steps, DType::f32, {}, options))
+      CHECK(run.losses == one.losses);
+    for (const ParallelDims& dims : {practice_layout(2, false, 1, 1), practice_layout(2, true, 1, 1),
+                                     practice_layout(1, false, 2, 2), practice_layout(2, true, 2, 1),
+                                     practice_layout(1, false, 1, 1, 2, 2), practice_layout(2, true, 1, 1, 2, 3)}) {
+      CAPTURE(dims.to_string());
+      check_follows(one, train_on_threads(dims, practice_steps, DType::f32, {}, options), 1e-5);
+    }
+  }
+}
+
+TEST_CASE("documents that share a row: every layout follows the curve of one rank, with dropout and a growing batch") {
+  SetupOptions options;
+  options.documents = true, options.dropout = 0.1, options.rampup = {4, 4, 40};
+  const RankRun one = train_one_rank(practice_steps, DType::f32, options);
+  REQUIRE(one.losses.size() == practice_steps);
+  SetupOptions together = options;
+  together.documents = false;
+  CHECK(worst_relative(one.losses, train_one_rank(practice_steps, DType::f32, together).losses) > 1e-4);
+  for (const ParallelDims& dims : {practice_layout(1, false, 1, 2), practice_layout(2, true, 1, 2),
+                                   practice_layout(2, false, 2, 1), practice_layout(1, false, 1, 1, 2, 3)}) {
+    CAPTURE(dims.to_string());
+    check_follows(one, train_on_threads(dims, practice_steps, DType::f32, {}, options), 1e-5);
+  }
+  SetupOptions zero_bubble = options;
+  zero_bubble.pipeline.schedule = "zb-h1";
+  check_follows(one, train_on_threads(practice_layout(1, false, 2, 1), practice_steps, DType::f32, {}, zero_bubble),
+                1e-5);
+}

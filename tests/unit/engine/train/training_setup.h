@@ -1,6 +1,8 @@
 // A tiny training on made-up sequences, everything in one struct.
 #pragma once
 
+#include <cmath>
+
 #include "base/philox.h"
 #include "engine/train/trainer.h"
 
@@ -14,7 +16,7 @@ class MadeUpSource final : public BatchSource {
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
     if (unreadable) return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
     out.sequences = count, out.length = length_;
-    out.ids.clear(), out.targets.clear(), out.weights.clear();
+    out.ids.clear(), out.targets.clear(), out.weights.clear(), out.first_key.clear(), out.positions.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
       const Philox random{7, static_cast<std::uint64_t>(k % distinct_)};
       const auto token = [&](std::int64_t i) {
@@ -27,11 +29,18 @@ class MadeUpSource final : public BatchSource {
         out.targets.push_back(masked ? -1 : token(i + 1));
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
+      if (bad_sample >= 0 && k == bad_sample) out.weights[out.weights.size() - 3] = NAN;
+      const auto cut = static_cast<std::int32_t>(1 + (5 * k) % (length_ - 1));
+      for (std::int32_t i = 0; documents && i < length_; ++i) {
+        const std::int32_t begin = i < cut ? 0 : cut;
+        out.first_key.push_back(begin), out.positions.push_back(i - begin);
+      }
     }
     return {};
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
-  bool unreadable = false;
+  bool unreadable = false, documents = false;
+  std::int64_t bad_sample = -1;  // its loss is no number
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -60,6 +69,9 @@ struct SetupOptions {
   PipelineSettings pipeline;
   bool overlap = true;
   BatchRampup rampup;
+  double dropout = 0;
+  bool documents = false;  // every sequence holds two, apart
+  SpikeSettings on_spike;
 };
 
 struct TrainingSetup {
@@ -69,10 +81,12 @@ struct TrainingSetup {
       : mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, nullptr, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
+        dropout_(setup.dropout),
         stages(make_stages(micro_batch)),
         model(*stages.front()),
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options) {
+    source.documents = setup.documents;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
   }
@@ -82,6 +96,7 @@ struct TrainingSetup {
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
       LlamaOptions o = stage_options(schedules, mesh, chunk);
       o.tokens_max = micro_batch * 16;
+      o.dropout = dropout_, o.seed = 11;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
@@ -102,7 +117,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
-    o.batch_rampup = setup.rampup;
+    o.batch_rampup = setup.rampup, o.on_spike = setup.on_spike;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
@@ -114,6 +129,7 @@ struct TrainingSetup {
   Mesh& mesh;
   ParameterStore store;
   TrainerOptions options;
+  double dropout_;
   std::vector<std::unique_ptr<Llama>> stages;
   Llama& model;  // the first of them
   LanguageModelObjective objective;

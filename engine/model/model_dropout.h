@@ -1,0 +1,31 @@
+// Where a model drops, in training: the embedding's output, and what attention and feed-forward of each block add to
+// the residual (GPT-2's resid_pdrop and embd_pdrop). Attention probabilities are left alone.
+#pragma once
+
+#include "engine/model/micro_batch.h"
+#include "engine/ops/dropout.h"
+#include "engine/parallel/tensor_parallel.h"
+
+namespace longhaul {
+
+struct ModelDropout {
+  double rate = 0;
+  std::uint64_t seed = 0;
+
+  static std::int64_t embedding_place() { return 0; }
+  static std::int64_t attention_place(int layer) { return 1 + 2 * layer; }
+  static std::int64_t feed_forward_place(int layer) { return 2 + 2 * layer; }
+
+  bool drops(const MicroBatch& batch) const { return rate > 0 && batch.first_sample >= 0; }
+  // Of this rank's rows of the batch, [r, hidden]; only where it drops. out may be x. The gradient likewise.
+  void apply(const ComputeContext& context, const MicroBatch& batch, const TensorParallel& tensor, std::int64_t place,
+             std::int64_t hidden, ConstView x, View out) const {
+    DropoutMask mask;
+    mask.rate = rate, mask.seed = seed, mask.place = place;
+    mask.sample = batch.first_sample, mask.length = batch.length;
+    mask.first = tensor.first_row(batch.tokens());
+    dropout(context, mask, tensor.rows(batch.tokens()), hidden, x, out);
+  }
+};
+
+}  // namespace longhaul
