@@ -148,7 +148,25 @@ const FieldTable<OverlapSettings>& overlap_fields() {
                  {.help = "sum gradients over the data-parallel ranks while the backward pass goes on",
                   .speed_only = true})
           .field("weights", &O::weights,
-                 {.help = "with ZeRO, gather weights while others are in use", .speed_only = true});
+                 {.help = "with ZeRO, gather weights while others are in use", .speed_only = true})
+          .field("pipeline", &O::pipeline,
+                 {.help = "pass activations and their gradients between pipeline stages beside computation",
+                  .speed_only = true});
+  return table;
+}
+
+const FieldTable<TraceSettings>& trace_fields() {
+  using T = TraceSettings;
+  static const auto table =
+      FieldTable<T>()
+          .field("first_step", &T::first_step, {.help = "step at which the trace begins", .min = 1, .speed_only = true})
+          .field("steps", &T::steps,
+                 {.unit = "steps",
+                  .help = "write what every rank computes and sends in so many steps, as trace/rank-N.json of the "
+                          "stage, for Perfetto; 0 never",
+                  .min = 0,
+                  .max = 1000,
+                  .speed_only = true});
   return table;
 }
 
@@ -231,6 +249,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("checkpoint", &P::checkpoint, checkpoint_fields(), "when to save")
           .group("pipeline", &P::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &P::overlap, overlap_fields(), "communication beside computation")
+          .group("trace", &P::trace, trace_fields(), "what ranks did when")
           .field("sequence_length", &P::sequence_length,
                  {.unit = "tokens", .help = "length of one sequence", .min = 8, .max = 1e8})
           .field("micro_batch_size", &P::micro_batch_size,
@@ -282,6 +301,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &S::overlap, overlap_fields(), "communication beside computation")
           .group("on_spike", &S::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
+          .group("trace", &S::trace, trace_fields(), "what ranks did when")
           .field("sequence_length", &S::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,

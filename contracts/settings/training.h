@@ -55,13 +55,22 @@ const FieldTable<CheckpointSettings>& checkpoint_fields();
 struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
   bool weights = true;    // ZeRO: weights are gathered while others are in use
+  bool pipeline = true;   // messages between stages travel while others are computed
 };
 const FieldTable<OverlapSettings>& overlap_fields();
+
+// When every rank writes what it did at which time (engine/core/trace.h).
+struct TraceSettings {
+  std::int64_t first_step = 3;
+  std::int64_t steps = 0;  // 0: never
+};
+const FieldTable<TraceSettings>& trace_fields();
 
 struct PretrainSettings {
   ModelShape model;
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;
@@ -100,6 +109,7 @@ Status check_blend(const std::vector<std::string>& names, const std::vector<doub
 struct SftSettings {
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;

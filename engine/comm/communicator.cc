@@ -39,6 +39,8 @@ Request Communicator::begin(CollectiveKind kind, ConstBytes in, Bytes out, int p
   request.kind_ = kind;
   request.sequence_ = sequence_++;
   counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
+  counters_.given.fetch_add(in.size(), std::memory_order_relaxed);
+  if (options_.trace) request.begun_ns_ = options_.trace->now();
   if (broken_) {
     request.error_ =
         make_error(ErrorCode::aborted, format("{}: this communicator is broken: {}", text_of(request), broken_->what));
@@ -110,6 +112,7 @@ Result<bool> Communicator::test(Request& request) {
   if (!done) return fail(request, done.error().with_context(text_of(request)));
   if (*done) {
     counters_.completed.fetch_add(1, std::memory_order_relaxed);
+    if (options_.trace) options_.trace->add(name_, to_string(request.kind_), request.begun_ns_, options_.trace->now());
     request.operation_.reset();
     return true;
   }
@@ -120,6 +123,14 @@ Result<bool> Communicator::test(Request& request) {
 }
 
 Status Communicator::wait(Request request, std::int64_t timeout_ms) {
+  const std::int64_t begun = options_.clock->monotonic_ns();
+  Status done = wait_for(std::move(request), timeout_ms);
+  counters_.waited_ns.fetch_add(static_cast<std::uint64_t>(options_.clock->monotonic_ns() - begun),
+                                std::memory_order_relaxed);
+  return done;
+}
+
+Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
   const Deadline deadline(*options_.clock, timeout_ms);
   for (std::int64_t polls = 0;; ++polls) {
     LH_TRY(const bool done, test(request));

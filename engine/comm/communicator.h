@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/core/trace.h"
 
 namespace longhaul {
 
@@ -42,12 +43,15 @@ const char* to_string(CollectiveKind kind);
 struct CommCounters {
   std::atomic<std::uint64_t> enqueued{0};
   std::atomic<std::uint64_t> completed{0};
+  std::atomic<std::uint64_t> waited_ns{0};  // in wait(): communication that nothing hid
+  std::atomic<std::uint64_t> given{0};      // bytes that this rank gave to operations (of a receive: none)
 };
 
 struct CommOptions {
   const Clock* clock = nullptr;              // required; outlives the communicator
   std::int64_t timeout_ms = 60'000;          // of every wait that names none
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
+  Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
 };
 
 // What a backend does for one operation; only backends and Communicator see it.
@@ -72,6 +76,7 @@ class Request {
   friend class Communicator;
   CollectiveKind kind_{};
   std::uint64_t sequence_ = 0;
+  std::int64_t begun_ns_ = 0;
   std::unique_ptr<CommOperation> operation_;
   std::optional<Error> error_;  // it could not even start
 };
@@ -133,6 +138,7 @@ class Communicator {
 
  private:
   Request begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag);
+  Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
   std::string text_of(const Request& request) const;
 

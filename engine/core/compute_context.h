@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "engine/core/tensor.h"
+#include "engine/core/trace.h"
 
 namespace longhaul {
 
@@ -37,12 +39,24 @@ class ComputeContext {
   void make_lanes() const;
   const ComputeContext& lane(int thread) const;
 
+  // Called now and then by the thread that computes, between two large operations: what is under way between ranks
+  // goes on then, as MPI works only while it is called. Empty: nobody.
+  void set_between(std::function<void()> between) const { between_ = std::move(between); }
+  void between() const {
+    if (between_) between_();
+  }
+  // Where spans of computation are noted; null: nowhere. Borrowed.
+  void set_trace(Trace* trace) const { trace_ = trace; }
+  Trace* trace() const { return trace_; }
+
   // Owned here, made and understood by the GEMM only.
   std::shared_ptr<GemmCache>& gemm_cache() const { return gemm_cache_; }
 
  private:
   int threads_;
   CpuLevel level_;
+  mutable std::function<void()> between_;
+  mutable Trace* trace_ = nullptr;
   mutable Buffer scratch_[4];
   mutable std::shared_ptr<GemmCache> gemm_cache_;
   mutable std::vector<std::unique_ptr<ComputeContext>> lanes_;  // empty with one thread: this context is its own lane

@@ -21,6 +21,7 @@ Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activation
 }
 
 void Block::forward(const ComputeContext& context, int slot_index, const BlockOutput& output) {
+  const TraceSpan span(context.trace(), "block forward");
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
@@ -42,6 +43,7 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
 }
 
 void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "block backward input");
   const ActivationSlot& slot = activations_.slot(slot_index);
   const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
@@ -71,12 +73,12 @@ void Block::drop(const ComputeContext& context, const MicroBatch& batch, std::in
 
 View Block::reaches(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View dy) {
   if (!dropout_.drops(batch)) return dy;
-  const View masked = activations_.workspace().branch;
-  dropout_.apply(context, batch, tensor_, place, hidden_, dy, masked);
-  return masked;
+  dropout_.apply(context, batch, tensor_, place, hidden_, dy, dropout_.masked);
+  return dropout_.masked;
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "block backward weight");
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);
 }

@@ -37,7 +37,7 @@ class Block {
  private:
   // With dropout: of branch + bias, which is then no bias any more.
   void drop(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View branch, ConstView& bias);
-  // What of dL/dy reaches the branch of that place: dy itself, or its masked copy in the workspace's branch.
+  // What of dL/dy reaches the branch of that place: dy itself, or its masked copy.
   View reaches(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View dy);
 
   Activations& activations_;

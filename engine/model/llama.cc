@@ -56,7 +56,12 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account),
-      dropout_{options.dropout, options.seed} {
+      masked_(options.dropout > 0 && options.training
+                  ? Tensor(parameters.compute_dtype(), Shape{tensor_.rows(options.tokens_max), shape().hidden_size},
+                           options.account)
+                  : Tensor()),
+      dropout_{options.dropout, options.seed, masked_} {
+  link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
@@ -72,6 +77,10 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, layer, layer - layers.first);
+}
+
+void Llama::expect(std::int64_t tokens, bool forward) {
+  link_.expect(tensor_.rows(tokens) * shape().hidden_size * dtype_bytes(parameters_.compute_dtype()), forward);
 }
 
 Status Llama::status() const {
@@ -230,6 +239,7 @@ void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t b
 
 void Llama::output_backward(const ComputeContext& context, int slot_index, std::span<const float> weights,
                             std::span<float> loss, const GradientTarget& target) {
+  const TraceSpan span(context.trace(), "output and loss");
   LH_ASSERT(activations_.training(), "a model made without training memory has no backward");
   const ActivationSlot& slot = activations_.slot(slot_index);
   Workspace& w = activations_.workspace();

@@ -34,6 +34,7 @@ struct LlamaOptions {
   int chunk = 0;                // which of this rank's vp pipeline stages
   double dropout = 0;           // of the embedding and of each branch, in training
   std::uint64_t seed = 0;       // of the dropout's masks
+  bool overlap = true;          // messages between stages travel beside computation
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
@@ -49,6 +50,10 @@ class Llama {
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
   Status status() const;
+  // A micro-batch of that many tokens comes next in this direction: what the neighbour sends may be received meanwhile.
+  void expect(std::int64_t tokens, bool forward);
+  // Lets what is on its way to or from another stage go on.
+  void poll() { link_.poll(); }
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
   bool has_output() const { return link_.last(); }
@@ -100,6 +105,7 @@ class Llama {
   TensorParallel tensor_;
   PipelineLink link_;
   Activations activations_;
+  Tensor masked_;  // with dropout
   ModelDropout dropout_;
   std::vector<Block> blocks_;
   Norm final_norm_;

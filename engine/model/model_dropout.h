@@ -11,6 +11,7 @@ namespace longhaul {
 struct ModelDropout {
   double rate = 0;
   std::uint64_t seed = 0;
+  View masked = {};  // [r, hidden] of the largest batch: the gradient that reaches a branch
 
   static std::int64_t embedding_place() { return 0; }
   static std::int64_t attention_place(int layer) { return 1 + 2 * layer; }

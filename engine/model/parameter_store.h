@@ -46,6 +46,10 @@ class ParameterStore {
   void connect(Mesh& mesh, bool overlap = true);
   // The optimizer has changed masters and compute_copy().
   void shares_changed();
+  // Lets gathers that are under way go on.
+  void poll() const {
+    if (gather_) gather_->poll();
+  }
   // What went wrong between the ranks; nothing of the weights is of use then.
   Status status() const { return gather_ ? gather_->status() : Status(); }
 

@@ -71,6 +71,15 @@ void UnitGather::finish() {
   for (Window& window : windows_) wait(window.pending);
 }
 
+void UnitGather::poll() {
+  const auto test = [this](std::optional<Request>& request) {
+    if (!request || !request->pending() || !status_.ok()) return;
+    if (const Result<bool> done = communicator_->test(*request); !done.ok()) status_ = done.error();
+  };
+  for (std::optional<Request>& pending : pending_) test(pending);
+  for (Window& window : windows_) test(window.pending);
+}
+
 UnitGather::Window* UnitGather::find(int unit) {
   const auto found = std::find_if(windows_.begin(), windows_.end(), [&](const Window& w) { return w.unit == unit; });
   return found == windows_.end() ? nullptr : &*found;

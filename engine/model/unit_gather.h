@@ -33,6 +33,8 @@ class UnitGather {
   ConstView require(int unit);
   // Nothing is under way: before shares change.
   void finish();
+  // Lets what is under way go on.
+  void poll();
   const Status& status() const { return status_; }
 
  private:

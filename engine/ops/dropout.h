@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
@@ -23,9 +22,7 @@ struct DropoutMask {
   std::int64_t sample = -1;  // of the first row's sequence, in the global order; -1: nothing is dropped (evaluation)
   std::int64_t length = 1;   // tokens of a sequence
   std::int64_t first = 0;    // token of the micro-batch, counted over its sequences, that row 0 is
-  // Where a rank holds other tokens of each sequence than a run of them: of each of `length` tokens that it holds, its
-  // position in the whole sequence. Empty: 0, 1, 2, ...
-  std::span<const std::int32_t> positions;
+  std::int64_t offset = 0;   // of the first of those `length` tokens in its whole sequence (context parallelism)
 
   bool drops() const { return rate > 0 && sample >= 0; }
 };

@@ -27,6 +27,26 @@ std::vector<RankCoordinates> Mesh::replica_coordinates() const {
   return all;
 }
 
+std::vector<const Communicator*> Mesh::communicators() const {
+  std::vector<const Communicator*> made;
+  for (const auto* one : {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_,
+                          &shard_ranks_, &replicate_ranks_})
+    if (*one) made.push_back(one->get());
+  return made;
+}
+
+std::int64_t Mesh::waited_ns() const {
+  std::uint64_t sum = 0;
+  for (const Communicator* one : communicators()) sum += one->counters().waited_ns.load(std::memory_order_relaxed);
+  return static_cast<std::int64_t>(sum);
+}
+
+std::int64_t Mesh::bytes_given() const {
+  std::uint64_t sum = 0;
+  for (const Communicator* one : communicators()) sum += one->counters().given.load(std::memory_order_relaxed);
+  return static_cast<std::int64_t>(sum);
+}
+
 Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicator& world, std::int64_t deadline_ms) {
   if (dims.world_size() != world.size())
     return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),

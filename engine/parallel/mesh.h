@@ -43,8 +43,13 @@ class Mesh {
   // Where the ranks of this replica stand, in the order of replica().
   std::vector<RankCoordinates> replica_coordinates() const;
   std::int64_t deadline_ms() const { return deadline_ms_; }
+  // Since the mesh was made, over all its communicators but the world's: time spent waiting, bytes given.
+  std::int64_t waited_ns() const;
+  std::int64_t bytes_given() const;
 
  private:
+  std::vector<const Communicator*> communicators() const;
+
   ParallelDims dims_;
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;

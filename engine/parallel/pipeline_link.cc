@@ -33,12 +33,32 @@ PipelineMessages PipelineLink::messages(bool forward) const {
                            {forward ? Kind::forward : Kind::backward_input, 0, chunk_});
 }
 
+void PipelineLink::expect(std::int64_t bytes, bool forward) {
+  const auto receive = messages(forward).receive;
+  if (!overlap_ || !receive || !status_.ok()) return;
+  Message message;
+  if (!spare_.empty()) message.memory = std::move(spare_.back()), spare_.pop_back();
+  message.memory.resize(static_cast<std::size_t>(bytes));
+  std::deque<Message>& queue = expected_[forward ? 1 : 0];
+  queue.push_back(std::move(message));
+  queue.back().request = communicator_->recv(queue.back().memory, receive->pp_rank, receive->tag);
+}
+
 void PipelineLink::receive(View x, bool forward) {
   if (!status_.ok()) return;
-  const PipelineMessages::Peer from = *messages(forward).receive;
-  std::optional<Request> request = communicator_->recv(
-      Bytes(static_cast<std::byte*>(x.data()), static_cast<std::size_t>(x.bytes())), from.pp_rank, from.tag);
-  wait(request);
+  const Bytes out(static_cast<std::byte*>(x.data()), static_cast<std::size_t>(x.bytes()));
+  std::deque<Message>& queue = expected_[forward ? 1 : 0];
+  if (queue.empty()) {
+    const PipelineMessages::Peer from = *messages(forward).receive;
+    std::optional<Request> request = communicator_->recv(out, from.pp_rank, from.tag);
+    return wait(request);
+  }
+  Message message = std::move(queue.front());
+  queue.pop_front();
+  wait(message.request);
+  LH_ASSERT(message.memory.size() == out.size(), std::to_string(out.size()));
+  std::copy(message.memory.begin(), message.memory.end(), out.begin());
+  spare_.push_back(std::move(message.memory));
 }
 
 void PipelineLink::send_activation(int slot, ConstView x) {
@@ -47,6 +67,7 @@ void PipelineLink::send_activation(int slot, ConstView x) {
   wait(activations_[index]);
   const PipelineMessages::Peer to = *messages(true).send;
   if (status_.ok()) activations_[index] = communicator_->send(bytes_of(x), to.pp_rank, to.tag);
+  if (!overlap_) wait(activations_[index]);
 }
 
 void PipelineLink::receive_activation(View x) {
@@ -69,6 +90,7 @@ void PipelineLink::send_gradient(ConstView dx) {
   free->memory.assign(bytes.begin(), bytes.end());
   const PipelineMessages::Peer to = *messages(false).send;
   free->request = communicator_->send(free->memory, to.pp_rank, to.tag);
+  if (!overlap_) wait(free->request), free->request.emplace();
 }
 
 void PipelineLink::receive_gradient(View dx) {
@@ -77,8 +99,19 @@ void PipelineLink::receive_gradient(View dx) {
 
 void PipelineLink::finish() {
   for (std::optional<Request>& request : activations_) wait(request);
-  for (Sending& sending : gradients_) wait(sending.request);
+  for (Message& message : gradients_) wait(message.request);
   gradients_.clear();
+}
+
+void PipelineLink::poll() {
+  const auto test = [this](std::optional<Request>& request) {
+    if (!request || !request->pending() || !status_.ok()) return;
+    if (const Result<bool> done = communicator_->test(*request); !done.ok()) status_ = done.error();
+  };
+  for (std::optional<Request>& request : activations_) test(request);
+  for (Message& message : gradients_) test(message.request);
+  for (std::deque<Message>& queue : expected_)
+    for (Message& message : queue) test(message.request);
 }
 
 }  // namespace longhaul

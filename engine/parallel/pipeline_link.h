@@ -6,6 +6,7 @@
 // after it does nothing: whoever runs the model asks status().
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,10 @@ class PipelineLink {
   bool first() const { return stage_ == 0; }
   bool last() const { return stage_ + 1 == stages_; }
 
+  // The next message of this kind not expected yet, of so many bytes, is received beside what is computed meanwhile,
+  // into memory of its own; receive_activation or receive_gradient, as often and in the same order, takes it. Never
+  // waits.
+  void expect(std::int64_t bytes, bool forward);
   // `x` must stay as it is until the same slot sends or finish() is called.
   void send_activation(int slot, ConstView x);
   void receive_activation(View x);
@@ -35,6 +40,10 @@ class PipelineLink {
   void receive_gradient(View dx);
   // Until nothing is under way.
   void finish();
+  // Lets what is under way go on.
+  void poll();
+  // Without overlap every send is waited for where it starts.
+  void set_overlap(bool overlap) { overlap_ = overlap; }
 
   const Status& status() const { return status_; }
 
@@ -42,17 +51,20 @@ class PipelineLink {
   void wait(std::optional<Request>& request);
   void receive(View x, bool forward);
   PipelineMessages messages(bool forward) const;
-  struct Sending {
+  struct Message {
     std::vector<std::byte> memory;
     std::optional<Request> request;
   };
 
   Communicator* communicator_ = nullptr;
+  bool overlap_ = true;
   int stage_ = 0, stages_ = 1;  // of the pp * vp
   int pp_ = 1, chunk_ = 0;
   std::int64_t deadline_ms_ = 0;
   std::vector<std::optional<Request>> activations_;  // by slot
-  std::vector<Sending> gradients_;                   // as many as were ever under way at once
+  std::vector<Message> gradients_;                   // as many as were ever under way at once
+  std::deque<Message> expected_[2];                  // gradients, activations
+  std::vector<std::vector<std::byte>> spare_;
   Status status_;
 };
 

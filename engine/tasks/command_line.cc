@@ -58,9 +58,10 @@ class Options {
 };
 
 // The ranks of a stage while its communicator lives.
-Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh) {
+Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, Trace& trace) {
   CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
+  compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
   std::optional<HeartbeatPage> beat;
   if (!launch.launch_dir.empty() && is_directory(launch.launch_dir)) {
@@ -68,7 +69,7 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, M
     page.epoch(launch.epoch);
     beat.emplace(std::move(page));
   }
-  TaskRun run{task, launch, clock, compute, mesh, group, events, beat ? &*beat : nullptr, stop_asked};
+  TaskRun run{task, launch, clock, compute, mesh, group, events, beat ? &*beat : nullptr, stop_asked, &trace};
   return run_stage(run);
 }
 
@@ -82,9 +83,10 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
+  Trace trace(clock);
   if (launch.ranks <= 1) {
     Mesh mesh;
-    return run_as_rank(task, launch, clock, mesh);
+    return run_as_rank(task, launch, clock, mesh, trace);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
@@ -95,10 +97,11 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   CommOptions comm_options;
   comm_options.clock = &clock;
   comm_options.timeout_ms = 600'000;
+  comm_options.trace = &trace;
   LH_TRY(const std::unique_ptr<Communicator> world,
          runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, comm_options.timeout_ms));
-  return run_as_rank(task, launch, clock, *mesh);
+  return run_as_rank(task, launch, clock, *mesh, trace);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.

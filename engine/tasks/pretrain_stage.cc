@@ -49,6 +49,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.on_spike = settings.on_spike;
   stage_settings.dropout = settings.dropout;
   stage_settings.peak_tflops = settings.peak_tflops;
+  stage_settings.trace = settings.trace;
   stage_settings.sequence_length = settings.sequence_length;
   if (!settings.phases.empty()) {
     LH_CHECK(check_pretraining(settings, false));

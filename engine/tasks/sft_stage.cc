@@ -85,6 +85,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.pipeline = settings.pipeline;
   stage_settings.overlap = settings.overlap;
+  stage_settings.trace = settings.trace;
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.micro_batch_size = settings.micro_batch_size;
   stage_settings.global_batch_size = settings.global_batch_size;

@@ -25,6 +25,7 @@ struct TaskRun {
   EventWriter& events;            // writes on the first rank only
   HeartbeatPage* beat = nullptr;  // may be null
   const std::atomic<bool>& stop;  // SIGTERM came
+  Trace* trace = nullptr;         // that of the communicators and of `compute`; may be null
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

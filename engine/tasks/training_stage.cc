@@ -55,16 +55,18 @@ Status TrainingStage::prepare() {
                               settings_.micro_batch_size * run_.mesh.dims().dp()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
-  LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                          settings_.sequence_length};
-  LH_CHECK(check_layout_of(layout));
+  std::vector<std::int64_t> lengths = {settings_.sequence_length};
+  for (const PlannedPhase& phase : settings_.phases) lengths.push_back(phase.sequence_length);
+  for (const std::int64_t length : lengths)
+    LH_CHECK(check_layout_of(
+        {shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample, length}));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
   LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
-    LlamaOptions options = stage_options(schedules, run_.mesh, chunk);
+    LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.dropout = settings_.dropout, options.seed = settings_.seed;
@@ -89,6 +91,7 @@ TrainerOptions TrainingStage::trainer_options() const {
   options.on_spike = settings_.on_spike;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
+  options.overlap_pipeline = settings_.overlap.pipeline;
   return options;
 }
 
@@ -154,6 +157,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
       return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
     });
   };
+  loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
+  loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
     // Beside the saved state, not in it: that changes only when a checkpoint does.

@@ -28,6 +28,7 @@ struct TrainingStageSettings {
   bool deterministic = true;
   PipelineSettings pipeline;
   OverlapSettings overlap;
+  TraceSettings trace;
   bool tensorboard = false;
   SpikeSettings on_spike;
   double dropout = 0;

@@ -59,7 +59,7 @@ Result<TrainingSchedules> training_schedules(const TrainerOptions& options, cons
   return schedules;
 }
 
-LlamaOptions stage_options(const TrainingSchedules& schedules, Mesh& mesh, int chunk) {
+LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOptions& trainer, Mesh& mesh, int chunk) {
   LlamaOptions options;
   options.slots = 0;
   for (const auto& [count, schedule] : schedules) {
@@ -71,6 +71,7 @@ LlamaOptions stage_options(const TrainingSchedules& schedules, Mesh& mesh, int c
   }
   options.split_backward = runs_apart(schedules);
   options.chunk = chunk;
+  options.overlap = trainer.overlap_pipeline;
   options.mesh = &mesh;
   return options;
 }
@@ -89,7 +90,8 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)),
       guard_(options.on_spike) {
   batches_.resize(static_cast<std::size_t>(schedules_.rbegin()->first));
-  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) slots_.push_back(stage_options(schedules_, mesh, chunk).slots);
+  for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
+    slots_.push_back(stage_options(schedules_, options, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
   store.connect(mesh, options.overlap_weights);
 }
@@ -142,10 +144,29 @@ Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
   return stage.status();
 }
 
+// The message before an operation is received while the one before that runs.
+void Trainer::expect(std::size_t op) {
+  if (op >= schedule_.size() || schedule_[op].kind == ScheduleOp::Kind::backward_weight) return;
+  const ScheduleOp& next = schedule_[op];
+  stages_[static_cast<std::size_t>(next.chunk)]->expect(
+      batches_[static_cast<std::size_t>(next.micro_batch)].view().tokens(), next.kind == ScheduleOp::Kind::forward);
+}
+
+void Trainer::poll() {
+  gradient_->poll();
+  store_.poll();
+  for (Llama* stage : stages_) stage->poll();
+}
+
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
   gradient_->begin(micro_batches_);
-  for (const ScheduleOp& op : schedules_.at(micro_batches_)) LH_CHECK(run(op, sums));
+  schedule_ = schedules_.at(micro_batches_);
+  expect(0);
+  for (std::size_t op = 0; op < schedule_.size(); ++op) {
+    expect(op + 1);
+    LH_CHECK(run(schedule_[op], sums));
+  }
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
 }
@@ -278,6 +299,15 @@ Status Trainer::pass_over(StepReport& report, const GroupSums& group) {
 }
 
 Result<StepReport> Trainer::step() {
+  const std::int64_t waited = mesh_.waited_ns();
+  context_.set_between([this] { poll(); });
+  Result<StepReport> report = do_step();
+  context_.set_between({});
+  if (report.ok()) report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  return report;
+}
+
+Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
   const std::int64_t batch = batch_size();
   micro_batches_ = local_micro_batches(options_, mesh_, batch);
@@ -289,7 +319,7 @@ Result<StepReport> Trainer::step() {
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_CHECK(sum_over_replica(summed).with_context(where));
   const ObjectiveSums& sums = group_sums.sums;
-  if (!(sums.count > 0))
+  if (sums.count <= 0)  // what is no number is judged below
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
   StepReport report;
@@ -311,6 +341,7 @@ Result<StepReport> Trainer::step() {
   guard_.accept(report.loss, report.grad_norm);
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
+  const TraceSpan span(context_.trace(), "optimizer");
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += batch;

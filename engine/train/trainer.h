@@ -32,6 +32,7 @@ struct TrainerOptions {
   PipelineSettings pipeline;
   bool overlap_gradients = true;  // sums over ranks start while the backward goes on
   bool overlap_weights = true;    // weights are gathered while others are in use (ZeRO)
+  bool overlap_pipeline = true;   // messages between stages travel beside computation
 };
 
 // What became of a step: done; or bad (spike_guard.h), its update left out, or to be rolled back from.
@@ -46,6 +47,7 @@ struct StepReport {
   double lr = 0;
   double tokens = 0;         // computed over all ranks
   std::int64_t samples = 0;  // of the global batch
+  double waited_s = 0;       // by this rank, for others: communication that nothing hid, and those that were late
   double extra[2] = {0, 0};
 };
 
@@ -60,7 +62,7 @@ Result<TrainingSchedules> training_schedules(const TrainerOptions& options, cons
 
 // What the model of each of this rank's pipeline stages is made with: its slots (1 without a pipeline), and whether
 // input and weight backward run apart.
-LlamaOptions stage_options(const TrainingSchedules& schedules, Mesh& mesh, int chunk);
+LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOptions& options, Mesh& mesh, int chunk);
 
 class Trainer {
  public:
@@ -98,7 +100,10 @@ class Trainer {
 
  private:
   std::int64_t batch_size() const;  // of the step to come
+  Result<StepReport> do_step();
   Status accumulate(std::vector<ObjectiveSums>& sums);
+  void expect(std::size_t op);
+  void poll();
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
   Status status() const;
   Status fill_step();
@@ -125,8 +130,9 @@ class Trainer {
   TrainerOptions options_;
   double ordered_lr_ = 0;  // 0: as the options say
   TrainingSchedules schedules_;
-  int micro_batches_ = 0;   // of this rank in the step
-  std::vector<int> slots_;  // of each stage
+  std::vector<ScheduleOp> schedule_;  // of the step
+  int micro_batches_ = 0;             // of this rank in the step
+  std::vector<int> slots_;            // of each stage
   Optimizer optimizer_;
   std::unique_ptr<GradientSum> gradient_;
   TrainingProgress progress_;

@@ -1,6 +1,7 @@
 #include "engine/train/training_loop.h"
 
 #include "base/fault_point.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -180,6 +181,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("grad_norm", step.grad_norm);
   fields.set("consumed_samples", trainer_.progress().consumed_samples);
   fields.set("tokens_per_s", step.tokens / seconds);
+  if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
   if (const double flops = flops_per_token(step.step) * step.tokens / seconds; flops > 0) {
     fields.set("gflops", flops * 1e-9);
     if (options_.peak_flops > 0) fields.set("mfu", flops / options_.peak_flops);
@@ -191,6 +193,23 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   const double done_here = static_cast<double>(step.step - std::max<std::int64_t>(0, outcome_.resumed_at));
   events_.progress(static_cast<double>(step.step), static_cast<double>(trainer_.options().steps), "steps",
                    done_here / outcome_.seconds);
+}
+
+void TrainingLoop::trace_begin(std::int64_t step) {
+  if (options_.trace && options_.trace_settings.steps > 0 && step == options_.trace_settings.first_step)
+    options_.trace->record(true);
+}
+
+void TrainingLoop::trace_end(std::int64_t step) {
+  const TraceSettings& s = options_.trace_settings;
+  if (!options_.trace || !options_.trace->recording()) return;
+  if (step < s.first_step + s.steps - 1 && step < trainer_.options().steps) return;
+  options_.trace->record(false);
+  const int rank = trainer_.group().rank();
+  Status written = make_directories(options_.trace_folder);
+  if (written.ok())
+    written = options_.trace->write(join_path(options_.trace_folder, format("rank-{}.json", rank)), rank);
+  if (!written.ok()) events_.message("warn", "no trace: " + written.error().message());  // no reason to end
 }
 
 void TrainingLoop::set_learning_rate(double peak) {
@@ -238,8 +257,10 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);
     tell_phase(trainer_.progress().step + 1);
+    trace_begin(trainer_.progress().step + 1);
     const std::int64_t begun = clock_.monotonic_ns();
     LH_TRY(const StepReport step, trainer_.step());
+    trace_end(step.step);
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
     outcome_.flops += flops_per_token(step.step) * step.tokens;

@@ -31,6 +31,9 @@ struct TrainingLoopOptions {
   // from a checkpoint has called for every milestone up to there. It must leave the training as it is.
   std::int64_t milestone_every_steps = 0;  // 0: never
   std::function<Status(const MilestoneReached&)> on_milestone;
+  Trace* trace = nullptr;  // borrowed, may be null
+  TraceSettings trace_settings;
+  std::string trace_folder;             // made where it is needed; a file for every rank
   TensorBoardWriter* curves = nullptr;  // every number of a metric goes there, too; borrowed, may be null
 };
 
@@ -75,6 +78,9 @@ class TrainingLoop {
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
   void section(const char* name);
+  // Around the steps that are to be traced.
+  void trace_begin(std::int64_t step);
+  void trace_end(std::int64_t step);
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {
     bool stop = false;     // at once, to go on later (SIGTERM on any rank)

@@ -63,7 +63,7 @@ def settings(steps):
                   "main": {"steps": third, "blend": ["tokens", "code"], "blend_weights": [0.4, 0.6]},
                   "long": {"steps": steps - 2 * third, "sequence_length": 64, "lr": 0.001, "lr_shape": "cosine"}},
         "document_mask": True, "reset_positions": True, "dropout": 0.1,
-        "on_spike": {"action": "skip", "sigma": 2.0, "window": 16, "budget": 1000},
+        "on_spike": {"action": "skip", "sigma": 1.2, "window": 16, "budget": 1000},
     }
 
 
@@ -163,7 +163,7 @@ def kill_at_random_steps(training, kills, steps, draw):
         log = training.start()
         before = training.metrics()
         at = before[-1]["step"] if before else 0
-        target = at + draw.randint(0, max(1, 2 * steps // max(1, kills)))
+        target = at + draw.randint(0, max(1, steps // max(1, 2 * kills)))
         if killed < kills and training.wait_for_step(min(target, steps - 1)):
             time.sleep(draw.random() * 0.02)  # anywhere in a step or a save
             training.kill()
@@ -183,7 +183,7 @@ def main():
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     draw = random.Random(arguments.seed)
-    steps = max(30, 6 * arguments.kills)
+    steps = max(40, 15 * arguments.kills)
     engine = pathlib.Path(arguments.bin).resolve() / "longhaul-engine"
     with tempfile.TemporaryDirectory(prefix="longhaul-kill-training-") as name:
         here = pathlib.Path(name)

@@ -64,8 +64,7 @@ void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_
       std::vector<float> keep(static_cast<std::size_t>(blocks * kChannelsPerBlock));
       for (Index row = begin; row < end; ++row) {
         const Index token = mask.first + row, sample = mask.sample + token / mask.length;
-        Index position = token % mask.length;
-        if (!mask.positions.empty()) position = mask.positions[static_cast<std::size_t>(position)];
+        const Index position = mask.offset + token % mask.length;
         const Philox random{mask.seed, kDropoutStream + static_cast<std::uint64_t>(sample) * kPlaces +
                                            static_cast<std::uint64_t>(mask.place)};
         keep_of_row(random, static_cast<std::uint64_t>(position * blocks), blocks, threshold, scale, keep.data());

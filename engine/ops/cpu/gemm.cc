@@ -103,8 +103,9 @@ void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, Co
   const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
   check(key, a, b, c);
   if (key.m == 0 || key.n == 0) return;
-  if (key.k > 0 && context.cpu_level() == CpuLevel::best && cpu::onednn_gemm(context, shape, a, b, c)) return;
-  gemm_portable(context, shape, a, b, c);
+  if (key.k == 0 || context.cpu_level() != CpuLevel::best || !cpu::onednn_gemm(context, shape, a, b, c))
+    gemm_portable(context, shape, a, b, c);
+  context.between();
 }
 
 bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DType ab, DType c) {

@@ -94,7 +94,7 @@ struct TrainingSetup {
     std::vector<std::unique_ptr<Llama>> made;
     const TrainingSchedules schedules = training_schedules(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
-      LlamaOptions o = stage_options(schedules, mesh, chunk);
+      LlamaOptions o = stage_options(schedules, options, mesh, chunk);
       o.tokens_max = micro_batch * 16;
       o.dropout = dropout_, o.seed = 11;
       made.push_back(std::make_unique<Llama>(store, o));
@@ -116,7 +116,7 @@ struct TrainingSetup {
   static TrainerOptions trainer_options(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch,
                                         const SetupOptions& setup) {
     TrainerOptions o;
-    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = setup.overlap;
+    o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
     o.batch_rampup = setup.rampup, o.on_spike = setup.on_spike;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,

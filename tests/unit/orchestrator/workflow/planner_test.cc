@@ -284,7 +284,7 @@ TEST_CASE("a problem is told at the setting that causes it") {
 TEST_CASE("phases and a batch that grows are held to each other and to the layout, at the key that is wrong") {
   const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\n";
   CHECK(problems(pretrain + "batch_rampup = { start = 8, increment = 5, samples = 100 }\n") ==
-        "w.toml:6:16: error: stage.p: batch_rampup.start = 8: global_batch_size = 32 is not reached in steps of "
+        "w.toml:6:26: error: stage.p: batch_rampup.start = 8: global_batch_size = 32 is not reached in steps of "
         "increment "
         "= 5; the difference is 24: take a divisor of it\n1 error");
   CHECK(problems(pretrain + "ranks = 2\nbatch_rampup = { start = 4, increment = 4, samples = 100 }\n") ==
@@ -370,7 +370,7 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
         "remove the repeated value\n1 error");
   CHECK(problems(sft + "matrix = { rl = [1, 2] }\n") ==
         "w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: optimizer, checkpoint, pipeline, overlap, "
-        "on_spike, sequence_length, "
+        "on_spike, trace, sequence_length, "
         "micro_batch_size, global_batch_size, steps, epochs, milestone_every, packing, heldout_fraction, precision, "
         "seed, "
         "tensorboard, dropout, peak_tflops, kind, "
