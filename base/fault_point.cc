@@ -33,7 +33,12 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "checkpoint_before_manifest",
                                                                                         "checkpoint_after_manifest",
                                                                                         "engine_step_begin",
-                                                                                        "engine_before_artifact"};
+                                                                                        "engine_before_artifact",
+                                                                                        "checkpoint_staged",
+                                                                                        "checkpoint_half_shard",
+                                                                                        "checkpoint_after_votes",
+                                                                                        "checkpoint_after_latest",
+                                                                                        "checkpoint_retiring"};
 
 struct Action {
   FaultPoint point;

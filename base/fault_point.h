@@ -40,6 +40,11 @@ enum class FaultPoint : int {
   checkpoint_after_manifest,   // manifest renamed in, `latest` not updated
   engine_step_begin,           // at the start of an optimizer step
   engine_before_artifact,      // computed, artifact not complete in staging
+  checkpoint_staged,           // own share copied, nothing written
+  checkpoint_half_shard,       // half of the own shard written, nothing synced
+  checkpoint_after_votes,      // every rank's entries are known, all shards synced
+  checkpoint_after_latest,     // whole and `latest` updated, older ones not yet removed
+  checkpoint_retiring,         // about to remove an older one
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);

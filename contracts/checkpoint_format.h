@@ -39,6 +39,8 @@ struct CheckpointManifest {
   std::vector<CheckpointEntry> entries;
 };
 std::string checkpoint_folder_name(std::int64_t step);  // "step-00000240"
+inline constexpr const char* checkpoint_manifest_name = "checkpoint.json";
+inline constexpr const char* checkpoint_pin_name = "pinned";  // a file of this name keeps a checkpoint for ever
 Value checkpoint_to_value(const CheckpointManifest& manifest);
 Result<CheckpointManifest> checkpoint_from_value(const Value& value);
 // Every element of every tensor covered exactly once? The error names the first tensors that are not.

@@ -18,6 +18,23 @@ struct Checker {
   }
 };
 
+// Every rank of a cp group has two chunks of each sequence, an early and a late one.
+void check_context(const LayoutCheckInput& input, Checker& check) {
+  const ParallelDims& d = input.dims;
+  if (d.cp < 2) return;
+  const std::int64_t chunks = 2 * std::int64_t{d.cp}, length = input.sequence_length;
+  if (length % chunks != 0) {
+    const std::int64_t below = length / chunks * chunks;
+    check.problems.push_back(
+        {format("2 * parallel.cp({}) = {} does not divide sequence_length = {}", d.cp, chunks, length),
+         below > 0 ? format("use sequence_length = {} or {}", below, below + chunks)
+                   : format("use sequence_length = {}", chunks)});
+  }
+  if (input.cp_attention == "a2a")
+    check.must_divide("with cp_attention = \"a2a\", parallel.tp * parallel.cp", std::int64_t{d.tp} * d.cp,
+                      "model.num_key_value_heads", input.shape.num_key_value_heads);
+}
+
 }  // namespace
 
 std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
@@ -33,9 +50,10 @@ std::vector<LayoutProblem> layout_problems(const LayoutCheckInput& input) {
         {format("parallel.pp({}) * parallel.vp({}) = {} stages are more than model.num_hidden_layers = {}", d.pp, d.vp,
                 stages, s.num_hidden_layers),
          format("use pp = {} at most", s.num_hidden_layers / d.vp)});
-  check.must_divide("parallel.cp", d.cp, "sequence_length", input.sequence_length);
+  check_context(input, check);
   if (d.sp)
-    check.must_divide("with parallel.sp, parallel.tp", d.tp, "micro_batch_size * sequence_length",
+    check.must_divide(d.cp > 1 ? "with parallel.sp, parallel.tp * parallel.cp" : "with parallel.sp, parallel.tp",
+                      std::int64_t{d.tp} * d.cp, "micro_batch_size * sequence_length",
                       input.micro_batch_size * input.sequence_length);
   if (d.tp > 1 && s.vocab_size > 0 && (s.vocab_size + d.tp - 1) / d.tp * (d.tp - 1) >= s.vocab_size)
     check.problems.push_back(
@@ -57,13 +75,15 @@ Status check_layout_available(const std::string& stage_kind, const ParallelDims&
   const bool trains = stage_kind == "pretrain" || stage_kind == "sft";
   ParallelDims available;
   available.dp_replicate = dims.dp_replicate;
-  if (trains) available.tp = dims.tp, available.sp = dims.sp, available.pp = dims.pp, available.vp = dims.vp;
+  if (trains)
+    available.tp = dims.tp, available.sp = dims.sp, available.cp = dims.cp, available.pp = dims.pp,
+    available.vp = dims.vp;
   if (trains) available.dp_shard = dims.dp_shard, available.zero = dims.zero;
   if (dims == available) return {};
   return make_error(ErrorCode::unsupported,
                     format("the layout {} needs more than this version can do for {}: {}", dims.to_string(), stage_kind,
-                           trains ? "tp, sp, pp, vp, replicas and zero" : "replicas"),
-                    trains ? "leave out cp, ep and etp"
+                           trains ? "tp, sp, cp, pp, vp, replicas and zero" : "replicas"),
+                    trains ? "leave out ep and etp"
                            : "leave out tp, sp, cp, ep, etp, pp, vp, dp_shard and zero; ranks become replicas");
 }
 

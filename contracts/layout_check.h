@@ -15,6 +15,7 @@ struct LayoutCheckInput {
   ParallelDims dims;
   std::int64_t micro_batch_size = 1;  // sequences
   std::int64_t sequence_length = 0;   // tokens
+  std::string cp_attention = "ring";
 };
 
 struct LayoutProblem {

@@ -149,6 +149,9 @@ const FieldTable<OverlapSettings>& overlap_fields() {
                   .speed_only = true})
           .field("weights", &O::weights,
                  {.help = "with ZeRO, gather weights while others are in use", .speed_only = true})
+          .field("context", &O::context,
+                 {.help = "with cp_attention = \"ring\", pass keys and values on while they are in use",
+                  .speed_only = true})
           .field("pipeline", &O::pipeline,
                  {.help = "pass activations and their gradients between pipeline stages beside computation",
                   .speed_only = true});
@@ -207,7 +210,37 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                   .help = "save a checkpoint this often; 0 only at the end",
                   .min = 0,
                   .speed_only = true})
-          .field("keep_last", &C::keep_last, {.help = "older checkpoints are removed", .min = 1, .speed_only = true});
+          .field("keep_last", &C::keep_last, {.help = "older checkpoints are removed", .min = 1, .speed_only = true})
+          .field("keep_every", &C::keep_every,
+                 {.unit = "steps",
+                  .help = "checkpoints of every such step stay for good; 0 none",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true})
+          .field("keep_best", &C::keep_best,
+                 {.help = "as many of the smallest held-out loss stay (training loss where none is measured); 0 none",
+                  .min = 0,
+                  .max = 1e6,
+                  .speed_only = true})
+          .field(
+              "asynchronous", &C::asynchronous,
+              {.help = "the training goes on while a copy of it is written; no waits for the disk", .speed_only = true})
+          .field("direct_io", &C::direct_io,
+                 {.help = "write past the page cache, where the file system can", .speed_only = true})
+          .field("staging_limit", &C::staging_limit,
+                 {.help = "largest copy that a rank may hold for asynchronous; where its share is larger the training "
+                          "waits for the disk; 0 no limit",
+                  .min = 0,
+                  .speed_only = true})
+          .field("local_every_steps", &C::local_every_steps,
+                 {.unit = "steps",
+                  .help = "keep a copy of the state on the nodes this often, each rank's also on its partner's; tried "
+                          "first at a restart; needs local_dir; 0 never",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true})
+          .field("local_dir", &C::local_dir,
+                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true});
   return table;
 }
 
@@ -221,6 +254,13 @@ FieldOptions milestone_options() {
               "\"@stage@every\"; needs `steps`; 0 never",
           .min = 0,
           .max = 1e12,
+          .speed_only = true};
+}
+FieldOptions cp_attention_options() {
+  return {.help =
+              "with parallel.cp > 1: ring hides its messages behind the computation and needs least memory; gather has "
+              "fewer messages; a2a deals heads instead, of which every rank of tp * cp needs one",
+          .choices = {"ring", "gather", "a2a"},
           .speed_only = true};
 }
 FieldOptions tensorboard_options() {
@@ -269,6 +309,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
           .field("deterministic", &P::deterministic, {.help = "gradients are summed in one fixed order"})
+          .field("cp_attention", &P::cp_attention, cp_attention_options())
           .field("tensorboard", &P::tensorboard, tensorboard_options())
           .field("sampler", &P::sampler,
                  {.help = "order of the samples: a new permutation in every epoch, or Megatron-LM's own, bit for bit",
@@ -321,6 +362,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &S::seed, {.help = "of the data order", .min = 0})
+          .field("cp_attention", &S::cp_attention, cp_attention_options())
           .field("tensorboard", &S::tensorboard, tensorboard_options())
           .field("dropout", &S::dropout, dropout_options())
           .field("peak_tflops", &S::peak_tflops, peak_options());

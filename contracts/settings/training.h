@@ -48,6 +48,13 @@ const FieldTable<SpikeSettings>& spike_fields();
 struct CheckpointSettings {
   std::int64_t every_steps = 0;  // 0: only at the end
   int keep_last = 2;
+  std::int64_t keep_every = 0;  // steps; 0: none for that
+  int keep_best = 0;
+  bool asynchronous = true;            // the training goes on while a checkpoint is written
+  bool direct_io = false;              // past the page cache
+  ByteCount staging_limit;             // of a rank's copy of its share; 0: as much as it needs
+  std::int64_t local_every_steps = 0;  // copies on the nodes; 0: none
+  std::string local_dir;
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 
@@ -56,6 +63,7 @@ struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
   bool weights = true;    // ZeRO: weights are gathered while others are in use
   bool pipeline = true;   // messages between stages travel while others are computed
+  bool context = true;    // cp_attention = "ring": the next keys come while those at hand are used
 };
 const FieldTable<OverlapSettings>& overlap_fields();
 
@@ -85,6 +93,7 @@ struct PretrainSettings {
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
+  std::string cp_attention = "ring";  // | gather | a2a: engine/parallel/context_attention.h
   bool tensorboard = false;
   std::string sampler = "shuffled";     // or "megatron": Megatron-LM's order of samples (engine/data/megatron_index.h)
   std::vector<std::string> blend;       // names of inputs with token files; empty: "tokens" alone
@@ -123,6 +132,7 @@ struct SftSettings {
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
+  std::string cp_attention = "ring";  // as in pretraining
   bool tensorboard = false;
   double dropout = 0;
   double peak_tflops = 0;  // of a rank; 0: not known

@@ -1,8 +1,6 @@
 // Checkpoints of one training, in one folder (contracts/checkpoint_format.h): written by all ranks together, each its
-// share, whole or absent; the newest good one is found again, a damaged one is named and passed over.
-//
-// Now saving is synchronous: the step waits. What would run in the background (write_share) only reads the arrays it is
-// given, so a copy of them is all that a writer thread needs.
+// share, whole or absent; the newest good one is found again, a damaged one is named and passed over. Saving while the
+// training goes on: checkpoint_saver.h.
 #pragma once
 
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "base/clock.h"
 #include "contracts/checkpoint_format.h"
+#include "engine/checkpoint/retention.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/parallel/collective_group.h"
 
@@ -18,8 +17,12 @@ namespace longhaul {
 
 struct SavedCheckpoint {
   std::string path;
-  std::uint64_t bytes = 0;  // of all ranks
-  double seconds = 0;       // that the training stood still
+  std::int64_t step = 0;
+  std::uint64_t bytes = 0;   // of all ranks; on other ranks than the first, their own
+  double seconds = 0;        // that the training stood still
+  double write_seconds = 0;  // to hash, write and sync this rank's shard
+  bool staged = false;       // copied, and written while the training went on
+  bool direct_io = false;    // asked for, and possible there
 };
 
 struct LoadedCheckpoint {
@@ -29,29 +32,45 @@ struct LoadedCheckpoint {
 
 class CheckpointStore {
  public:
+  CheckpointStore(const Clock& clock, std::string folder, const RetentionPolicy& retention)
+      : clock_(clock), folder_(std::move(folder)), retention_(retention) {}
   CheckpointStore(const Clock& clock, std::string folder, int keep_last)
-      : clock_(clock), folder_(std::move(folder)), keep_last_(keep_last) {}
+      : CheckpointStore(clock, std::move(folder), RetentionPolicy{keep_last}) {}
 
-  // Collective. Everything is synced before checkpoint.json appears; on an error nothing that was there is lost.
-  Result<SavedCheckpoint> save(CollectiveGroup& group, const TrainingState& state);
+  // Collective: the training waits. Everything is synced before checkpoint.json appears; on an error nothing that was
+  // there is lost.
+  Result<SavedCheckpoint> save(CollectiveGroup& group, const TrainingState& state) const;
 
   // Collective. Fills the state's arrays, progress, seed and extra from the newest whole checkpoint of this model's
   // shape; nullopt if there is none at all. Damaged ones are passed over; if no good one is left the error names them
-  // all.
-  Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state) const;
-  // One checkpoint, verified entry by entry. Not collective.
-  static Status load(const std::string& path, TrainingState& state);
+  // all. `threads`: this rank's.
+  Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state,
+                                                      int threads = 1) const;
+  // Collective: this one.
+  Status load_together(CollectiveGroup& group, const std::string& path, TrainingState& state, int threads = 1) const;
+  // One checkpoint, of it the entries that this rank needs, verified; several threads read. Not collective.
+  static Status load(const std::string& path, TrainingState& state, int threads = 1);
 
   // Folder names that hold a checkpoint.json, newest first.
   std::vector<std::string> list() const;
+  std::string path_of(std::int64_t step) const;
+  // Collective: the step of the newest one that the first rank sees; -1: none.
+  Result<std::int64_t> newest_step(CollectiveGroup& group) const;
+
+  // What the saver is made of. An empty folder of that path; what was there was no checkpoint, or is being written
+  // again.
+  Status prepare(const std::string& path) const;
+  // On the first rank, any thread, once all shards are synced: the manifest with every rank's entries (`votes`,
+  // entries_to_text), `latest`, and older ones removed. Returns the bytes of all ranks.
+  Result<std::int64_t> publish(const std::string& path, CheckpointManifest manifest,
+                               const std::vector<std::string>& votes) const;
 
  private:
-  Status prepare(const std::string& path) const;
-  void retire(std::int64_t newest_step) const;
+  Status retire(std::int64_t newest_step) const;
 
   const Clock& clock_;
   std::string folder_;
-  int keep_last_;
+  RetentionPolicy retention_;
 };
 
 }  // namespace longhaul

@@ -6,7 +6,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "base/fault_point.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -26,6 +28,13 @@ std::int64_t bytes_of_dtype(std::string_view dtype) {
   return 0;
 }
 
+std::uint64_t bytes_of(const ShardTensor& tensor) {
+  std::uint64_t bytes = static_cast<std::uint64_t>(bytes_of_dtype(tensor.dtype));
+  for (const std::int64_t extent : tensor.shape) bytes *= static_cast<std::uint64_t>(extent);
+  return bytes;
+}
+
+// With the length before it and the spaces behind it: whole pages.
 std::string header_of(std::span<const ShardTensor> tensors) {
   Value header = Value::make_table();
   std::int64_t at = 0;
@@ -37,45 +46,120 @@ std::string header_of(std::span<const ShardTensor> tensors) {
     entry.set("shape", std::move(shape));
     Value offsets = Value::make_array();
     offsets.push_back(at);
-    at += static_cast<std::int64_t>(tensor.bytes.size());
+    at += static_cast<std::int64_t>(bytes_of(tensor));
     offsets.push_back(at);
     entry.set("data_offsets", std::move(offsets));
     header.set(tensor.key, std::move(entry));
   }
   std::string text = to_json(header);
-  text.append((8 - text.size() % 8) % 8, ' ');
-  return text;
+  const std::size_t page = static_cast<std::size_t>(checkpoint_page_bytes);
+  text.append((page - (text.size() + sizeof(std::uint64_t)) % page) % page, ' ');
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
 }
 
-Status write_all(int fd, std::string_view bytes, const std::string& path) {
-  constexpr std::size_t piece_max = std::size_t{64} << 20;
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), std::min(bytes.size(), piece_max));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_error(ErrorCode::io, "cannot write " + path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
+constexpr std::size_t piece_bytes_max = std::size_t{32} << 20;
+constexpr std::size_t pending_bytes_max = std::size_t{4} << 20;
 
-Status write_tensors(int fd, std::span<const ShardTensor> tensors, const std::string& path) {
-  const std::string header = header_of(tensors);
-  const std::uint64_t length = header.size();
-  LH_CHECK(write_all(fd, std::string_view(reinterpret_cast<const char*>(&length), sizeof length), path));
-  LH_CHECK(write_all(fd, header, path));
-  for (const ShardTensor& tensor : tensors) LH_CHECK(write_all(fd, tensor.bytes, path));
-  if (::fsync(fd) != 0) return errno_error(ErrorCode::io, "cannot sync " + path, errno);
-  return {};
+bool begins_at_page(const char* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(checkpoint_page_bytes) == 0;
+}
+std::size_t whole_pages(std::size_t bytes) {
+  return bytes - bytes % static_cast<std::size_t>(checkpoint_page_bytes);
 }
 
 }  // namespace
 
-Status write_shard(const std::string& path, std::span<const ShardTensor> tensors) {
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot create " + path, errno);
-  Status status = write_tensors(fd.get(), tensors, path);
-  if (!status.ok()) ::unlink(path.c_str());
-  return status;
+Result<ShardWriter> ShardWriter::create(const std::string& path, std::span<const ShardTensor> header,
+                                        const ShardWriteOptions& options) {
+  ShardWriter writer;
+  writer.path_ = path;
+  writer.options_ = options;
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+#ifdef O_DIRECT
+  if (options.direct_io) writer.file_.reset(::open(path.c_str(), flags | O_DIRECT, 0644));
+  writer.direct_ = writer.file_.valid();  // some file systems have none: then through the page cache
+#endif
+  if (!writer.file_.valid()) writer.file_.reset(::open(path.c_str(), flags, 0644));
+  if (!writer.file_.valid()) return errno_error(ErrorCode::io, "cannot create " + path, errno);
+  if (writer.direct_) {
+    LH_TRY(writer.pending_, PageBuffer::create(static_cast<std::int64_t>(pending_bytes_max)));
+  }
+  const std::string head = header_of(header);
+  writer.wanted_ = head.size();
+  for (const ShardTensor& tensor : header) writer.wanted_ += bytes_of(tensor);
+  LH_CHECK(writer.append(head));
+  return writer;
+}
+
+ShardWriter::~ShardWriter() {
+  if (file_.valid()) ::unlink(path_.c_str());
+}
+
+// The kernel is told to begin with the disk at once: the sync at the end then waits for the last piece only.
+Status ShardWriter::write_pieces(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (options_.cancelled && options_.cancelled->load(std::memory_order_relaxed))
+      return make_error(ErrorCode::aborted, "writing " + path_ + " was given up");
+    const ssize_t n =
+        ::pwrite(file_.get(), bytes.data(), std::min(bytes.size(), piece_bytes_max), static_cast<off_t>(written_));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error(ErrorCode::io, "cannot write " + path_, errno);
+#ifdef SYNC_FILE_RANGE_WRITE
+    if (!direct_) ::sync_file_range(file_.get(), static_cast<off_t>(written_), n, SYNC_FILE_RANGE_WRITE);
+#endif
+    const bool first_half = written_ * 2 < wanted_;
+    written_ += static_cast<std::uint64_t>(n);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+    if (first_half && written_ * 2 >= wanted_)
+      if (auto fault = fault_here(FaultPoint::checkpoint_half_shard)) return *fault;
+  }
+  return {};
+}
+
+Status ShardWriter::append(std::string_view bytes) {
+  if (!direct_) return write_pieces(bytes);
+  while (!bytes.empty()) {
+    if (pending_bytes_ == 0 && begins_at_page(bytes.data()) && whole_pages(bytes.size()) > 0) {
+      LH_CHECK(write_pieces(bytes.substr(0, whole_pages(bytes.size()))));
+      bytes.remove_prefix(whole_pages(bytes.size()));
+      continue;
+    }
+    const std::size_t n = std::min(bytes.size(), pending_bytes_max - pending_bytes_);
+    std::memcpy(pending_.data() + pending_bytes_, bytes.data(), n);
+    pending_bytes_ += n;
+    bytes.remove_prefix(n);
+    if (pending_bytes_ == pending_bytes_max) LH_CHECK(flush());
+  }
+  return {};
+}
+
+Status ShardWriter::flush() {
+  const std::size_t n = std::exchange(pending_bytes_, 0);
+  return write_pieces({reinterpret_cast<const char*>(pending_.data()), n});
+}
+
+Status ShardWriter::finish() {
+  const std::uint64_t size = written_ + pending_bytes_;
+  if (size != wanted_)
+    return make_error(ErrorCode::internal, format("{}: {} of {} bytes were written", path_, size, wanted_));
+  if (pending_bytes_ > 0) {  // the last page is written whole, then cut
+    std::memset(pending_.data() + pending_bytes_, 0, pending_bytes_max - pending_bytes_);
+    const auto page = static_cast<std::size_t>(checkpoint_page_bytes);
+    pending_bytes_ = (pending_bytes_ + page - 1) / page * page;
+    LH_CHECK(flush());
+    if (::ftruncate(file_.get(), static_cast<off_t>(size)) != 0)
+      return errno_error(ErrorCode::io, "cannot cut " + path_ + " to its size", errno);
+  }
+  if (::fsync(file_.get()) != 0) return errno_error(ErrorCode::io, "cannot sync " + path_, errno);
+  file_.reset();
+  return {};
+}
+
+Status write_shard(const std::string& path, std::span<const ShardTensor> tensors, const ShardWriteOptions& options) {
+  LH_TRY(ShardWriter writer, ShardWriter::create(path, tensors, options));
+  for (const ShardTensor& tensor : tensors) LH_CHECK(writer.append(tensor.bytes));
+  return writer.finish();
 }
 
 Result<ShardReader> ShardReader::open(const std::string& path) {

@@ -1,7 +1,9 @@
 // Shards of a checkpoint: safetensors files (8 bytes little-endian length, a JSON header {name: {dtype, shape,
-// data_offsets}}, then the bytes without gaps), so that any tool that knows the format can look inside.
+// data_offsets}}, then the bytes without gaps), so that any tool that knows the format can look inside. The header is
+// filled up with spaces so that the data begins at a multiple of 4096 bytes, which direct I/O asks for.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "engine/checkpoint/page_buffer.h"
 
 namespace longhaul {
 
@@ -19,8 +22,46 @@ struct ShardTensor {
   std::string_view bytes;  // borrowed
 };
 
-// Writes and syncs the file. A full disk or quota is ErrorCode::io; what was written is removed.
-Status write_shard(const std::string& path, std::span<const ShardTensor> tensors);
+struct ShardWriteOptions {
+  bool direct_io = false;                        // past the page cache, where the file system can
+  const std::atomic<bool>* cancelled = nullptr;  // asked for between pieces; then ErrorCode::aborted
+};
+
+// One shard, written in the order of its header. A full disk or quota is ErrorCode::io, named; what was written of an
+// unfinished file is removed.
+class ShardWriter {
+ public:
+  // The header says which tensors follow; their `bytes` are not looked at.
+  static Result<ShardWriter> create(const std::string& path, std::span<const ShardTensor> header,
+                                    const ShardWriteOptions& options = {});
+  ~ShardWriter();
+  ShardWriter(ShardWriter&&) noexcept = default;
+  ShardWriter& operator=(ShardWriter&&) = delete;
+
+  // The next bytes of the data. With direct I/O, pieces of whole pages in memory that begins at a page go to the disk
+  // as they are, everything else through a small buffer.
+  Status append(std::string_view bytes);
+  // Writes what is left and syncs. ErrorCode::internal if there were fewer bytes than the header says.
+  Status finish();
+  bool is_direct() const { return direct_; }
+
+ private:
+  ShardWriter() = default;
+  Status write_pieces(std::string_view bytes);
+  Status flush();
+
+  std::string path_;
+  ShardWriteOptions options_;
+  FileDescriptor file_;
+  bool direct_ = false;
+  PageBuffer pending_;  // direct I/O: less than a page is never written before the end
+  std::size_t pending_bytes_ = 0;
+  std::uint64_t written_ = 0, wanted_ = 0;  // of the whole file
+};
+
+// The whole of it at once.
+Status write_shard(const std::string& path, std::span<const ShardTensor> tensors,
+                   const ShardWriteOptions& options = {});
 
 class ShardReader {
  public:

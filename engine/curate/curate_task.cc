@@ -12,12 +12,12 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/parallel_for.h"
 #include "base/text.h"
 #include "engine/curate/dedup.h"
 #include "engine/curate/examine.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
-#include "engine/curate/parallel_for.h"
 #include "engine/curate/unicode.h"
 #include "engine/curate/waterfall.h"
 

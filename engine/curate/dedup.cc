@@ -7,9 +7,9 @@
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "base/parallel_for.h"
 #include "engine/curate/clean_text.h"
 #include "engine/curate/language.h"
-#include "engine/curate/parallel_for.h"
 #include "engine/curate/unicode.h"
 #include "engine/curate/words.h"
 

@@ -4,12 +4,19 @@
 
 namespace longhaul {
 
+namespace {
+ContextTokens tokens_of(const MicroBatch& batch) {
+  return {batch.sequences, batch.length, batch.first_key, batch.whole_first_key};
+}
+}  // namespace
+
 AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
-                               TensorParallel& tensor, int layer, int index)
+                               TensorParallel& tensor, ContextAttention& attention, int layer, int index)
     : parameters_(parameters),
       rope_(rope),
       activations_(activations),
       linear_(tensor, activations, parameters.shape().hidden_size),
+      attention_(attention),
       index_(index) {
   const ModelShape& s = parameters.shape();
   const int tp = tensor.size();
@@ -39,14 +46,6 @@ void AttentionLayer::rotate(const ComputeContext& context, const MicroBatch& bat
              columns_of(qkv, t, q_, kv_), inverse);
 }
 
-AttentionShape AttentionLayer::shape_of(const MicroBatch& batch) const {
-  AttentionShape shape;
-  shape.batch = batch.sequences, shape.seq = batch.length;
-  shape.heads = heads_, shape.kv_heads = kv_heads_, shape.head_dim = head_dim_;
-  shape.q_stride = shape.kv_stride = q_ + 2 * kv_;
-  return shape;
-}
-
 void AttentionLayer::forward(const ComputeContext& context, int slot_index, View y) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
@@ -55,9 +54,7 @@ void AttentionLayer::forward(const ComputeContext& context, int slot_index, View
                  parameters_.weight(qkv_, width, hidden_), a.qkv,
                  qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
   rotate(context, slot.batch, a.qkv, false);
-  attention_forward(context, shape_of(slot.batch), columns_of(a.qkv, t, 0, q_), columns_of(a.qkv, t, q_, kv_),
-                    columns_of(a.qkv, t, q_ + kv_, kv_), a.attention, first_floats(a.log_sum_exp, t * heads_),
-                    slot.batch.first_key);
+  attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
   linear_.row_parallel(context, t, q_, a.attention, parameters_.weight(o_, hidden_, q_), y);
 }
 
@@ -69,10 +66,8 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   const View dattention = activations_.workspace().attention;
   linear_.keep_all_rows(context, dy, t, g.o);
   linear_backward_input(context, {t, q_, hidden_}, g.o, parameters_.weight(o_, hidden_, q_), dattention);
-  attention_backward(context, shape_of(slot.batch), first_rows(dattention, t), columns_of(a.qkv, t, 0, q_),
-                     columns_of(a.qkv, t, q_, kv_), columns_of(a.qkv, t, q_ + kv_, kv_), first_rows(a.attention, t),
-                     first_floats(a.log_sum_exp, t * heads_), columns_of(g.qkv, t, 0, q_),
-                     columns_of(g.qkv, t, q_, kv_), columns_of(g.qkv, t, q_ + kv_, kv_), slot.batch.first_key);
+  attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
+                      first_floats(a.log_sum_exp, t * heads_), g.qkv);
   rotate(context, slot.batch, g.qkv, true);
   linear_.column_parallel_backward(context, t, width, g.qkv, parameters_.weight(qkv_, width, hidden_), dn);
 }

@@ -6,8 +6,8 @@
 #include "engine/model/gradient_target.h"
 #include "engine/model/parallel_linear.h"
 #include "engine/model/parameter_store.h"
-#include "engine/ops/attention.h"
 #include "engine/ops/rope.h"
+#include "engine/parallel/context_attention.h"
 
 namespace longhaul {
 
@@ -15,7 +15,7 @@ class AttentionLayer {
  public:
   // layer: of the model; index: of the slots' arrays.
   AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
-                 TensorParallel& tensor, int layer, int index);
+                 TensorParallel& tensor, ContextAttention& attention, int layer, int index);
 
   // The bias of Wo [h]; empty: none.
   ConstView output_bias() const;
@@ -28,12 +28,12 @@ class AttentionLayer {
 
  private:
   void rotate(const ComputeContext& context, const MicroBatch& batch, View qkv, bool inverse) const;
-  AttentionShape shape_of(const MicroBatch& batch) const;
 
   const ParameterStore& parameters_;
   const RopeTable& rope_;
   Activations& activations_;
   ParallelLinear linear_;
+  ContextAttention& attention_;
   int index_;
   std::int64_t hidden_, q_, kv_, heads_, kv_heads_, head_dim_;
   std::int64_t qkv_, o_;                      // begins in the flat arrays

@@ -5,11 +5,11 @@
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             const ModelDropout& dropout, int layer, int index)
+             const ModelDropout& dropout, ContextAttention& attention, int layer, int index)
     : activations_(activations),
       tensor_(tensor),
       dropout_(dropout),
-      attention_(parameters, rope, activations, tensor, layer, index),
+      attention_(parameters, rope, activations, tensor, attention, layer, index),
       feed_forward_(make_feed_forward(parameters, activations, tensor, layer, index)),
       layer_(layer),
       index_(index),

@@ -23,7 +23,7 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        const ModelDropout& dropout, int layer, int index);
+        const ModelDropout& dropout, ContextAttention& attention, int layer, int index);
 
   const Norm& input_norm() const { return input_norm_; }
   const Norm& post_norm() const { return post_norm_; }

@@ -7,6 +7,9 @@
 #include "engine/model/model_folder.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gelu.h"
+#include "engine/ops/layernorm.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/swiglu.h"
 
@@ -28,7 +31,7 @@ Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dty
 InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
     : shape_(std::move(shape)),
       weights_(std::move(weights)),
-      rope_(rope_table_of(shape_, shape_.max_position_embeddings)) {}
+      rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)) {}
 
 Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
@@ -68,7 +71,7 @@ void InferenceModel::reserve(std::int64_t tokens) {
   out_ = Tensor(t, {tokens, shape_.hidden_size});
   qkv_ = Tensor(t, {tokens, shape_.q_size() + 2 * shape_.kv_size()});
   attention_ = Tensor(t, {tokens, shape_.q_size()});
-  gate_up_ = Tensor(t, {tokens, 2 * shape_.intermediate_size});
+  gate_up_ = Tensor(t, {tokens, shape_.mlp_width()});
   activated_ = Tensor(t, {tokens, shape_.intermediate_size});
 }
 
@@ -107,30 +110,61 @@ void InferenceModel::attend(const ComputeContext& context, std::span<const Seque
   }
 }
 
+void InferenceModel::normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y,
+                               std::int64_t rows) const {
+  const auto eps = static_cast<float>(shape_.rms_norm_eps);
+  if (shape_.is_gpt2())
+    layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, norm.bias, y, {});
+  else
+    rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, norm.weight, y, {});
+}
+
+void InferenceModel::add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x,
+                                       View y, std::int64_t rows) const {
+  const auto eps = static_cast<float>(shape_.rms_norm_eps);
+  if (shape_.is_gpt2())
+    add_layernorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, {}, norm.weight, norm.bias, x, y, {});
+  else
+    add_rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, norm.weight, x, y, {});
+}
+
+void InferenceModel::embed(const ComputeContext& context, const Rows& rows) {
+  const View x = first_rows(x_, rows.count), places = first_rows(out_, rows.count);
+  weights_.embedding.gather_rows(context, rows.ids, x);
+  if (weights_.positions.out() == 0) return;
+  weights_.positions.gather_rows(context, rows.positions, places);
+  add(context, x, places, x);
+}
+
 void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
                                Rows& rows) {
   const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
-  const std::int64_t t = rows.count, h = shape_.hidden_size, f = shape_.intermediate_size;
+  const std::int64_t t = rows.count, f = shape_.intermediate_size;
   const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
-  const auto eps = static_cast<float>(shape_.rms_norm_eps);
   const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t),
              qkv = first_rows(qkv_, t);
 
   block.qkv.apply(context, t, normed, qkv);
-  rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
-             columns_of(qkv, t, 0, q));
-  rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
-             columns_of(qkv, t, q, kv));
+  if (!shape_.is_gpt2()) {
+    rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+               columns_of(qkv, t, 0, q));
+    rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+               columns_of(qkv, t, q, kv));
+  }
   attend(context, steps, layer, rows);
   block.o.apply(context, t, first_rows(attention_, t), out);
-  add_rmsnorm_forward(context, {t, h, eps}, x, out, block.post_attention_norm, x, normed, {});
+  add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
   const View gate_up = first_rows(gate_up_, t), activated = first_rows(activated_, t);
   block.gate_up.apply(context, t, normed, gate_up);
-  swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
+  if (shape_.is_gpt2())
+    gelu_forward(context, gate_up, activated);
+  else
+    swiglu_forward(context, {t, f, 2 * f}, columns_of(gate_up, t, 0, f), columns_of(gate_up, t, f, f), activated);
   block.down.apply(context, t, activated, out);
   const bool is_last = layer + 1 == static_cast<int>(shape_.num_hidden_layers);
-  const Tensor& next = is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;
-  add_rmsnorm_forward(context, {t, h, eps}, x, out, next, x, normed, {});
+  const NormWeights& next =
+      is_last ? weights_.final_norm : weights_.blocks[static_cast<std::size_t>(layer) + 1].input_norm;
+  add_and_normalise(context, next, out, x, normed, t);
 }
 
 Status InferenceModel::forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
@@ -147,9 +181,9 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
   rows.count = static_cast<std::int64_t>(rows.ids.size());
   reserve(rows.count);
   const std::int64_t h = shape_.hidden_size, vocab = shape_.vocab_size;
-  weights_.embedding.gather_rows(context, rows.ids, first_rows(x_, rows.count));
-  rmsnorm_forward(context, {rows.count, h, static_cast<float>(shape_.rms_norm_eps)}, first_rows(x_, rows.count),
-                  weights_.blocks.front().input_norm, first_rows(normed_, rows.count), {});
+  embed(context, rows);
+  normalise(context, weights_.blocks.front().input_norm, first_rows(x_, rows.count), first_rows(normed_, rows.count),
+            rows.count);
   for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
     run_block(context, steps, layer, rows);
   for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));

@@ -1,5 +1,6 @@
-// The Llama family for generation and scoring: forward only, with a KV cache per sequence. The arithmetic is that of
-// training (engine/model/llama.h), operation by operation; only what is kept differs.
+// A decoder-only transformer (Llama family, GPT-2) for generation and scoring: forward only, with a KV cache per
+// sequence. The arithmetic is that of training (engine/model/llama.h), operation by operation; only what is kept
+// differs.
 //
 //   LH_TRY(auto model, InferenceModel::load(folder, DType::bf16));
 //   KvCache cache = model.make_cache(512);
@@ -52,6 +53,11 @@ class InferenceModel {
   struct Rows;  // scratch for the tokens of one call
   Status check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const;
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows);
+  // y = norm(x); and x += branch first.
+  void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
+  void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,
+                         std::int64_t rows) const;
+  void embed(const ComputeContext& context, const Rows& rows);
   void attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows);
   void reserve(std::int64_t tokens);
 

@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 #include "engine/interop/safetensors.h"
+#include "engine/model/model_folder.h"
+#include "engine/ops/elementwise.h"
 
 namespace longhaul {
 
@@ -43,7 +45,7 @@ class WeightReader {
       tensors.push_back(std::move(tensor));
     }
     if (int8_parts == 0) {
-      DenseWeights dense{Tensor(dtype_, {rows, columns})};
+      DenseWeights dense{Tensor(dtype_, {rows, columns}), {}};
       std::int64_t at = 0;
       for (const SafetensorView& tensor : tensors) {
         LH_CHECK(convert(tensor, dense.weight.view(), at));
@@ -89,14 +91,67 @@ class WeightReader {
 }  // namespace
 
 std::int64_t InferenceWeights::bytes() const {
-  std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0);
+  std::int64_t sum = embedding.bytes() + final_norm.bytes() + (output.out() > 0 ? output.bytes() : 0) +
+                     (positions.out() > 0 ? positions.bytes() : 0);
   for (const Block& b : blocks)
     sum += b.input_norm.bytes() + b.post_attention_norm.bytes() + b.qkv.bytes() + b.o.bytes() + b.gate_up.bytes() +
            b.down.bytes();
   return sum;
 }
 
+namespace {
+
+// GPT-2's file has its tensors fused and transposed: read as training reads it, then cut.
+class Gpt2Reader {
+ public:
+  Gpt2Reader(const ModelShape& shape, DType dtype) : store_(shape, dtype), shape_(shape) {}
+
+  Result<InferenceWeights> read(const std::string& folder) {
+    LH_CHECK(load_model_weights(context_, folder, store_));
+    const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
+    InferenceWeights weights;
+    weights.dtype = store_.compute_dtype();
+    weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
+    weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
+    for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
+      const std::string p = layer_prefix(shape_, layer);
+      InferenceWeights::Block block;
+      block.input_norm = norm(p + "ln_1"), block.post_attention_norm = norm(p + "ln_2");
+      block.qkv = linear(p + "attn.q_proj", 3 * h, h);  // k and v follow q
+      block.o = linear(p + "attn.c_proj", h, h);
+      block.gate_up = linear(p + "mlp.c_fc", f, h);
+      block.down = linear(p + "mlp.c_proj", h, f);
+      weights.blocks.push_back(std::move(block));
+    }
+    weights.final_norm = norm("transformer.ln_f");
+    if (!shape_.tie_word_embeddings) weights.output = linear("lm_head", shape_.vocab_size, h, false);
+    return weights;
+  }
+
+ private:
+  Tensor copy_of(const std::string& name, const Shape& shape) const {
+    Tensor out(store_.compute_dtype(), shape);
+    cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
+    return out;
+  }
+  NormWeights norm(const std::string& name) const {
+    return {copy_of(name + ".weight", {shape_.hidden_size}), copy_of(name + ".bias", {shape_.hidden_size})};
+  }
+  LinearWeights linear(const std::string& name, std::int64_t out, std::int64_t in, bool biased = true) const {
+    DenseWeights dense{copy_of(name + ".weight", {out, in}), {}};
+    if (biased) dense.bias = copy_of(name + ".bias", {out});
+    return LinearWeights(std::move(dense));
+  }
+
+  ComputeContext context_{1};
+  ParameterStore store_;
+  const ModelShape& shape_;
+};
+
+}  // namespace
+
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype) {
+  if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder);
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
   const WeightReader reader(file, dtype);
   const std::int64_t h = s.hidden_size;
@@ -106,8 +161,8 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
   for (std::int64_t layer = 0; layer < s.num_hidden_layers; ++layer) {
     const std::string p = format("model.layers.{}.", layer);
     InferenceWeights::Block block;
-    LH_TRY(block.input_norm, reader.vector(p + "input_layernorm.weight", h));
-    LH_TRY(block.post_attention_norm, reader.vector(p + "post_attention_layernorm.weight", h));
+    LH_TRY(block.input_norm.weight, reader.vector(p + "input_layernorm.weight", h));
+    LH_TRY(block.post_attention_norm.weight, reader.vector(p + "post_attention_layernorm.weight", h));
     LH_TRY(block.qkv, reader.matrix({{p + "self_attn.q_proj.weight", s.q_size()},
                                      {p + "self_attn.k_proj.weight", s.kv_size()},
                                      {p + "self_attn.v_proj.weight", s.kv_size()}},
@@ -119,7 +174,7 @@ Result<InferenceWeights> load_inference_weights(const std::string& folder, const
     LH_TRY(block.down, reader.matrix({{p + "mlp.down_proj.weight", h}}, s.intermediate_size));
     weights.blocks.push_back(std::move(block));
   }
-  LH_TRY(weights.final_norm, reader.vector("model.norm.weight", h));
+  LH_TRY(weights.final_norm.weight, reader.vector("model.norm.weight", h));
   if (!s.tie_word_embeddings) {
     LH_TRY(weights.output, reader.matrix({{"lm_head.weight", s.vocab_size}}, h));
   }

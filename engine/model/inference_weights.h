@@ -10,17 +10,23 @@
 
 namespace longhaul {
 
+struct NormWeights {
+  Tensor weight, bias;  // [hidden]; RMSNorm has no bias
+  std::int64_t bytes() const { return weight.bytes() + bias.bytes(); }
+};
+
 struct InferenceWeights {
   struct Block {
-    Tensor input_norm, post_attention_norm;  // [hidden]
-    LinearWeights qkv;                       // [q + 2 kv, hidden]
-    LinearWeights o;                         // [hidden, q]
-    LinearWeights gate_up;                   // [2 ffn, hidden]
-    LinearWeights down;                      // [hidden, ffn]
+    NormWeights input_norm, post_attention_norm;
+    LinearWeights qkv;      // [q + 2 kv, hidden]
+    LinearWeights o;        // [hidden, q]
+    LinearWeights gate_up;  // [2 ffn, hidden]; GPT-2: [ffn, hidden]
+    LinearWeights down;     // [hidden, ffn]
   };
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
+  LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
   std::vector<Block> blocks;
-  Tensor final_norm;         // [hidden]
+  NormWeights final_norm;
   LinearWeights output;      // [vocab, hidden]; empty (out() == 0) when tied
   DType dtype = DType::f32;  // of norms, dense weights and activations
 

@@ -19,14 +19,14 @@ LinearWeights::LinearWeights(Int8Weights weights) : weights_(std::move(weights))
 }
 
 std::int64_t LinearWeights::bytes() const {
-  if (const DenseWeights* w = dense()) return w->weight.bytes();
+  if (const DenseWeights* w = dense()) return w->weight.bytes() + w->bias.bytes();
   return int8()->q.bytes() + static_cast<std::int64_t>(int8()->scales.size() * sizeof(float));
 }
 
 void LinearWeights::apply(const ComputeContext& context, std::int64_t tokens, ConstView x, View y) const {
   const LinearShape shape{tokens, in_, out_};
   if (const DenseWeights* w = dense())
-    linear_forward(context, shape, x, w->weight, y);
+    linear_forward(context, shape, x, w->weight, y, w->bias.size() > 0 ? w->bias.view() : ConstView());
   else
     linear_forward_int8(context, shape, x, int8()->q, int8()->scales, y);
 }

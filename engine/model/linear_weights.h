@@ -12,6 +12,7 @@ namespace longhaul {
 
 struct DenseWeights {
   Tensor weight;  // [out, in], f32 or bf16: the type of the activations
+  Tensor bias;    // [out], the same type; empty: none
 };
 
 struct Int8Weights {
@@ -32,7 +33,7 @@ class LinearWeights {
   const DenseWeights* dense() const { return std::get_if<DenseWeights>(&weights_); }
   const Int8Weights* int8() const { return std::get_if<Int8Weights>(&weights_); }
 
-  // y[tokens, out] = x[tokens, in] W^T. x f32 or bf16; y of x's type, or f32.
+  // y[tokens, out] = x[tokens, in] W^T (+ bias). x f32 or bf16; y of x's type, or f32.
   void apply(const ComputeContext& context, std::int64_t tokens, ConstView x, View y) const;
 
   // Rows ids[t] of W as [tokens, in] in out's type: the embedding look-up of a tied or quantized table.

@@ -40,11 +40,20 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   sizes.shape.num_hidden_layers = layers_here(parameters, options.chunk).count();
   sizes.dtype = parameters.compute_dtype();
   sizes.slots = options.slots;
-  sizes.tokens_max = options.tokens_max;
-  sizes.rows_max = tensor.rows(options.tokens_max);
+  sizes.tokens_max = options.tokens_max / (options.mesh ? options.mesh->dims().cp : 1);
+  sizes.rows_max = tensor.rows(sizes.tokens_max);
   sizes.splits = tensor.splits();
   sizes.split_backward = options.split_backward;
   sizes.training = options.training;
+  return sizes;
+}
+
+ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
+  ContextAttentionSizes sizes;
+  sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
+  sizes.head_dim = model.shape.head_dim;
+  sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
+  sizes.overlap = options.overlap_context;
   return sizes;
 }
 
@@ -56,11 +65,15 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       activations_(sizes_of(parameters, options, tensor_), options.account),
+      attention_(make_context_attention(options.context_attention, options.mesh,
+                                        attention_sizes_of(sizes_of(parameters, options, tensor_), options),
+                                        options.account)),
       masked_(options.dropout > 0 && options.training
                   ? Tensor(parameters.compute_dtype(), Shape{tensor_.rows(options.tokens_max), shape().hidden_size},
                            options.account)
                   : Tensor()),
-      dropout_{options.dropout, options.seed, masked_} {
+      dropout_{options.dropout, options.seed, masked_,
+               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
   link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -76,7 +89,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, layer, layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, layer, layer - layers.first);
 }
 
 void Llama::expect(std::int64_t tokens, bool forward) {
@@ -86,6 +99,7 @@ void Llama::expect(std::int64_t tokens, bool forward) {
 Status Llama::status() const {
   LH_CHECK(parameters_.status());
   LH_CHECK(tensor_.status());
+  LH_CHECK(attention_->status());
   return link_.status();
 }
 
@@ -117,6 +131,11 @@ Status Llama::check(const MicroBatch& batch) const {
         ErrorCode::invalid_input,
         format("a micro-batch of {} tokens is not dealt evenly to tp = {} ranks", batch.tokens(), tensor_.size()),
         "pad the sequences, or set sp = false");
+  for (const std::int32_t position : batch.positions)
+    if (position < 0 || position >= rope_.positions)
+      return make_error(
+          ErrorCode::invalid_input,
+          format("a token at position {}; the model was made for sequences of {}", position, rope_.positions));
   for (const std::int32_t id : batch.ids)
     if (id < 0 || id >= shape().vocab_size)
       return make_error(ErrorCode::invalid_input,
@@ -247,17 +266,20 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
     final_norm_.clear(target);
-    target.clear(output_, output_ + v * h);
     if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
     if (link_.first()) clear_positions(target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
-    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                        slot.batch.targets, weights, loss, partial, target.matrix(output_, v, h));
+    VocabShard shard = vocab_shard(t);
+    shard.accumulate = !target.overwrite;
+    vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
+                        weights, loss, partial, target.matrix(output_, v, h));
     tensor_.sum_rows(context, partial, t, h, branch);
   } else {
-    lm_head_loss(context, {t, h, v}, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
+    LmHeadShape head{t, h, v};
+    head.accumulate = !target.overwrite;
+    lm_head_loss(context, head, first_rows(slot.final_norm, t), output_weight(), slot.batch.targets, weights, loss,
                  branch, target.matrix(output_, v, h));
   }
   final_norm_.backward(context, r, branch, first_rows(slot.x, r), slot.final_inv_rms, first_rows(w.dx, r), target,

@@ -21,6 +21,7 @@
 #include "engine/model/block.h"
 #include "engine/model/gradient_target.h"
 #include "engine/model/parameter_store.h"
+#include "engine/parallel/context_attention.h"
 #include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
 
@@ -28,7 +29,7 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;  // of a micro-batch, padding included
+  std::int64_t tokens_max = 0;  // of a whole micro-batch, padding included
   std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
   bool split_backward = false;  // backward_weight will be called apart
   int chunk = 0;                // which of this rank's vp pipeline stages
@@ -38,6 +39,8 @@ struct LlamaOptions {
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
   Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
+  bool overlap_context = true;                                          // ring: messages beside computation
 };
 
 class Llama {
@@ -105,7 +108,8 @@ class Llama {
   TensorParallel tensor_;
   PipelineLink link_;
   Activations activations_;
-  Tensor masked_;  // with dropout
+  std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
+  Tensor masked_;                                // with dropout
   ModelDropout dropout_;
   std::vector<Block> blocks_;
   Norm final_norm_;

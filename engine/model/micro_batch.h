@@ -14,7 +14,10 @@ struct MicroBatch {
   std::span<const std::int32_t> targets;    // [sequences * length]: the next token, -1 where none counts
   std::span<const std::int32_t> positions;  // [sequences * length], or empty: 0 .. length - 1 in every sequence
   std::span<const std::int32_t> first_key;  // [sequences * length]: start of the token's own document, or empty: 0
-  std::int64_t first_sample = -1;           // of the global order: its sequences are neighbours there; -1: no dropout
+  // With context parallelism `sequences` are the pieces of this rank (engine/parallel/context_shard.h); positions and
+  // first_key count from the beginning of the whole sequence. first_key of all its tokens, or empty:
+  std::span<const std::int32_t> whole_first_key = {};
+  std::int64_t first_sample = -1;  // of the global order: its sequences are neighbours there; -1: no dropout
 
   std::int64_t tokens() const { return sequences * length; }
 };

@@ -1,13 +1,10 @@
 #include "engine/model/model_folder.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/interop/safetensors.h"
-#include "engine/model/stored_tensors.h"
-#include "engine/parallel/box_copy.h"
 
 namespace longhaul {
 
@@ -41,120 +38,128 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return join(sizes, ", ");
 }
 
-Status read_int8(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
-                 std::span<float> out) {
-  const std::string scale_name = p.spec.name + "_scale";
-  LH_TRY(const SafetensorView scale, file.find(scale_name));
-  std::vector<float> scales(static_cast<std::size_t>(p.spec.shape[0]));
-  if (scale.elements() != p.spec.shape[0])
-    return make_error(ErrorCode::invalid_input,
-                      format("{} has {} scales for {} rows", scale_name, scale.elements(), p.spec.shape[0]));
-  LH_CHECK(convert_to_f32(scale, scales));
-  const auto columns = static_cast<std::size_t>(p.spec.elements() / p.spec.shape[0]);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = scales[i / columns] * static_cast<float>(static_cast<signed char>(tensor.bytes[i]));
-  return {};
-}
-
-}  // namespace
-
-namespace {
-
-Status read_tensor(const SafetensorsModel& file, const FlatParameter& p, const SafetensorView& tensor,
-                   std::span<float> out) {
-  if (tensor.type == SafetensorType::i8) return read_int8(file, p, tensor, out);
-  return convert_to_f32(tensor, out).with_context(p.spec.name);
-}
-
-// What this rank holds of a parameter, from all of it.
-void keep_box(const ComputeContext& context, const FlatParameter& p, std::span<const float> whole,
-              ParameterStore& store) {
-  if (p.is_whole()) return store.put(context, p, whole);
-  std::vector<float> box(static_cast<std::size_t>(p.end - p.begin));
-  copy_between_boxes(whole, whole_box(p.spec.shape), 0, p.spec.elements(), p.box, box);
-  store.put(context, p, box);
-}
-
-Status read_parts(const ComputeContext& context, const StoredTensor& stored, const SafetensorView& tensor,
-                  ParameterStore& store) {
-  std::vector<float> all(static_cast<std::size_t>(tensor.elements())), whole;
-  LH_CHECK(convert_to_f32(tensor, all).with_context(stored.name));
-  for (std::size_t part = 0; part < stored.parts.size(); ++part) {
-    const FlatParameter* p = store.layout().find_if_held(stored.parts[part].name);
-    if (!p) continue;
-    whole.resize(static_cast<std::size_t>(p->spec.elements()));
-    take_part(stored, part, all, whole);
-    keep_box(context, *p, whole, store);
+// Calls take(first, count, at) for every stretch of a box that is without gaps in the whole tensor: elements
+// [first, first + count) of the tensor are elements [at, at + count) of the box.
+template <class F>
+Status for_each_stretch(const std::vector<std::int64_t>& shape, const Box& box, F take) {
+  std::size_t whole = shape.size();  // dims [whole, end) are taken whole
+  std::int64_t inner = 1;
+  while (whole > 0 && box.extent[whole - 1] == shape[whole - 1]) inner *= shape[--whole];
+  const std::int64_t split = whole > 0 ? whole - 1 : 0;  // the dim in which a stretch may begin inside
+  const std::int64_t count = whole > 0 ? box.extent[whole - 1] * inner : inner;
+  const std::int64_t elements = box.elements();
+  for (std::int64_t at = 0; at < elements; at += count) {
+    std::int64_t row = at / count, first = whole > 0 ? box.offset[whole - 1] * inner : 0;
+    std::int64_t stride = whole > 0 ? shape[whole - 1] * inner : 0;
+    for (std::int64_t dim = split; dim-- > 0;) {
+      const auto d = static_cast<std::size_t>(dim);
+      first += (box.offset[d] + row % box.extent[d]) * stride;
+      row /= box.extent[d];
+      stride *= shape[d];
+    }
+    LH_CHECK(take(first, count, at));
   }
   return {};
 }
 
-bool holds_some(const ParameterStore& store, const StoredTensor& stored) {
-  for (const ParameterSpec& part : stored.parts)
-    if (store.layout().find_if_held(part.name)) return true;
-  return false;
+SafetensorView stretch_of(const SafetensorView& tensor, std::int64_t first, std::int64_t count) {
+  const std::size_t size = element_bytes(tensor.type);
+  return {tensor.type,
+          {count},
+          tensor.bytes.substr(static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size)};
+}
+
+// One scale for each row (the first dim).
+Status read_int8(const SafetensorsModel& file, const ParameterSpec& spec, const SafetensorView& tensor, const Box& box,
+                 std::span<float> out) {
+  const std::string scale_name = spec.name + "_scale";
+  LH_TRY(const SafetensorView scale, file.find(scale_name));
+  if (scale.elements() != spec.shape[0])
+    return make_error(ErrorCode::invalid_input,
+                      format("{} has {} scales for {} rows", scale_name, scale.elements(), spec.shape[0]));
+  std::vector<float> scales(static_cast<std::size_t>(box.extent[0]));
+  LH_CHECK(convert_to_f32(stretch_of(scale, box.offset[0], box.extent[0]), scales));
+  const std::int64_t columns = box.elements() / std::max<std::int64_t>(1, box.extent[0]);
+  return for_each_stretch(spec.shape, box, [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+    const char* from = tensor.bytes.data() + first;
+    for (std::int64_t i = 0; i < count; ++i)
+      out[static_cast<std::size_t>(at + i)] =
+          scales[static_cast<std::size_t>((at + i) / columns)] * static_cast<float>(static_cast<signed char>(from[i]));
+    return Status();
+  });
 }
 
 }  // namespace
+
+Result<ModelFolderReader> ModelFolderReader::open(const std::string& folder, const ModelShape& shape) {
+  LH_TRY(SafetensorsModel file, SafetensorsModel::open(folder));
+  ModelFolderReader reader(folder, std::move(file));
+  reader.tensors_ = stored_tensors(shape);
+  for (std::size_t i = 0; i < reader.tensors_.size(); ++i)
+    for (std::size_t part = 0; part < reader.tensors_[i].parts.size(); ++part)
+      reader.places_[reader.tensors_[i].parts[part].name] = {i, part};
+  return reader;
+}
+
+namespace {
+
+// A box of a parameter that is some columns (or elements) of a tensor, stored [in, out] if it is a matrix: rows of the
+// box are columns there.
+Status read_moved(const StoredTensor& stored, std::size_t part, const SafetensorView& tensor, const Box& box,
+                  std::span<float> out) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < part; ++i) before += stored.parts[i].shape[0];
+  const std::int64_t rows = box.extent[0], first = before + box.offset[0];
+  if (!stored.transposed) return convert_to_f32(stretch_of(tensor, first, rows), out);
+  const std::int64_t columns = box.extent[1];
+  std::vector<float> column(static_cast<std::size_t>(rows));
+  for (std::int64_t c = 0; c < columns; ++c) {
+    LH_CHECK(convert_to_f32(stretch_of(tensor, (box.offset[1] + c) * stored.shape[1] + first, rows), column));
+    for (std::int64_t r = 0; r < rows; ++r)
+      out[static_cast<std::size_t>(r * columns + c)] = column[static_cast<std::size_t>(r)];
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_stored_box(const SafetensorsModel& file, const StoredTensor& stored, std::size_t part, const Box& box,
+                       std::span<float> out) {
+  LH_TRY(const SafetensorView tensor, find_stored(file, stored));
+  if (!stored.is_plain()) return read_moved(stored, part, tensor, box, out).with_context(stored.name);
+  if (tensor.type == SafetensorType::i8) return read_int8(file, stored.parts[0], tensor, box, out);
+  const auto convert = [&](std::int64_t first, std::int64_t count, std::int64_t at) {
+    return convert_to_f32(stretch_of(tensor, first, count),
+                          out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
+  };
+  return for_each_stretch(stored.shape, box, convert).with_context(stored.name);
+}
+
+Status ModelFolderReader::read(const ParameterSpec& spec, const Box& box, std::span<float> out) const {
+  const auto place = places_.find(spec.name);
+  LH_ASSERT(place != places_.end() && static_cast<std::int64_t>(out.size()) == box.elements(), spec.name);
+  const StoredTensor& stored = tensors_[place->second.tensor];
+  LH_TRY(const SafetensorView tensor, find_stored(file_, stored));
+  if (tensor.shape != stored.shape)
+    return make_error(ErrorCode::invalid_input,
+                      format("{}: {} has the shape [{}], config.json asks for [{}]", folder_, stored.name,
+                             shape_text(tensor.shape), shape_text(stored.shape)),
+                      "weights and config.json do not belong together: copy both from one place");
+  return read_stored_box(file_, stored, place->second.part, box, out);
+}
 
 Status load_model_weights(const ComputeContext& context, const std::string& folder, ParameterStore& store) {
-  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
-  for (const StoredTensor& stored : stored_tensors(store.shape())) {
-    if (!holds_some(store, stored)) continue;
-    LH_TRY(const SafetensorView tensor, find_stored(file, stored));
-    if (tensor.shape != stored.shape)
-      return make_error(ErrorCode::invalid_input,
-                        format("{}: {} has the shape [{}], config.json asks for [{}]", folder, stored.name,
-                               shape_text(tensor.shape), shape_text(stored.shape)),
-                        "weights and config.json do not belong together: copy both from one place");
-    if (!stored.is_plain()) {
-      LH_CHECK(read_parts(context, stored, tensor, store));
-      continue;
-    }
-    const FlatParameter& p = store.layout().find(stored.name);
-    std::vector<float> whole(static_cast<std::size_t>(p.spec.elements()));
-    LH_CHECK(read_tensor(file, p, tensor, whole));
-    keep_box(context, p, whole, store);
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(folder, store.shape()));
+  std::vector<float> values;
+  for (const FlatParameter& p : store.layout().parameters()) {
+    values.resize(static_cast<std::size_t>(p.end - p.begin));
+    LH_CHECK(reader.read(p.spec, p.box, values));
+    store.put(context, p, values);
   }
   return {};
 }
 
 namespace {
-
-std::span<const float> values_of(const ParameterStore& store, const std::string& name) {
-  const FlatParameter& p = store.layout().find(name);
-  return store.masters().subspan(static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end - p.begin));
-}
-
-Status write_weights(const std::string& folder, const ParameterStore& store, bool as_bf16) {
-  const std::vector<StoredTensor> tensors = stored_tensors(store.shape());
-  std::vector<SafetensorInfo> infos;
-  for (const StoredTensor& tensor : tensors)
-    infos.push_back({tensor.name, as_bf16 ? SafetensorType::bf16 : SafetensorType::f32, tensor.shape});
-  LH_TRY(SafetensorsWriter writer,
-         SafetensorsWriter::create(join_path(folder, "model.safetensors"), std::move(infos), {{"format", "pt"}}));
-  std::vector<bf16> narrow;
-  std::vector<float> moved;
-  for (const StoredTensor& tensor : tensors) {
-    std::span<const float> values = values_of(store, tensor.parts[0].name);
-    if (!tensor.is_plain()) {
-      std::int64_t elements = 0;
-      for (const ParameterSpec& part : tensor.parts) elements += part.elements();
-      moved.resize(static_cast<std::size_t>(elements));
-      for (std::size_t part = 0; part < tensor.parts.size(); ++part)
-        put_part(tensor, part, values_of(store, tensor.parts[part].name), moved);
-      values = moved;
-    }
-    std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-    if (as_bf16) {
-      narrow.resize(values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) narrow[i] = bf16(values[i]);
-      bytes = {reinterpret_cast<const char*>(narrow.data()), narrow.size() * sizeof(bf16)};
-    }
-    LH_CHECK(writer.write(tensor.name, bytes));
-  }
-  return writer.finish();
-}
 
 Value generation_config(const HfConfig& config) {
   Value value = Value::make_table();
@@ -171,23 +176,70 @@ Value generation_config(const HfConfig& config) {
 
 }  // namespace
 
-Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
+Result<ModelFolderWriter> ModelFolderWriter::create(const std::string& folder, const ModelFolderOptions& options) {
   LH_CHECK(make_directories(folder));
-  const bool as_bf16 = options.dtype == "bf16";
-  HfConfig config = options.config;
-  config.shape = store.shape();
-  config.dtype = as_bf16 ? "bfloat16" : "float32";
-  LH_CHECK(write_weights(folder, store, as_bf16));
-  LH_CHECK(write_file_atomic(join_path(folder, "config.json"), to_json_pretty(write_hf_config(config))));
-  LH_CHECK(write_file_atomic(join_path(folder, "generation_config.json"), to_json_pretty(generation_config(config))));
-  if (options.tokenizer_folder.empty()) return {};
+  std::vector<StoredTensor> tensors = stored_tensors(options.config.shape);
+  std::vector<SafetensorInfo> infos;
+  for (const StoredTensor& tensor : tensors)
+    infos.push_back({tensor.name, options.dtype == "bf16" ? SafetensorType::bf16 : SafetensorType::f32, tensor.shape});
+  LH_TRY(SafetensorsModelWriter weights,
+         SafetensorsModelWriter::create(folder, std::move(infos), options.shard_bytes_max, {{"format", "pt"}}));
+  ModelFolderWriter writer(folder, options, std::move(weights));
+  writer.tensors_ = std::move(tensors);
+  return writer;
+}
+
+Status ModelFolderWriter::add(const std::string& name, std::span<const float> values) {
+  if (tensor_ == tensors_.size() || tensors_[tensor_].parts[part_].name != name)
+    return make_error(ErrorCode::internal, format("{}: {} comes out of its order", folder_, name));
+  const StoredTensor& stored = tensors_[tensor_];
+  if (stored.is_plain()) {
+    ++tensor_;
+    return write(stored.name, values);
+  }
+  if (part_ == 0) {
+    std::int64_t elements = 0;
+    for (const ParameterSpec& part : stored.parts) elements += part.elements();
+    moved_.resize(static_cast<std::size_t>(elements));
+  }
+  put_part(stored, part_, values, moved_);
+  if (++part_ < stored.parts.size()) return {};
+  ++tensor_, part_ = 0;
+  return write(stored.name, moved_);
+}
+
+Status ModelFolderWriter::write(const std::string& tensor, std::span<const float> values) {
+  if (options_.dtype != "bf16")
+    return weights_.write(tensor, {reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  narrow_.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) narrow_[i] = bf16(values[i]);
+  return weights_.write(tensor, {reinterpret_cast<const char*>(narrow_.data()), narrow_.size() * sizeof(bf16)});
+}
+
+Status ModelFolderWriter::finish() {
+  LH_CHECK(weights_.finish());
+  HfConfig config = options_.config;
+  config.dtype = options_.dtype == "bf16" ? "bfloat16" : "float32";
+  LH_CHECK(write_file_atomic(join_path(folder_, "config.json"), to_json_pretty(write_hf_config(config))));
+  LH_CHECK(write_file_atomic(join_path(folder_, "generation_config.json"), to_json_pretty(generation_config(config))));
+  if (options_.tokenizer_folder.empty()) return {};
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    const std::string from = join_path(options.tokenizer_folder, name);
+    const std::string from = join_path(options_.tokenizer_folder, name);
     if (!file_exists(from)) continue;
     LH_TRY(const std::string text, read_file(from));
-    LH_CHECK(write_file_atomic(join_path(folder, name), text));
+    LH_CHECK(write_file_atomic(join_path(folder_, name), text));
   }
   return {};
+}
+
+Status write_model_folder(const std::string& folder, const ParameterStore& store, const ModelFolderOptions& options) {
+  ModelFolderOptions with_shape = options;
+  with_shape.config.shape = store.shape();
+  LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(folder, with_shape));
+  for (const FlatParameter& p : store.layout().parameters())
+    LH_CHECK(writer.add(p.spec.name, store.masters().subspan(static_cast<std::size_t>(p.begin),
+                                                             static_cast<std::size_t>(p.end - p.begin))));
+  return writer.finish();
 }
 
 }  // namespace longhaul

@@ -18,22 +18,38 @@ struct AttentionShape {
   std::int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
   // Keys may start before the queries (prefill in pieces): query i sees keys 0 .. kv_seq - seq + i. 0 = seq.
   std::int64_t kv_seq = 0;
+  // false: every query sees all keys (a part of the keys that lies wholly before the queries).
+  bool causal = true;
   // Elements from one token to the next, for slices of a fused QKV; 0 = heads * head_dim or kv_heads * head_dim.
   std::int64_t q_stride = 0, kv_stride = 0, out_stride = 0;
+  // Elements from one sequence's keys to the next one's, where not all of its keys are looked at; 0 = kv_seq *
+  // kv_stride.
+  std::int64_t kv_batch_stride = 0;
   float scale = 0.0F;  // 0 = 1 / sqrt(head_dim)
 };
 
 // q, k, v, out of one type (f32 or bf16). lse may be empty when no backward follows.
 // first_key [batch, seq]: the first key that a query may see, non-decreasing along seq (packed documents: the start of
-// its document); empty: 0.
+// its document); empty: 0. Where causal is false it may be kv_seq: a query that sees no key has out 0 and lse
+// -infinity.
 void attention_forward(const ComputeContext& context, const AttentionShape& shape, ConstView q, ConstView k,
                        ConstView v, View out, std::span<float> lse, std::span<const std::int32_t> first_key = {});
 
 // dq, dk, dv are written (not accumulated), with the strides of q, k, v; dout has that of out. dq may be q's memory?
-// No: q is read again. Deterministic for every thread count.
+// No: q is read again. Deterministic for every thread count. With out and lse of attention over more keys than these
+// (attention_merge) it gives these keys' part of the gradients.
 void attention_backward(const ComputeContext& context, const AttentionShape& shape, ConstView dout, ConstView q,
                         ConstView k, ConstView v, ConstView out, std::span<const float> lse, View dq, View dk, View dv,
                         std::span<const std::int32_t> first_key = {});
+
+// Attention over two disjoint sets of keys, from both results: lse' = log(exp lse + exp part_lse), out' = out exp(lse -
+// lse') + part exp(part_lse - lse') (Milakov & Gimelshein 2018, eq. 4). In place on out [batch, seq, heads, head_dim]
+// f32 and lse [batch, heads, seq]; part is of any float type. lse = -infinity: nothing was seen, out is not read.
+struct AttentionMergeShape {
+  std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
+};
+void attention_merge(const ComputeContext& context, const AttentionMergeShape& shape, ConstView part,
+                     std::span<const float> part_lse, std::span<float> out, std::span<float> lse);
 
 // One new token of each of several sequences against its cache.
 struct KvCacheView {

@@ -25,10 +25,11 @@ void cross_entropy_forward_backward(const ComputeContext& context, CrossEntropyS
                                     std::span<float> loss, View dlogits);
 
 // The output layer and its loss together, `chunk_tokens` tokens at a time, so that [tokens, vocab] is never held:
-// logits = x W^T (f32), loss as above, dx = dz W (written), dW += dz^T x (f32).
+// logits = x W^T (f32), loss as above, dx = dz W (written), dW += dz^T x (f32; or written).
 struct LmHeadShape {
   std::int64_t tokens = 0, hidden = 0, vocab = 0;
   std::int64_t chunk_tokens = 1024;
+  bool accumulate = true;  // false: dweight is written, which saves zeroing and reading it
 };
 // x [tokens, hidden], weight [vocab, hidden], dx [tokens, hidden] of one type (f32 or bf16); dweight [vocab, hidden]
 // f32. dx empty: only the losses (evaluation, target log-probabilities). dweight empty: not wanted (frozen).

@@ -61,6 +61,51 @@ Status CollectiveGroup::broadcast(std::span<float> data, int root) {
   return communicator_->wait(communicator_->broadcast(std::as_writable_bytes(data), root), deadline_ms_);
 }
 
+namespace {
+
+constexpr std::size_t message_elements_max = std::size_t{1} << 26;  // a library counts a message's bytes in an int
+
+// Piece i of an array that travels in several messages; empty behind the last.
+template <class T>
+std::span<T> message_of(std::span<T> data, std::size_t i) {
+  const std::size_t begin = std::min(data.size(), i * message_elements_max);
+  return data.subspan(begin, std::min(data.size() - begin, message_elements_max));
+}
+
+}  // namespace
+
+Status CollectiveGroup::send(std::span<const float> data, int to) {
+  LH_ASSERT(communicator_ && to != rank_, std::to_string(to));
+  for (std::size_t i = 0; !message_of(data, i).empty(); ++i)
+    LH_CHECK(communicator_->wait(communicator_->send(std::as_bytes(message_of(data, i)), to), deadline_ms_));
+  return {};
+}
+
+Status CollectiveGroup::recv(std::span<float> data, int from) {
+  LH_ASSERT(communicator_ && from != rank_, std::to_string(from));
+  for (std::size_t i = 0; !message_of(data, i).empty(); ++i)
+    LH_CHECK(communicator_->wait(communicator_->recv(std::as_writable_bytes(message_of(data, i)), from), deadline_ms_));
+  return {};
+}
+
+Status CollectiveGroup::exchange(std::span<const float> give, int to, std::span<float> take, int from) {
+  if (to == rank_ && from == rank_) {
+    LH_ASSERT(give.size() == take.size(), std::to_string(take.size()));
+    std::copy(give.begin(), give.end(), take.begin());
+    return {};
+  }
+  LH_ASSERT(communicator_ && to != rank_ && from != rank_, std::to_string(to));
+  for (std::size_t i = 0; !message_of(give, i).empty() || !message_of(take, i).empty(); ++i) {
+    const auto out = message_of(give, i);
+    const auto in = message_of(take, i);
+    Request coming;
+    if (!in.empty()) coming = communicator_->recv(std::as_writable_bytes(in), from);
+    if (!out.empty()) LH_CHECK(communicator_->wait(communicator_->send(std::as_bytes(out), to), deadline_ms_));
+    if (!in.empty()) LH_CHECK(communicator_->wait(std::move(coming), deadline_ms_));
+  }
+  return {};
+}
+
 Status CollectiveGroup::reduce_scatter(std::span<const float> in, std::span<float> out) {
   LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), std::to_string(in.size()));
   if (communicator_) return communicator_->wait(communicator_->reduce_scatter_sum(in, out), deadline_ms_);

@@ -28,6 +28,11 @@ class CollectiveGroup {
   Status all_gather(std::span<const float> mine, std::span<float> all);
   Result<std::vector<std::string>> all_gather_text(const std::string& mine);
   Status broadcast(std::span<float> data, int root);
+  // Between two ranks; both must name the same number of elements. Not with itself.
+  Status send(std::span<const float> data, int to);
+  Status recv(std::span<float> data, int from);
+  // Both at once, so that ranks may exchange in pairs or in a ring. Also with itself: a copy.
+  Status exchange(std::span<const float> give, int to, std::span<float> take, int from);
   // in [size, n]: row r goes to rank r; out [n] = the sum of all ranks' rows for this one, along the same tree.
   Status reduce_scatter(std::span<const float> in, std::span<float> out);
 

@@ -55,4 +55,75 @@ Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout
   return {};
 }
 
+namespace {
+
+// Ranks of the replica that together hold a parameter, one for each different box.
+std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const ModelShape& shape, const Mesh& mesh,
+                                            const StageLayout& stages) {
+  const std::vector<RankCoordinates> ranks = mesh.replica_coordinates();
+  std::vector<std::pair<int, Box>> holders;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    Box box = shard_of(spec, shape, mesh.dims(), ranks[r], stages);
+    const bool known = std::any_of(holders.begin(), holders.end(), [&](const auto& holder) {
+      return holder.second.offset == box.offset && holder.second.extent == box.extent;
+    });
+    if (box.elements() > 0 && !known) holders.emplace_back(static_cast<int>(r), std::move(box));
+  }
+  return holders;
+}
+
+// This rank's box of one parameter after the other, from the shares of its unit.
+class HeldBoxes {
+ public:
+  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, std::span<const float> masters)
+      : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
+  // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
+  Result<std::span<const float>> of(const std::string& name) {
+    const FlatParameter* p = layout_.find_if_held(name);
+    if (!p) return std::span<const float>();
+    std::size_t its = 0;
+    while (layout_.units()[its].flat.end <= p->begin) ++its;
+    if (unit_ != its) LH_CHECK(gather_unit(mesh_, layout_, its, masters_, values_));
+    unit_ = its;
+    const std::int64_t begin = p->begin - layout_.units()[unit_].flat.begin;
+    return part_of(std::span<const float>(values_), {begin, begin + p->end - p->begin});
+  }
+
+ private:
+  Mesh& mesh_;
+  const ParameterLayout& layout_;
+  std::span<const float> masters_;
+  std::size_t unit_;  // whose values values_ has
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             std::span<const float> masters, const TakeParameter& take) {
+  const bool first_replica = mesh.at().dp(mesh.dims()) == 0;
+  if (!first_replica && (mesh.dims().zero == 0 || mesh.at().dp_replicate > 0)) return {};  // nothing to give
+  CollectiveGroup& replica = mesh.replica();
+  HeldBoxes boxes(mesh, layout, masters);
+  std::vector<float> whole, piece;
+  Status taken;
+  for (const ParameterSpec& spec : parameter_list(shape)) {
+    LH_TRY(const std::span<const float> mine, boxes.of(spec.name));
+    if (!first_replica) continue;
+    const Box target = whole_box(spec.shape);
+    if (replica.is_first()) whole.resize(static_cast<std::size_t>(target.elements()));
+    for (const auto& [rank, box] : holders_of(spec, shape, mesh, layout.stages())) {
+      if (rank == replica.rank() && rank != 0) LH_CHECK(replica.send(mine, 0));
+      if (!replica.is_first()) continue;
+      piece.resize(static_cast<std::size_t>(rank == 0 ? 0 : box.elements()));
+      if (rank != 0) LH_CHECK(replica.recv(piece, rank));
+      const std::span<const float> values = rank == 0 ? mine : std::span<const float>(piece);
+      copy_between_boxes(values, box, 0, box.elements(), target, whole);
+    }
+    // After an error the others must not be left waiting: the rest is still gathered.
+    if (replica.is_first() && taken.ok()) taken = take(spec, whole);
+  }
+  return taken;
+}
+
 }  // namespace longhaul

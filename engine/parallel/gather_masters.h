@@ -1,5 +1,7 @@
-// All weights on one rank, from the shards of a replica: for export. (Checkpoints are written by the shards' owners.)
+// Whole weights, from the shards of a replica: for export. (Checkpoints are written by the shards' owners.)
 #pragma once
+
+#include <functional>
 
 #include "engine/parallel/mesh.h"
 #include "engine/parallel/parameter_layout.h"
@@ -10,5 +12,12 @@ namespace longhaul {
 // `whole` becomes the flat array of `whole_layout`, in which every parameter is whole, on every rank.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
                       std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole);
+
+// Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
+// rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An
+// error of `take` is that rank's outcome; the others do not learn of it here.
+using TakeParameter = std::function<Status(const ParameterSpec& spec, std::span<const float> values)>;
+Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
+                             std::span<const float> masters, const TakeParameter& take);
 
 }  // namespace longhaul

@@ -7,7 +7,7 @@ namespace {
 
 // One number per axis of the mesh (Communicator::subgroup).
 constexpr int tensor_axis = 1, data_axis = 2, replica_axis = 3, pipeline_axis = 4, pipeline_ends_axis = 5,
-              shard_axis = 6, replicate_axis = 7;
+              shard_axis = 6, replicate_axis = 7, context_axis = 8;
 
 // The ranks of the world that stand where `at` does in all that `same` compares, in the world's order.
 template <class Same>
@@ -30,7 +30,7 @@ std::vector<RankCoordinates> Mesh::replica_coordinates() const {
 std::vector<const Communicator*> Mesh::communicators() const {
   std::vector<const Communicator*> made;
   for (const auto* one : {&tensor_ranks_, &data_ranks_, &replica_ranks_, &pipeline_ranks_, &pipeline_end_ranks_,
-                          &shard_ranks_, &replicate_ranks_})
+                          &shard_ranks_, &replicate_ranks_, &context_ranks_})
     if (*one) made.push_back(one->get());
   return made;
 }
@@ -64,6 +64,11 @@ Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicato
                                other.tp = at.tp;
                                return other == at;
                              }));
+  mesh->context_ranks_ = make(context_axis, "cp", ranks_where(dims, [&](RankCoordinates other) {
+                                other.cp = at.cp;
+                                return other == at;
+                              }));
+  if (mesh->context_ranks_) mesh->context_ = CollectiveGroup(*mesh->context_ranks_, deadline_ms);
   mesh->data_ranks_ = make(data_axis, "dp", ranks_where(dims, [&](const RankCoordinates& other) {
                              return other.tp == at.tp && other.cp == at.cp && other.pp == at.pp;
                            }));

@@ -35,6 +35,9 @@ class Mesh {
   // Those that share each matrix (tp); the communicator is null where there is one.
   CollectiveGroup& tensor() { return tensor_; }
   Communicator* tensor_communicator() { return tensor_ranks_.get(); }
+  // Those that share each sequence (cp), in order; the communicator is null where there is one.
+  CollectiveGroup& context() { return context_; }
+  Communicator* context_communicator() { return context_ranks_.get(); }
   // The stages of a pipeline (pp), in order; the communicator is null where there is one.
   CollectiveGroup& pipeline() { return pipeline_; }
   Communicator* pipeline_communicator() { return pipeline_ranks_.get(); }
@@ -54,8 +57,8 @@ class Mesh {
   RankCoordinates at_;
   std::int64_t deadline_ms_ = 0;
   std::unique_ptr<Communicator> tensor_ranks_, data_ranks_, replica_ranks_, pipeline_ranks_, pipeline_end_ranks_,
-      shard_ranks_, replicate_ranks_;
-  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_;
+      shard_ranks_, replicate_ranks_, context_ranks_;
+  CollectiveGroup world_, tensor_, data_, replica_, pipeline_, pipeline_ends_, shard_, replicates_, context_;
 };
 
 }  // namespace longhaul

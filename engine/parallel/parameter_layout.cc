@@ -84,7 +84,7 @@ const FlatParameter& ParameterLayout::find(const std::string& name) const {
 bool ParameterLayout::is_counted(const FlatParameter& parameter) const {
   const bool copy_of_split = parameter.spec.tp_dim < 0 && place_.at.tp > 0;
   const bool tied_output = parameter.spec.layer < 0 && !parameter.spec.last_stage && place_.at.pp > 0;
-  return !copy_of_split && !tied_output;
+  return !copy_of_split && !tied_output && place_.at.cp == 0;
 }
 
 }  // namespace longhaul

@@ -50,14 +50,16 @@ class ParameterLayout {
   // The end of the program if there is no parameter of that name: names come from the same list.
   const FlatParameter& find(const std::string& name) const;
   const FlatParameter* find_if_held(const std::string& name) const;  // nullptr: on other ranks
-  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp group, the first stage.
+  // Of ranks that hold the same elements (replicas aside), one counts: the first of the tp and of the cp group, the
+  // first stage.
   bool is_counted(const FlatParameter& parameter) const;
   // Elements of a flat array; larger than the number of weights by a few elements of padding, which stay zero.
   std::int64_t flat_size() const { return flat_size_; }
   const std::vector<ShardUnit>& units() const { return units_; }
   // What this rank's optimizer updates: everything, or with ZeRO its share of each unit.
   const PackedRanges& owned() const { return owned_; }
-  // What it writes to a checkpoint: ranks that own the same share it. Ranges of the flat arrays, one per unit.
+  // What it writes to a checkpoint: ranks that own the same share it (of a cp group the
+  // first alone: is_counted). Ranges of the flat arrays, one per unit.
   std::vector<FlatRange> written() const;
   // The layers of this rank's pipeline stages.
   const StageLayout& stages() const { return place_.stages; }

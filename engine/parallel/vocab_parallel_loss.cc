@@ -41,7 +41,7 @@ void vocab_parallel_loss(const ComputeContext& context, TensorParallel& tensor, 
     if (dweight.empty()) continue;
     GemmShape gradient{.m = shard.rows, .n = shard.hidden, .k = n};
     gradient.transpose_a = true;
-    gradient.beta = 1.0F;
+    gradient.beta = begin == 0 && !shard.accumulate ? 0.0F : 1.0F;
     gradient.row_stride_a = dz.shape()[1];
     gemm(context, gradient, dz, rows_x, dweight);
   }

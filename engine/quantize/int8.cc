@@ -102,6 +102,9 @@ Result<QuantizedBytes> quantize_folder_int8(const std::string& model, const std:
     return make_error(ErrorCode::invalid_input, model + " is quantized already",
                       "quantize the model that it was made from");
   }
+  if (config.get_string("model_type") == "gpt2")
+    return make_error(ErrorCode::unsupported, model + " is a gpt2 model: its weights are not stored row by row",
+                      "int8 is for models of the Llama family; serve this one in bf16");
   LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
   std::vector<SafetensorInfo> infos;
   QuantizedBytes bytes;

@@ -10,6 +10,7 @@
 #include "engine/comm/mpi_communicator.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/tasks/checkpoint_commands.h"
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/stages.h"
 
@@ -164,7 +165,7 @@ int engine_exit_code(ErrorCode code) {
 
 int engine_main(int argc, char** argv) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
-    std::fputs(kUsage, stdout);
+    std::printf("%s%s", kUsage, checkpoint_commands_usage);
     return 0;
   }
   // The server's program has a way of its own with options, signals and exit codes.
@@ -172,7 +173,8 @@ int engine_main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest);
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   int rank = -1;
-  const Status status = dispatch(argc, argv, rank);
+  const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
+  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, rank);
   if (status.ok()) return 0;
   const std::string who = rank >= 0 ? format("longhaul-engine rank {}", rank) : "longhaul-engine";
   std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());

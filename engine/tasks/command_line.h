@@ -4,6 +4,9 @@
 //   logits --model FOLDER --tokens FILE             f32 logits of {"tokens": [...]} or [...], as JSON
 //   generate --model FOLDER --prompt TEXT           the greedy continuation
 //   serve --model FOLDER --token-file FILE          the model behind the OpenAI HTTP API (engine/infer/serve.h)
+//   inspect | verify | reshard | export CHECKPOINT  what a checkpoint holds, whether it is whole, the same as of
+//   another
+//                                                   layout, its model (engine/tasks/checkpoint_commands.h)
 //   stop-server --endpoint FILE                     ends a server that a deploy stage left running
 // Results go to stdout, an error to stderr as one line; exit codes tell error codes apart.
 #pragma once

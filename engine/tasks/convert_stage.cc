@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "contracts/settings/inference.h"
 #include "engine/model/model_folder.h"
+#include "engine/parallel/box_copy.h"
 #include "engine/tasks/stages.h"
 
 namespace longhaul {
@@ -12,17 +13,24 @@ Status run_convert(TaskRun& run) {
   LH_TRY(const ConvertSettings settings, run.settings(convert_fields()));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const HfConfig config, load_model_config(model));
-  run.section("load");
-  ParameterStore store(config.shape, DType::f32);
-  LH_CHECK(load_model_weights(run.compute, model, store));
-  run.events.progress(1, 2, "passes");
   run.section("export");
   ModelFolderOptions options;
   options.dtype = settings.dtype;
   options.config = config;
   options.tokenizer_folder = file_exists(join_path(model, "tokenizer.json")) ? model : "";
-  LH_CHECK(write_model_folder(run.launch.output_dir, store, options));
-  run.events.progress(2, 2, "passes");
+  // One parameter after the other: models of any size.
+  LH_TRY(const ModelFolderReader reader, ModelFolderReader::open(model, config.shape));
+  LH_TRY(ModelFolderWriter writer, ModelFolderWriter::create(run.launch.output_dir, options));
+  const std::vector<ParameterSpec> parameters = parameter_list(config.shape);
+  std::vector<float> values;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterSpec& spec = parameters[i];
+    values.resize(static_cast<std::size_t>(spec.elements()));
+    LH_CHECK(reader.read(spec, whole_box(spec.shape), values));
+    LH_CHECK(writer.add(spec.name, values));
+    run.events.progress(static_cast<double>(i + 1), static_cast<double>(parameters.size()), "tensors");
+  }
+  LH_CHECK(writer.finish());
   return write_figures(run, {{"parameters", static_cast<double>(config.shape.parameter_count()), ""}});
 }
 

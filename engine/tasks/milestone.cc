@@ -44,20 +44,20 @@ Result<Manifest> manifest_for(const TaskRun& run, const std::string& folder, con
   return manifest;
 }
 
-// Of the first rank. Returns the bytes written; 0: it was there.
-Result<std::uint64_t> publish(const TaskRun& run, const MilestoneReached& reached,
-                              const std::function<Status(const std::string&)>& write_model) {
-  const std::string key = milestone_key(run.task.key, reached.step);
-  const std::string target = milestone_folder(run.launch.milestones_dir, reached.step);
-  if (is_there(target, key)) return std::uint64_t{0};
-  // Beside its place, under a name that no other attempt writes to and that no reader takes for a milestone.
-  const std::string staging =
-      join_path(run.launch.milestones_dir, format(".{}.{}", reached.step, run.launch.attempt_key));
+// Of the first rank: a folder to fill beside its place, under a name that no other attempt writes to and that no reader
+// takes for a milestone.
+Result<std::string> begin_staging(const TaskRun& run, std::int64_t step) {
+  const std::string staging = join_path(run.launch.milestones_dir, format(".{}.{}", step, run.launch.attempt_key));
   LH_CHECK(remove_tree(staging));
   LH_CHECK(make_directories(staging));
-  LH_CHECK(write_model(staging));
+  return staging;
+}
+
+// Of the first rank. Returns the bytes written.
+Result<std::uint64_t> publish(const TaskRun& run, const MilestoneReached& reached, const std::string& staging,
+                              const std::string& target) {
   LH_CHECK(write_figures_of(staging, reached));
-  LH_TRY(const Manifest manifest, manifest_for(run, staging, key, reached.step));
+  LH_TRY(const Manifest manifest, manifest_for(run, staging, milestone_key(run.task.key, reached.step), reached.step));
   LH_CHECK(write_manifest(staging, manifest));
   LH_CHECK(sync_tree(staging));
   LH_CHECK(remove_tree(target));  // damaged, or of another task: the stage's inputs have changed
@@ -74,13 +74,26 @@ Status publish_milestone(const TaskRun& run, const MilestoneReached& reached,
   if (run.launch.milestones_dir.empty()) return {};
   run.section("milestone");
   const std::int64_t started = run.clock.monotonic_ns();
-  const auto published = run.is_first() ? publish(run, reached, write_model) : Result<std::uint64_t>(0);
-  LH_CHECK(run.group.agree(published.ok() ? Status() : Status(published.error()))
-               .with_context(format("milestone of step {}", reached.step)));
+  const std::string context = format("milestone of step {}", reached.step);
+  const std::string target = milestone_folder(run.launch.milestones_dir, reached.step);
+  const bool known = run.is_first() && is_there(target, milestone_key(run.task.key, reached.step));
+  std::vector<double> known_there(static_cast<std::size_t>(run.group.size()));
+  const double mine = known ? 1 : 0;
+  LH_CHECK(run.group.all_gather({&mine, 1}, known_there).with_context(context));
+  std::uint64_t bytes = 0;  // 0: it was there
+  if (known_there.front() == 0) {
+    const Result<std::string> staging = run.is_first() ? begin_staging(run, reached.step) : std::string();
+    LH_CHECK(run.group.agree(staging.ok() ? Status() : Status(staging.error())).with_context(context));
+    LH_CHECK(run.group.agree(write_model(*staging)).with_context(context));
+    const auto published =
+        run.is_first() ? publish(run, reached, *staging, target) : Result<std::uint64_t>(std::uint64_t{0});
+    LH_CHECK(run.group.agree(published.ok() ? Status() : Status(published.error())).with_context(context));
+    bytes = *published;
+  }
   Value fields = Value::make_table();
   fields.set("step", reached.step);
-  fields.set("path", milestone_folder(run.launch.milestones_dir, reached.step));
-  fields.set("bytes", *published);
+  fields.set("path", target);
+  fields.set("bytes", bytes);
   fields.set("stall_s", static_cast<double>(run.clock.monotonic_ns() - started) * 1e-9);
   run.events.write("milestone", std::move(fields));
   return {};

@@ -8,8 +8,9 @@
 
 namespace longhaul {
 
-// Collective; the training stands still meanwhile. The first rank calls `write_model` with a folder to fill, adds the
-// figures and the manifest, syncs, and publishes by one rename. A milestone of the same task that is there and whole is
+// Collective; the training stands still meanwhile. Every rank calls `write_model`, which fills the folder on the
+// first one (the others are given no name); the first rank adds the figures and the manifest, syncs, and publishes by
+// one rename. A milestone of the same task that is there and whole is
 // kept: an earlier launch of the same training came to the same bits. Where the launch names no folder for milestones
 // nothing happens.
 Status publish_milestone(const TaskRun& run, const MilestoneReached& reached,

@@ -58,8 +58,8 @@ Status TrainingStage::prepare() {
   std::vector<std::int64_t> lengths = {settings_.sequence_length};
   for (const PlannedPhase& phase : settings_.phases) lengths.push_back(phase.sequence_length);
   for (const std::int64_t length : lengths)
-    LH_CHECK(check_layout_of(
-        {shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample, length}));
+    LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
+                              length, settings_.cp_attention}));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
@@ -71,6 +71,8 @@ Status TrainingStage::prepare() {
     options.length_max = settings_.sequence_length;
     options.dropout = settings_.dropout, options.seed = settings_.seed;
     options.account = &account_;
+    LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
+    options.overlap_context = settings_.overlap.context;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");
@@ -107,26 +109,49 @@ void TrainingStage::report_memory() {
   run_.events.write("memory", std::move(fields));
 }
 
-Status TrainingStage::write_model(const std::string& folder, const ParameterStore& whole) {
-  ModelFolderOptions options;
-  LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
-  options.tokenizer_folder = settings_.tokenizer_folder;
-  return write_model_folder(folder, whole, options);
+Status TrainingStage::write_model(const std::string& folder) {
+  std::optional<ModelFolderWriter> writer;
+  const auto begin = [&]() -> Status {
+    ModelFolderOptions options;
+    LH_TRY(options.config, config_for_tokenizer(settings_.tokenizer_folder));
+    options.config.shape = store_->shape();
+    options.tokenizer_folder = settings_.tokenizer_folder;
+    LH_TRY(ModelFolderWriter created, ModelFolderWriter::create(folder, options));
+    writer.emplace(std::move(created));
+    return {};
+  };
+  const Status begun = run_.is_first() ? begin() : Status();
+  const Status gathered =
+      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
+                            [&](const ParameterSpec& spec, std::span<const float> values) {
+                              return writer ? writer->add(spec.name, values) : Status();
+                            });
+  LH_CHECK(begun);
+  LH_CHECK(gathered);
+  return writer ? writer->finish() : Status();
 }
 
-Status TrainingStage::with_whole_model(const std::function<Status(const ParameterStore&)>& use) {
-  if (run_.mesh.replica().size() == 1 && run_.mesh.dims().zero == 0) return use(*store_);
-  ParameterStore whole(store_->shape(), DType::f32);
-  LH_CHECK(gather_masters(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
-                          whole.layout(), whole.masters()));
-  return use(whole);
-}
-
-Status TrainingStage::export_model(const ParameterStore& whole) {
-  if (!run_.is_first()) return {};
+Status TrainingStage::export_model() {
   run_.section("export");
-  if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
-  return write_model(run_.launch.output_dir, whole);
+  if (run_.is_first())
+    if (auto fault = fault_here(FaultPoint::engine_before_artifact)) return *fault;
+  return write_model(run_.launch.output_dir);
+}
+
+namespace {
+
+RetentionPolicy retention_of(const CheckpointSettings& settings) {
+  return {settings.keep_last, settings.keep_every, settings.keep_best};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
+  LocalCopiesOptions options;
+  options.folder = settings_.checkpoint.local_dir;
+  options.compute = &run_.compute;
+  options.account = &account_;
+  return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
 }
 
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
@@ -142,9 +167,19 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   for (const auto& stage : stages_) stages.push_back(stage.get());
   Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &account_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
-                              settings_.checkpoint.keep_last);
+                              retention_of(settings_.checkpoint));
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
+  loop_options.saver.direct_io = settings_.checkpoint.direct_io;
+  loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
+  loop_options.saver.account = &account_;
+  std::unique_ptr<LocalCopies> local_copies;
+  if (settings_.checkpoint.local_every_steps > 0) {
+    LH_TRY(local_copies, create_local_copies());
+    loop_options.local_copies = local_copies.get();
+    loop_options.local_every_steps = settings_.checkpoint.local_every_steps;
+  }
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
@@ -153,9 +188,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
-    return with_whole_model([&](const ParameterStore& whole) {
-      return publish_milestone(run_, reached, [&](const std::string& folder) { return write_model(folder, whole); });
-    });
+    return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
   };
   loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
   loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
@@ -175,7 +208,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
                                                  outcome.step, options.steps));
 
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
-  LH_CHECK(run_.group.agree(with_whole_model([this](const ParameterStore& whole) { return export_model(whole); })));
+  LH_CHECK(run_.group.agree(export_model()));
+  if (local_copies) local_copies->remove();
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
   if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});

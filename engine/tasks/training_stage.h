@@ -26,6 +26,7 @@ struct TrainingStageSettings {
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
+  std::string cp_attention = "ring";
   PipelineSettings pipeline;
   OverlapSettings overlap;
   TraceSettings trace;
@@ -59,10 +60,10 @@ class TrainingStage {
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
   Status prepare();
   TrainerOptions trainer_options() const;
-  Status write_model(const std::string& folder, const ParameterStore& whole);
-  Status export_model(const ParameterStore& whole);
-  // Collective: `use` is called on every rank with all weights (in f32 where they had to be gathered).
-  Status with_whole_model(const std::function<Status(const ParameterStore&)>& use);
+  // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
+  Status write_model(const std::string& folder);
+  Status export_model();
+  Result<std::unique_ptr<LocalCopies>> create_local_copies();
   void report_memory();
 
   TaskRun& run_;

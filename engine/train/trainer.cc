@@ -114,7 +114,7 @@ Status Trainer::fill_step() {
 
 Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training) {
   batch.first_sample = training ? first : -1;
-  LH_CHECK(source.fill(first, count, batch));
+  LH_CHECK(fill_shard(source, first, count, ContextShard(mesh_.dims().cp, mesh_.at().cp), batch));
   return stages_.front()->check(batch.view());
 }
 
@@ -171,9 +171,11 @@ Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   return status();
 }
 
-// What several ranks of a replica have a part of. The ranks of each group hold the same units, so that their shares of
-// them lie at the same places.
+// What several ranks of a replica have a part of: with context parallelism everything (each has seen some of the
+// tokens), a tied embedding at both ends of a pipeline, norms under sequence parallelism. The ranks of each group hold
+// the same units, so that their shares of them lie at the same places.
 Status Trainer::sum_over_replica(std::span<float> gradient) {
+  LH_CHECK(mesh_.context().sum_along_tree(gradient));
   const PackedRanges& owned = store_.layout().owned();
   std::vector<FlatRange> split;  // over the tp group
   std::vector<std::span<float>> tied;
@@ -250,6 +252,14 @@ Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSu
     std::vector<double> of_stages(all.size() * stages);
     LH_CHECK(mesh_.pipeline().all_gather(std::span<const double>(all), of_stages));
     std::copy(of_stages.end() - static_cast<std::ptrdiff_t>(all.size()), of_stages.end(), all.begin());
+  }
+  // Each rank of a cp group has the sums over its own tokens.
+  if (const auto parts = static_cast<std::size_t>(mesh_.context().size()); parts > 1) {
+    std::vector<double> of_parts(all.size() * parts);
+    LH_CHECK(mesh_.context().all_gather(std::span<const double>(all), of_parts));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t part = 1; part < parts; ++part) of_parts[i] += of_parts[part * all.size() + i];
+    std::copy_n(of_parts.begin(), all.size(), all.begin());
   }
   // One after the other in the order of the global micro-batch index: no layout changes the sum. (Ranks that had fewer
   // micro-batches than others contribute zeros.)

@@ -10,6 +10,13 @@ namespace {
 constexpr const char* ordered_lr_key = "ordered_lr";    // the peak that an order set
 constexpr const char* spikes_key = "spikes";            // SpikeGuard::state
 constexpr const char* skipped_key = "skipped_samples";  // left out by rollbacks
+
+CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const Trainer& trainer) {
+  CheckpointSaverOptions saver = options.saver;
+  saver.compute = &trainer.context();
+  return saver;
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints,
@@ -22,7 +29,8 @@ TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& obje
       events_(events),
       stop_(stop),
       beat_(beat),
-      options_(options) {}
+      options_(options),
+      saver_(clock, checkpoints, saver_options(options, trainer)) {}
 
 void TrainingLoop::section(const char* name) {
   if (beat_) beat_->enter(beat_->section(name));
@@ -41,7 +49,20 @@ TrainingState TrainingLoop::state() {
   if (ordered_lr_ > 0) state.extra.set(ordered_lr_key, ordered_lr_);
   state.extra.set(spikes_key, trainer_.spike_guard().state());
   if (trainer_.skipped_samples() > 0) state.extra.set(skipped_key, trainer_.skipped_samples());
+  if (outcome_.tokens > 0) state.extra.set(checkpoint_loss_key, outcome_.loss);
+  if (heldout_step_ == state.progress.step) state.extra.set(checkpoint_heldout_loss_key, outcome_.heldout_loss);
   return state;
+}
+
+// Copies on the nodes are newer than the newest checkpoint, or not looked at.
+Result<std::optional<LoadedCheckpoint>> TrainingLoop::load_newest(TrainingState& state, int threads) {
+  if (options_.local_copies) {
+    LH_TRY(const std::int64_t newest, checkpoints_.newest_step(trainer_.group()));
+    LH_TRY(const std::optional<LoadedCheckpoint> copies,
+           options_.local_copies->load_newest(trainer_.group(), state, newest, threads));
+    if (copies) return copies;
+  }
+  return checkpoints_.load_newest(trainer_.group(), state, threads);
 }
 
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
@@ -49,10 +70,10 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   TrainingState state = this->state();
   std::string path;
   if (!options_.start_checkpoint.empty()) {
-    LH_CHECK(trainer_.group().agree(CheckpointStore::load(options_.start_checkpoint, state)));
+    LH_CHECK(checkpoints_.load_together(trainer_.group(), options_.start_checkpoint, state, context.threads()));
     path = options_.start_checkpoint;
   } else {
-    LH_TRY(const std::optional<LoadedCheckpoint> loaded, checkpoints_.load_newest(trainer_.group(), state));
+    LH_TRY(const std::optional<LoadedCheckpoint> loaded, load_newest(state, context.threads()));
     if (!loaded) {
       if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
       return false;
@@ -83,9 +104,11 @@ Status TrainingLoop::take(const Value& extra, bool rolled_back) {
 
 Status TrainingLoop::roll_back(const StepReport& bad) {
   section("load");
+  LH_CHECK(finish_save());
   const std::int64_t read = trainer_.progress().consumed_samples + trainer_.skipped_samples() + bad.samples;
   TrainingState state = this->state();
-  LH_TRY(const std::optional<LoadedCheckpoint> loaded, checkpoints_.load_newest(trainer_.group(), state));
+  LH_TRY(const std::optional<LoadedCheckpoint> loaded,
+         checkpoints_.load_newest(trainer_.group(), state, trainer_.context().threads()));
   if (!loaded)
     return make_error(ErrorCode::internal, bad.problem + "; there is no checkpoint to roll back to",
                       "set checkpoint.every_steps, or on_spike.action = \"skip\"");
@@ -135,15 +158,72 @@ double TrainingLoop::flops_per_token(std::int64_t step) const {
 Status TrainingLoop::save() {
   if (saved_step_ == trainer_.progress().step) return {};
   section("checkpoint");
-  LH_TRY(const SavedCheckpoint saved, checkpoints_.save(trainer_.group(), state()));
+  waited_ = 0;
+  if (saver_.busy()) {
+    const std::int64_t begun = clock_.monotonic_ns(), before = saver_.step();
+    LH_CHECK(finish_save());
+    waited_ = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
+    events_.message("warn", format("the checkpoint of step {} waited {:.1f} s for that of step {} to be written",
+                                   trainer_.progress().step, waited_, before));
+  }
+  const Status started = saver_.start(trainer_.group(), state());
+  if (!started.ok()) events_.message("warn", "no checkpoint: " + started.error().message());
+  LH_CHECK(started);
   saved_step_ = trainer_.progress().step;
+  return options_.saver.asynchronous ? Status() : finish_save();
+}
+
+Status TrainingLoop::advance_save() {
+  const auto whole = saver_.advance(trainer_.group());
+  if (!whole.ok()) events_.message("warn", "no checkpoint: " + whole.error().message());
+  LH_CHECK(whole);
+  if (*whole) report_save(**whole);
+  return {};
+}
+
+Status TrainingLoop::finish_save() {
+  if (!saver_.busy()) return {};
+  section("checkpoint");
+  const auto whole = saver_.finish(trainer_.group());
+  if (!whole.ok()) events_.message("warn", "no checkpoint: " + whole.error().message());
+  LH_CHECK(whole);
+  report_save(*whole);
+  return {};
+}
+
+Status TrainingLoop::copy_locally(bool advance, bool due) {
+  LocalCopies* copies = options_.local_copies;
+  if (!copies) return {};
+  if (advance) {
+    const auto copied = copies->advance(trainer_.group());
+    if (!copied.ok() && copied.error().code != ErrorCode::io) return copied.error();
+    if (!copied.ok()) {
+      events_.message("warn", "no copy on the nodes: " + copied.error().message());
+    } else {
+      Value fields = Value::make_table();
+      fields.set("step", copied->step);
+      fields.set("path", copied->path);
+      fields.set("stall_s", copied->seconds);
+      fields.set("write_s", copied->write_seconds);
+      events_.write("local_copy", std::move(fields));
+    }
+  }
+  if (!due || copies->busy()) return {};  // one that takes longer than the interval is not waited for
+  section("checkpoint");
+  return copies->start(trainer_.group(), state());
+}
+
+void TrainingLoop::report_save(const SavedCheckpoint& saved) {
   Value fields = Value::make_table();
-  fields.set("step", saved_step_);
+  fields.set("step", saved.step);
   fields.set("path", saved.path);
   fields.set("bytes", saved.bytes);
-  fields.set("stall_s", saved.seconds);
+  fields.set("stall_s", saved.seconds + waited_);
+  fields.set("write_s", saved.write_seconds);
+  if (waited_ > 0) fields.set("waited_s", waited_);
+  fields.set("asynchronous", saved.staged);
+  fields.set("direct_io", saved.direct_io);
   events_.write("checkpoint", std::move(fields));
-  return {};
 }
 
 Status TrainingLoop::evaluate(BatchSource& heldout) {
@@ -152,6 +232,7 @@ Status TrainingLoop::evaluate(BatchSource& heldout) {
   if (!(sums.count > 0)) return make_error(ErrorCode::invalid_input, "the held-out data has nothing to predict");
   outcome_.heldout = sums;
   outcome_.heldout_loss = sums.loss / sums.count;
+  heldout_step_ = trainer_.progress().step;
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);
   fields.set("heldout_loss", outcome_.heldout_loss);
@@ -219,10 +300,12 @@ void TrainingLoop::set_learning_rate(double peak) {
 
 Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::int64_t step = trainer_.progress().step;
-  enum { stop, shorten, save, interval, lr, fields };
+  enum { stop, shorten, save, writing, copying, interval, lr, fields };
   double mine[fields] = {};
   Asked asked;
   if (stop_.load(std::memory_order_relaxed)) mine[stop] = 1;
+  if (!saver_.ready()) mine[writing] = 1;
+  if (options_.local_copies && !options_.local_copies->ready()) mine[copying] = 1;
   if (beat_) {
     asked.orders = beat_->orders();
     if (beat_->stop_after_step() >= 0 && step >= beat_->stop_after_step()) mine[shorten] = 1;
@@ -235,14 +318,18 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::size_t ranks = static_cast<std::size_t>(trainer_.group().size());
   std::vector<double> all(ranks * fields);
   LH_CHECK(trainer_.group().all_gather(mine, all));
+  asked.advance = saver_.busy();
+  asked.advance_copy = options_.local_copies && options_.local_copies->busy();
   for (std::size_t i = 0; i < ranks; ++i) {
     const double* of_rank = &all[i * fields];
-    asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.save |= of_rank[save] > 0;
+    asked.advance &= of_rank[writing] == 0;
+    asked.advance_copy &= of_rank[copying] == 0;
+    asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.ordered |= of_rank[save] > 0;
   }
   // Values are one order for the whole launch: the first rank's page counts.
   const std::int64_t every =
       all[interval] > 0 ? static_cast<std::int64_t>(all[interval]) : options_.checkpoint_every_steps;
-  asked.save |= every > 0 && step % every == 0;
+  asked.save = asked.ordered || (every > 0 && step % every == 0);
   if (all[lr] > 0 && all[lr] != ordered_lr_) {
     set_learning_rate(all[lr]);
     events_.message("info", format("the learning rate's peak is {:g} from step {} on, as ordered", all[lr], step + 1));
@@ -253,14 +340,20 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   const std::int64_t steps = trainer_.options().steps;
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
+  if (const Status reserved = saver_.reserve(trainer_.store().layout()); !reserved.ok())
+    events_.message("warn", reserved.error().message());
   while (trainer_.progress().step < steps) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);
     tell_phase(trainer_.progress().step + 1);
     trace_begin(trainer_.progress().step + 1);
     const std::int64_t begun = clock_.monotonic_ns();
-    LH_TRY(const StepReport step, trainer_.step());
-    trace_end(step.step);
+    const Result<StepReport> done = trainer_.step();
+    trace_end(trainer_.progress().step);
+    // Alone, the checkpoint under way is still worth its wait; of several ranks the others may not have failed.
+    if (!done.ok() && trainer_.group().size() == 1) (void)finish_save().ok();
+    LH_CHECK(done);
+    const StepReport& step = *done;
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
     outcome_.flops += flops_per_token(step.step) * step.tokens;
@@ -277,7 +370,14 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     if (early && options_.milestone_every_steps > 0 && step.step % options_.milestone_every_steps == 0)
       LH_CHECK(options_.on_milestone({step.step, step.loss, ordered_lr_ > 0}));
     LH_TRY(const Asked told, asked());
-    if (told.save || ((told.stop || told.shorten) && early)) LH_CHECK(save());
+    if (told.advance) LH_CHECK(advance_save());
+    const bool ends = (told.stop || told.shorten) && early;
+    if (heldout && !ends && early && options_.eval_every_steps > 0 && step.step % options_.eval_every_steps == 0)
+      LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
+    if (told.save || ends) LH_CHECK(save());
+    const bool copy = options_.local_every_steps > 0 && step.step % options_.local_every_steps == 0;
+    LH_CHECK(copy_locally(told.advance_copy, copy && early && saved_step_ != step.step));
+    if (told.ordered || ends) LH_CHECK(finish_save());  // who gave the order hears of a whole checkpoint
     if (beat_) beat_->obeyed(told.orders);
     if (told.shorten && early) {
       outcome_.shortened = true;
@@ -288,14 +388,13 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
       outcome_.stopped = true;
       break;
     }
-    if (heldout && options_.eval_every_steps > 0 && step.step % options_.eval_every_steps == 0 && step.step < steps)
-      LH_CHECK(evaluate(*heldout));
   }
   outcome_.step = trainer_.progress().step;
   outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
   if (outcome_.stopped) return outcome_;
   LH_CHECK(save());
-  if (heldout) LH_CHECK(evaluate(*heldout));
+  if (heldout) LH_CHECK(evaluate(*heldout));  // while it is written
+  LH_CHECK(finish_save());
   return outcome_;
 }
 

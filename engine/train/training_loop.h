@@ -5,7 +5,8 @@
 #include <functional>
 
 #include "contracts/event.h"
-#include "engine/checkpoint/checkpoint_store.h"
+#include "engine/checkpoint/checkpoint_saver.h"
+#include "engine/checkpoint/local_copies.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/trainer.h"
 #include "resiliency/beat/heartbeat_page.h"
@@ -21,6 +22,9 @@ struct MilestoneReached {
 
 struct TrainingLoopOptions {
   std::int64_t checkpoint_every_steps = 0;  // 0: only at the end
+  CheckpointSaverOptions saver;             // its `compute` is the trainer's
+  LocalCopies* local_copies = nullptr;      // borrowed, may be null
+  std::int64_t local_every_steps = 0;       // copies on the nodes; 0: never
   std::int64_t eval_every_steps = 0;        // 0: only at the end
   std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown. Phases have their own
@@ -67,7 +71,15 @@ class TrainingLoop {
 
  private:
   TrainingState state();
+  Result<std::optional<LoadedCheckpoint>> load_newest(TrainingState& state, int threads);
+  // Begins a checkpoint of this step unless there is one; one that is still being written is waited for.
   Status save();
+  Status advance_save();
+  Status finish_save();
+  void report_save(const SavedCheckpoint& saved);
+  // Copies on the nodes: what is under way comes to its end, then perhaps the next begins. None of them ends a
+  // training.
+  Status copy_locally(bool advance, bool due);
   Status evaluate(BatchSource& heldout);
   // From a bad step to the last checkpoint; all data up to and with that step is left out.
   Status roll_back(const StepReport& bad);
@@ -83,10 +95,13 @@ class TrainingLoop {
   void trace_end(std::int64_t step);
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {
-    bool stop = false;     // at once, to go on later (SIGTERM on any rank)
-    bool shorten = false;  // the ordered last step is done
-    bool save = false;
-    std::int64_t orders = 0;  // of the page, acted upon once save is done
+    bool stop = false;          // at once, to go on later (SIGTERM on any rank)
+    bool shorten = false;       // the ordered last step is done
+    bool save = false;          // due, or ordered
+    bool ordered = false;       // somebody waits for it
+    bool advance = false;       // every rank has done its part of the checkpoint under way
+    bool advance_copy = false;  // and of the copy on the nodes
+    std::int64_t orders = 0;    // of the page, acted upon once save is done
   };
   Result<Asked> asked();
   void set_learning_rate(double peak);
@@ -100,7 +115,10 @@ class TrainingLoop {
   HeartbeatPage* beat_;
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
+  CheckpointSaver saver_;
   std::int64_t saved_step_ = -1;
+  double waited_ = 0;               // before the checkpoint under way could begin, for the one before
+  std::int64_t heldout_step_ = -1;  // of the outcome's held-out loss
   std::int64_t checkpoint_orders_seen_ = 0;
   double ordered_lr_ = 0;  // 0: as configured
   const PlannedPhase* told_phase_ = nullptr;

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/checkpoint_format.h"
 #include "contracts/event.h"
 #include "contracts/milestone.h"
 #include "orchestrator/controller/milestone_lookout.h"
@@ -167,14 +168,21 @@ void list_run_garbage(const Known& known, RunUse& run) {
     if (const auto all = list_directory(milestones); all.ok())
       for (const std::string& name : *all)
         if (starts_with(name, ".")) add_item(run, stage.id, join_path(milestones, name), "a milestone half written");
-    if (stage.has_artifact()) {
+    const std::string checkpoints = join_path(folder, "state/checkpoints");
+    const std::vector<std::string> names = checkpoint_names(checkpoints);
+    const auto pinned = [&](const std::string& name) {
+      return file_exists(join_path(join_path(checkpoints, name), checkpoint_pin_name));
+    };
+    const bool succeeded = stage.has_artifact();
+    if (succeeded && std::none_of(names.begin(), names.end(), pinned)) {
       add_item(run, stage.id, join_path(folder, "state"), "checkpoints of a stage that succeeded");
       continue;
     }
-    const std::string checkpoints = join_path(folder, "state/checkpoints");
-    std::vector<std::string> names = checkpoint_names(checkpoints);
-    for (std::size_t i = 0; i + 1 < names.size(); ++i)
-      add_item(run, stage.id, join_path(checkpoints, names[i]), "an older checkpoint of a stage that did not succeed");
+    for (std::size_t i = 0; i + (succeeded ? 0 : 1) < names.size(); ++i)
+      if (!pinned(names[i]))
+        add_item(run, stage.id, join_path(checkpoints, names[i]),
+                 succeeded ? "a checkpoint of a stage that succeeded"
+                           : "an older checkpoint of a stage that did not succeed");
   }
 }
 

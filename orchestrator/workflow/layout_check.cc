@@ -56,7 +56,7 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                        shape.error().hint);
   std::set<std::string> said;  // once, of however many phases
   const auto check_length = [&](std::int64_t length, const std::string& phase) {
-    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length};
+    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};
     for (const LayoutProblem& problem : layout_problems(input))
       if (said.insert(problem.what).second) context.add({phase}, problem.what, problem.hint);
   };

@@ -245,7 +245,8 @@ def layouts_that_cannot_be(here):
     for settings, says in (
             ({"parallel": "{ tp = 3 }", "ranks": 2}, (at, "does not divide the job's 2 ranks", "multiple of 3")),
             ({"parallel": "{ dp_replicate = 4 }", "ranks": 2}, (at, "= 4, but the job has 2 ranks; use dp_replicate = 2")),
-            ({"parallel": "{ cp = 2 }", "ranks": 2, "sequence_length": 64}, (at, "more than this version can do for pretrain: tp, sp, pp, replicas")),
+            ({"parallel": "{ ep = 2 }", "ranks": 2, "sequence_length": 64}, (at, "more than this version can do for pretrain: tp, sp, cp, pp, vp, replicas")),
+            ({"parallel": "{ cp = 2 }", "ranks": 2, "sequence_length": 62}, (at, "2 * parallel.cp(2) = 4 does not divide sequence_length = 62", "use sequence_length = 60 or 64")),
             ({"nodes": 3, "ranks": 2}, (at, "2 ranks cannot be shared evenly by 3 nodes")),
             ({"global_batch_size": 15, "ranks": 2}, (at, "not a multiple of micro_batch_size(4) * dp(2) = 8; use 8 or 16")),
             ({"sequence_length": 128, "model": f"{{ {shape} }}"}, (at, "longer than model.max_position_embeddings = 64; raise")),

@@ -63,7 +63,7 @@ def settings(steps):
                   "main": {"steps": third, "blend": ["tokens", "code"], "blend_weights": [0.4, 0.6]},
                   "long": {"steps": steps - 2 * third, "sequence_length": 64, "lr": 0.001, "lr_shape": "cosine"}},
         "document_mask": True, "reset_positions": True, "dropout": 0.1,
-        "on_spike": {"action": "skip", "sigma": 1.2, "window": 16, "budget": 1000},
+        "on_spike": {"action": "skip", "sigma": 2.5, "window": 16, "budget": 1000},
     }
 
 

@@ -62,6 +62,34 @@ TEST_CASE("initial weights are the same bits in every layout") {
   for (const std::vector<float>& all : gathered) CHECK(std::equal(all.begin(), all.end(), whole.masters().begin()));
 }
 
+TEST_CASE("shards are put together on the first rank, one parameter after the other") {
+  const ComputeContext context(1);
+  ParameterStore whole(training_shape(), DType::f32);
+  initialize_parameters(context, whole, 5);
+  ParallelDims dims;
+  dims.tp = 2, dims.pp = 2, dims.dp_shard = 2, dims.zero = 1;
+  std::atomic<int> good{0}, parameters{0};
+  on_threads(dims, [&](int, Mesh& mesh) {
+    const ComputeContext own(1);
+    ParameterStore store(training_shape(), DType::f32, nullptr, {mesh.dims(), mesh.at()});
+    initialize_parameters(own, store, 5);
+    const Status gathered =
+        gather_each_parameter(mesh, training_shape(), store.layout(), store.masters(),
+                              [&](const ParameterSpec& spec, std::span<const float> values) -> Status {
+                                const FlatParameter& p = whole.layout().find(spec.name);
+                                if (!std::equal(values.begin(), values.end(), whole.masters().begin() + p.begin))
+                                  good -= 1000;
+                                ++parameters;
+                                return values.size() == static_cast<std::size_t>(spec.elements())
+                                           ? Status()
+                                           : Status(make_error(ErrorCode::internal, spec.name));
+                              });
+    good += gathered.ok();
+  });
+  CHECK(good == 8);
+  CHECK(parameters == static_cast<int>(whole.layout().parameters().size()));  // on the first rank alone
+}
+
 TEST_CASE("a model read from its folder is cut into the shards of the rank that reads it") {
   char name[] = "/tmp/longhaul-layouts-XXXXXX";
   const std::string folder = ::mkdtemp(name);

@@ -21,7 +21,7 @@ AttentionArgs args_of(const AttentionShape& s) {
   const std::string text = format("attention batch={} seq={} kv_seq={} heads={} kv_heads={} head_dim={}", s.batch,
                                   s.seq, s.kv_seq, s.heads, s.kv_heads, s.head_dim);
   LH_ASSERT(s.batch >= 0 && s.seq >= 1 && s.kv_heads >= 1 && s.head_dim >= 1, text);
-  LH_ASSERT(s.heads % s.kv_heads == 0 && (s.kv_seq == 0 || s.kv_seq >= s.seq), text);
+  LH_ASSERT(s.heads % s.kv_heads == 0 && (s.kv_seq == 0 || s.kv_seq >= s.seq || !s.causal), text);
   AttentionArgs a{};
   a.seq = s.seq;
   a.kv_seq = s.kv_seq == 0 ? s.seq : s.kv_seq;
@@ -33,6 +33,7 @@ AttentionArgs args_of(const AttentionShape& s) {
   a.kv_stride = s.kv_stride == 0 ? s.kv_heads * s.head_dim : s.kv_stride;
   a.out_stride = s.out_stride == 0 ? s.heads * s.head_dim : s.out_stride;
   a.scale = scale_of(s.scale, s.head_dim);
+  a.causal = s.causal;
   LH_ASSERT(a.q_stride >= s.heads * s.head_dim && a.out_stride >= s.heads * s.head_dim, text);
   LH_ASSERT(a.kv_stride >= s.kv_heads * s.head_dim, text);
   return a;
@@ -42,14 +43,23 @@ Index extent(Index rows, Index stride, Index columns) {
   return rows == 0 ? 0 : (rows - 1) * stride + columns;
 }
 
+// Of all sequences' keys.
+Index kv_batch_stride(const AttentionShape& s, const AttentionArgs& a) {
+  return s.kv_batch_stride == 0 ? a.kv_seq * a.kv_stride : s.kv_batch_stride;
+}
+Index kv_extent(const AttentionShape& s, const AttentionArgs& a) {
+  if (s.batch == 0) return 0;
+  return (s.batch - 1) * kv_batch_stride(s, a) + extent(a.kv_seq, a.kv_stride, s.kv_heads * s.head_dim);
+}
+
 // Checked pointers of a pass over q, k, v, out.
 template <class T>
 struct Pointers {
   const T *q, *k, *v;
   Pointers(const AttentionShape& s, const AttentionArgs& a, ConstView qv, ConstView kv, ConstView vv)
       : q(cpu::elements<T>(qv, extent(s.batch * a.seq, a.q_stride, s.heads * s.head_dim), "q")),
-        k(cpu::elements<T>(kv, extent(s.batch * a.kv_seq, a.kv_stride, s.kv_heads * s.head_dim), "k")),
-        v(cpu::elements<T>(vv, extent(s.batch * a.kv_seq, a.kv_stride, s.kv_heads * s.head_dim), "v")) {}
+        k(cpu::elements<T>(kv, kv_extent(s, a), "k")),
+        v(cpu::elements<T>(vv, kv_extent(s, a), "v")) {}
 };
 
 AttentionArgs with_document(AttentionArgs a, std::span<const std::int32_t> first_key, Index batch) {
@@ -62,7 +72,8 @@ void check_first_key(const AttentionShape& s, const AttentionArgs& a, std::span<
   cpu::check_size(first_key.size(), s.batch * s.seq, "first_key");
   for (Index i = 0; i < s.batch * s.seq; ++i) {
     const Index row = i % s.seq, first = first_key[static_cast<std::size_t>(i)];
-    LH_ASSERT(first >= 0 && first <= a.kv_seq - a.seq + row, format("first_key {} of query {}", first, row));
+    LH_ASSERT(first >= 0 && first <= (s.causal ? a.kv_seq - a.seq + row : a.kv_seq),
+              format("first_key {} of query {}", first, row));
     LH_ASSERT(row == 0 || first >= first_key[static_cast<std::size_t>(i - 1)],
               format("first_key falls at query {}", row));
   }
@@ -82,7 +93,7 @@ void forward(const ComputeContext& context, const AttentionShape& s, const Atten
   float* vr = kt + pairs * kt_size;
   float* scratch = vr + pairs * vr_size;
   parallel_chunks(context, pairs, 1, [&](Index pair, Index) {
-    const Index at = pair / s.kv_heads * a.kv_seq * a.kv_stride + pair % s.kv_heads * a.head_dim;
+    const Index at = pair / s.kv_heads * kv_batch_stride(s, a) + pair % s.kv_heads * a.head_dim;
     kernels.attention_pack(a, p.k + at, p.v + at, 0, a.kv_seq, kt + pair * kt_size, vr + pair * vr_size);
   });
   const Index query_tiles = (a.seq + cpu::kQueryTile - 1) / cpu::kQueryTile;
@@ -126,16 +137,15 @@ void attention_backward(const ComputeContext& context, const AttentionShape& sha
     const T* pdo = cpu::elements<T>(dout, out_extent, "dout");
     const T* po = cpu::elements<T>(out, out_extent, "out");
     T* pdq = cpu::elements<T>(dq, extent(shape.batch * a.seq, a.q_stride, shape.heads * shape.head_dim), "dq");
-    const Index kv_extent = extent(shape.batch * a.kv_seq, a.kv_stride, shape.kv_heads * shape.head_dim);
-    T* pdk = cpu::elements<T>(dk, kv_extent, "dk");
-    T* pdv = cpu::elements<T>(dv, kv_extent, "dv");
+    T* pdk = cpu::elements<T>(dk, kv_extent(shape, a), "dk");
+    T* pdv = cpu::elements<T>(dv, kv_extent(shape, a), "dv");
     const Index per_thread = cpu::attention_backward_scratch(a), group = shape.heads / shape.kv_heads;
     auto* scratch = reinterpret_cast<float*>(context.scratch(1, context.threads() * per_thread * 4));
     const auto& kernels = cpu::kernels(context).of<T>();
     parallel_chunks(context, shape.batch * shape.kv_heads, 1, [&](Index pair, Index) {
       const Index batch = pair / shape.kv_heads, kv_head = pair % shape.kv_heads;
       const Index at_q = batch * a.seq * a.q_stride + kv_head * group * a.head_dim;
-      const Index at_kv = batch * a.kv_seq * a.kv_stride + kv_head * a.head_dim;
+      const Index at_kv = batch * kv_batch_stride(shape, a) + kv_head * a.head_dim;
       const Index at_out = batch * a.seq * a.out_stride + kv_head * group * a.head_dim;
       kernels.attention_backward(with_document(a, first_key, batch), pdo + at_out, p.q + at_q, p.k + at_kv, p.v + at_kv,
                                  po + at_out, lse.data() + (batch * shape.heads + kv_head * group) * a.seq, pdq + at_q,

@@ -111,7 +111,7 @@ void lm_head_loss(const ComputeContext& context, const LmHeadShape& shape, Const
     if (dweight.empty()) continue;
     GemmShape gradient{.m = shape.vocab, .n = shape.hidden, .k = n};
     gradient.transpose_a = true;
-    gradient.beta = 1.0F;
+    gradient.beta = begin == 0 && !shape.accumulate ? 0.0F : 1.0F;
     gradient.row_stride_a = stride;
     gemm(context, gradient, dz, rows_x, dweight);
   }

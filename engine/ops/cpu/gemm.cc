@@ -132,17 +132,29 @@ void bias_gradient(const ComputeContext& context, LinearShape shape, const T* dy
 
 }  // namespace
 
+namespace {
+
+// The bias in the same pass; false: not here, nothing was written.
+bool gemm_with_bias(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, ConstView bias,
+                    View c) {
+  check(cpu::gemm_case(shape, a.dtype(), c.dtype()), a, b, c);
+  return shape.k > 0 && context.cpu_level() == CpuLevel::best && cpu::onednn_gemm(context, shape, a, b, c, bias);
+}
+
+}  // namespace
+
 void linear_forward(const ComputeContext& context, LinearShape shape, ConstView x, ConstView weight, View y,
                     ConstView bias) {
+  LH_ASSERT(bias.empty() || (bias.dtype() == y.dtype() && bias.size() == shape.out), bias.shape().text());
   if (shape.tokens <= kGemvTokensMax) {
     gemv(context, shape, x, weight, y);
   } else {
     GemmShape g{.m = shape.tokens, .n = shape.out, .k = shape.in};
     g.transpose_b = true;
+    if (!bias.empty() && gemm_with_bias(context, g, x, weight, bias, y)) return;
     gemm(context, g, x, weight, y);
   }
   if (bias.empty()) return;
-  LH_ASSERT(bias.dtype() == y.dtype() && bias.size() == shape.out, bias.shape().text());
   add_to_rows(context, bias, shape.tokens, y);
 }
 

@@ -12,10 +12,11 @@ struct GemmCase {
   bool transpose_a, transpose_b;
   float alpha, beta;
   DType ab, c;
+  bool bias;
   auto operator<=>(const GemmCase&) const = default;
 };
 
-inline GemmCase gemm_case(const GemmShape& s, DType ab, DType c) {
+inline GemmCase gemm_case(const GemmShape& s, DType ab, DType c, bool bias = false) {
   const auto stride = [](std::int64_t given, std::int64_t tight) { return given == 0 ? tight : given; };
   return {s.m,
           s.n,
@@ -28,7 +29,8 @@ inline GemmCase gemm_case(const GemmShape& s, DType ab, DType c) {
           s.alpha,
           s.beta,
           ab,
-          c};
+          c,
+          bias};
 }
 
 }  // namespace longhaul::cpu

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/gemm_case.h"
@@ -17,6 +18,7 @@ struct GemmCache {
     dnnl::matmul primitive;
     dnnl::memory a, b, c;  // descriptors with a handle that is set per call
     dnnl::memory scratchpad;
+    dnnl::memory bias = {};
   };
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -51,12 +53,17 @@ std::optional<GemmCache::Entry> compile(GemmCache& cache, const GemmCase& c) {
       attributes.set_post_ops(sum);
     }
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, out), attributes, cache.engine);
+    const memory::desc bias({1, c.n}, type_of(c.c), memory::format_tag::ab);
+    const dnnl::matmul::desc product = c.bias ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
+    const dnnl::matmul::primitive_desc description(product, attributes, cache.engine);
     const std::string implementation = description.impl_info_str();
     if (implementation.find("ref") != std::string::npos) return std::nullopt;
-    return GemmCache::Entry{dnnl::matmul(description), memory(a, cache.engine, nullptr),
-                            memory(b, cache.engine, nullptr), memory(out, cache.engine, nullptr),
-                            memory(description.scratchpad_desc(), cache.engine)};
+    return GemmCache::Entry{dnnl::matmul(description),
+                            memory(a, cache.engine, nullptr),
+                            memory(b, cache.engine, nullptr),
+                            memory(out, cache.engine, nullptr),
+                            memory(description.scratchpad_desc(), cache.engine),
+                            c.bias ? memory(bias, cache.engine, nullptr) : memory()};
   } catch (const dnnl::error&) {
     return std::nullopt;
   }
@@ -77,18 +84,24 @@ bool onednn_has(const ComputeContext& context, const GemmShape& shape, DType ab,
   return entry_of(context, gemm_case(shape, ab, c)).has_value();
 }
 
-bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
-  std::optional<GemmCache::Entry>& entry = entry_of(context, gemm_case(shape, a.dtype(), c.dtype()));
+bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c,
+                 ConstView bias) {
+  std::optional<GemmCache::Entry>& entry = entry_of(context, gemm_case(shape, a.dtype(), c.dtype(), !bias.empty()));
   if (!entry) return false;
   try {
     entry->a.set_data_handle(const_cast<void*>(a.data()));
     entry->b.set_data_handle(const_cast<void*>(b.data()));
     entry->c.set_data_handle(c.data());
     dnnl::stream& stream = context.gemm_cache()->stream;
-    entry->primitive.execute(stream, {{DNNL_ARG_SRC, entry->a},
-                                      {DNNL_ARG_WEIGHTS, entry->b},
-                                      {DNNL_ARG_DST, entry->c},
-                                      {DNNL_ARG_SCRATCHPAD, entry->scratchpad}});
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, entry->a},
+                                                 {DNNL_ARG_WEIGHTS, entry->b},
+                                                 {DNNL_ARG_DST, entry->c},
+                                                 {DNNL_ARG_SCRATCHPAD, entry->scratchpad}};
+    if (!bias.empty()) {
+      entry->bias.set_data_handle(const_cast<void*>(bias.data()));
+      arguments.emplace(DNNL_ARG_BIAS, entry->bias);
+    }
+    entry->primitive.execute(stream, arguments);
     stream.wait();
   } catch (const dnnl::error& error) {
     LH_ASSERT(false, std::string("oneDNN matmul failed: ") + error.what());

@@ -21,6 +21,7 @@ struct AttentionArgs {
   Index seq, kv_seq, heads, kv_heads, head_dim, head_dim_padded;
   Index q_stride, kv_stride, out_stride;
   float scale;
+  bool causal;
   const std::int32_t* first_key;  // of this batch entry [seq], or nullptr
 };
 inline constexpr Index kQueryTile = 64;

@@ -214,7 +214,8 @@ struct Row {
 };
 Row attention_row(const AttentionCase& c, Index batch, Index head, Index i, const Vector& q, const Vector& k) {
   const Index d = c.head_dim, kv_head = head / (c.heads / c.kv_heads);
-  Row row{c.first_key.empty() ? 0 : c.first_key[at(batch * c.seq + i)], c.kv_seq - c.seq + i, zeros(c.kv_seq), 0.0};
+  Row row{c.first_key.empty() ? 0 : c.first_key[at(batch * c.seq + i)], c.causal ? c.kv_seq - c.seq + i : c.kv_seq - 1,
+          zeros(c.kv_seq), 0.0};
   double top = -std::numeric_limits<double>::infinity();
   for (Index j = row.first; j <= row.last; ++j) {
     double score = 0.0;
@@ -228,7 +229,7 @@ Row attention_row(const AttentionCase& c, Index batch, Index head, Index i, cons
   double total = 0.0;
   for (Index j = row.first; j <= row.last; ++j) total += row.p[at(j)] = std::exp(row.p[at(j)] - top);
   for (Index j = row.first; j <= row.last; ++j) row.p[at(j)] /= total;
-  row.lse = top + std::log(total);
+  row.lse = top + std::log(total);  // -infinity where no key is seen
   return row;
 }
 

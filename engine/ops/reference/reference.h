@@ -56,6 +56,7 @@ struct AttentionCase {
   Index batch = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 1, kv_seq = 1;
   double scale = 1.0;
   Ids first_key;  // [batch, seq], or empty
+  bool causal = true;
 };
 struct AttentionResult {
   Vector out, lse;

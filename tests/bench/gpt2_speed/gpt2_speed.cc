@@ -82,17 +82,18 @@ Measured train(const Settings& s, Mesh& mesh) {
   const ComputeContext context(s.threads);
   const ModelShape shape = gpt2_124m();
   ParameterStore store(shape, s.dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()});
-  initialize_parameters(context, store, 1);
   TrainerOptions options;
   options.optimizer.lr = 1e-4, options.optimizer.weight_decay = 0.1, options.optimizer.clip_grad = 1.0;
   options.steps = 1000, options.global_batch_size = s.batch, options.micro_batch_size = s.batch / mesh.dims().dp();
   options.tokens_max = options.micro_batch_size * s.length;
-  LlamaOptions model_options;
-  model_options.tokens_max = options.tokens_max, model_options.mesh = &mesh;
+  LlamaOptions model_options = stage_options(training_schedule(options, mesh).value(), options, mesh, 0);
+  model_options.tokens_max = options.tokens_max;
   Llama model(store, model_options);
   LanguageModelObjective objective;
   FixedTokens source(s.batch, s.length, shape.vocab_size);
   Trainer trainer(context, mesh, store, {&model}, objective, source, options);
+  initialize_parameters(context, store, 1);
+  store.refresh_compute_copy(context);
   Measured measured;
   for (int step = 0; step <= s.steps; ++step) {
     const std::int64_t begin = clock.monotonic_ns();

@@ -42,6 +42,10 @@ static void write_weights(const char* path) {
   fcloseCheck(file);
 }
 
+static double seconds_between(struct timespec begin, struct timespec end) {
+  return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+}
+
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const int B = atoi(argv[2]), T = atoi(argv[3]), steps = atoi(argv[4]);
@@ -52,15 +56,18 @@ int main(int argc, char** argv) {
   int* tokens = mallocCheck((size_t)(B * T + 1) * sizeof(int));
   for (int i = 0; i <= B * T; i++) tokens[i] = (int)(uniform(&state) * 50256.0f);
   for (int step = 0; step <= steps; step++) {
-    struct timespec begin, end;
+    struct timespec begin, end, processor_begin, processor_end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &processor_begin);
     gpt2_forward(&model, tokens, tokens + 1, (size_t)B, (size_t)T);
     gpt2_zero_grad(&model);
     gpt2_backward(&model);
     gpt2_update(&model, 1e-4f, 0.9f, 0.999f, 1e-8f, 0.0f, step + 1);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    const double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
-    if (step > 0) printf("seconds %f loss %f\n", seconds, model.mean_loss);  // the first warms up
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &processor_end);
+    if (step > 0)
+      printf("seconds %f processor_seconds %f loss %f\n", seconds_between(begin, end),
+             seconds_between(processor_begin, processor_end), model.mean_loss);  // the first warms up
     fflush(stdout);
   }
   return 0;

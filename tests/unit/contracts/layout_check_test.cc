@@ -47,6 +47,16 @@ TEST_CASE("what does not divide is named with what would, all of it") {
         "with parallel.sp, parallel.tp = 4 does not divide micro_batch_size * sequence_length = 30; use "
         "1, 2, 3, 5, 6, 10, 15, 30");
   input.dims = {};
+  input.dims.cp = 4;
+  CHECK(all_problems(input) ==
+        "2 * parallel.cp(4) = 8 does not divide sequence_length = 30; use sequence_length = 24 or 32");
+  input.dims.tp = 2, input.sequence_length = 32, input.cp_attention = "a2a";
+  CHECK(all_problems(input) ==
+        "with cp_attention = \"a2a\", parallel.tp * parallel.cp = 8 does not divide model.num_key_value_heads = 4; use "
+        "1, 2, 4");
+  input.cp_attention = "ring", input.dims.sp = true, input.dims.cp = 5, input.dims.tp = 4, input.sequence_length = 30;
+  CHECK(all_problems(input).find("with parallel.sp, parallel.tp * parallel.cp = 20 does not divide") == 0);
+  input.dims = {};
   input.dims.pp = 4, input.dims.vp = 2;
   CHECK(all_problems(input) ==
         "parallel.pp(4) * parallel.vp(2) = 8 stages are more than model.num_hidden_layers = 6; use pp = 3 at most");
@@ -58,14 +68,17 @@ TEST_CASE("what does not divide is named with what would, all of it") {
 
 TEST_CASE("what this version's engine cannot do yet is refused by kind") {
   ParallelDims dims;
-  dims.tp = 2, dims.sp = true, dims.pp = dims.vp = 2, dims.dp_replicate = 3, dims.dp_shard = 2, dims.zero = 3;
+  dims.tp = 2, dims.sp = true, dims.cp = 4, dims.pp = dims.vp = 2, dims.dp_replicate = 3, dims.dp_shard = 2,
+  dims.zero = 3;
   CHECK(check_layout_available("pretrain", dims).ok());
   CHECK(check_layout_available("sft", dims).ok());
   CHECK(check_layout_available("align", dims).error().code == ErrorCode::unsupported);
   dims = {};
   dims.dp_replicate = 4;
   CHECK(check_layout_available("align", dims).ok());
-  for (int ParallelDims::* axis : {&ParallelDims::cp, &ParallelDims::ep, &ParallelDims::etp}) {
+  dims.cp = 2;  // whose losses look at whole sequences
+  CHECK(check_layout_available("align", dims).error().code == ErrorCode::unsupported);
+  for (int ParallelDims::* axis : {&ParallelDims::ep, &ParallelDims::etp}) {
     dims = {};
     dims.*axis = 2;
     CHECK(check_layout_available("pretrain", dims).error().code == ErrorCode::unsupported);

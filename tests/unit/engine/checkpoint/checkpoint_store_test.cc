@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -14,32 +12,12 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/checkpoint/shard_file.h"
-#include "tests/unit/engine/train/training_setup.h"
+#include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
 using namespace longhaul;
+using namespace longhaul::test;
 
 namespace {
-
-struct CheckpointFolder {
-  CheckpointFolder() {
-    char name[] = "/tmp/longhaul-checkpoint-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~CheckpointFolder() { [[maybe_unused]] const Status removed = remove_tree(path); }
-  std::string path;
-};
-
-TrainingState state_of(Trainer& trainer) {
-  TrainingState state;
-  state.layout = &trainer.store().layout();
-  state.shape = trainer.store().shape();
-  state.masters = trainer.store().masters();
-  state.exp_avg = trainer.optimizer().exp_avg();
-  state.exp_avg_sq = trainer.optimizer().exp_avg_sq();
-  state.progress = trainer.progress();
-  state.seed = 1;
-  return state;
-}
 
 void resume(const CheckpointStore& checkpoints, test::TrainingSetup& setup) {
   TrainingState state = state_of(setup.trainer);
@@ -48,25 +26,6 @@ void resume(const CheckpointStore& checkpoints, test::TrainingSetup& setup) {
   REQUIRE(loaded->has_value());
   setup.trainer.progress() = state.progress;
   setup.store.refresh_compute_copy(setup.context);
-}
-
-std::vector<double> train(test::TrainingSetup& setup, int steps) {
-  std::vector<double> losses;
-  for (int i = 0; i < steps; ++i) losses.push_back(setup.trainer.step()->loss);
-  return losses;
-}
-
-// Runs `body` in a child process; its exit status (negative: the signal).
-template <class F>
-int in_child(F body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 }  // namespace
@@ -89,37 +48,6 @@ TEST_CASE("a resumed training is bit-identical to one that was never interrupted
     CHECK(std::equal(whole.store.masters().begin(), whole.store.masters().end(), second.store.masters().begin()));
     CHECK(std::equal(whole.trainer.optimizer().exp_avg_sq().begin(), whole.trainer.optimizer().exp_avg_sq().end(),
                      second.trainer.optimizer().exp_avg_sq().begin()));
-  }
-}
-
-TEST_CASE("killed at any point of a save, the training finds its last whole checkpoint") {
-  for (const std::string& point : fault_point_names("checkpoint_")) {
-    for (const char* action : {"kill", "error"}) {
-      CAPTURE(point);
-      CAPTURE(action);
-      CheckpointFolder folder;
-      const SystemClock clock;
-      CheckpointStore checkpoints(clock, folder.path + "/state", 2);
-      test::TrainingSetup setup(8, 20);
-      train(setup, 1);
-      REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
-      train(setup, 1);
-      const std::vector<float> weights(setup.store.masters().begin(), setup.store.masters().end());
-      const std::string plan = folder.path + "/plan";
-      REQUIRE(write_file_atomic(plan, point + " " + action + "\n").ok());
-      const int exit = in_child([&] {
-        if (!load_fault_plan(plan).ok()) ::_exit(9);
-        ::_exit(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok() ? 7 : 3);
-      });
-      CHECK(exit == (std::string(action) == "kill" ? -SIGKILL : 3));
-      test::TrainingSetup again(8, 20);
-      resume(checkpoints, again);
-      CHECK(again.trainer.progress().step == (point == "checkpoint_after_manifest" ? 2 : 1));
-      // And the same step can be saved over what was left behind.
-      again.trainer.progress().step = 2;
-      CHECK(checkpoints.save(again.mesh.world(), state_of(again.trainer)).ok());
-      CHECK(checkpoints.list().front() == "step-00000002");
-    }
   }
 }
 
@@ -175,19 +103,6 @@ TEST_CASE("a full disk is one clear error, and the last checkpoint stays") {
   test::TrainingSetup again(8, 20);
   resume(checkpoints, again);
   CHECK(again.trainer.progress().step == 1);
-}
-
-TEST_CASE("old checkpoints are removed, the newest ones kept") {
-  CheckpointFolder folder;
-  const SystemClock clock;
-  CheckpointStore checkpoints(clock, folder.path, 2);
-  test::TrainingSetup setup(8, 20);
-  for (int i = 0; i < 4; ++i) {
-    train(setup, 1);
-    REQUIRE(checkpoints.save(setup.mesh.world(), state_of(setup.trainer)).ok());
-  }
-  CHECK(checkpoints.list() == std::vector<std::string>{"step-00000004", "step-00000003"});
-  CHECK(*list_directory(folder.path) == std::vector<std::string>{"latest.json", "step-00000003", "step-00000004"});
 }
 
 TEST_CASE("an empty state folder is a fresh start; another model's checkpoint is refused") {

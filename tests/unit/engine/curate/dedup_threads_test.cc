@@ -4,10 +4,10 @@
 #include <numeric>
 #include <random>
 
+#include "base/parallel_for.h"
 #include "engine/curate/dedup.h"
 #include "engine/curate/html_text.h"
 #include "engine/curate/language.h"
-#include "engine/curate/parallel_for.h"
 
 namespace longhaul {
 namespace {

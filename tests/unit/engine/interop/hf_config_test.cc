@@ -97,3 +97,28 @@ TEST_CASE("what the model does not compute is refused, all of it at once") {
   CHECK(read_hf_config(config, "c").error().message().find("factor") != std::string::npos);
   CHECK(load_hf_config("/nonexistent/config.json").error().code == ErrorCode::not_found);
 }
+
+TEST_CASE("a GPT-2 configuration is read with its own defaults, written, and refused where the model differs") {
+  const auto parse = [](const std::string& text) { return read_hf_config(parse_json(text).value(), "config.json"); };
+  const HfConfig plain = parse(R"({"model_type": "gpt2", "n_inner": null, "eos_token_id": 50256})").value();
+  CHECK(plain.shape.is_gpt2());
+  CHECK(plain.shape.parameter_count() == 124'439'808);
+  CHECK(plain.shape.tie_word_embeddings);
+  CHECK(plain.eos_token_ids == std::vector<std::int64_t>{50256});
+  const HfConfig small =
+      parse(R"({"model_type": "gpt2", "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 64, "n_inner": 100,
+                "vocab_size": 99, "layer_norm_epsilon": 1e-6, "tie_word_embeddings": false})")
+          .value();
+  CHECK(small.shape.intermediate_size == 100);
+  CHECK(small.shape.rms_norm_eps == 1e-6);
+  CHECK(read_hf_config(write_hf_config(small), "config.json").value().shape == small.shape);
+  for (const char* odd :
+       {R"("activation_function": "relu")", R"("scale_attn_weights": false)",
+        R"("scale_attn_by_inverse_layer_idx": true)", R"("add_cross_attention": true)", R"("n_head": 7)"}) {
+    CAPTURE(odd);
+    const auto refused = parse(std::string(R"({"model_type": "gpt2", )") + odd + "}");
+    REQUIRE_FALSE(refused.ok());
+    const std::string key(odd + 1, std::string_view(odd).find('"', 1) - 1);
+    CHECK(refused.error().message().find(key == "n_head" ? "num_attention_heads" : key) != std::string::npos);
+  }
+}

@@ -48,12 +48,18 @@ double worst(std::span<const float> got, const reference::Vector& expected) {
 
 TEST_CASE(
     "a model written to a folder and loaded again has the reference's logits, at once, in pieces and token by token") {
-  for (const bool tied : {true, false}) {
-    CAPTURE(tied);
-    const ModelShape shape = test::tiny_shape(tied);
+  for (const ModelShape& shape :
+       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false)}) {
+    CAPTURE(shape.architecture);
+    CAPTURE(shape.tie_word_embeddings);
     const ComputeContext context(1);
     ParameterStore store(shape, DType::f32);
     initialize_parameters(context, store, 8);
+    for (const FlatParameter& p : store.layout().parameters())  // biases that are not zero
+      if (p.spec.shape.size() == 1)
+        for (std::int64_t i = p.begin; i < p.end; ++i)
+          store.masters()[static_cast<std::size_t>(i)] +=
+              0.2F * static_cast<float>(Philox{5, 9}.normal(static_cast<std::uint64_t>(i)));
     const InferenceFolder folder(store);
     auto model = InferenceModel::load(folder.path, DType::f32);
     REQUIRE(model.ok());
@@ -94,22 +100,25 @@ TEST_CASE(
 }
 
 TEST_CASE("bf16 weights and activations stay near the reference") {
-  const ModelShape shape = test::tiny_shape();
-  const ComputeContext context(1);
-  ParameterStore store(shape, DType::f32);
-  initialize_parameters(context, store, 8);
-  const InferenceFolder folder(store, "bf16");
-  auto model = InferenceModel::load(folder.path, DType::bf16);
-  REQUIRE(model.ok());
-  const std::vector<std::int32_t> ids = inference_tokens(4, 12);
-  std::vector<float> logits(12 * 37);
-  KvCache cache = model->make_cache(12);
-  const SequenceStep step{&cache, ids};
-  REQUIRE(model->forward(context, {&step, 1}, LogitsWanted::all, logits).ok());
-  const std::vector<double> flat(store.masters().begin(), store.masters().end());
-  const reference::Vector expected = test::ReferenceModel(shape, store.layout(), flat).logits({1, 12, ids, {}, {}, {}});
-  CHECK(worst(logits, expected) < 0.15);
-  CHECK(worst(logits, expected) > 1e-6);
+  for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape()}) {
+    CAPTURE(shape.architecture);
+    const ComputeContext context(1);
+    ParameterStore store(shape, DType::f32);
+    initialize_parameters(context, store, 8);
+    const InferenceFolder folder(store, "bf16");
+    auto model = InferenceModel::load(folder.path, DType::bf16);
+    REQUIRE(model.ok());
+    const std::vector<std::int32_t> ids = inference_tokens(4, 12);
+    std::vector<float> logits(12 * 37);
+    KvCache cache = model->make_cache(12);
+    const SequenceStep step{&cache, ids};
+    REQUIRE(model->forward(context, {&step, 1}, LogitsWanted::all, logits).ok());
+    const std::vector<double> flat(store.masters().begin(), store.masters().end());
+    const reference::Vector expected =
+        test::ReferenceModel(shape, store.layout(), flat).logits({1, 12, ids, {}, {}, {}});
+    CHECK(worst(logits, expected) < 0.15);
+    CHECK(worst(logits, expected) > 1e-6);
+  }
 }
 
 TEST_CASE("a bad call is refused and changes nothing") {

@@ -231,6 +231,12 @@ TEST_CASE("the output layer in chunks equals the output layer at once") {
     CHECK(only == loss);
     check_close(text + " dx", dx, g.dx, 2.0 * tolerance(dtype));
     check_close(text + " dw", dw, g.dweight, tolerance(dtype));
+    LmHeadShape overwriting = shape;
+    overwriting.accumulate = false;
+    Tensor written(DType::f32, {vocab, hidden});
+    fill(context, written, 99.0F);
+    lm_head_loss(context, overwriting, x, w, targets, weights, loss, dx, written);
+    CHECK(exact_of(written) == exact_of(dw));
   }
 }
 

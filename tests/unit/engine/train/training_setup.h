@@ -14,7 +14,8 @@ class MadeUpSource final : public BatchSource {
   MadeUpSource(std::int64_t length, std::int64_t vocab, std::int64_t distinct)
       : length_(length), vocab_(vocab), distinct_(distinct) {}
   Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) override {
-    if (unreadable) return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
+    if (unreadable || first + count > unreadable_from)
+      return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
     out.sequences = count, out.length = length_;
     out.ids.clear(), out.targets.clear(), out.weights.clear(), out.first_key.clear(), out.positions.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
@@ -30,17 +31,21 @@ class MadeUpSource final : public BatchSource {
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
       if (bad_sample >= 0 && k == bad_sample) out.weights[out.weights.size() - 3] = NAN;
-      const auto cut = static_cast<std::int32_t>(1 + (5 * k) % (length_ - 1));
-      for (std::int32_t i = 0; documents && i < length_; ++i) {
-        const std::int32_t begin = i < cut ? 0 : cut;
-        out.first_key.push_back(begin), out.positions.push_back(i - begin);
+      std::int32_t begin = 0;
+      for (std::int64_t i = 0; packed && i < length_; ++i) {
+        if (i > begin && random.u64(static_cast<std::uint64_t>(1000 + i)) % 5 == 0)
+          begin = static_cast<std::int32_t>(i);
+        out.first_key.push_back(begin);
+        out.positions.push_back(static_cast<std::int32_t>(i) - begin);
       }
     }
     return {};
   }
   std::int64_t samples_per_epoch() const override { return distinct_; }
-  bool unreadable = false, documents = false;
-  std::int64_t bad_sample = -1;  // its loss is no number
+  bool unreadable = false;
+  bool packed = false;                                   // several documents in a sequence, which do not see each other
+  std::int64_t unreadable_from = std::int64_t{1} << 60;  // this sample and those behind it
+  std::int64_t bad_sample = -1;                          // its loss is no number
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -68,9 +73,10 @@ struct SetupOptions {
   ModelShape shape = training_shape();
   PipelineSettings pipeline;
   bool overlap = true;
+  bool packed = false;  // several documents in a sequence
+  ContextAttentionKind context_attention = ContextAttentionKind::ring;
   BatchRampup rampup;
   double dropout = 0;
-  bool documents = false;  // every sequence holds two, apart
   SpikeSettings on_spike;
 };
 
@@ -81,22 +87,22 @@ struct TrainingSetup {
       : mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, nullptr, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
-        dropout_(setup.dropout),
-        stages(make_stages(micro_batch)),
+        stages(make_stages(micro_batch, setup)),
         model(*stages.front()),
         source(16, 37, distinct),
         trainer(context, mesh, store, pointers(), objective, source, options) {
-    source.documents = setup.documents;
+    source.packed = setup.packed;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
   }
-  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch) {
+  std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const SetupOptions& setup) {
     std::vector<std::unique_ptr<Llama>> made;
     const TrainingSchedules schedules = training_schedules(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
       LlamaOptions o = stage_options(schedules, options, mesh, chunk);
-      o.tokens_max = micro_batch * 16;
-      o.dropout = dropout_, o.seed = 11;
+      o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
+      o.context_attention = setup.context_attention;
+      o.dropout = setup.dropout, o.seed = 11;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
@@ -129,7 +135,6 @@ struct TrainingSetup {
   Mesh& mesh;
   ParameterStore store;
   TrainerOptions options;
-  double dropout_;
   std::vector<std::unique_ptr<Llama>> stages;
   Llama& model;  // the first of them
   LanguageModelObjective objective;

@@ -1,0 +1,48 @@
+#include "engine/checkpoint/background_job.h"
+
+#include <chrono>
+#include <utility>
+
+namespace longhaul {
+
+BackgroundJob::~BackgroundJob() {
+  cancelled_.store(true, std::memory_order_relaxed);
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundJob::start(Body body) {
+  LH_ASSERT(done() && !thread_.joinable(), "one job at a time");
+  done_.store(false, std::memory_order_relaxed);
+  thread_ = std::thread([this, body = std::move(body)] {
+    Status outcome = body(cancelled_);
+    const std::lock_guard lock(mutex_);
+    outcome_ = std::move(outcome);
+    done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  });
+}
+
+void BackgroundJob::run_here(const Body& body) {
+  LH_ASSERT(done() && !thread_.joinable(), "one job at a time");
+  outcome_ = body(cancelled_);
+}
+
+Status BackgroundJob::wait(const Clock& clock, std::int64_t deadline_ms) {
+  const Deadline deadline(clock, deadline_ms);
+  std::unique_lock lock(mutex_);
+  while (!done()) {
+    if (deadline.passed())
+      return make_error(ErrorCode::timeout,
+                        "work in the background is not done after " + std::to_string(deadline_ms / 1000) + " s");
+    changed_.wait_for(lock, std::chrono::milliseconds(20));
+  }
+  return {};
+}
+
+Status BackgroundJob::take() {
+  LH_ASSERT(done(), "taken before it is done");
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(outcome_, Status());
+}
+
+}  // namespace longhaul

@@ -1,0 +1,44 @@
+// One piece of work at a time on a thread of its own. The owner starts it, asks whether it is done, and takes its
+// outcome; whatever happens to the owner, the thread ends before it does.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace longhaul {
+
+class BackgroundJob {
+ public:
+  using Body = std::function<Status(const std::atomic<bool>& cancelled)>;
+
+  BackgroundJob() = default;
+  ~BackgroundJob();  // asks the work to be given up, and waits for it
+  BackgroundJob(const BackgroundJob&) = delete;
+  BackgroundJob& operator=(const BackgroundJob&) = delete;
+
+  // Nothing may be under way or not yet taken. What `body` touches belongs to it until take().
+  void start(Body body);
+  // The same without a thread: done on return.
+  void run_here(const Body& body);
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // Until done; ErrorCode::timeout if it is not by then (it goes on).
+  Status wait(const Clock& clock, std::int64_t deadline_ms);
+  // Of a job that is done.
+  Status take();
+
+ private:
+  std::thread thread_;
+  std::atomic<bool> done_{true}, cancelled_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Status outcome_;
+};
+
+}  // namespace longhaul

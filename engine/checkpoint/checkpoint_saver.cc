@@ -1,0 +1,139 @@
+#include "engine/checkpoint/checkpoint_saver.h"
+
+#include "base/fault_point.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+// Adds what the training stood still to the checkpoint under way.
+class CheckpointSaver::StallTimer {
+ public:
+  explicit StallTimer(CheckpointSaver& saver) : saver_(saver), started_(saver.clock_.monotonic_ns()) {}
+  ~StallTimer() { saver_.saved_.seconds += static_cast<double>(saver_.clock_.monotonic_ns() - started_) * 1e-9; }
+  StallTimer(const StallTimer&) = delete;
+  StallTimer& operator=(const StallTimer&) = delete;
+
+ private:
+  CheckpointSaver& saver_;
+  std::int64_t started_;
+};
+
+Status CheckpointSaver::reserve(const ParameterLayout& layout) {
+  if (!options_.asynchronous) return {};
+  const std::int64_t bytes = bytes_of_share(pieces_of_share(layout, ""));
+  if (staging_.bytes() >= bytes) return {};
+  if (options_.staging_bytes_max > 0 && bytes > options_.staging_bytes_max)
+    return make_error(
+        ErrorCode::unavailable,
+        format("a rank's share of a checkpoint is {}, checkpoint.staging_limit allows {}: the training "
+               "waits for every checkpoint to be written",
+               human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(options_.staging_bytes_max))),
+        "raise it, or leave it out");
+  staging_ = PageBuffer();
+  LH_TRY(staging_, PageBuffer::create(bytes, options_.account));
+  return {};
+}
+
+void CheckpointSaver::write(const TrainingState& state, const std::string& path) {
+  const bool staged = options_.asynchronous && staging_.bytes() >= bytes_of_share(pieces_);
+  const auto body = [this, path, staged,
+                     state = staged ? TrainingState() : state](const std::atomic<bool>& cancelled) -> Status {
+    const std::int64_t started = clock_.monotonic_ns();
+    const ShardWriteOptions options{options_.direct_io, &cancelled};
+    const auto write_all = [&] {
+      if (staged)
+        return write_staged(
+            path, pieces_, options,
+            {reinterpret_cast<const char*>(staging_.data()), static_cast<std::size_t>(staging_.bytes())});
+      const std::vector<StateArray> arrays = arrays_of(state);
+      return write_pieces(path, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
+        const std::span<const float> values =
+            part_of(arrays[static_cast<std::size_t>(piece.array)].values, piece.packed);
+        return std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+      });
+    };
+    LH_TRY(written_, write_all());
+    votes_ = entries_to_text(written_.entries);
+    write_seconds_ = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
+    return {};
+  };
+  if (staged)
+    job_.start(body);
+  else
+    job_.run_here(body);
+  saved_.staged = staged;
+}
+
+Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state) {
+  LH_ASSERT(!busy(), saved_.path);
+  saved_ = {};
+  const StallTimer timer(*this);
+  saved_.step = state.progress.step;
+  saved_.path = store_.path_of(state.progress.step);
+  LH_CHECK(group.agree(group.is_first() ? store_.prepare(saved_.path) : Status()).with_context(context()));
+  const std::string file = shard_file_name(group.rank(), group.size());
+  pieces_ = pieces_of_share(*state.layout, file);
+  manifest_ = manifest_of(state);
+  // Without staging memory the share is written from where it is (reserve() said so).
+  const Status reserved = reserve(*state.layout);
+  Status copied;
+  if (options_.asynchronous && reserved.ok()) {
+    stage_pieces(state, pieces_, options_.compute, staging_.data());
+    if (auto fault = fault_here(FaultPoint::checkpoint_staged)) copied = *fault;
+  }
+  if (copied.ok())
+    write(state, join_path(saved_.path, file));
+  else
+    job_.run_here([&](const std::atomic<bool>&) { return copied; });  // told to the others when votes are collected
+  phase_ = Phase::writing;
+  return {};
+}
+
+Status CheckpointSaver::collect_votes(CollectiveGroup& group) {
+  LH_CHECK(group.agree(job_.take()).with_context(context()));
+  LH_TRY(std::vector<std::string> votes, group.all_gather_text(votes_));
+  phase_ = Phase::publishing;
+  saved_.write_seconds = write_seconds_, saved_.direct_io = written_.direct;
+  saved_.bytes = static_cast<std::uint64_t>(written_.bytes);
+  if (!group.is_first()) return {};
+  const auto publish = [this, votes = std::move(votes)](const std::atomic<bool>&) -> Status {
+    LH_TRY(published_bytes_, store_.publish(saved_.path, manifest_, votes));
+    return {};
+  };
+  if (options_.asynchronous)
+    job_.start(publish);
+  else
+    job_.run_here(publish);
+  return {};
+}
+
+Result<std::optional<SavedCheckpoint>> CheckpointSaver::advance(CollectiveGroup& group) {
+  LH_ASSERT(busy() && ready(), saved_.path);
+  {
+    const StallTimer timer(*this);
+    const bool publishing = phase_ == Phase::publishing;
+    const Status status = publishing ? group.agree(job_.take()).with_context(context()) : collect_votes(group);
+    if (!status.ok()) phase_ = Phase::idle;
+    LH_CHECK(status);
+    if (!publishing) return std::optional<SavedCheckpoint>();
+  }
+  phase_ = Phase::idle;
+  if (group.is_first()) saved_.bytes = static_cast<std::uint64_t>(published_bytes_);
+  return std::optional(saved_);
+}
+
+Result<SavedCheckpoint> CheckpointSaver::finish(CollectiveGroup& group) {
+  LH_ASSERT(busy(), "nothing is under way");
+  while (true) {
+    {
+      const StallTimer timer(*this);
+      const Status waited = group.agree(job_.wait(clock_, options_.deadline_ms)).with_context(context());
+      if (!waited.ok()) phase_ = Phase::idle;
+      LH_CHECK(waited);
+    }
+    LH_TRY(const std::optional<SavedCheckpoint> whole, advance(group));
+    if (whole) return *whole;
+  }
+}
+
+}  // namespace longhaul

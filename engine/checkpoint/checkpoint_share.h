@@ -1,0 +1,63 @@
+// What of a training one rank writes into a checkpoint, and how it gets to disk.
+//
+// Of what a rank holds it writes the same slice of the flat arrays for weights and moments; its replicas write the
+// others. What several ranks of a replica hold, the first of them writes.
+#pragma once
+
+#include <functional>
+
+#include "contracts/checkpoint_format.h"
+#include "engine/checkpoint/shard_file.h"
+#include "engine/checkpoint/training_state.h"
+#include "engine/core/compute_context.h"
+
+namespace longhaul {
+
+// The three arrays of a training, packed as the layout's owned(), and what follows a parameter's name in the checkpoint
+// for each.
+struct StateArray {
+  const char* suffix;
+  std::span<float> values;  // borrowed
+};
+std::vector<StateArray> arrays_of(const TrainingState& state);
+const std::vector<const char*>& state_suffixes();  // of the same arrays, in the same order
+
+// One entry of a share: all but its digest, and where its elements are.
+struct SharePiece {
+  CheckpointEntry entry;
+  std::vector<std::int64_t> shape;  // in the shard
+  int array = 0;                    // of arrays_of
+  FlatRange packed;                 // of that array
+  std::int64_t bytes() const { return packed.size() * static_cast<std::int64_t>(sizeof(float)); }
+};
+std::string shard_file_name(int rank, int ranks);
+std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file);
+std::int64_t bytes_of_share(std::span<const SharePiece> pieces);
+std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces);  // without bytes
+
+// Copies the pieces one behind the other, in one loop over all bytes: the threads meet once. compute null: one thread.
+void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
+                  std::byte* to);
+
+// Of everybody, without entries.
+CheckpointManifest manifest_of(const TrainingState& state);
+
+// Writes and syncs a shard, and computes the digests of its entries on the way. `next` is called for every piece in
+// order and returns its bytes; those of a piece must stay until the next call.
+struct WrittenShare {
+  std::vector<CheckpointEntry> entries;
+  std::int64_t bytes = 0;
+  bool direct = false;
+};
+Result<WrittenShare> write_pieces(const std::string& path, std::span<const SharePiece> pieces,
+                                  const ShardWriteOptions& options,
+                                  const std::function<Result<std::string_view>(const SharePiece&)>& next);
+// The same from one array that holds all of them one behind the other, as staging does: large writes.
+Result<WrittenShare> write_staged(const std::string& path, std::span<const SharePiece> pieces,
+                                  const ShardWriteOptions& options, std::string_view staged);
+
+// A rank's entries as text, for the first rank.
+std::string entries_to_text(std::span<const CheckpointEntry> entries);
+Result<std::vector<CheckpointEntry>> entries_from_text(const std::string& text);
+
+}  // namespace longhaul

@@ -1,0 +1,153 @@
+#include "engine/checkpoint/local_copies.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/checkpoint/local_set.h"
+
+namespace longhaul {
+
+namespace {
+
+// The one of the state folder, made by the first rank to come.
+Result<std::string> training_id(const std::string& state_dir) {
+  const std::string path = join_path(state_dir, "training-id");
+  if (!file_exists(path)) {
+    LH_CHECK(make_directories(state_dir));
+    LH_TRY(const std::string id, random_hex(16));
+    const Status created = create_file_exclusive(path, id);
+    if (!created.ok() && created.error().code != ErrorCode::conflict) return created.error();
+  }
+  LH_TRY(const std::string id, read_file(path, 1000));
+  if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return make_error(ErrorCode::corrupt, path + " is no id of a training", "remove it: copies on nodes are forgotten");
+  return id;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, CollectiveGroup& group,
+                                                         const std::string& state_dir,
+                                                         const LocalCopiesOptions& options) {
+  Result<std::string> id = group.is_first() ? training_id(state_dir) : std::string();
+  Status mine = id.ok() ? Status() : Status(id.error());
+  if (mine.ok() && !is_directory(options.folder))
+    mine = make_error(ErrorCode::invalid_input,
+                      format("checkpoint.local_dir: there is no folder {} on {}", options.folder, host_name()),
+                      "it must be there on every node");
+  LH_CHECK(group.agree(mine));
+  LH_TRY(const std::vector<std::string> ids, group.all_gather_text(*id));
+  const std::string folder = join_path(options.folder, "longhaul-" + ids.front());
+  LH_CHECK(group.agree(make_directories(folder)));
+  std::unique_ptr<LocalCopies> copies(new LocalCopies(clock, folder, options));
+  copies->rank_ = group.rank();
+  return copies;
+}
+
+std::string LocalCopies::own_folder(int rank) const {
+  return join_path(folder_, format("rank-{:05d}", rank));
+}
+
+std::span<float> LocalCopies::Share::values() {
+  return {reinterpret_cast<float*>(staging.data()), static_cast<std::size_t>(bytes_of_share(pieces)) / sizeof(float)};
+}
+
+Status LocalCopies::prepare(Share& share, const TrainingState& state, int owner, int ranks) {
+  const ParallelDims& dims = state.layout->place().dims;
+  share.file = shard_file_name(owner, ranks);
+  share.pieces = pieces_of_share(
+      ParameterLayout(state.shape, {dims, coordinates_of(dims, owner), state.layout->stages()}), share.file);
+  const std::int64_t bytes = bytes_of_share(share.pieces);
+  if (share.staging.bytes() >= bytes) return {};
+  share.staging = PageBuffer();
+  LH_TRY(share.staging, PageBuffer::create(bytes, options_.account));
+  return {};
+}
+
+Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
+  LH_ASSERT(!busy_, saved_.path);
+  const std::int64_t begun = clock_.monotonic_ns();
+  const int ranks = group.size(), shift = ranks / 2;
+  const int to = (group.rank() + shift) % ranks, from = (group.rank() - shift + ranks) % ranks;
+  saved_ = {};
+  saved_.step = state.progress.step;
+  saved_.path = join_path(own_folder(group.rank()), checkpoint_folder_name(saved_.step));
+  const auto prepared = [&]() -> Status {
+    LH_CHECK(remove_tree(saved_.path));
+    LH_CHECK(make_directories(saved_.path));
+    LH_CHECK(prepare(own_, state, group.rank(), ranks));
+    return shift > 0 ? prepare(partner_, state, from, ranks) : Status();
+  };
+  LH_CHECK(group.agree(prepared()).with_context("copy on this node"));
+  manifest_ = manifest_of(state);
+  stage_pieces(state, own_.pieces, options_.compute, own_.staging.data());
+  if (shift > 0) LH_CHECK(group.exchange(own_.values(), to, partner_.values(), from));
+  const bool has_partner = shift > 0;
+  job_.start([this, has_partner](const std::atomic<bool>& cancelled) -> Status {
+    const std::int64_t started = clock_.monotonic_ns();
+    LH_CHECK(write(own_, saved_.path, cancelled));
+    if (has_partner) LH_CHECK(write(partner_, saved_.path, cancelled));
+    saved_.write_seconds = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
+    return {};
+  });
+  busy_ = true;
+  stall_seconds_ = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
+  return {};
+}
+
+Status LocalCopies::write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const {
+  const std::string_view staged(reinterpret_cast<const char*>(share.staging.data()),
+                                static_cast<std::size_t>(share.staging.bytes()));
+  LH_TRY(WrittenShare written, write_staged(join_path(path, share.file), share.pieces, {false, &cancelled}, staged));
+  CheckpointManifest part = manifest_;
+  part.entries = std::move(written.entries);
+  return write_file_atomic(local_part_path(path, share.file), to_json(checkpoint_to_value(part)));
+}
+
+Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
+  LH_ASSERT(busy_ && ready(), saved_.path);
+  busy_ = false;
+  LH_CHECK(group.agree(job_.take()).with_context("copy on this node " + saved_.path));
+  saved_.seconds = stall_seconds_, saved_.staged = true;
+  saved_.bytes = static_cast<std::uint64_t>(bytes_of_share(own_.pieces) + bytes_of_share(partner_.pieces));
+  // This one is whole on all ranks: one older stays.
+  const auto names = list_directory(own_folder(rank_));
+  std::vector<std::string> older;
+  if (names.ok())
+    for (const std::string& name : *names)
+      if (starts_with(name, "step-") && name < file_name(saved_.path)) older.push_back(name);
+  for (std::size_t i = 0; i + 1 < older.size(); ++i) [[maybe_unused]]
+    const Status removed = remove_tree(join_path(own_folder(rank_), older[i]));
+  return saved_;
+}
+
+Result<SavedCheckpoint> LocalCopies::finish(CollectiveGroup& group) {
+  const Status waited = group.agree(job_.wait(clock_, options_.deadline_ms));
+  if (!waited.ok()) busy_ = false;
+  LH_CHECK(waited);
+  return advance(group);
+}
+
+Result<std::optional<LoadedCheckpoint>> LocalCopies::load_newest(CollectiveGroup& group, TrainingState& state,
+                                                                 std::int64_t newer_than, int threads) const {
+  LH_TRY(const std::vector<LocalStep> steps, complete_local_steps(group, folder_, newer_than));
+  std::optional<LoadedCheckpoint> loaded(std::in_place);
+  for (const LocalStep& step : steps) {
+    loaded->path = format("copies of step {} in {}", step.step, folder_);
+    const Status status = load_local_step(group, folder_, step, state, threads);
+    if (status.ok()) return loaded;
+    if (status.error().code != ErrorCode::corrupt) return status.error();
+    loaded->passed_over.push_back(status.error().message());
+  }
+  return std::optional<LoadedCheckpoint>();
+}
+
+void LocalCopies::remove() const {
+  [[maybe_unused]] const Status removed = remove_tree(own_folder(rank_));
+}
+
+}  // namespace longhaul

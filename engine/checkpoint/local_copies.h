@@ -1,0 +1,79 @@
+// Copies of a training's state on the nodes themselves, taken far more often than checkpoints: every rank writes its
+// share into a folder of its node, and its partner's (rank + ranks / 2), so that the state survives the loss of a node.
+// At a restart the newest step of which some rank still has every share is put together again, whatever the layout then
+// is. Gemini (Wang et al. 2023, SOSP) does the same in memory.
+//
+//   FOLDER/<training's id>/rank-00005/step-00000240/shard-00002-of-00008.safetensors   what rank 5 keeps: rank 1's
+//                                                   shard-00002-of-00008.json          share, and, written last, its
+//                                                                                      part of a manifest
+//
+// Shards and manifests have the format of checkpoints. The training waits for its copy and for the exchange with the
+// partners; hashing and writing are done by a thread. A copy that fails costs nothing but itself.
+#pragma once
+
+#include "engine/checkpoint/background_job.h"
+#include "engine/checkpoint/checkpoint_share.h"
+#include "engine/checkpoint/checkpoint_store.h"
+
+namespace longhaul {
+
+struct LocalCopiesOptions {
+  std::string folder;  // of this node; must exist
+  std::int64_t deadline_ms = 600'000;
+  const ComputeContext* compute = nullptr;
+  MemoryAccount* account = nullptr;
+};
+
+class LocalCopies {
+ public:
+  // Collective. `state_dir`: of the training, shared by all ranks; it holds the training's id, so that what another one
+  // left on a node is not taken for this one's.
+  static Result<std::unique_ptr<LocalCopies>> create(const Clock& clock, CollectiveGroup& group,
+                                                     const std::string& state_dir, const LocalCopiesOptions& options);
+
+  bool busy() const { return busy_; }
+  bool ready() const { return job_.done(); }
+
+  // Collective; nothing may be under way.
+  Status start(CollectiveGroup& group, const TrainingState& state);
+  // Collective, when every rank is ready and busy: the outcome of all ranks. Older copies are removed; the one before
+  // stays, in case this one cannot be read.
+  Result<SavedCheckpoint> advance(CollectiveGroup& group);
+  // Collective: what is under way is waited for.
+  Result<SavedCheckpoint> finish(CollectiveGroup& group);
+
+  // Collective. Fills the state from the newest step after `newer_than` of which every share is there and has its
+  // digests; nullopt if there is none.
+  Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state,
+                                                      std::int64_t newer_than, int threads = 1) const;
+
+  // This rank's copies: the training is done.
+  void remove() const;
+
+ private:
+  // A share in memory and where it goes.
+  struct Share {
+    std::vector<SharePiece> pieces;
+    PageBuffer staging;
+    std::string file;
+    std::span<float> values();
+  };
+  LocalCopies(const Clock& clock, std::string folder, const LocalCopiesOptions& options)
+      : clock_(clock), folder_(std::move(folder)), options_(options) {}
+  Status prepare(Share& share, const TrainingState& state, int owner, int ranks);
+  Status write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const;
+  std::string own_folder(int rank) const;
+
+  const Clock& clock_;
+  std::string folder_;  // of this training on this node
+  LocalCopiesOptions options_;
+  bool busy_ = false;
+  SavedCheckpoint saved_;
+  double stall_seconds_ = 0;
+  int rank_ = 0;
+  Share own_, partner_;
+  CheckpointManifest manifest_;  // of everybody, without entries
+  BackgroundJob job_;            // last: its thread ends before what it works on
+};
+
+}  // namespace longhaul

@@ -1,0 +1,147 @@
+// Copies on nodes, each rank a node of its own: also under ThreadSanitizer.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "base/text.h"
+#include "engine/checkpoint/local_copies.h"
+#include "tests/parallel/training_on_ranks.h"
+#include "tests/unit/engine/checkpoint/checkpoint_tests.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+constexpr int node_count = 4;
+
+struct Nodes {
+  Nodes() {
+    for (int i = 0; i < node_count; ++i) REQUIRE(make_directories(node(i)).ok());
+    dims.tp = 2, dims.dp_shard = 2, dims.zero = 1;
+  }
+  std::string node(int i) const { return format("{}/node-{}", root.path, i); }
+  // What a node holds is gone, and another one is there instead.
+  void replace(int i) const {
+    REQUIRE(remove_tree(node(i)).ok());
+    REQUIRE(make_directories(node(i)).ok());
+  }
+  std::string file_of(int holder, int owner) const {
+    const auto files = list_tree(node(holder));
+    const std::string name = format("shard-{:05d}-of-{:05d}.safetensors", owner + 1, node_count);
+    for (const std::string& file : *files)
+      if (ends_with(file, name)) return join_path(node(holder), file);
+    return "";
+  }
+  Result<std::unique_ptr<LocalCopies>> open(int rank, Mesh& mesh) const {
+    LocalCopiesOptions options;
+    options.folder = node(rank % node_count);
+    return LocalCopies::create(clock, mesh.world(), root.path + "/state", options);
+  }
+  // Trains `steps` steps and copies each of them.
+  void train_and_copy(int steps) {
+    weights.assign(node_count, {});
+    std::atomic<int> copied{0};
+    on_threads(dims, [&](int rank, Mesh& mesh) {
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
+      const auto copies = open(rank, mesh);
+      if (!copies.ok()) return;
+      for (int i = 0; i < steps; ++i) {
+        if (!setup.trainer.step().ok() || !(*copies)->start(mesh.world(), test::state_of(setup)).ok()) return;
+        weights[static_cast<std::size_t>(rank)] = weights_of(setup);
+        copied += (*copies)->finish(mesh.world()).ok();
+      }
+      std::vector<float> all(static_cast<std::size_t>(ParameterLayout(training_shape()).flat_size()));
+      if (gather_masters(mesh, training_shape(), setup.store.layout(), setup.store.masters(),
+                         ParameterLayout(training_shape()), all)
+              .ok() &&
+          rank == 0)
+        whole = all;
+    });
+    REQUIRE(copied == node_count * steps);
+  }
+  // The step that all ranks of a layout found, -1 where they found none; their weights are those that were copied.
+  std::int64_t resumed_step(std::int64_t newer_than = -1) {
+    std::atomic<std::int64_t> sum{0};
+    std::atomic<int> same{0};
+    on_threads(dims, [&](int rank, Mesh& mesh) {
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
+      TrainingState state = test::state_of(setup);
+      const auto copies = open(rank, mesh);
+      const auto loaded = (*copies)->load_newest(mesh.world(), state, newer_than);
+      sum += loaded.ok() && loaded->has_value() ? state.progress.step : -1;
+      same += weights_of(setup) == weights[static_cast<std::size_t>(rank)];
+    });
+    CHECK(sum % node_count == 0);
+    if (sum / node_count == 2) CHECK(same == node_count);
+    return sum / node_count;
+  }
+
+  CheckpointFolder root;
+  SystemClock clock;
+  ParallelDims dims;
+  std::vector<std::vector<float>> weights;  // of each rank, after the last step
+  std::vector<float> whole;                 // the same, of all
+};
+
+void flip_a_bit(const std::string& file) {
+  std::string bytes = *read_file(file);
+  bytes[bytes.size() - 9] = static_cast<char>(bytes[bytes.size() - 9] ^ 1);
+  REQUIRE(write_file_atomic(file, bytes).ok());
+}
+
+}  // namespace
+
+TEST_CASE("the state survives the loss of nodes as long as each share is whole somewhere") {
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.resumed_step(2) == -1);  // a checkpoint as new is preferred
+  nodes.replace(1);
+  CHECK(nodes.resumed_step() == 2);
+  nodes.replace(0);
+  CHECK(nodes.resumed_step() == 2);  // ranks 2 and 3 are the partners of 0 and 1
+  nodes.replace(2);                  // and now 0 and 2 have lost both copies
+  CHECK(nodes.resumed_step() == -1);
+}
+
+TEST_CASE("a damaged copy is passed over for the partner's, and then for the step before") {
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  flip_a_bit(nodes.file_of(3, 3));  // of step 1: files are listed by name
+  REQUIRE(remove_tree(parent_path(nodes.file_of(3, 3))).ok());
+  flip_a_bit(nodes.file_of(3, 3));
+  CHECK(nodes.resumed_step() == 2);
+  REQUIRE(remove_tree(parent_path(nodes.file_of(1, 3))).ok());
+  flip_a_bit(nodes.file_of(1, 3));
+  CHECK(nodes.resumed_step() == -1);
+
+  Nodes others;
+  others.train_and_copy(2);
+  for (int holder = 0; holder < node_count; ++holder) {
+    const auto files = list_tree(others.node(holder));
+    for (const std::string& file : *files)
+      if (file.find("step-00000002") != std::string::npos && ends_with(file, ".safetensors"))
+        flip_a_bit(join_path(others.node(holder), file));
+  }
+  CHECK(others.resumed_step() == 1);
+}
+
+TEST_CASE("another layout on other nodes goes on from the copies; another training does not") {
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  std::atomic<int> good{0};
+  ParallelDims two;
+  two.dp_replicate = 2;
+  on_threads(two, [&](int rank, Mesh& mesh) {
+    TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
+    TrainingState state = test::state_of(setup);
+    const auto copies = nodes.open(rank == 0 ? 3 : 2, mesh);  // of the four nodes these two are left
+    const auto loaded = (*copies)->load_newest(mesh.world(), state, -1);
+    if (!loaded.ok() || !loaded->has_value() || state.progress.step != 2) return;
+    good += weights_of(setup) == nodes.whole;
+  });
+  CHECK(good == 2);
+  REQUIRE(remove_tree(nodes.root.path + "/state").ok());  // begun anew: another id
+  CHECK(nodes.resumed_step() == -1);
+}

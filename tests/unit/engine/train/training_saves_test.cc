@@ -1,0 +1,129 @@
+// What a training saves while it goes on, and what it goes on from.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "engine/train/training_loop.h"
+#include "tests/support/scratch.h"
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+
+namespace {
+
+struct SavingTraining {
+  SavingTraining(const std::string& folder, std::int64_t steps, const TrainingLoopOptions& options,
+                 const RetentionPolicy& retention = {100})
+      : setup(4, steps),
+        events_path(join_path(folder, "events.jsonl")),
+        events(clock, events_path, 0),
+        store(clock, join_path(folder, "checkpoints"), retention),
+        loop(clock, setup.trainer, setup.objective, store, events, stop, nullptr, options) {}
+  std::vector<Event> events_of(const std::string& kind) const {
+    std::uint64_t offset = 0;
+    std::vector<Event> found;
+    const auto all = read_events(events_path, offset);
+    for (const Event& event : *all)
+      if (event.kind == kind) found.push_back(event);
+    return found;
+  }
+  test::TrainingSetup setup;
+  SystemClock clock;
+  std::atomic<bool> stop{false};
+  std::string events_path;
+  EventWriter events;
+  CheckpointStore store;
+  TrainingLoop loop;
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint at every step: each is whole, and said so once") {
+  for (const bool asynchronous : {true, false}) {
+    CAPTURE(asynchronous);
+    const testing::Scratch scratch;
+    TrainingLoopOptions options;
+    options.checkpoint_every_steps = 1;
+    options.saver.asynchronous = asynchronous;
+    SavingTraining training(scratch.path(), 5, options);
+    REQUIRE(training.loop.run(nullptr).ok());
+    CHECK(training.store.list().size() == 5);
+    const std::vector<Event> saved = training.events_of("checkpoint");
+    REQUIRE(saved.size() == 5);
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      const Value& fields = saved[i].fields;
+      CHECK(fields.get_integer("step") == static_cast<std::int64_t>(i) + 1);
+      CHECK(fields.get_integer("bytes") == 12 * training.setup.store.shape().parameter_count());
+      CHECK(fields.find("asynchronous")->as_bool() == asynchronous);
+      CHECK(fields.get_number("stall_s") >= fields.get_number("waited_s"));
+      CHECK(fields.get_number("write_s") > 0);
+    }
+  }
+}
+
+TEST_CASE("the best checkpoints by held-out loss stay") {
+  const testing::Scratch scratch;
+  TrainingLoopOptions options;
+  options.checkpoint_every_steps = options.eval_every_steps = 1;
+  options.eval_samples = 8;
+  SavingTraining training(scratch.path(), 6, options, {1, 0, 1});
+  test::MadeUpSource heldout(16, 37, 8);
+  REQUIRE(training.loop.run(&heldout).ok());
+  double best = 1e9;
+  std::int64_t best_step = 0;
+  for (const Event& event : training.events_of("metric"))
+    if (const Value* loss = event.fields.find("heldout_loss");
+        loss && event.fields.get_integer("step") < 6 && loss->as_number() < best)
+      best = loss->as_number(), best_step = event.fields.get_integer("step");
+  CHECK(training.store.list() == std::vector<std::string>{"step-00000006", checkpoint_folder_name(best_step)});
+}
+
+TEST_CASE("a training goes on from the newest of checkpoint and copies on the nodes, to the same end") {
+  const testing::Scratch scratch;
+  const SystemClock clock;
+  Mesh alone;
+  LocalCopiesOptions local;
+  local.folder = join_path(scratch.path(), "node");
+  REQUIRE(make_directories(local.folder).ok());
+  const auto copies = [&] {
+    auto created = LocalCopies::create(clock, alone.world(), scratch.path(), local);
+    REQUIRE(created.ok());
+    return std::move(*created);
+  };
+  test::TrainingSetup whole(4, 8);
+  for (int i = 0; i < 8; ++i) REQUIRE(whole.trainer.step().ok());
+
+  TrainingLoopOptions options;
+  options.checkpoint_every_steps = 4, options.local_every_steps = 2;
+  options.seed = 1;
+  {
+    const auto first = copies();
+    options.local_copies = first.get();
+    options.milestone_every_steps = 1;  // steps long enough for a copy to be written
+    options.on_milestone = [&](const MilestoneReached&) {
+      while (!first->ready()) ::usleep(1000);
+      return Status();
+    };
+    SavingTraining training(scratch.path(), 8, options);
+    training.setup.source.unreadable_from = 7 * 4;  // dies in the eighth step
+    CHECK_FALSE(training.loop.run(nullptr).ok());
+    CHECK(training.store.list() == std::vector<std::string>{"step-00000004"});  // the one under way is waited for
+    while (!first->ready()) ::usleep(1000);
+    options.milestone_every_steps = 0;
+    CHECK(training.events_of("local_copy").size() == 2);  // of steps 2 and 6; step 4 has a checkpoint
+  }
+  {
+    const auto second = copies();
+    options.local_copies = second.get();
+    SavingTraining training(scratch.path(), 8, options);
+    REQUIRE(training.loop.restore(training.setup.context).ok());
+    CHECK(training.setup.trainer.progress().step == 6);
+    REQUIRE(training.loop.run(nullptr).ok());
+    CHECK(
+        std::equal(whole.store.masters().begin(), whole.store.masters().end(), training.setup.store.masters().begin()));
+  }
+  CHECK(LocalCopies::create(clock, alone.world(), scratch.path(), {"/nowhere/at/all"}).error().code ==
+        ErrorCode::invalid_input);
+}
