@@ -6,6 +6,22 @@
 
 namespace longhaul {
 
+const FieldTable<BatchRampup>& batch_rampup_fields() {
+  using B = BatchRampup;
+  static const auto table =
+      FieldTable<B>()
+          .field("start", &B::start,
+                 {.unit = "sequences", .help = "batch of the first step; 0: no ramp-up", .min = 0, .max = 1e9})
+          .field("increment", &B::increment,
+                 {.unit = "sequences", .help = "by how much it grows at a time", .min = 0, .max = 1e9})
+          .field("samples", &B::samples,
+                 {.unit = "sequences",
+                  .help = "over how many it grows, evenly, up to global_batch_size",
+                  .min = 0,
+                  .max = 1e15});
+  return table;
+}
+
 Status check_batch_rampup(const BatchRampup& rampup, std::int64_t global_batch_size, std::int64_t divisor) {
   const auto refuse = [](std::string what, std::string hint = {}) {
     return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
@@ -24,10 +40,9 @@ Status check_batch_rampup(const BatchRampup& rampup, std::int64_t global_batch_s
     return refuse(
         format("batch_rampup.start = {} is larger than global_batch_size = {}", rampup.start, global_batch_size));
   if (growth % rampup.increment != 0)
-    return refuse(
-        format("global_batch_size = {} is not reached from batch_rampup.start = {} in steps of increment = {}",
-               global_batch_size, rampup.start, rampup.increment),
-        format("the difference is {}: take a divisor of it", growth));
+    return refuse(format("batch_rampup.start = {}: global_batch_size = {} is not reached in steps of increment = {}",
+                         rampup.start, global_batch_size, rampup.increment),
+                  format("the difference is {}: take a divisor of it", growth));
   if (rampup.start % divisor != 0 || (growth > 0 && rampup.increment % divisor != 0))
     return refuse(
         format("batch_rampup.start = {} and increment = {} must both divide by {}, which all ranks compute at "
@@ -44,6 +59,14 @@ std::int64_t global_batch_size_at(const BatchRampup& rampup, std::int64_t global
   const double per_increment = static_cast<double>(rampup.samples) / static_cast<double>(growth / rampup.increment);
   const auto increments = static_cast<std::int64_t>(static_cast<double>(consumed) / per_increment);
   return std::min(global_batch_size, rampup.start + increments * rampup.increment);
+}
+
+std::vector<std::int64_t> batch_sizes(const BatchRampup& rampup, std::int64_t global_batch_size) {
+  std::vector<std::int64_t> sizes;
+  if (rampup.start > 0)
+    for (std::int64_t size = rampup.start; size < global_batch_size; size += rampup.increment) sizes.push_back(size);
+  sizes.push_back(global_batch_size);
+  return sizes;
 }
 
 std::int64_t samples_of_steps(const BatchRampup& rampup, std::int64_t global_batch_size, std::int64_t steps) {

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
+#include "contracts/field_table.h"
 
 namespace longhaul {
 
@@ -17,6 +19,8 @@ struct BatchRampup {
   std::int64_t samples = 0;    // sequences; the full batch comes after these
 };
 
+const FieldTable<BatchRampup>& batch_rampup_fields();
+
 // Errors name the key that is wrong. Every batch on the way must divide by `divisor`, what all ranks compute at once:
 // micro_batch_size times the data-parallel ranks; 1 where the layout is not known yet.
 Status check_batch_rampup(const BatchRampup& rampup, std::int64_t global_batch_size, std::int64_t divisor);
@@ -24,6 +28,9 @@ Status check_batch_rampup(const BatchRampup& rampup, std::int64_t global_batch_s
 // Of a ramp-up that was checked. The batch of the step that begins when `consumed` samples (>= 0) were consumed:
 // start + floor(consumed / (samples / increments)) * increment, and the full batch once consumed > samples.
 std::int64_t global_batch_size_at(const BatchRampup& rampup, std::int64_t global_batch_size, std::int64_t consumed);
+
+// Every batch that a checked ramp-up may come to, ascending; without one the full batch alone.
+std::vector<std::int64_t> batch_sizes(const BatchRampup& rampup, std::int64_t global_batch_size);
 
 // Samples that the first `steps` steps consume.
 std::int64_t samples_of_steps(const BatchRampup& rampup, std::int64_t global_batch_size, std::int64_t steps);

@@ -10,7 +10,7 @@
 //   local_copy   step, path, stall_s, write_s                    a copy on the nodes, whole on all ranks
 //   milestone    step, path, bytes, stall_s                      published while the training goes on
 //   sample       prompt, text                                    a text that the report shows
-//   message      level, text
+//   message      level, text       (spike, phase: of a training, for people: docs/workflows.md)
 //   endpoint     url, token_file, pid                            a server that was left running
 //   launched / ranks_ended / published                           by the lead
 #pragma once

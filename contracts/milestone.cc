@@ -6,11 +6,12 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "contracts/settings/training.h"
 
 namespace longhaul {
 
 std::vector<std::int64_t> milestone_steps(const Value& settings) {
-  const std::int64_t every = settings.get_integer(milestone_setting), steps = settings.get_integer("steps");
+  const std::int64_t every = settings.get_integer(milestone_setting), steps = configured_steps(settings);
   std::vector<std::int64_t> milestones;
   if (every < 1 || (steps - 1) / every > milestones_max) return milestones;
   for (std::int64_t step = every; step < steps; step += every) milestones.push_back(step);

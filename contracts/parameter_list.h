@@ -29,7 +29,7 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;  // global
   Init init = Init::normal;
   double init_std = 0;       // of Init::normal
-  bool weight_decay = true;  // false for 1-D tensors
+  bool weight_decay = true;  // false for 1-D tensors: norms and biases
   int layer = -1;            // transformer block, -1 for embedding, final norm and output
   int tp_dim = -1;           // the tensor's dim that tp splits: 0 rows, 1 columns, -1 replicated
   bool last_stage = false;   // stands on the last pipeline stage (final norm, output)

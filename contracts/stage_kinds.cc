@@ -6,6 +6,7 @@
 #include "contracts/settings/inference.h"
 #include "contracts/settings/tokenize.h"
 #include "contracts/settings/training.h"
+#include "contracts/weight_decay.h"
 
 namespace longhaul {
 namespace {
@@ -24,6 +25,23 @@ StageKind kind_of(std::string name, int version, std::string help, std::vector<S
   return kind;
 }
 
+// Where the user wrote what an error is about: the innermost key that it names ("phase.main: tokens = 5 ...").
+SourcePos place_of(const std::string& what, const Value& table) {
+  const Value* at = &table;
+  for (bool deeper = true; deeper && at->is_table();) {
+    deeper = false;
+    for (const ValueMember& member : at->as_table()) {
+      const std::size_t found = what.find(member.key);
+      if (found == std::string::npos || (found > 0 && what[found - 1] != '.' && what[found - 1] != ' ')) continue;
+      const std::size_t end = found + member.key.size();
+      if (end < what.size() && what[end] != '.' && what[end] != ':' && what[end] != ' ') continue;
+      at = &member.value, deeper = true;
+      break;
+    }
+  }
+  return at->pos;
+}
+
 // Stages that train are also held to the rules between keys of their schedule.
 template <class S>
 StageKind training_kind_of(std::string name, int version, std::string help, std::vector<StageInput> inputs,
@@ -40,8 +58,14 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
       if (!status.ok()) d.add((at ? *at : value).pos, where + ": " + status.error().what, status.error().hint);
     };
     hold(check_lr_schedule(settings.optimizer, settings.steps), "optimizer");
-    if constexpr (std::is_same_v<S, PretrainSettings>)
+    hold(check_no_decay(settings.optimizer.no_decay), "optimizer");
+    if constexpr (std::is_same_v<S, PretrainSettings>) {
       hold(check_blend(settings.blend, settings.blend_weights), "blend_weights");
+      const Value* given = value.find("inputs");
+      const bool own_model = !given || !given->find("model");
+      if (const Status status = check_pretraining(settings, own_model); !status.ok())
+        d.add(place_of(status.error().what, value), where + ": " + status.error().what, status.error().hint);
+    }
     return table.to_value(settings);
   };
   return kind;

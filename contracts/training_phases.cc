@@ -30,13 +30,19 @@ Status plan_length(const TrainingPhase& phase, const PhaseDefaults& defaults, co
   return {};
 }
 
+std::vector<double> shares_of(std::vector<double> weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
 Status plan_blend(const TrainingPhase& phase, const PhaseDefaults& defaults, const PlannedPhase* before,
                   PlannedPhase& planned) {
   if (phase.blend.empty()) {
     if (!phase.blend_weights.empty())
       return refuse(phase, "blend_weights without blend", "blend names what they weigh");
-    planned.blend = before ? before->blend : defaults.inputs;
-    if (before) planned.blend_weights = before->blend_weights;
+    planned.blend = before ? before->blend : defaults.blend.empty() ? defaults.inputs : defaults.blend;
+    planned.blend_weights = before ? before->blend_weights : shares_of(defaults.blend_weights);
     return {};
   }
   for (const std::string& name : phase.blend)
@@ -46,9 +52,7 @@ Status plan_blend(const TrainingPhase& phase, const PhaseDefaults& defaults, con
   if (const Status fits = check_blend(phase.blend, phase.blend_weights); !fits.ok())
     return refuse(phase, fits.error().what, fits.error().hint);
   planned.blend = phase.blend;
-  planned.blend_weights = phase.blend_weights;
-  const double sum = std::accumulate(phase.blend_weights.begin(), phase.blend_weights.end(), 0.0);
-  for (double& weight : planned.blend_weights) weight /= sum;
+  planned.blend_weights = shares_of(phase.blend_weights);
   return {};
 }
 

@@ -51,8 +51,10 @@ struct PhaseDefaults {
   std::int64_t max_position_embeddings = 0;  // the model's; 0: not known yet
   double lr = 0;
   std::int64_t global_batch_size = 0;
-  BatchRampup rampup;               // checked already
-  std::vector<std::string> inputs;  // that there are; read by a phase that names none, if none did before
+  BatchRampup rampup;                 // checked already
+  std::vector<std::string> inputs;    // that there are
+  std::vector<std::string> blend;     // read by a phase that names none, if none did before; empty: all of them
+  std::vector<double> blend_weights;  // one each; empty: by their sizes
 };
 
 struct PhasePlan {

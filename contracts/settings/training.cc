@@ -39,7 +39,11 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
           .field("beta1", &O::beta1, {.help = "AdamW: decay of the first moment", .min = 0, .max = 1})
           .field("beta2", &O::beta2, {.help = "AdamW: decay of the second moment", .min = 0, .max = 1})
           .field("eps", &O::eps, {.help = "AdamW: added to the root of the second moment", .min = 0})
-          .field("weight_decay", &O::weight_decay, {.help = "AdamW: decoupled decay; 1-D tensors have none", .min = 0})
+          .field("weight_decay", &O::weight_decay, {.help = "AdamW: decoupled decay", .min = 0})
+          .field(
+              "no_decay", &O::no_decay,
+              {.help = "weights without decay: \"norms\", \"biases\", \"embeddings\", or names in which * stands for "
+                       "anything"})
           .field("clip_grad", &O::clip_grad,
                  {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
   return table;
@@ -92,6 +96,50 @@ Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps) 
   return fits("steps - rewarm_after", steps - s.rewarm_after, "rewarm_steps", s.rewarm_steps);
 }
 
+Result<PhasePlan> phases_of(const PretrainSettings& settings, bool own_model) {
+  PhaseDefaults defaults;
+  defaults.sequence_length = settings.sequence_length;
+  defaults.max_position_embeddings = own_model ? settings.model.max_position_embeddings : 0;
+  defaults.lr = settings.optimizer.lr;
+  defaults.global_batch_size = settings.global_batch_size;
+  defaults.rampup = settings.batch_rampup;
+  defaults.blend = settings.blend.empty() ? std::vector<std::string>{"tokens"} : settings.blend;
+  defaults.blend_weights = settings.blend_weights;
+  // Whether each is an input is known where inputs are read.
+  defaults.inputs = defaults.blend;
+  for (const TrainingPhase& phase : settings.phases)
+    for (const std::string& name : phase.blend)
+      if (std::ranges::find(defaults.inputs, name) == defaults.inputs.end()) defaults.inputs.push_back(name);
+  return plan_phases(settings.phases, defaults);
+}
+
+Status check_pretraining(const PretrainSettings& settings, bool own_model) {
+  const auto refuse = [](std::string what, std::string hint) {
+    return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
+  };
+  LH_CHECK(check_batch_rampup(settings.batch_rampup, settings.global_batch_size, 1));
+  if (settings.reset_positions && !settings.document_mask)
+    return refuse("reset_positions without document_mask",
+                  "tokens of two documents would have the same place in one attention: set document_mask = true");
+  if (settings.on_spike.action == "rollback" && settings.blend_policy == "exhaust")
+    return refuse("on_spike.action = \"rollback\" with blend_policy = \"exhaust\"",
+                  "data that is left out has to be replaced, which exhaust forbids: use skip, or repeat");
+  if (settings.phases.empty()) return {};
+  if (settings.steps > 0)
+    return refuse(format("steps = {} beside phases", settings.steps), "each phase says how long it lasts");
+  if (settings.optimizer.rewarm_after > 0)
+    return refuse("optimizer.rewarm_after beside phases", "a phase with an lr of its own begins again");
+  LH_TRY([[maybe_unused]] const PhasePlan plan, phases_of(settings, own_model));
+  return {};
+}
+
+std::int64_t configured_steps(const Value& settings) {
+  if (!settings.find("phase")) return settings.get_integer("steps");
+  const auto pretrain = pretrain_fields().parse(settings, "");
+  if (!pretrain.ok() || !check_pretraining(*pretrain, false).ok()) return 0;
+  return phases_of(*pretrain, false)->steps;
+}
+
 const FieldTable<OverlapSettings>& overlap_fields() {
   using O = OverlapSettings;
   static const auto table =
@@ -122,6 +170,34 @@ const FieldTable<TraceSettings>& trace_fields() {
                   .min = 0,
                   .max = 1000,
                   .speed_only = true});
+  return table;
+}
+
+const FieldTable<SpikeSettings>& spike_fields() {
+  using S = SpikeSettings;
+  static const auto table =
+      FieldTable<S>()
+          .field(
+              "action", &S::action,
+              {.help = "of a step whose loss or gradient is no number or a spike: stop; skip its update; or roll back "
+                       "to the last checkpoint and leave out the data since",
+               .choices = {"stop", "skip", "rollback"}})
+          .field("sigma", &S::sigma,
+                 {.help = "a spike lies more than this many standard deviations above the mean of the window; 0: not "
+                          "looked at",
+                  .min = 0})
+          .field("ratio", &S::ratio,
+                 {.help = "a spike is more than this many times the mean of the window; 0: not looked at", .min = 0})
+          .field("window", &S::window,
+                 {.unit = "steps",
+                  .help = "how many steps before are compared with; half of them must have been",
+                  .min = 2,
+                  .max = 100000})
+          .field("budget", &S::budget,
+                 {.help = "so many skips or rollbacks in budget_steps are allowed; one more stops the training",
+                  .min = 0,
+                  .max = 1e6})
+          .field("budget_steps", &S::budget_steps, {.unit = "steps", .help = "see budget", .min = 1, .max = 1e12});
   return table;
 }
 
@@ -191,6 +267,17 @@ FieldOptions tensorboard_options() {
   return {.help = "write the curves as TensorBoard event files, too, into the folder tensorboard of the stage",
           .speed_only = true};
 }
+FieldOptions dropout_options() {
+  return {.help = "share of the embedding's and of the residual branches' outputs that is zeroed in training",
+          .min = 0,
+          .max = 0.95};
+}
+FieldOptions peak_options() {
+  return {.unit = "TFLOP/s",
+          .help = "what one rank can do at most in this precision, for the MFU in the metrics; 0: not known",
+          .min = 0,
+          .speed_only = true};
+}
 }  // namespace
 
 const FieldTable<PretrainSettings>& pretrain_fields() {
@@ -211,6 +298,9 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
                  {.unit = "sequences", .help = "sequences that one rank computes at once", .min = 1, .max = 1e6})
           .field("global_batch_size", &P::global_batch_size,
                  {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1, .max = 1e9})
+          .group("on_spike", &P::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
+          .group("batch_rampup", &P::batch_rampup, batch_rampup_fields(),
+                 "smaller batches first: from start to global_batch_size")
           .field("steps", &P::steps,
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &P::epochs, {.help = "passes over the data when steps = 0", .min = 0, .max = 1e6})
@@ -232,7 +322,16 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
                  {.help = "share of each in the samples, in any scale; empty is by their sizes", .min = 0})
           .field("blend_policy", &P::blend_policy,
                  {.help = "repeat reads an input again when it is used up; exhaust refuses to take a sample twice",
-                  .choices = {"repeat", "exhaust"}});
+                  .choices = {"repeat", "exhaust"}})
+          .named("phase", &P::phases, &TrainingPhase::name, training_phase_fields(),
+                 "a part of the training, one after the other; they replace steps, epochs and the learning rate's "
+                 "schedule")
+          .field("document_mask", &P::document_mask,
+                 {.help = "attention does not cross the end of a document, whose last token predicts nothing"})
+          .field("reset_positions", &P::reset_positions,
+                 {.help = "positions begin again with every document; needs document_mask"})
+          .field("dropout", &P::dropout, dropout_options())
+          .field("peak_tflops", &P::peak_tflops, peak_options());
   return table;
 }
 
@@ -245,6 +344,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("checkpoint", &S::checkpoint, checkpoint_fields(), "when to save")
           .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &S::overlap, overlap_fields(), "communication beside computation")
+          .group("on_spike", &S::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
           .group("trace", &S::trace, trace_fields(), "what ranks did when")
           .group("recompute", &S::recompute, recompute_fields(), "memory for time")
           .field("sequence_length", &S::sequence_length,
@@ -257,6 +357,8 @@ const FieldTable<SftSettings>& sft_fields() {
                  {.unit = "steps", .help = "optimizer steps; 0 takes epochs", .min = 0, .max = 1e12})
           .field("epochs", &S::epochs, {.help = "passes over the examples when steps = 0", .min = 0, .max = 1e6})
           .field("milestone_every", &S::milestone_every, milestone_options())
+          .field("packing", &S::packing,
+                 {.help = "several examples share a row, each for itself; the batch sizes count rows then"})
           .field("heldout_fraction", &S::heldout_fraction,
                  {.help = "share of the questions kept for the held-out loss when no heldout input is given",
                   .min = 0,
@@ -265,7 +367,9 @@ const FieldTable<SftSettings>& sft_fields() {
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &S::seed, {.help = "of the data order", .min = 0})
           .field("cp_attention", &S::cp_attention, cp_attention_options())
-          .field("tensorboard", &S::tensorboard, tensorboard_options());
+          .field("tensorboard", &S::tensorboard, tensorboard_options())
+          .field("dropout", &S::dropout, dropout_options())
+          .field("peak_tflops", &S::peak_tflops, peak_options());
   return table;
 }
 
@@ -286,6 +390,7 @@ const FieldTable<AlignSettings>& align_fields() {
                       "belong together in one batch"})
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
+          .group("on_spike", &A::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
           .field("sequence_length", &A::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &A::micro_batch_size,
@@ -299,7 +404,8 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("seed", &A::seed, {.help = "of the data order", .min = 0})
-          .field("tensorboard", &A::tensorboard, tensorboard_options());
+          .field("tensorboard", &A::tensorboard, tensorboard_options())
+          .field("peak_tflops", &A::peak_tflops, peak_options());
   return table;
 }
 

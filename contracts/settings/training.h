@@ -1,15 +1,17 @@
 // Settings of the stages that train: pretrain, sft, align. What they share is a group of its own.
 #pragma once
 
+#include "contracts/batch_rampup.h"
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
 #include "contracts/settings/moe.h"
 #include "contracts/settings/pipeline.h"
 #include "contracts/settings/recompute.h"
+#include "contracts/training_phases.h"
 
 namespace longhaul {
 
-// Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay, no decay on 1-D tensors.
+// Optimizer and schedule. AdamW: Loshchilov & Hutter 2019, decoupled decay.
 // What the schedules are: engine/train/lr_schedule.h.
 struct OptimizerSettings {
   double lr = 1e-3;
@@ -25,12 +27,25 @@ struct OptimizerSettings {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double clip_grad = 1.0;  // 0: no clipping
+  std::vector<std::string> no_decay = {"norms", "biases"};  // kinds, or names with * (contracts/weight_decay.h)
+  double clip_grad = 1.0;                                   // 0: no clipping
 };
 const FieldTable<OptimizerSettings>& optimizer_fields();
 // What the fields' own bounds cannot say of the schedule: keys that do not go together, or with the number of steps (0:
 // not known yet). The error names them.
 Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps);
+
+// What happens when the loss or the gradient's norm of a step is no number, or far above what it was: the rule is in
+// engine/train/spike_guard.h.
+struct SpikeSettings {
+  std::string action = "stop";  // stop | skip | rollback
+  double sigma = 0;             // a spike is above mean + sigma * deviation of the window; 0: not looked at
+  double ratio = 0;             // or above ratio * mean; 0: not looked at
+  std::int64_t window = 128;    // steps whose update was made
+  std::int64_t budget = 5;      // skips or rollbacks in
+  std::int64_t budget_steps = 1000;
+};
+const FieldTable<SpikeSettings>& spike_fields();
 
 struct CheckpointSettings {
   std::int64_t every_steps = 0;  // 0: only at the end
@@ -70,9 +85,11 @@ struct PretrainSettings {
   RecomputeSettings recompute;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
+  SpikeSettings on_spike;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 32;
+  BatchRampup batch_rampup;
   std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
   std::int64_t milestone_every = 0;  // contracts/milestone.h
@@ -86,8 +103,19 @@ struct PretrainSettings {
   std::vector<std::string> blend;       // names of inputs with token files; empty: "tokens" alone
   std::vector<double> blend_weights;    // one each; empty: by their sizes
   std::string blend_policy = "repeat";  // or "exhaust": no sample twice
+  std::vector<TrainingPhase> phases;    // empty: one, as the keys above say
+  bool document_mask = false;           // tokens see their own document only
+  bool reset_positions = false;         // positions begin again with every document
+  double dropout = 0;                   // of residual branches and embedding
+  double peak_tflops = 0;               // of a rank; 0: not known
 };
 const FieldTable<PretrainSettings>& pretrain_fields();
+// Of settings with phases. `own_model`: it is made from settings.model, whose bounds hold.
+Result<PhasePlan> phases_of(const PretrainSettings& settings, bool own_model);
+// What the fields' own bounds cannot say, and no other check here does; `own_model` as above.
+Status check_pretraining(const PretrainSettings& settings, bool own_model);
+// Steps that the settings of a training say there are: `steps`, or those of its phases; 0: they follow from the data.
+std::int64_t configured_steps(const Value& settings);
 // Of `blend` and `blend_weights`: each name once, one positive weight each or none at all.
 Status check_blend(const std::vector<std::string>& names, const std::vector<double>& weights);
 
@@ -99,17 +127,21 @@ struct SftSettings {
   RecomputeSettings recompute;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
+  SpikeSettings on_spike;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 16;
   std::int64_t steps = 0;
   double epochs = 3;
   std::int64_t milestone_every = 0;
+  bool packing = false;           // several examples in a row
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
   std::int64_t seed = 1;
   std::string cp_attention = "ring";  // as in pretraining
   bool tensorboard = false;
+  double dropout = 0;
+  double peak_tflops = 0;  // of a rank; 0: not known
   SftSettings() { optimizer.lr = 3e-4, optimizer.weight_decay = 0.01; }
 };
 const FieldTable<SftSettings>& sft_fields();
@@ -124,6 +156,7 @@ struct AlignSettings {
   bool shuffle = true;             // false: pairs in the file's order, where neighbours may belong in one batch
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
+  SpikeSettings on_spike;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;    // pairs
   std::int64_t global_batch_size = 16;  // pairs
@@ -133,6 +166,7 @@ struct AlignSettings {
   std::string precision = "bf16";
   std::int64_t seed = 1;
   bool tensorboard = false;
+  double peak_tflops = 0;  // of a rank; 0: not known
   AlignSettings() { optimizer.lr = 5e-5, optimizer.weight_decay = 0.0; }
 };
 const FieldTable<AlignSettings>& align_fields();

@@ -138,14 +138,16 @@ Result<BlendedSource> BlendedSource::create(std::vector<BlendPart> parts, BlendP
   const BlendState at_end = blend.order_.state(samples);
   for (std::size_t i = 0; i < blend.parts_.size(); ++i) {
     const BlendPart& part = blend.parts_[i];
-    const std::int64_t has = std::min(
-        part.source->size(), policy == BlendPolicy::exhaust ? part.source->samples_per_epoch() : part.source->size());
+    const std::int64_t has =
+        std::min(part.source->size(),
+                 policy == BlendPolicy::exhaust ? part.source->samples_per_epoch() - part.used : part.source->size());
     if (at_end.taken[i] <= has) continue;
     return make_error(ErrorCode::invalid_input,
                       format("{} has {} samples; a blend of {} samples with weight {:.4g} takes {} of it", part.name,
                              has, samples, blend.order_.weights()[i], at_end.taken[i]),
                       format("lower its weight, train on {} samples at most, or let it repeat",
-                             static_cast<std::int64_t>(static_cast<double>(has - 1) / blend.order_.weights()[i])));
+                             static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(0, has - 1)) /
+                                                       blend.order_.weights()[i])));
   }
   return blend;
 }
@@ -153,6 +155,11 @@ Result<BlendedSource> BlendedSource::create(std::vector<BlendPart> parts, BlendP
 void BlendedSource::read(std::int64_t k, std::span<std::int32_t> out) const {
   const BlendOrder::Choice choice = order_.at(k);
   parts_[choice.source].source->read(choice.sample, out);
+}
+
+void BlendedSource::document_begins(std::int64_t k, std::span<std::int32_t> out) const {
+  const BlendOrder::Choice choice = order_.at(k);
+  parts_[choice.source].source->document_begins(choice.sample, out);
 }
 
 }  // namespace longhaul

@@ -74,6 +74,7 @@ struct BlendPart {
   std::string name;  // in errors
   double weight = 0;
   std::shared_ptr<const SampleSource> source;
+  std::int64_t used = 0;  // of an epoch, before its sample 0: BlendPolicy::exhaust counts them
 };
 
 enum class BlendPolicy {
@@ -91,6 +92,7 @@ class BlendedSource final : public SampleSource {
   std::int64_t samples_per_epoch() const override { return samples_per_epoch_; }
   std::int64_t size() const override { return size_; }
   void read(std::int64_t k, std::span<std::int32_t> out) const override;
+  void document_begins(std::int64_t k, std::span<std::int32_t> out) const override;
   const BlendOrder& order() const { return order_; }
   BlendOrder& order() { return order_; }
 

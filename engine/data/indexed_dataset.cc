@@ -202,6 +202,19 @@ IndexedDataset::Range IndexedDataset::document(std::int64_t index) const {
   return {sequence_begin(first(index)), sequence_begin(first(index + 1))};
 }
 
+std::int64_t IndexedDataset::document_at(std::int64_t token) const {
+  LH_ASSERT(token >= 0 && token < tokens_, format("token {} of {}", token, tokens_));
+  std::int64_t first = 0, last = documents_ - 1;  // documents without tokens end where they begin
+  while (first < last) {
+    const std::int64_t middle = (first + last) / 2;
+    if (document(middle).end <= token)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  return first;
+}
+
 std::vector<std::int32_t> IndexedDataset::read_document(std::int64_t index) const {
   const Range range = document(index);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(range.end - range.begin));

@@ -81,6 +81,7 @@ class IndexedDataset {
   };
   Range sequence(std::int64_t index) const;
   Range document(std::int64_t index) const;
+  std::int64_t document_at(std::int64_t token) const;  // the index of the document that holds the token
   std::vector<std::int32_t> read_document(std::int64_t index) const;
 
  private:

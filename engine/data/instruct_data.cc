@@ -223,7 +223,7 @@ Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExam
 
 Batch pad_examples(std::span<const ChatTokens* const> examples, std::int64_t sequence_length, std::int32_t pad_id) {
   const auto s = static_cast<std::size_t>(sequence_length);
-  Batch batch{static_cast<std::int64_t>(examples.size()), sequence_length, {}, {}, {}};
+  Batch batch{static_cast<std::int64_t>(examples.size()), sequence_length, {}, {}, {}, {}};
   batch.inputs.assign(examples.size() * s, pad_id);
   batch.targets.assign(examples.size() * s, pad_id);
   batch.loss_mask.assign(examples.size() * s, 0);

@@ -104,20 +104,31 @@ Result<MegatronSampler> MegatronSampler::create(std::shared_ptr<const IndexedDat
   return sampler;
 }
 
-void MegatronSampler::read(std::int64_t k, std::span<std::int32_t> out) const {
+void MegatronSampler::for_each_piece(std::int64_t k, const Piece& use) const {
   LH_ASSERT(k >= 0 && k < size(), format("sample {} of {}", k, size()));
-  LH_ASSERT(static_cast<std::int64_t>(out.size()) == sequence_length_ + 1, format("{} tokens asked for", out.size()));
   const std::size_t sample = index_.shuffle[static_cast<std::size_t>(k)];
   auto position = static_cast<std::size_t>(index_.sample_document[sample]);
   std::int64_t offset = index_.sample_offset[sample];
-  while (!out.empty()) {
+  for (std::int64_t at = 0; at < sequence_length_ + 1; ++position) {
     const IndexedDataset::Range range = dataset_->sequence(index_.documents[position]);
-    const auto here = std::min<std::int64_t>(range.end - range.begin - offset, static_cast<std::int64_t>(out.size()));
-    dataset_->read(range.begin + offset, out.first(static_cast<std::size_t>(here)));
-    out = out.subspan(static_cast<std::size_t>(here));
+    const std::int64_t here = std::min(range.end - range.begin - offset, sequence_length_ + 1 - at);
+    use(at, range.begin + offset, here);
+    at += here;
     offset = 0;
-    ++position;
   }
+}
+
+void MegatronSampler::read(std::int64_t k, std::span<std::int32_t> out) const {
+  LH_ASSERT(static_cast<std::int64_t>(out.size()) == sequence_length_ + 1, format("{} tokens asked for", out.size()));
+  for_each_piece(k, [&](std::int64_t at, std::int64_t token, std::int64_t count) {
+    dataset_->read(token, out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
+  });
+}
+
+void MegatronSampler::document_begins(std::int64_t k, std::span<std::int32_t> out) const {
+  for_each_piece(k, [&](std::int64_t at, std::int64_t, std::int64_t count) {
+    std::fill_n(out.begin() + at, count, static_cast<std::int32_t>(at));
+  });
 }
 
 }  // namespace longhaul

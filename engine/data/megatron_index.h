@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,10 +54,14 @@ class MegatronSampler final : public SampleSource {
   std::int64_t samples_per_epoch() const override { return (dataset_->tokens() - 1) / sequence_length_; }
   std::int64_t size() const override { return index_.samples(); }
   void read(std::int64_t k, std::span<std::int32_t> out) const override;
+  void document_begins(std::int64_t k, std::span<std::int32_t> out) const override;
   const MegatronIndex& index() const { return index_; }
 
  private:
   MegatronSampler() = default;
+  // Runs of tokens of one document that make up sample k: where in the sample, which token of the dataset, how many.
+  using Piece = std::function<void(std::int64_t at, std::int64_t token, std::int64_t count)>;
+  void for_each_piece(std::int64_t k, const Piece& use) const;
   std::shared_ptr<const IndexedDataset> dataset_;
   std::int64_t sequence_length_ = 0;
   MegatronIndex index_;

@@ -23,10 +23,12 @@ class SampleSource {
   virtual std::int64_t size() const = 0;               // samples in all; most orders are `endless`
   // The s + 1 tokens of global sample k in [0, size()); the last s are the targets of the first s. Thread-safe.
   virtual void read(std::int64_t k, std::span<std::int32_t> out) const = 0;
+  // Of the same s + 1 tokens: where in the sample the document of each begins (0 for one that began before the sample).
+  virtual void document_begins(std::int64_t k, std::span<std::int32_t> out) const = 0;
 
-  // Samples first, first + stride, ..., `count` of them. Thread-safe. ErrorCode::invalid_input where the order ends
-  // before.
-  Result<Batch> batch(std::int64_t first, std::int64_t count, std::int64_t stride = 1) const;
+  // Samples first, first + stride, ..., `count` of them; `documents`: with document_begin, and without a target for
+  // the last token of a document. Thread-safe. ErrorCode::invalid_input where the order ends before.
+  Result<Batch> batch(std::int64_t first, std::int64_t count, std::int64_t stride = 1, bool documents = false) const;
 };
 
 }  // namespace longhaul

@@ -1,5 +1,7 @@
 #include "engine/data/sampler.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "engine/data/permutation.h"
 
@@ -42,6 +44,15 @@ std::int64_t Sampler::window_begin(std::int64_t k) const {
 void Sampler::read(std::int64_t k, std::span<std::int32_t> out) const {
   LH_ASSERT(static_cast<std::int64_t>(out.size()) == sequence_length_ + 1, format("{} tokens asked for", out.size()));
   dataset_->read(window_begin(k), out);
+}
+
+void Sampler::document_begins(std::int64_t k, std::span<std::int32_t> out) const {
+  const std::int64_t begin = window_begin(k), end = begin + static_cast<std::int64_t>(out.size());
+  IndexedDataset::Range document{begin, begin};
+  for (std::int64_t token = begin; token < end; ++token) {
+    if (token >= document.end) document = dataset_->document(dataset_->document_at(token));
+    out[static_cast<std::size_t>(token - begin)] = static_cast<std::int32_t>(std::max(document.begin, begin) - begin);
+  }
 }
 
 }  // namespace longhaul

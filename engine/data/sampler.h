@@ -32,6 +32,7 @@ class Sampler final : public SampleSource {
   std::int64_t sequence_length() const override { return sequence_length_; }
   std::int64_t size() const override { return endless; }
   void read(std::int64_t k, std::span<std::int32_t> out) const override;
+  void document_begins(std::int64_t k, std::span<std::int32_t> out) const override;
   // First token, in the dataset's stream, of global sample k >= 0.
   std::int64_t window_begin(std::int64_t k) const;
 

@@ -5,12 +5,15 @@
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             ContextAttention& attention, MoeState* experts, int layer, int index)
+             const ModelDropout& dropout, ContextAttention& attention, MoeState* experts, int layer, int index)
     : activations_(activations),
       tensor_(tensor),
+      dropout_(dropout),
       attention_(parameters, rope, activations, tensor, attention, layer, index),
       feed_forward_(make_feed_forward(parameters, activations, tensor, experts, layer, index)),
-      index_(index) {
+      layer_(layer),
+      index_(index),
+      hidden_(parameters.shape().hidden_size) {
   const std::string prefix = layer_prefix(parameters.shape(), layer);
   const bool gpt2 = parameters.shape().is_gpt2();
   input_norm_ = Norm(parameters, prefix + (gpt2 ? "ln_1" : "input_layernorm"));
@@ -25,10 +28,13 @@ void Block::forward(const ComputeContext& context, int slot_index, const BlockOu
   const View branch = first_rows(activations_.workspace().branch, r);
 
   attention_.forward(context, slot_index, branch);
-  post_norm_.add_forward(context, r, first_rows(a.x, r), branch, attention_.output_bias(), first_rows(a.middle, r),
+  ConstView bias = attention_.output_bias();
+  drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
+  post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
                          first_rows(a.post_norm, r), a.post_inv_rms);
   feed_forward_->forward(context, slot_index, branch);
-  const ConstView bias = feed_forward_->output_bias();
+  bias = feed_forward_->output_bias();
+  drop(context, slot.batch, ModelDropout::feed_forward_place(layer_), branch, bias);
   if (output.norm)
     return output.norm->add_forward(context, r, first_rows(a.middle, r), branch, bias, first_rows(output.x, r),
                                     first_rows(output.normed, r), output.inv_rms);
@@ -48,7 +54,9 @@ void Block::restore(const ComputeContext& context, int slot_index) {
   if (again.block) {
     const View branch = first_rows(activations_.workspace().branch, r);
     attention_.forward(context, slot_index, branch);
-    post_norm_.add_forward(context, r, first_rows(a.x, r), branch, attention_.output_bias(), first_rows(a.middle, r),
+    ConstView bias = attention_.output_bias();
+    drop(context, slot.batch, ModelDropout::attention_place(layer_), branch, bias);
+    post_norm_.add_forward(context, r, first_rows(a.x, r), branch, bias, first_rows(a.middle, r),
                            first_rows(a.post_norm, r), a.post_inv_rms);
   } else {
     if (again.attention) attention_.restore(context, slot_index);
@@ -70,12 +78,28 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
     input_norm_.clear(target);
     post_norm_.clear(target);
   }
-  feed_forward_->backward_input(context, slot_index, w.dx, branch);
+  feed_forward_->backward_input(context, slot_index,
+                                reaches(context, slot.batch, ModelDropout::feed_forward_place(layer_), w.dx), branch);
   post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
-  attention_.backward_input(context, slot_index, w.dx, branch);
+  attention_.backward_input(context, slot_index,
+                            reaches(context, slot.batch, ModelDropout::attention_place(layer_), w.dx), branch);
   input_norm_.backward(context, r, branch, first_rows(a.x, r), a.input_inv_rms, dx, target, true);
   post_norm_.say_ready(target);
   input_norm_.say_ready(target);
+}
+
+void Block::drop(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View branch,
+                 ConstView& bias) {
+  if (!dropout_.drops(batch)) return;
+  if (!bias.empty()) add_to_rows(context, bias, tensor_.rows(batch.tokens()), branch);
+  bias = {};
+  dropout_.apply(context, batch, tensor_, place, hidden_, branch, branch);
+}
+
+View Block::reaches(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View dy) {
+  if (!dropout_.drops(batch)) return dy;
+  dropout_.apply(context, batch, tensor_, place, hidden_, dy, dropout_.masked);
+  return dropout_.masked;
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {

@@ -6,6 +6,7 @@
 
 #include "engine/model/attention_layer.h"
 #include "engine/model/feed_forward.h"
+#include "engine/model/model_dropout.h"
 #include "engine/model/norm.h"
 
 namespace longhaul {
@@ -22,7 +23,7 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        ContextAttention& attention, MoeState* experts, int layer, int index);
+        const ModelDropout& dropout, ContextAttention& attention, MoeState* experts, int layer, int index);
 
   const FeedForward& feed_forward() const { return *feed_forward_; }
   const Norm& input_norm() const { return input_norm_; }
@@ -36,12 +37,19 @@ class Block {
 
  private:
   void restore(const ComputeContext& context, int slot);
+  // With dropout: of branch + bias, which is then no bias any more.
+  void drop(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View branch, ConstView& bias);
+  // What of dL/dy reaches the branch of that place: dy itself, or its masked copy.
+  View reaches(const ComputeContext& context, const MicroBatch& batch, std::int64_t place, View dy);
+
   Activations& activations_;
   TensorParallel& tensor_;
+  ModelDropout dropout_;
   AttentionLayer attention_;
   std::unique_ptr<FeedForward> feed_forward_;
   Norm input_norm_, post_norm_;
-  int index_;
+  int layer_, index_;
+  std::int64_t hidden_;
 };
 
 }  // namespace longhaul

@@ -73,7 +73,13 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       activations_(sizes_of(parameters, options, tensor_), options.account),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
-                                        options.account)) {
+                                        options.account)),
+      masked_(options.dropout > 0 && options.training
+                  ? Tensor(parameters.compute_dtype(), Shape{tensor_.rows(options.tokens_max), shape().hidden_size},
+                           options.account)
+                  : Tensor()),
+      dropout_{options.dropout, options.seed, masked_,
+               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
   link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -89,7 +95,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, *attention_, experts_.get(), layer,
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(), layer,
                          layer - layers.first);
 }
 
@@ -229,6 +235,12 @@ void Llama::embed(const ComputeContext& context, const MicroBatch& batch, View o
   add(context, out, found, out);
 }
 
+// The output, or its gradient.
+void Llama::drop_embedding(const ComputeContext& context, const MicroBatch& batch, View rows) {
+  if (dropout_.drops(batch))
+    dropout_.apply(context, batch, tensor_, ModelDropout::embedding_place(), shape().hidden_size, rows, rows);
+}
+
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
   slot.batch = batch;
@@ -238,10 +250,12 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
     const BlockActivations& first = slot.blocks.front();
     input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
   }
-  if (link_.first())
+  if (link_.first()) {
     embed(context, batch, first_rows(input.x, r));
-  else
+    drop_embedding(context, batch, first_rows(input.x, r));
+  } else {
     link_.receive_activation(first_rows(input.x, r));
+  }
   if (input.norm) input.norm->forward(context, r, first_rows(input.x, r), first_rows(input.normed, r), input.inv_rms);
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     BlockOutput output{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
@@ -348,6 +362,7 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
   ActivationSlot& slot = activations_.slot(slot_index);
   const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
   if (!link_.first()) return link_.send_gradient(dx);
+  drop_embedding(context, slot.batch, dx);
   if (!split) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
   cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
 }

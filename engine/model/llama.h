@@ -35,6 +35,8 @@ struct LlamaOptions {
   bool split_backward = false;  // backward_weight will be called apart
   int chunk = 0;                // which of this rank's vp pipeline stages
   Recompute recompute;          // what is not kept for the backward
+  double dropout = 0;           // of the embedding and of each branch, in training
+  std::uint64_t seed = 0;       // of the dropout's masks
   bool overlap = true;          // messages between stages travel beside computation
   bool training = true;         // false: forward and token_losses only, a fraction of the memory
   MemoryAccount* account = nullptr;
@@ -104,6 +106,7 @@ class Llama {
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
   // The place of each of the batch's tokens in its sequence.
   std::span<const std::int32_t> positions_of(const MicroBatch& batch);
+  void drop_embedding(const ComputeContext& context, const MicroBatch& batch, View rows);
   void backward_to_input(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                          const GradientTarget& target);
   // Ids as rows of this rank's part of the table, -1 for those of others.
@@ -119,6 +122,8 @@ class Llama {
   std::unique_ptr<MoeState> experts_;
   Activations activations_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
+  Tensor masked_;                                // with dropout
+  ModelDropout dropout_;
   std::vector<Block> blocks_;
   Norm final_norm_;
   std::int64_t embedding_ = 0, output_ = 0;  // begins in the flat arrays; output = embedding when tied

@@ -17,6 +17,7 @@ struct MicroBatch {
   // With context parallelism `sequences` are the pieces of this rank (engine/parallel/context_shard.h); positions and
   // first_key count from the beginning of the whole sequence. first_key of all its tokens, or empty:
   std::span<const std::int32_t> whole_first_key = {};
+  std::int64_t first_sample = -1;  // of the global order: its sequences are neighbours there; -1: no dropout
 
   std::int64_t tokens() const { return sequences * length; }
 };

@@ -69,6 +69,8 @@ Status run_align(TaskRun& run) {
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;
+  stage_settings.on_spike = settings.on_spike;
+  stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.sequences_per_sample = 2;

@@ -1,5 +1,7 @@
 // What a pretraining reads: the token files of its input `tokens`, or of all inputs that `blend` names, in the order
-// that `sampler` chooses.
+// that `sampler` chooses. A phase goes on where the phases before left each of its inputs: with t tokens of it read, at
+// sample ceil(t / sequence_length) of the input's order of that length. So no sample of an epoch comes twice while the
+// length stays; orders of two lengths are two permutations of the same text.
 #pragma once
 
 #include "contracts/settings/training.h"

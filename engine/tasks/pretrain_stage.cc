@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/data/tokenizer.h"
@@ -45,11 +47,23 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.pipeline = settings.pipeline;
   stage_settings.overlap = settings.overlap;
+  stage_settings.on_spike = settings.on_spike;
+  stage_settings.dropout = settings.dropout;
+  stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.trace = settings.trace;
   stage_settings.recompute = settings.recompute;
   stage_settings.sequence_length = settings.sequence_length;
+  if (!settings.phases.empty()) {
+    LH_CHECK(check_pretraining(settings, false));
+    LH_TRY(const PhasePlan plan, phases_of(settings, false));
+    stage_settings.phases = plan.phases;
+    stage_settings.sequence_length = 0;  // memory is made for the longest
+    for (const PlannedPhase& phase : plan.phases)
+      stage_settings.sequence_length = std::max(stage_settings.sequence_length, phase.sequence_length);
+  }
   stage_settings.micro_batch_size = settings.micro_batch_size;
   stage_settings.global_batch_size = settings.global_batch_size;
+  stage_settings.batch_rampup = settings.batch_rampup;
   stage_settings.steps = settings.steps;
   stage_settings.epochs = settings.epochs;
   stage_settings.milestone_every = settings.milestone_every;
@@ -61,7 +75,8 @@ Status run_pretrain(TaskRun& run) {
   LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));
   std::optional<TokenSource> heldout;
   if (file_exists(join_path(tokens, "heldout.idx"))) {
-    auto opened = TokenSource::open(join_path(tokens, "heldout"), settings.sequence_length, 0, SampleOrder::sequential);
+    auto opened =
+        TokenSource::open(join_path(tokens, "heldout"), stage_settings.sequence_length, 0, SampleOrder::sequential);
     if (opened.ok())
       heldout.emplace(std::move(opened).value());
     else  // too short for one sample: no held-out loss, no reason to stop

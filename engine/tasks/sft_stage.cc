@@ -59,6 +59,10 @@ Status run_sft(TaskRun& run) {
                                  {"examples_too_long", static_cast<double>(train.too_long), ""}};
   ExampleSource source(std::move(train.examples), settings.sequence_length, static_cast<std::uint64_t>(settings.seed),
                        SampleOrder::shuffled);
+  if (settings.packing) {
+    source.pack();
+    figures.push_back({"packed_rows", static_cast<double>(source.samples_per_epoch()), ""});
+  }
   std::optional<ExampleSource> heldout;
   if (!examples.heldout.empty()) {
     LH_TRY(TokenizedExamples held, tokenize_instructions(examples.heldout, encoder, settings.sequence_length));
@@ -76,6 +80,9 @@ Status run_sft(TaskRun& run) {
   stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;
+  stage_settings.on_spike = settings.on_spike;
+  stage_settings.dropout = settings.dropout;
+  stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.pipeline = settings.pipeline;
   stage_settings.overlap = settings.overlap;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
+#include "contracts/weight_decay.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
 #include "engine/parallel/gather_masters.h"
@@ -26,10 +27,12 @@ Result<HfConfig> config_for_tokenizer(const std::string& tokenizer_folder) {
 }
 
 std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
-                            std::int64_t global_batch_size) {
+                            std::int64_t global_batch_size, const BatchRampup& rampup) {
   if (steps > 0) return steps;
-  const double samples = epochs * static_cast<double>(samples_per_epoch);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(samples / static_cast<double>(global_batch_size)));
+  const auto samples = static_cast<std::int64_t>(epochs * static_cast<double>(samples_per_epoch));
+  std::int64_t whole = steps_of_samples(rampup, global_batch_size, samples);
+  if (samples_of_steps(rampup, global_batch_size, whole) > samples) --whole;
+  return std::max<std::int64_t>(1, whole);
 }
 
 Result<std::unique_ptr<TrainingStage>> TrainingStage::create(TaskRun& run, const TrainingStageSettings& settings) {
@@ -46,22 +49,28 @@ Status TrainingStage::prepare() {
                       format("sequence_length = {} is longer than the model's max_position_embeddings = {}",
                              settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
+  LH_CHECK(check_no_decay(settings_.optimizer.no_decay, parameter_list(shape)));
   LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
+  LH_CHECK(check_batch_rampup(settings_.batch_rampup, settings_.global_batch_size,
+                              settings_.micro_batch_size * run_.mesh.dims().dp()));
   tokens_max_ = settings_.micro_batch_size * settings_.sequences_per_sample * settings_.sequence_length;
   const DType dtype = settings_.precision == "bf16" ? DType::bf16 : DType::f32;
-  LayoutCheckInput layout{shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
-                          settings_.sequence_length, settings_.cp_attention};
-  LH_CHECK(check_layout_of(layout));
+  std::vector<std::int64_t> lengths = {settings_.sequence_length};
+  for (const PlannedPhase& phase : settings_.phases) lengths.push_back(phase.sequence_length);
+  for (const std::int64_t length : lengths)
+    LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
+                              length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
-  LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(trainer_options(), run_.mesh));
+  LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
   store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
-    LlamaOptions options = stage_options(schedule, trainer_options(), run_.mesh, chunk);
+    LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
+    options.dropout = settings_.dropout, options.seed = settings_.seed;
     options.account = &account_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
     LH_CHECK(check_recompute_of(options.recompute, shape));
@@ -82,7 +91,10 @@ TrainerOptions TrainingStage::trainer_options() const {
   TrainerOptions options;
   options.optimizer = settings_.optimizer;
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
+  options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
+  options.phases = settings_.phases;
+  options.on_spike = settings_.on_spike;
   options.pipeline = settings_.pipeline;
   options.overlap_gradients = settings_.overlap.gradients, options.overlap_weights = settings_.overlap.weights;
   options.overlap_pipeline = settings_.overlap.pipeline;
@@ -149,8 +161,11 @@ Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
-  options.steps =
-      training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(), settings_.global_batch_size);
+  if (!settings_.phases.empty())
+    options.steps = settings_.phases.back().last_step;
+  else
+    options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
+                                   settings_.global_batch_size, settings_.batch_rampup);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
@@ -172,6 +187,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
+  loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
   loop_options.seed = settings_.seed;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
   loop_options.milestone_every_steps = settings_.milestone_every;
@@ -200,12 +216,17 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   if (local_copies) local_copies->remove();
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
   if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
+  if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
+  if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
+  if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
   figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
   if (outcome.tokens > 0) {
     figures.push_back({"loss", outcome.loss, "nats"});
     figures.push_back({"tokens_per_s", outcome.tokens_per_s(), "tokens/s"});
-    figures.push_back({"gflops", outcome.tokens_per_s() * loop_options.flops_per_token * 1e-9, "GFLOP/s"});
+    figures.push_back({"gflops", outcome.flops / outcome.seconds * 1e-9, "GFLOP/s"});
+    if (loop_options.peak_flops > 0)
+      figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});
   }
   if (heldout) {
     figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});

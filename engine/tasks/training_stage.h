@@ -17,11 +17,13 @@ struct TrainingStageSettings {
   MoeSettings moe;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
-  std::int64_t sequence_length = 0;
+  std::int64_t sequence_length = 0;                          // the longest of the phases
   std::int64_t sequences_per_sample = 1;                     // 2 for preference pairs
   std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
-  std::int64_t steps = 0;                                    // 0: from epochs
+  BatchRampup batch_rampup;
+  std::int64_t steps = 0;  // 0: from epochs
   double epochs = 1;
+  std::vector<PlannedPhase> phases;  // instead of steps and epochs, where there are any
   std::int64_t milestone_every = 0;  // steps; 0: none
   std::int64_t eval_every_steps = 0;
   bool deterministic = true;
@@ -31,13 +33,16 @@ struct TrainingStageSettings {
   TraceSettings trace;
   RecomputeSettings recompute;
   bool tensorboard = false;
+  SpikeSettings on_spike;
+  double dropout = 0;
+  double peak_tflops = 0;        // of a rank; 0: not known
   std::string start_model;       // folder with weights; "": random ones
   std::string tokenizer_folder;  // goes into the artifact
 };
 
 // `steps`, or where it is 0 as many as `epochs` passes have whole batches; at least one.
 std::int64_t training_steps(std::int64_t steps, double epochs, std::int64_t samples_per_epoch,
-                            std::int64_t global_batch_size);
+                            std::int64_t global_batch_size, const BatchRampup& rampup = {});
 
 // Built in this order: construct (memory and start weights), use model() if the objective needs the start model, then
 // train().

@@ -18,8 +18,11 @@ struct BatchStorage {
   std::vector<double>
       per_sequence;            // what an objective wants to know of each sequence (DPO: reference log-probabilities)
   std::int64_t predicted = 0;  // tokens that have a target
+  std::int64_t first_sample = -1;  // of the global order, in training only
 
-  MicroBatch view() const { return {sequences, length, ids, targets, positions, first_key, whole_first_key}; }
+  MicroBatch view() const {
+    return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample};
+  }
 };
 
 class BatchSource {
@@ -28,6 +31,9 @@ class BatchSource {
   // Fills `out` with samples [first, first + count) of the global order; it goes on for ever (epoch after epoch).
   // positions and first_key are empty on entry.
   virtual Status fill(std::int64_t first, std::int64_t count, BatchStorage& out) = 0;
+  // Fills from here on are of that step (from 1), of which a source in phases has to know; `left_out`: samples that
+  // rollbacks have passed over up to here.
+  virtual void begin_step(std::int64_t step, std::int64_t left_out) { (void)step, (void)left_out; }
   virtual std::int64_t samples_per_epoch() const = 0;
 };
 

@@ -50,7 +50,7 @@ BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, 
   }
 }
 
-void BucketGradientSum::begin() {
+void BucketGradientSum::begin(int) {
   std::ranges::fill(owned_.span<float>(), 0.0F);
 }
 

@@ -9,7 +9,7 @@ class BucketGradientSum final : public GradientSum {
  public:
   BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options,
                     MemoryAccount* account);
-  void begin() override;
+  void begin(int micro_batches) override;
   GradientTarget target(const ComputeContext& context, int index) override;
   void done(const ComputeContext&, int) override {}
   Result<std::span<float>> finish(const ComputeContext& context) override;

@@ -20,7 +20,7 @@
 namespace longhaul {
 
 struct GradientSumOptions {
-  int micro_batches = 1;  // of this rank in a step
+  std::vector<int> micro_batches = {1};  // of this rank in a step: every number that there may be
   bool deterministic = true;
   // Parts of several micro-batches come by turns: input and weight backward run apart, or there are several stages.
   bool by_parts = false;
@@ -30,7 +30,8 @@ struct GradientSumOptions {
 class GradientSum {
  public:
   virtual ~GradientSum() = default;
-  virtual void begin() = 0;  // of a step
+  // Of a step with that many micro-batches here, one of the numbers named.
+  virtual void begin(int micro_batches) = 0;
   // Where the backward of micro-batch i of this step (from 0; each part's in order) writes. It says ready for every
   // part once. The context outlives the step.
   virtual GradientTarget target(const ComputeContext& context, int index) = 0;

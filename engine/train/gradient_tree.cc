@@ -1,59 +1,58 @@
 #include "engine/train/gradient_tree.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
+namespace {
+int tree_levels(int micro_batches) {
+  return std::countr_zero(static_cast<unsigned>(micro_batches));
+}
+}  // namespace
 
-GradientTree::GradientTree(std::int64_t flat_size, int micro_batches, bool deterministic, MemoryAccount* account)
-    : micro_batches_(micro_batches), leaf_(DType::f32, Shape{flat_size}, account), deterministic_(deterministic) {
+GradientTree::GradientTree(std::int64_t flat_size, std::span<const int> micro_batches, bool deterministic,
+                           MemoryAccount* account)
+    : deterministic_(deterministic), leaf_(DType::f32, Shape{flat_size}, account) {
+  begin(micro_batches.front());
   if (!deterministic) return;
-  // The sum of a full tree stays in the leaf; of an incomplete one every subtree waits in a level of its own.
-  const auto count = static_cast<unsigned>(micro_batches);
-  const int levels = std::bit_width(count) - (std::has_single_bit(count) ? 1 : 0);
+  int levels = 0;
+  for (const int count : micro_batches) levels = std::max(levels, tree_levels(count));
   for (int level = 0; level < levels; ++level) levels_.emplace_back(DType::f32, Shape{flat_size}, account);
+}
+
+void GradientTree::begin(int micro_batches) {
+  LH_ASSERT(micro_batches > 0, std::to_string(micro_batches));
+  micro_batches_ = micro_batches;
+  group_ = deterministic_ ? micro_batches >> tree_levels(micro_batches) : micro_batches;
 }
 
 GradientTarget GradientTree::target(int index) {
   GradientTarget target;
   target.flat = leaf_.span<float>();
-  target.overwrite = deterministic_ || index == 0;
+  target.overwrite = index % group_ == 0;
   return target;
 }
 
 void GradientTree::add(const ComputeContext& context, int index) {
   LH_ASSERT(index + 1 < micro_batches_, std::to_string(index));
-  if (!deterministic_) return;
+  if (!group_ends(index)) return;
   // As a binary counter: a carry adds the waiting left subtree to the new right one.
+  const auto done = static_cast<unsigned>(index / group_);
   std::size_t level = 0;
-  for (; (static_cast<unsigned>(index) >> level) & 1U; ++level)
-    axpy(context, 1.0F, levels_[level].span<float>(), leaf_.span<float>());
+  for (; (done >> level) & 1U; ++level) axpy(context, 1.0F, levels_[level].span<float>(), leaf_.span<float>());
   std::swap(leaf_, levels_[level]);
 }
 
 void GradientTree::accept(const ComputeContext& context, FlatRange part, int index) {
-  if (!deterministic_) return;
+  if (!group_ends(index)) return;
   const auto at = [&](std::size_t level) { return part_of(levels_[level].span<float>(), part); };
   const std::span<float> leaf = part_of(leaf_.span<float>(), part);
+  const auto done = static_cast<unsigned>(index / group_);
   std::size_t level = 0;
-  for (; (static_cast<unsigned>(index) >> level) & 1U; ++level) axpy(context, 1.0F, at(level), leaf);
-  if (index + 1 < micro_batches_) {
-    std::copy(leaf.begin(), leaf.end(), at(level).begin());
-    return;
-  }
-  // Subtrees that are left, smallest (rightmost) first: left + right at each node. Without any the leaf is the sum.
-  std::span<float> have = leaf;
-  for (++level; level < levels_.size(); ++level) {
-    if (((static_cast<unsigned>(micro_batches_) >> level) & 1U) == 0) continue;
-    axpy(context, 1.0F, have, at(level));
-    have = at(level);
-  }
-}
-
-std::span<float> GradientTree::sum() {
-  const bool full = std::has_single_bit(static_cast<unsigned>(micro_batches_));
-  return !deterministic_ || full ? leaf_.span<float>() : levels_.back().span<float>();
+  for (; (done >> level) & 1U; ++level) axpy(context, 1.0F, at(level), leaf);
+  if (index + 1 < micro_batches_) std::copy(leaf.begin(), leaf.end(), at(level).begin());
 }
 
 std::int64_t GradientTree::bytes() const {

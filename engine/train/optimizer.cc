@@ -1,19 +1,21 @@
 #include "engine/train/optimizer.h"
 
+#include "contracts/weight_decay.h"
 #include "engine/ops/adamw.h"
 
 namespace longhaul {
 
-Optimizer::Optimizer(const ParameterLayout& layout, MemoryAccount* account)
+Optimizer::Optimizer(const ParameterLayout& layout, const std::vector<std::string>& no_decay, MemoryAccount* account)
     : exp_avg_(DType::f32, Shape{layout.owned().size()}, account),
       exp_avg_sq_(DType::f32, Shape{layout.owned().size()}, account) {
   for (const FlatParameter& p : layout.parameters()) {
+    const bool decay = !without_decay(p.spec, no_decay);
     layout.owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
       // Padding between neighbours is zero and stays zero.
-      if (!ranges_.empty() && ranges_.back().decay == p.spec.weight_decay) {
+      if (!ranges_.empty() && ranges_.back().decay == decay) {
         ranges_.back().end = packed.end;
       } else {
-        ranges_.push_back({packed.begin, packed.end, p.spec.weight_decay});
+        ranges_.push_back({packed.begin, packed.end, decay});
       }
     });
   }

@@ -1,5 +1,5 @@
-// AdamW over the flat parameters that this rank's layout owns: two f32 moments of each, decay only where the parameter
-// list says so.
+// AdamW over the flat parameters that this rank's layout owns: two f32 moments of each, decay as
+// optimizer.no_decay says (contracts/weight_decay.h).
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace longhaul {
 
 class Optimizer {
  public:
-  explicit Optimizer(const ParameterLayout& layout, MemoryAccount* account = nullptr);
+  Optimizer(const ParameterLayout& layout, const std::vector<std::string>& no_decay, MemoryAccount* account = nullptr);
 
   // One update with `grad_scale * gradient`, packed as layout.owned(). `step` counts from 1 (bias correction).
   void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,

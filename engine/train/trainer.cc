@@ -21,48 +21,55 @@ Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batc
 
 namespace {
 
-int local_micro_batches(const TrainerOptions& options, const Mesh& mesh) {
-  return static_cast<int>(options.global_batch_size / options.micro_batch_size / mesh.dims().dp());
+int local_micro_batches(const TrainerOptions& options, const Mesh& mesh, std::int64_t batch_size) {
+  return static_cast<int>(batch_size / options.micro_batch_size / mesh.dims().dp());
 }
 
-bool runs_apart(const std::vector<ScheduleOp>& schedule) {
-  return std::ranges::any_of(schedule,
+bool runs_apart(const TrainingSchedules& schedules) {
+  return std::ranges::any_of(schedules.rbegin()->second,
                              [](const ScheduleOp& op) { return op.kind == ScheduleOp::Kind::backward_weight; });
 }
 
 GradientSumOptions gradient_options(const TrainerOptions& options, const Mesh& mesh,
-                                    const std::vector<ScheduleOp>& schedule) {
+                                    const TrainingSchedules& schedules) {
   GradientSumOptions sum;
-  sum.micro_batches = local_micro_batches(options, mesh);
+  sum.micro_batches.clear();
+  for (const auto& [count, schedule] : schedules) sum.micro_batches.push_back(count);
   sum.deterministic = options.deterministic;
-  sum.by_parts = runs_apart(schedule) || mesh.dims().vp > 1;
+  sum.by_parts = runs_apart(schedules) || mesh.dims().vp > 1;
   sum.overlap = options.overlap_gradients;
   return sum;
 }
 
-std::vector<ScheduleOp> valid_schedule(const TrainerOptions& options, const Mesh& mesh) {
-  auto schedule = training_schedule(options, mesh);
-  LH_ASSERT(schedule.ok(), schedule.error().message());
-  return std::move(schedule).value();
+TrainingSchedules valid_schedules(const TrainerOptions& options, const Mesh& mesh) {
+  auto schedules = training_schedules(options, mesh);
+  LH_ASSERT(schedules.ok(), schedules.error().message());
+  return std::move(schedules).value();
 }
 
 }  // namespace
 
-Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh) {
-  LH_TRY(const PipelineScheduleSettings settings,
-         schedule_settings(options.pipeline, mesh.dims(), local_micro_batches(options, mesh)));
-  return pipeline_schedule(settings, mesh.at().pp);
+Result<TrainingSchedules> training_schedules(const TrainerOptions& options, const Mesh& mesh) {
+  TrainingSchedules schedules;
+  for (const std::int64_t batch : batch_sizes(options.batch_rampup, options.global_batch_size)) {
+    const int count = local_micro_batches(options, mesh, batch);
+    LH_TRY(const PipelineScheduleSettings settings, schedule_settings(options.pipeline, mesh.dims(), count));
+    LH_TRY(schedules[count], pipeline_schedule(settings, mesh.at().pp));
+  }
+  return schedules;
 }
 
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, const TrainerOptions& trainer, Mesh& mesh,
-                           int chunk) {
-  std::vector<ScheduleOp> own;
-  std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
-  const auto slots = schedule_slots(own);
-  LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOptions& trainer, Mesh& mesh, int chunk) {
   LlamaOptions options;
-  options.slots = *slots;
-  options.split_backward = runs_apart(schedule);
+  options.slots = 0;
+  for (const auto& [count, schedule] : schedules) {
+    std::vector<ScheduleOp> own;
+    std::ranges::copy_if(schedule, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
+    const auto slots = schedule_slots(own);
+    LH_ASSERT(slots.ok() && *slots > 0, "schedule of the trainer");
+    options.slots = std::max(options.slots, *slots);
+  }
+  options.split_backward = runs_apart(schedules);
   options.chunk = chunk;
   options.overlap = trainer.overlap_pipeline;
   options.mesh = &mesh;
@@ -78,28 +85,35 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       objective_(objective),
       source_(source),
       options_(options),
-      micro_batches_(local_micro_batches(options, mesh)),
-      schedule_(valid_schedule(options, mesh)),
-      optimizer_(store.layout(), account),
-      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedule_), account)) {
-  batches_.resize(static_cast<std::size_t>(micro_batches_));
+      schedules_(valid_schedules(options, mesh)),
+      optimizer_(store.layout(), options.optimizer.no_decay, account),
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)),
+      guard_(options.on_spike) {
+  batches_.resize(static_cast<std::size_t>(schedules_.rbegin()->first));
   for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
-    slots_.push_back(stage_options(schedule_, options, mesh, chunk).slots);
+    slots_.push_back(stage_options(schedules_, options, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
   store.connect(mesh, options.overlap_weights);
+}
+
+std::int64_t Trainer::batch_size() const {
+  return global_batch_size_at(options_.batch_rampup, options_.global_batch_size, progress_.consumed_samples);
 }
 
 // The ranks that compute together go on together or not at all.
 Status Trainer::fill_step() {
   const std::int64_t first = mesh_.data().rank() * micro_batches_;
+  source_.begin_step(progress_.step + 1, skipped_samples_);
+  const std::int64_t begin = progress_.consumed_samples + skipped_samples_;
   Status filled;
   for (int i = 0; i < micro_batches_ && filled.ok(); ++i)
-    filled = fill(source_, progress_.consumed_samples + (first + i) * options_.micro_batch_size,
-                  options_.micro_batch_size, batches_[static_cast<std::size_t>(i)]);
+    filled = fill(source_, begin + (first + i) * options_.micro_batch_size, options_.micro_batch_size,
+                  batches_[static_cast<std::size_t>(i)], true);
   return mesh_.whole().agree(filled);
 }
 
-Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch) {
+Status Trainer::fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training) {
+  batch.first_sample = training ? first : -1;
   LH_CHECK(fill_shard(source, first, count, ContextShard(mesh_.dims().cp, mesh_.at().cp), batch));
   return stages_.front()->check(batch.view());
 }
@@ -146,7 +160,8 @@ void Trainer::poll() {
 
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
-  gradient_->begin();
+  gradient_->begin(micro_batches_);
+  schedule_ = schedules_.at(micro_batches_);
   expect(0);
   for (std::size_t op = 0; op < schedule_.size(); ++op) {
     expect(op + 1);
@@ -222,7 +237,21 @@ Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   return std::sqrt(sum);
 }
 
-Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
+namespace {
+// Of packed sums that begin with loss and count: the first whose loss is no number, or the one of the largest mean.
+std::int64_t worst_micro_batch(std::span<const double> packed, std::size_t fields) {
+  std::size_t worst = 0;
+  double largest = -INFINITY;
+  for (std::size_t i = 0; i + fields <= packed.size(); i += fields) {
+    const double loss = packed[i], count = packed[i + 1];
+    if (!std::isfinite(loss)) return static_cast<std::int64_t>(i / fields);
+    if (count > 0 && loss / count > largest) largest = loss / count, worst = i / fields;
+  }
+  return static_cast<std::int64_t>(worst);
+}
+}  // namespace
+
+Result<Trainer::GroupSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total) {
   constexpr std::size_t fields = 5;
   const std::size_t per_rank =
       static_cast<std::size_t>((total + mesh_.data().size() - 1) / mesh_.data().size()) * fields;
@@ -248,15 +277,49 @@ Result<ObjectiveSums> Trainer::sum_over_group(const std::vector<ObjectiveSums>& 
   }
   // One after the other in the order of the global micro-batch index: no layout changes the sum. (Ranks that had fewer
   // micro-batches than others contribute zeros.)
-  ObjectiveSums sums;
+  GroupSums group;
+  ObjectiveSums& sums = group.sums;
+  group.worst = worst_micro_batch(all, fields);
   for (std::size_t i = 0; i + fields <= all.size(); i += fields) {
-    if (!std::isfinite(all[i]))
-      return make_error(ErrorCode::internal, format("the loss of micro-batch {} is {}", i / fields, all[i]),
-                        "lower the learning rate, or look at the data of this step");
     sums.loss += all[i], sums.count += all[i + 1], sums.tokens += all[i + 2];
     sums.extra[0] += all[i + 3], sums.extra[1] += all[i + 4];
   }
-  return sums;
+  return group;
+}
+
+const PlannedPhase* Trainer::phase_at(std::int64_t step) const {
+  for (const PlannedPhase& phase : options_.phases)
+    if (step <= phase.last_step) return &phase;
+  return options_.phases.empty() ? nullptr : &options_.phases.back();
+}
+
+double Trainer::learning_rate_at(std::int64_t step) const {
+  OptimizerSettings settings = options_.optimizer;
+  if (const PlannedPhase* phase = phase_at(step)) {
+    const double ordered = ordered_lr_ > 0 && settings.lr > 0 ? ordered_lr_ / settings.lr : 1.0;
+    return learning_rate(*phase, step) * ordered;
+  }
+  if (ordered_lr_ > 0) settings.lr = ordered_lr_;
+  return learning_rate(settings, step, options_.steps);
+}
+
+Status Trainer::pass_over(StepReport& report, const GroupSums& group) {
+  const SpikeSettings& policy = guard_.settings();
+  const std::string what = format(
+      "step {}: {} (loss {:.6g}, gradient norm {:.6g}, the {} micro-batch is {}, from sample {} on)", report.step,
+      report.problem, report.loss, report.grad_norm, std::isfinite(report.loss) ? "worst" : "first such", group.worst,
+      progress_.consumed_samples + skipped_samples_ + group.worst * options_.micro_batch_size);
+  if (policy.action == "stop")
+    return make_error(ErrorCode::internal, what,
+                      "look at the data of this step, lower the learning rate or raise the warm-up; on_spike.action = "
+                      "\"skip\" or \"rollback\" goes on");
+  if (!guard_.spend(report.step))
+    return make_error(ErrorCode::internal,
+                      what + format("; more than {} such steps within {}", policy.budget, policy.budget_steps),
+                      "lower the learning rate, or raise on_spike.budget");
+  report.problem = what;
+  report.end = policy.action == "skip" ? StepEnd::skipped : StepEnd::roll_back;
+  return {};
 }
 
 Status Trainer::end_step_of_experts(double count, StepReport& report) {
@@ -297,14 +360,17 @@ Result<StepReport> Trainer::step() {
 
 Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
+  const std::int64_t batch = batch_size();
+  micro_batches_ = local_micro_batches(options_, mesh_, batch);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   LH_CHECK(group().agree(accumulate(mine)).with_context(where));
-  LH_TRY(const ObjectiveSums sums,
+  LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_CHECK(sum_over_replica(summed).with_context(where));
-  if (!(sums.count > 0))
+  const ObjectiveSums& sums = group_sums.sums;
+  if (sums.count <= 0)  // what is no number is judged below
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");
 
   StepReport report;
@@ -314,17 +380,25 @@ Result<StepReport> Trainer::do_step() {
   for (int i = 0; i < 2; ++i) report.extra[i] = sums.extra[i] / sums.count;
   LH_TRY(const double norm, gradient_norm(summed).with_context(where));
   report.grad_norm = norm / sums.count;
-  report.lr = learning_rate(options_.optimizer, report.step, options_.steps);
-  if (!std::isfinite(report.grad_norm))
-    return make_error(ErrorCode::internal, format("{}: the gradient's norm is {}", where, report.grad_norm),
-                      "lower the learning rate, raise the warm-up, or start again from the last checkpoint");
+  report.lr = learning_rate_at(report.step);
+  report.samples = batch;
+  report.problem = guard_.problem(report.loss, report.grad_norm);
+  if (!report.problem.empty()) {
+    for (Llama* stage : stages_)
+      if (stage->experts()) (void)stage->experts()->take_totals();  // of a step that does not count
+    LH_CHECK(pass_over(report, group_sums));
+    if (report.end == StepEnd::roll_back) return report;
+    progress_.step += 1, progress_.consumed_samples += batch;
+    return report;
+  }
+  guard_.accept(report.loss, report.grad_norm);
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
   const TraceSpan span(context_.trace(), "optimizer");
   optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
   progress_.step += 1, progress_.adam_step += 1;
-  progress_.consumed_samples += options_.global_batch_size;
+  progress_.consumed_samples += batch;
   return report;
 }
 
@@ -341,7 +415,7 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
     for (std::int64_t i = first; i < (together ? first + per_rank : std::min(total, first + per_rank)); ++i) {
       BatchStorage& batch = batches_.front();
       const std::int64_t index = std::min(i, total - 1);
-      LH_CHECK(mesh_.whole().agree(fill(source, index * size, std::min(size, count - index * size), batch)));
+      LH_CHECK(mesh_.whole().agree(fill(source, index * size, std::min(size, count - index * size), batch, false)));
       for (Llama* stage : stages_) objective_.forward(context_, *stage, 0, batch);
       const ObjectiveSums sums = objective_.evaluate(context_, *stages_.back(), 0, batch);
       if (i < total) mine.push_back(sums);
@@ -359,7 +433,12 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   const Status done = run();
   judge(false);
   LH_CHECK(group().agree(done).with_context("evaluation"));
-  return sum_over_group(mine, per_rank * data.size()).with_context("evaluation");
+  LH_TRY(const GroupSums all, sum_over_group(mine, per_rank * data.size()).with_context("evaluation"));
+  if (!std::isfinite(all.sums.loss))
+    return make_error(ErrorCode::internal,
+                      format("evaluation: the loss of micro-batch {} is {}", all.worst, all.sums.loss),
+                      "lower the learning rate, or look at the held-out data");
+  return all.sums;
 }
 
 }  // namespace longhaul

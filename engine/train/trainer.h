@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include "contracts/schedule.h"
 #include "contracts/settings/pipeline.h"
@@ -14,6 +15,7 @@
 #include "engine/train/gradient_sum.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/spike_guard.h"
 
 namespace longhaul {
 
@@ -22,21 +24,30 @@ struct TrainerOptions {
   std::int64_t steps = 0;              // of the whole run: the schedule's length
   std::int64_t micro_batch_size = 1;   // samples
   std::int64_t global_batch_size = 1;  // samples
+  BatchRampup batch_rampup;            // checked
   std::int64_t tokens_max = 0;         // of a micro-batch
   bool deterministic = true;
+  std::vector<PlannedPhase> phases;  // their rates instead of the optimizer's schedule; empty: one, without a name
+  SpikeSettings on_spike;
   PipelineSettings pipeline;
   bool overlap_gradients = true;  // sums over ranks start while the backward goes on
   bool overlap_weights = true;    // weights are gathered while others are in use (ZeRO)
   bool overlap_pipeline = true;   // messages between stages travel beside computation
 };
 
+// What became of a step: done; or bad (spike_guard.h), its update left out, or to be rolled back from.
+enum class StepEnd { done, skipped, roll_back };
+
 struct StepReport {
   std::int64_t step = 0;
+  StepEnd end = StepEnd::done;
+  std::string problem;   // of a bad step
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;    // computed over all ranks
-  double waited_s = 0;  // by this rank, for others: communication that nothing hid, and those that were late
+  double tokens = 0;         // computed over all ranks
+  std::int64_t samples = 0;  // of the global batch
+  double waited_s = 0;       // by this rank, for others: communication that nothing hid, and those that were late
   double extra[2] = {0, 0};
   // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
   // the global batch were spread (engine/model/moe_state.h).
@@ -48,13 +59,14 @@ struct StepReport {
 // numbers.
 Status check_batch_sizes(std::int64_t micro_batch_size, std::int64_t global_batch_size, int dp);
 
-// The operations of this rank in a step. Errors (invalid_input) say why the settings do not go with the layout.
-Result<std::vector<ScheduleOp>> training_schedule(const TrainerOptions& options, const Mesh& mesh);
+// The operations of this rank in a step, by its number of micro-batches: several where the batch grows. Errors
+// (invalid_input) say why the settings do not go with the layout.
+using TrainingSchedules = std::map<int, std::vector<ScheduleOp>>;
+Result<TrainingSchedules> training_schedules(const TrainerOptions& options, const Mesh& mesh);
 
 // What the model of each of this rank's pipeline stages is made with: its slots (1 without a pipeline), and whether
 // input and weight backward run apart.
-LlamaOptions stage_options(const std::vector<ScheduleOp>& schedule, const TrainerOptions& options, Mesh& mesh,
-                           int chunk);
+LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOptions& options, Mesh& mesh, int chunk);
 
 class Trainer {
  public:
@@ -63,26 +75,35 @@ class Trainer {
   Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
           Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
 
-  // A loss or gradient that is not finite is an error that names the step (and, for the loss, the first micro-batch);
-  // weights are then those before the step.
+  // A bad step that the settings do not pass over is an error that names the step, its loss, its gradient's norm and
+  // the first micro-batch whose loss is no number (or the largest); weights are those before the step, whose data is
+  // not used up then, nor when it is to be rolled back from.
   Result<StepReport> step();
 
   // Mean loss over samples [0, count) of `source`, dealt to the ranks; micro-batches of the training size.
   Result<ObjectiveSums> evaluate(BatchSource& source, std::int64_t count);
 
-  // Another peak of the learning rate's schedule from the next step on. All ranks at the same step.
-  void set_peak_learning_rate(double lr) { options_.optimizer.lr = lr; }
+  // Another peak of the learning rate's schedule from the next step on; phases keep their proportions to the one
+  // configured. All ranks at the same step.
+  void set_peak_learning_rate(double lr) { ordered_lr_ = lr; }
+
+  // Of the step to come; nullptr without phases.
+  const PlannedPhase* phase_at(std::int64_t step) const;
 
   TrainingProgress& progress() { return progress_; }
+  // Samples of the global order that were left out by rollbacks: the step to come reads from consumed_samples + this.
+  std::int64_t& skipped_samples() { return skipped_samples_; }
+  SpikeGuard& spike_guard() { return guard_; }
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }
   CollectiveGroup& group() { return mesh_.world(); }
-  const TrainerOptions& options() const { return options_; }
   const ComputeContext& context() const { return context_; }
+  const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
 
  private:
+  std::int64_t batch_size() const;  // of the step to come
   Result<StepReport> do_step();
   Status accumulate(std::vector<ObjectiveSums>& sums);
   void expect(std::size_t op);
@@ -90,7 +111,7 @@ class Trainer {
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
   Status status() const;
   Status fill_step();
-  Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch);
+  Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training);
   // Gradients are packed as layout().owned().
   Status sum_over_context(std::span<float> gradient);
   Status sum_over_replica(std::span<float> gradient);
@@ -98,7 +119,15 @@ class Trainer {
   // bias moves, in the masters.
   Status end_step_of_experts(double count, StepReport& report);
   Result<double> gradient_norm(std::span<const float> gradient);
-  Result<ObjectiveSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
+  // Over all micro-batches, and which of them is the worst: the first whose loss is no number, or the largest.
+  struct GroupSums {
+    ObjectiveSums sums;
+    std::int64_t worst = 0;
+  };
+  Result<GroupSums> sum_over_group(const std::vector<ObjectiveSums>& mine, std::int64_t total);
+  double learning_rate_at(std::int64_t step) const;
+  // Of a bad step.
+  Status pass_over(StepReport& report, const GroupSums& group);
 
   const ComputeContext& context_;
   Mesh& mesh_;
@@ -107,13 +136,17 @@ class Trainer {
   Objective& objective_;
   BatchSource& source_;
   TrainerOptions options_;
-  int micro_batches_;  // of this rank in one step
-  std::vector<ScheduleOp> schedule_;
-  std::vector<int> slots_;  // of each stage
+  double ordered_lr_ = 0;  // 0: as the options say
+  TrainingSchedules schedules_;
+  std::vector<ScheduleOp> schedule_;  // of the step
+  int micro_batches_ = 0;             // of this rank in the step
+  std::vector<int> slots_;            // of each stage
   Optimizer optimizer_;
   std::unique_ptr<GradientSum> gradient_;
   TrainingProgress progress_;
-  std::vector<BatchStorage> batches_;  // of this rank's micro-batches of a step
+  std::int64_t skipped_samples_ = 0;
+  SpikeGuard guard_;
+  std::vector<BatchStorage> batches_;  // of this rank's micro-batches of the largest step
 };
 
 }  // namespace longhaul

@@ -6,7 +6,10 @@
 
 namespace longhaul {
 namespace {
-constexpr const char* ordered_lr_key = "ordered_lr";  // in a checkpoint: the peak that an order set
+// In a checkpoint's extra table:
+constexpr const char* ordered_lr_key = "ordered_lr";    // the peak that an order set
+constexpr const char* spikes_key = "spikes";            // SpikeGuard::state
+constexpr const char* skipped_key = "skipped_samples";  // left out by rollbacks
 
 CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const Trainer& trainer) {
   CheckpointSaverOptions saver = options.saver;
@@ -44,6 +47,8 @@ TrainingState TrainingLoop::state() {
   state.seed = options_.seed;
   state.extra = Value::make_table();
   if (ordered_lr_ > 0) state.extra.set(ordered_lr_key, ordered_lr_);
+  state.extra.set(spikes_key, trainer_.spike_guard().state());
+  if (trainer_.skipped_samples() > 0) state.extra.set(skipped_key, trainer_.skipped_samples());
   if (outcome_.tokens > 0) state.extra.set(checkpoint_loss_key, outcome_.loss);
   if (heldout_step_ == state.progress.step) state.extra.set(checkpoint_heldout_loss_key, outcome_.heldout_loss);
   return state;
@@ -81,12 +86,73 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
                       format("{} was trained with seed {}, this stage has seed {}", path, state.seed, options_.seed),
                       "the data order would change; use the same seed");
   trainer_.progress() = state.progress;
-  if (const double ordered = state.extra.get_number(ordered_lr_key); ordered > 0) set_learning_rate(ordered);
+  LH_CHECK(take(state.extra, false).with_context(path));
   trainer_.store().refresh_compute_copy(context);
   saved_step_ = outcome_.resumed_at = state.progress.step;
   events_.message("info", format("goes on from step {} ({})", state.progress.step, path));
   if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
   return true;
+}
+
+Status TrainingLoop::take(const Value& extra, bool rolled_back) {
+  if (const double ordered = extra.get_number(ordered_lr_key); ordered > 0 && !rolled_back) set_learning_rate(ordered);
+  trainer_.skipped_samples() = extra.get_integer(skipped_key);
+  const Value* spikes = extra.find(spikes_key);
+  if (!spikes) return {};  // of a version without
+  return rolled_back ? trainer_.spike_guard().restore_window(*spikes) : trainer_.spike_guard().restore(*spikes);
+}
+
+Status TrainingLoop::roll_back(const StepReport& bad) {
+  section("load");
+  LH_CHECK(finish_save());
+  const std::int64_t read = trainer_.progress().consumed_samples + trainer_.skipped_samples() + bad.samples;
+  TrainingState state = this->state();
+  LH_TRY(const std::optional<LoadedCheckpoint> loaded,
+         checkpoints_.load_newest(trainer_.group(), state, trainer_.context().threads()));
+  if (!loaded)
+    return make_error(ErrorCode::internal, bad.problem + "; there is no checkpoint to roll back to",
+                      "set checkpoint.every_steps, or on_spike.action = \"skip\"");
+  trainer_.progress() = state.progress;
+  LH_CHECK(take(state.extra, true).with_context(loaded->path));
+  trainer_.skipped_samples() = read - state.progress.consumed_samples;
+  trainer_.store().refresh_compute_copy(trainer_.context());
+  saved_step_ = state.progress.step;
+  told_phase_ = nullptr;
+  events_.message("warn", format("back to step {}; samples {} to {} are left out", state.progress.step,
+                                 state.progress.consumed_samples + state.extra.get_integer(skipped_key), read - 1));
+  if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
+  return trainer_.store().status();
+}
+
+void TrainingLoop::tell_bad(const StepReport& bad) {
+  (bad.end == StepEnd::skipped ? outcome_.skipped : outcome_.rollbacks) += 1;
+  Value fields = Value::make_table();
+  fields.set("step", bad.step);
+  fields.set("loss", bad.loss);
+  fields.set("grad_norm", bad.grad_norm);
+  fields.set("action", bad.end == StepEnd::skipped ? "skip" : "rollback");
+  fields.set("problem", bad.problem);
+  events_.write("spike", std::move(fields));
+  events_.message("warn", bad.problem + (bad.end == StepEnd::skipped ? "; its update is left out" : "; rolling back"));
+}
+
+void TrainingLoop::tell_phase(std::int64_t step) {
+  const PlannedPhase* phase = trainer_.phase_at(step);
+  if (phase == told_phase_) return;
+  told_phase_ = phase;
+  Value fields = Value::make_table();
+  fields.set("name", phase->name);
+  fields.set("step", step);
+  fields.set("last_step", phase->last_step);
+  fields.set("sequence_length", phase->sequence_length);
+  events_.write("phase", std::move(fields));
+  events_.message("info", format("phase {}: steps {} to {}, sequences of {} tokens, learning rate to {:g}", phase->name,
+                                 phase->first_step, phase->last_step, phase->sequence_length, phase->lr_end));
+}
+
+double TrainingLoop::flops_per_token(std::int64_t step) const {
+  const PlannedPhase* phase = trainer_.phase_at(step);
+  return phase ? trainer_.store().shape().train_flops_per_token(phase->sequence_length) : options_.flops_per_token;
 }
 
 Status TrainingLoop::save() {
@@ -194,9 +260,13 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("loss", step.loss);
   fields.set("lr", step.lr);
   fields.set("grad_norm", step.grad_norm);
+  fields.set("consumed_samples", trainer_.progress().consumed_samples);
   fields.set("tokens_per_s", step.tokens / seconds);
   if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
-  if (options_.flops_per_token > 0) fields.set("gflops", options_.flops_per_token * step.tokens / seconds * 1e-9);
+  if (const double flops = flops_per_token(step.step) * step.tokens / seconds; flops > 0) {
+    fields.set("gflops", flops * 1e-9);
+    if (options_.peak_flops > 0) fields.set("mfu", flops / options_.peak_flops);
+  }
   if (step.load.worst > 0) {  // a model with experts
     fields.set("aux_loss", step.balance_loss);
     fields.set("z_loss", step.z_loss);
@@ -281,6 +351,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   while (trainer_.progress().step < steps) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);
+    tell_phase(trainer_.progress().step + 1);
     trace_begin(trainer_.progress().step + 1);
     const std::int64_t begun = clock_.monotonic_ns();
     const Result<StepReport> done = trainer_.step();
@@ -290,9 +361,17 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     LH_CHECK(done);
     const StepReport& step = *done;
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
-    outcome_.loss = step.loss;
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
-    report(step, seconds);
+    outcome_.flops += flops_per_token(step.step) * step.tokens;
+    if (step.end != StepEnd::done) tell_bad(step);
+    if (step.end == StepEnd::roll_back) {
+      LH_CHECK(roll_back(step).with_context(format("step {}", step.step)));
+      continue;
+    }
+    if (step.end == StepEnd::done) {
+      outcome_.loss = step.loss;
+      report(step, seconds);
+    }
     const bool early = step.step < steps;
     if (early && options_.milestone_every_steps > 0 && step.step % options_.milestone_every_steps == 0)
       LH_CHECK(options_.on_milestone({step.step, step.loss, ordered_lr_ > 0}));

@@ -27,7 +27,8 @@ struct TrainingLoopOptions {
   std::int64_t local_every_steps = 0;       // copies on the nodes; 0: never
   std::int64_t eval_every_steps = 0;        // 0: only at the end
   std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
-  double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown
+  double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown. Phases have their own
+  double peak_flops = 0;                    // per second, of all ranks: for the MFU; 0: unknown
   std::uint64_t seed = 0;
   std::string start_checkpoint;  // a folder; "": the newest of the store
   // Called on every rank after each such step but the last, before a checkpoint of it is saved: a training that goes on
@@ -49,7 +50,9 @@ struct TrainingOutcome {
   double loss = 0;               // of the last step
   double heldout_loss = 0;       // mean per token or pair, when there is a held-out source
   ObjectiveSums heldout;
-  double tokens = 0, seconds = 0;  // of the steps done here
+  double tokens = 0, seconds = 0;           // of the steps done here
+  double flops = 0;                         // by the formula of ModelShape::train_flops_per_token
+  std::int64_t skipped = 0, rollbacks = 0;  // bad steps here
   double tokens_per_s() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
@@ -78,6 +81,12 @@ class TrainingLoop {
   // training.
   Status copy_locally(bool advance, bool due);
   Status evaluate(BatchSource& heldout);
+  // From a bad step to the last checkpoint; all data up to and with that step is left out.
+  Status roll_back(const StepReport& bad);
+  Status take(const Value& extra, bool rolled_back);  // of a checkpoint
+  void tell_bad(const StepReport& bad);
+  void tell_phase(std::int64_t step);
+  double flops_per_token(std::int64_t step) const;
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
   void section(const char* name);
@@ -112,6 +121,7 @@ class TrainingLoop {
   std::int64_t heldout_step_ = -1;  // of the outcome's held-out loss
   std::int64_t checkpoint_orders_seen_ = 0;
   double ordered_lr_ = 0;  // 0: as configured
+  const PlannedPhase* told_phase_ = nullptr;
 };
 
 }  // namespace longhaul

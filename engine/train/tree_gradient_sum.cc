@@ -55,7 +55,7 @@ void TreeGradientSum::join_batches(const ShardUnit& unit) {
 }
 
 GradientTarget TreeGradientSum::target(const ComputeContext& context, int index) {
-  const bool last = index + 1 == options_.micro_batches;
+  const bool last = index + 1 == micro_batches_;
   GradientTarget target = tree_.target(index);
   if (batches_ > 1)
     target.locate_batch = [this, flat = target.flat.data()](std::int64_t begin, int batch) {
@@ -72,14 +72,14 @@ void TreeGradientSum::ready(const ComputeContext& context, FlatRange part, int i
   tree_.accept(context, part, index);
   if (batches_ > 1 && unit_at(part.begin).experts)
     for (int batch = 1; batch < batches_; ++batch) tree_.accept(context, part_of_batch(part, batch), index);
-  if (index + 1 < options_.micro_batches) return;
+  if (index + 1 < micro_batches_) return;
   for (const int unit : progress_.ready(part.begin, part.end))
     if (options_.overlap) start(unit);
   poll();
 }
 
 void TreeGradientSum::done(const ComputeContext& context, int index) {
-  if (index + 1 < options_.micro_batches && !options_.by_parts) tree_.add(context, index);
+  if (index + 1 < micro_batches_ && !options_.by_parts) tree_.add(context, index);
 }
 
 void TreeGradientSum::start(int unit) {

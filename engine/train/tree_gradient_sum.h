@@ -11,7 +11,11 @@ namespace longhaul {
 class TreeGradientSum final : public GradientSum {
  public:
   TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options, MemoryAccount* account);
-  void begin() override { progress_.begin(); }
+  void begin(int micro_batches) override {
+    micro_batches_ = micro_batches;
+    tree_.begin(micro_batches);
+    progress_.begin();
+  }
   GradientTarget target(const ComputeContext& context, int index) override;
   void done(const ComputeContext& context, int index) override;
   Result<std::span<float>> finish(const ComputeContext& context) override;
@@ -34,6 +38,7 @@ class TreeGradientSum final : public GradientSum {
   int batches_;                             // that meet in an expert and are kept apart
   std::int64_t expert_size_ = 0;            // of all of those
   std::vector<std::int64_t> expert_begin_;  // of each unit among the experts' units
+  int micro_batches_ = 0;                   // of this step
   GradientTree tree_;
   UnitProgress progress_;
   std::vector<std::optional<Request>> pending_;  // by unit

@@ -44,6 +44,23 @@ std::vector<std::string> step_lines(const PlannedStage& stage) {
   return lines;
 }
 
+std::string milestones_text(const PlannedStage& stage) {
+  const std::size_t count = milestone_steps(stage.settings).size();
+  return count > 0 ? format(", {} milestone{}", count, count == 1 ? "" : "s") : std::string();
+}
+
+// "phases warmup, main: 1100 steps, 1.8M tokens"
+std::string phases_text(const PlannedStage& stage) {
+  if (!stage.settings.find("phase")) return {};
+  const auto settings = pretrain_fields().parse(stage.settings, "");
+  const auto plan = settings.ok() ? phases_of(*settings, false) : Result<PhasePlan>(settings.error());
+  if (!plan.ok()) return {};
+  std::vector<std::string> names;
+  for (const PlannedPhase& phase : plan->phases) names.push_back(phase.name);
+  return format("phases {}: {} steps, {} tokens", join(names, ", "), plan->steps,
+                human_count(static_cast<double>(plan->tokens)));
+}
+
 }  // namespace
 
 std::string planned_size_text(const PlannedStage& stage) {
@@ -57,14 +74,13 @@ std::string planned_size_text(const PlannedStage& stage) {
         text = human_count(static_cast<double>(shape->parameter_count())) + " parameters" +
                (shape->vocab_size == 0 ? " beside the embedding, " : ", ");
   }
+  if (const std::string phases = phases_text(stage); !phases.empty()) return text + phases + milestones_text(stage);
   text += format("{} x {} tokens a step", batch, stage.settings.get_integer("sequence_length"));
   if (const std::int64_t steps = stage.settings.get_integer("steps"); steps > 0)
     text += format(", {} steps", steps);
   else
     text += format(", {:g} epochs", stage.settings.get_number("epochs"));
-  if (const std::size_t count = milestone_steps(stage.settings).size(); count > 0)
-    text += format(", {} milestone{}", count, count == 1 ? "" : "s");
-  return text;
+  return text + milestones_text(stage);
 }
 
 std::string plan_text(const RunPlan& plan, bool with_settings) {

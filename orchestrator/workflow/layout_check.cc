@@ -1,6 +1,7 @@
 #include "orchestrator/workflow/layout_check.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "contracts/layout_check.h"
@@ -21,6 +22,12 @@ struct LayoutContext {
   }
 };
 
+BatchRampup rampup_of(const Value& settings) {
+  Diagnostics reported;
+  const Value* written = settings.find("batch_rampup");
+  return written ? batch_rampup_fields().parse(*written, "", reported) : BatchRampup();
+}
+
 void check_batches(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
   const std::int64_t global = settings.get_integer("global_batch_size"),
                      micro = settings.get_integer("micro_batch_size");
@@ -32,6 +39,11 @@ void check_batches(const LayoutContext& context, const Value& settings, const Pa
         format("global_batch_size = {} is not a multiple of micro_batch_size({}) * dp({}) = {}", global, micro,
                dims.dp(), at_once),
         format("use {} or {}", std::max(at_once, global / at_once * at_once), (global / at_once + 1) * at_once));
+  // What it is without a layout has been said already.
+  const BatchRampup rampup = rampup_of(settings);
+  const Status fits = check_batch_rampup(rampup, global, at_once);
+  if (!fits.ok() && check_batch_rampup(rampup, global, 1).ok())
+    context.add({"batch_rampup.start", "batch_rampup"}, fits.error().what, fits.error().hint);
 }
 
 void check_model(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {
@@ -42,16 +54,26 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
   if (!shape.ok())
     return context.add({"model.num_attention_heads", "model.hidden_size", "model"}, shape.error().what,
                        shape.error().hint);
+  if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
+    context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
+  std::set<std::string> said;  // once, of however many phases
+  const auto check_length = [&](std::int64_t length, const std::string& phase) {
+    const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};
+    for (const LayoutProblem& problem : layout_problems(input))
+      if (said.insert(problem.what).second) context.add({phase}, problem.what, problem.hint);
+  };
+  if (!pretrain.phases.empty()) {
+    if (!check_pretraining(pretrain, true).ok()) return;  // has been said
+    const PhasePlan plan = phases_of(pretrain, true).value();
+    for (const PlannedPhase& phase : plan.phases) check_length(phase.sequence_length, "phase." + phase.name);
+    return;
+  }
   if (pretrain.sequence_length > shape->max_position_embeddings)
     context.add({"sequence_length", "model.max_position_embeddings"},
                 format("sequence_length = {} is longer than model.max_position_embeddings = {}",
                        pretrain.sequence_length, shape->max_position_embeddings),
                 "raise model.max_position_embeddings");
-  const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, pretrain.sequence_length,
-                               pretrain.cp_attention};
-  for (const LayoutProblem& problem : layout_problems(input)) context.add({}, problem.what, problem.hint);
-  if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
-    context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
+  check_length(pretrain.sequence_length, "");
 }
 
 void check_recompute(const LayoutContext& context, const Value& settings) {
@@ -72,10 +94,15 @@ void check_pipeline(const LayoutContext& context, const Value& settings, const P
   const PipelineSettings pipeline = pipeline_fields().parse(*written, "", reported);
   if (!reported.empty()) return;
   const std::int64_t at_once = settings.get_integer("micro_batch_size") * dims.dp();
-  if (at_once > 0 && settings.get_integer("global_batch_size") % at_once == 0)
-    if (const auto fits = schedule_settings(pipeline, dims, settings.get_integer("global_batch_size") / at_once);
-        !fits.ok())
+  const std::int64_t global = settings.get_integer("global_batch_size");
+  const BatchRampup rampup = rampup_of(settings);
+  if (at_once > 0 && global % at_once == 0 && check_batch_rampup(rampup, global, at_once).ok())
+    for (const std::int64_t batch : batch_sizes(rampup, global)) {
+      const auto fits = schedule_settings(pipeline, dims, batch / at_once);
+      if (fits.ok()) continue;
       context.add({"pipeline.schedule", "pipeline.group", "pipeline"}, fits.error().what, fits.error().hint);
+      break;
+    }
   const Value* model = settings.find("model");
   if (!model) return;  // known when the stage runs
   const auto layers = static_cast<int>(model->get_integer("num_hidden_layers"));

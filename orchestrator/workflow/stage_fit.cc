@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "contracts/milestone.h"
 #include "contracts/settings/inference.h"
+#include "contracts/settings/training.h"
 #include "orchestrator/workflow/layout_check.h"
 
 namespace longhaul {
@@ -44,15 +45,15 @@ class FitCheck {
   }
 
   void check_steps(const FittedStage& stage) {
-    if (stage.settings->get_integer("steps") == 0 && stage.settings->get_number("epochs") == 0)
+    if (configured_steps(*stage.settings) == 0 && stage.settings->get_number("epochs") == 0)
       add(stage, {"epochs", "steps"}, "steps = 0 and epochs = 0: nothing would be trained", "give one of them");
   }
 
   // How many there are has to be known before the training begins: every one is a variant of what is behind it.
   void check_milestones(const FittedStage& stage) {
     const std::int64_t every = stage.settings->get_integer(milestone_setting);
-    const std::int64_t steps = stage.settings->get_integer("steps");
     if (every == 0) return;
+    const std::int64_t steps = configured_steps(*stage.settings);
     const auto refuse = [&](const std::string& what, const std::string& hint) {
       add(stage, {milestone_setting, "steps"}, format("{} = {}{}", milestone_setting, every, what), hint);
     };

@@ -84,20 +84,33 @@ bool read_value(const std::string& path, const Value& value, StageInputText& inp
   return true;
 }
 
-// What a stage that blends names in `blend`; wrong types are the field table's to report.
-std::vector<std::string> blend_names(const StageKind& kind, const Value& table) {
-  std::vector<std::string> names;
+struct BlendName {
+  std::string name;
+  SourcePos where;
+  std::string key;  // "blend", or "phase.main.blend"
+};
+
+void add_blend_names(const Value& table, const std::string& prefix, std::vector<BlendName>& names) {
   const Value* blend = table.find("blend");
-  if (!kind.blended || !blend || !blend->is_array()) return names;
+  if (!blend || !blend->is_array()) return;
   for (const Value& name : blend->as_array())
-    if (name.is_string()) names.push_back(name.as_string());
+    if (name.is_string()) names.push_back({name.as_string(), blend->pos, prefix + "blend"});
+}
+
+// What a stage that blends, or one of its phases, names in `blend`; wrong types are the field table's to report.
+std::vector<BlendName> blend_names(const StageKind& kind, const Value& table) {
+  std::vector<BlendName> names;
+  if (!kind.blended) return names;
+  add_blend_names(table, "", names);
+  if (const Value* phases = table.find("phase"); phases && phases->is_table())
+    for (const ValueMember& phase : phases->as_table()) add_blend_names(phase.value, "phase." + phase.key + ".", names);
   return names;
 }
 
-const StageInput* known_input(const StageKind& kind, const std::vector<std::string>& blend, const std::string& name) {
+const StageInput* known_input(const StageKind& kind, const std::vector<BlendName>& blend, const std::string& name) {
   for (const StageInput& input : kind.inputs)
     if (input.name == name) return &input;
-  return std::find(blend.begin(), blend.end(), name) != blend.end() ? &*kind.blended : nullptr;
+  return std::ranges::find(blend, name, &BlendName::name) != blend.end() ? &*kind.blended : nullptr;
 }
 
 }  // namespace
@@ -111,7 +124,7 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
                     "for example { corpus = \"@corpus\" }");
     return inputs;
   }
-  const std::vector<std::string> blend = blend_names(kind, table);
+  const std::vector<BlendName> blend = blend_names(kind, table);
   for (const StageInput& known : kind.inputs)
     if (known.required && !(given && given->find(known.name)))
       diagnostics.add(table.pos, "stage." + stage + ".inputs." + known.name + " is missing", known.help);
@@ -148,11 +161,11 @@ std::vector<StageInputText> read_stage_inputs(const std::string& stage, const St
     }
     inputs.push_back(std::move(input));
   }
-  for (const std::string& name : blend)
-    if (!given->find(name))
-      diagnostics.add(table.find("blend")->pos,
-                      "stage." + stage + ".blend names '" + name + "', which is no input of it",
-                      "add it to inputs: " + name + " = \"@stage\"");
+  for (const BlendName& one : blend)
+    if (!given->find(one.name))
+      diagnostics.add(one.where,
+                      "stage." + stage + "." + one.key + " names '" + one.name + "', which is no input of it",
+                      "add it to inputs: " + one.name + " = \"@stage\"");
   return inputs;
 }
 

@@ -51,9 +51,8 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
 }
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {
   Mesh alone;
-  SetupOptions plain(options.shape);
-  plain.moe = options.moe, plain.adam_eps = options.adam_eps;
-  plain.packed = options.packed;
+  SetupOptions plain = options;
+  plain.pipeline = {}, plain.overlap = true, plain.recompute = {};
   return train_rank(alone, steps, dtype, {}, plain);
 }
 

@@ -86,7 +86,7 @@ Measured train(const Settings& s, Mesh& mesh) {
   options.optimizer.lr = 1e-4, options.optimizer.weight_decay = 0.1, options.optimizer.clip_grad = 1.0;
   options.steps = 1000, options.global_batch_size = s.batch, options.micro_batch_size = s.batch / mesh.dims().dp();
   options.tokens_max = options.micro_batch_size * s.length;
-  LlamaOptions model_options = stage_options(training_schedule(options, mesh).value(), options, mesh, 0);
+  LlamaOptions model_options = stage_options(training_schedules(options, mesh).value(), options, mesh, 0);
   model_options.tokens_max = options.tokens_max;
   Llama model(store, model_options);
   LanguageModelObjective objective;

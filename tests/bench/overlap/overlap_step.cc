@@ -65,8 +65,8 @@ Result<Timing> run_steps(Mesh& mesh, bool overlap, int steps, const Case& one) {
   options.global_batch_size = one.sequences * mesh.dims().dp();
   options.tokens_max = options.micro_batch_size * length;
   options.overlap_gradients = options.overlap_weights = options.overlap_pipeline = overlap;
-  LH_TRY(const std::vector<ScheduleOp> schedule, training_schedule(options, mesh));
-  LlamaOptions model_options = stage_options(schedule, options, mesh, 0);
+  LH_TRY(const TrainingSchedules schedules, training_schedules(options, mesh));
+  LlamaOptions model_options = stage_options(schedules, options, mesh, 0);
   model_options.tokens_max = options.tokens_max;
   Llama model(store, model_options);
   LanguageModelObjective objective;

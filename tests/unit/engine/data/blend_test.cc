@@ -33,6 +33,9 @@ class TaggedSource final : public SampleSource {
     std::fill(out.begin(), out.end(), static_cast<std::int32_t>(k));
     out[0] = tag_;
   }
+  void document_begins(std::int64_t, std::span<std::int32_t> out) const override {
+    std::fill(out.begin(), out.end(), 0);
+  }
 
  private:
   std::int32_t tag_;

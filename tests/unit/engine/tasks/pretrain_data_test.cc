@@ -142,3 +142,75 @@ TEST_CASE("inputs that cannot be read as asked are refused by name") {
   settings.steps = 15;
   CHECK(inputs.open(settings).ok());
 }
+
+TEST_CASE("phases: each reads its own mix and length, and every input goes on where it was left") {
+  PretrainInputs inputs;
+  inputs.add("tokens", 601);
+  inputs.add("code", 401);
+  const auto phase = [](const std::string& name, std::int64_t steps) {
+    TrainingPhase made;
+    made.name = name, made.steps = steps;
+    return made;
+  };
+  for (const char* sampler : {"shuffled", "megatron"}) {
+    CAPTURE(sampler);
+    PretrainSettings settings = small_pretraining();
+    settings.steps = 0, settings.sampler = sampler;
+    settings.phases = {phase("main", 5), phase("mixed", 5), phase("long", 4)};
+    settings.phases[1].blend = {"tokens", "code"}, settings.phases[1].blend_weights = {1, 1};
+    settings.phases[2].sequence_length = 20, settings.phases[2].blend = {"code"};
+    const auto opened = inputs.open(settings);
+    REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.error().message()));
+    TokenSource source = *opened;
+    std::map<std::int32_t, int> seen;
+    const auto read = [&](std::int64_t step, std::int64_t k) {
+      BatchStorage out;
+      source.begin_step(step, 0);
+      REQUIRE(source.fill(k, 1, out).ok());
+      return out;
+    };
+    std::map<std::int32_t, int> shares;
+    for (std::int64_t k = 0; k < 40; ++k) {  // 5 steps of 4, and 5 of 4
+      const BatchStorage out = read(k / 4 + 1, k);
+      CHECK(out.length == 10);
+      ++seen[out.ids[0]];
+      if (k >= 20) ++shares[out.ids[0] / 1000];
+    }
+    CHECK(shares == std::map<std::int32_t, int>{{1, 10}, {2, 10}});
+    CHECK(seen.size() == 40);  // no window of an epoch twice
+    for (std::int64_t k = 40; k < 56; ++k) {
+      const BatchStorage out = read(k / 4 + 1, k);
+      CHECK(out.length == 20);
+      CHECK(out.ids[0] / 1000 == 2);
+    }
+    // What a rollback passed over leads behind the end of an order that has one: it begins again.
+    source.begin_step(14, 4);
+    BatchStorage behind;
+    CHECK(source.fill(57, 1, behind).ok());
+    // Any phase can be gone to at once: a training that goes on reads the same.
+    CHECK(read(11, 41).ids == read(11, 41).ids);
+    const BatchStorage late = read(8, 30);
+    TokenSource again = inputs.open(settings).value();
+    again.begin_step(8, 0);
+    BatchStorage out;
+    REQUIRE(again.fill(30, 1, out).ok());
+    CHECK(out.ids == late.ids);
+  }
+  // Phases that change nothing of the data read what a training without phases reads.
+  PretrainSettings plain = small_pretraining(), phased = small_pretraining();
+  phased.steps = 0, phased.phases = {phase("a", 10), phase("b", 15)};
+  TokenSource one = inputs.open(plain).value(), two = inputs.open(phased).value();
+  for (std::int64_t k = 0; k < 100; ++k) {
+    BatchStorage a, b;
+    two.begin_step(k / 4 + 1, 0);
+    REQUIRE(one.fill(k, 1, a).ok());
+    REQUIRE(two.fill(k, 1, b).ok());
+    CHECK(a.ids == b.ids);
+  }
+  PretrainSettings refused = phased;
+  refused.blend_policy = "exhaust";
+  refused.phases[1].steps = 6;  // 64 samples of 60
+  CHECK(inputs.error(refused).find("phase.b: tokens has 20 samples; a blend of 24") != std::string::npos);
+  refused = phased, refused.phases[1].sequence_length = 700;
+  CHECK(inputs.error(refused).find("less than one sample of sequence_length + 1 = 701") != std::string::npos);
+}

@@ -38,12 +38,15 @@ TEST_CASE("the gradient tree adds every micro-batch once, in one order however b
   };
   const auto write = [&](GradientTree& tree, int index, int micro_batch, FlatRange part) {
     const GradientTarget target = tree.target(index);
-    CHECK(target.overwrite);
-    for (std::int64_t i = part.begin; i < part.end; ++i)
-      target.flat[static_cast<std::size_t>(i)] = value(micro_batch, i);
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      float& at = target.flat[static_cast<std::size_t>(i)];
+      at = target.overwrite ? value(micro_batch, i) : at + value(micro_batch, i);
+    }
   };
   const auto sum_block = [&](int first, int count) {
-    GradientTree tree(size, count, true);
+    const int counts[] = {64, count};  // of another step, and this one
+    GradientTree tree(size, counts, true);
+    tree.begin(count);
     for (int m = 0; m < count; ++m) {
       write(tree, m, first + m, {0, size});
       if (m + 1 < count) tree.add(context, m);
@@ -55,7 +58,8 @@ TEST_CASE("the gradient tree adds every micro-batch once, in one order however b
   };
   // One part two micro-batches ahead of the other.
   const auto sum_by_parts = [&](int first, int count) {
-    GradientTree tree(size, count, true);
+    const int counts[] = {count};
+    GradientTree tree(size, counts, true);
     const FlatRange early{0, 5}, late{5, size};
     for (int m = 0; m < count + 2; ++m) {
       if (m < count) write(tree, m, first + m, early), tree.accept(context, early, m);
@@ -75,15 +79,18 @@ TEST_CASE("the gradient tree adds every micro-batch once, in one order however b
             doctest::Approx(expected).epsilon(1e-5).scale(1e4));
     }
   }
-  for (const int ranks : {2, 4, 8}) {
-    CAPTURE(ranks);
-    std::vector<std::vector<float>> blocks;
-    for (int r = 0; r < ranks; ++r) blocks.push_back(sum_block(r * 8 / ranks, 8 / ranks));
-    std::vector<const float*> parts;
-    for (const std::vector<float>& block : blocks) parts.push_back(block.data());
-    tree_sum(parts, blocks[0]);  // as an all-reduce adds the ranks' sums
-    CHECK(blocks[0] == sum_block(0, 8));
-  }
+  for (const int count : {8, 12, 24, 40})
+    for (const int ranks : {2, 4, 8}) {
+      if (count % ranks != 0) continue;
+      CAPTURE(count);
+      CAPTURE(ranks);
+      std::vector<std::vector<float>> blocks;
+      for (int r = 0; r < ranks; ++r) blocks.push_back(sum_block(r * count / ranks, count / ranks));
+      std::vector<const float*> parts;
+      for (const std::vector<float>& block : blocks) parts.push_back(block.data());
+      tree_sum(parts, blocks[0]);  // as an all-reduce adds the ranks' sums
+      CHECK(blocks[0] == sum_block(0, count));
+    }
 }
 
 TEST_CASE("a tiny batch is learnt by heart") {

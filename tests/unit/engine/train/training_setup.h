@@ -1,6 +1,8 @@
 // A tiny training on made-up sequences, everything in one struct.
 #pragma once
 
+#include <cmath>
+
 #include "base/philox.h"
 #include "engine/train/trainer.h"
 
@@ -15,7 +17,7 @@ class MadeUpSource final : public BatchSource {
     if (unreadable || first + count > unreadable_from)
       return make_error(ErrorCode::io, "sample " + std::to_string(first) + " cannot be read");
     out.sequences = count, out.length = length_;
-    out.ids.clear(), out.targets.clear(), out.weights.clear();
+    out.ids.clear(), out.targets.clear(), out.weights.clear(), out.first_key.clear(), out.positions.clear();
     for (std::int64_t k = first; k < first + count; ++k) {
       const Philox random{7, static_cast<std::uint64_t>(k % distinct_)};
       const auto token = [&](std::int64_t i) {
@@ -28,6 +30,7 @@ class MadeUpSource final : public BatchSource {
         out.targets.push_back(masked ? -1 : token(i + 1));
         out.weights.push_back(masked ? 0.0F : 1.0F);
       }
+      if (bad_sample >= 0 && k == bad_sample) out.weights[out.weights.size() - 3] = NAN;
       std::int32_t begin = 0;
       for (std::int64_t i = 0; packed && i < length_; ++i) {
         if (i > begin && random.u64(static_cast<std::uint64_t>(1000 + i)) % 5 == 0)
@@ -42,6 +45,7 @@ class MadeUpSource final : public BatchSource {
   bool unreadable = false;
   bool packed = false;                                   // several documents in a sequence, which do not see each other
   std::int64_t unreadable_from = std::int64_t{1} << 60;  // this sample and those behind it
+  std::int64_t bad_sample = -1;                          // its loss is no number
 
  private:
   std::int64_t length_, vocab_, distinct_;
@@ -82,6 +86,9 @@ struct SetupOptions {
   double adam_eps = 1e-8;
   bool packed = false;  // several documents in a sequence
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
+  BatchRampup rampup;
+  double dropout = 0;
+  SpikeSettings on_spike;
 };
 
 struct TrainingSetup {
@@ -101,11 +108,12 @@ struct TrainingSetup {
   }
   std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const SetupOptions& setup) {
     std::vector<std::unique_ptr<Llama>> made;
-    const std::vector<ScheduleOp> schedule = training_schedule(options, mesh).value();
+    const TrainingSchedules schedules = training_schedules(options, mesh).value();
     for (int chunk = 0; chunk < mesh.dims().vp; ++chunk) {
-      LlamaOptions o = stage_options(schedule, options, mesh, chunk);
+      LlamaOptions o = stage_options(schedules, options, mesh, chunk);
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
       o.moe = setup.moe, o.context_attention = setup.context_attention, o.recompute = setup.recompute;
+      o.dropout = setup.dropout, o.seed = 11;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
@@ -126,6 +134,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
+    o.batch_rampup = setup.rampup, o.on_spike = setup.on_spike;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;

@@ -8,6 +8,8 @@
 
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/milestone.h"
+#include "orchestrator/render/plan_text.h"
 
 namespace longhaul {
 namespace {
@@ -277,6 +279,40 @@ TEST_CASE("a problem is told at the setting that causes it") {
       0);
   CHECK(problems(pretrain + "optimizer = { lr = inf }\n").find("w.toml:7:20: error: stage.p.optimizer.lr = inf is") ==
         0);
+}
+
+TEST_CASE("phases and a batch that grows are held to each other and to the layout, at the key that is wrong") {
+  const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\n";
+  CHECK(problems(pretrain + "batch_rampup = { start = 8, increment = 5, samples = 100 }\n") ==
+        "w.toml:6:26: error: stage.p: batch_rampup.start = 8: global_batch_size = 32 is not reached in steps of "
+        "increment "
+        "= 5; the difference is 24: take a divisor of it\n1 error");
+  CHECK(problems(pretrain + "ranks = 2\nbatch_rampup = { start = 4, increment = 4, samples = 100 }\n") ==
+        "w.toml:7:26: error: stage.p: batch_rampup.start = 4 and increment = 4 must both divide by 8, which all ranks "
+        "compute at once; that is micro_batch_size times the data-parallel ranks\n1 error");
+  CHECK(good_plan(pretrain + "ranks = 2\nbatch_rampup = { start = 8, increment = 8, samples = 100 }\n").stages.size() ==
+        1);
+
+  const std::string main = pretrain + "[stage.p.phase.main]\nsteps = 10\n";
+  CHECK(problems(main + "tokens = 5\n")
+            .find("w.toml:7:9: error: stage.p: phase.main: steps = 10 and tokens = 5; give "
+                  "exactly one") == 0);
+  CHECK(problems(main + "[stage.p.phase.long]\nsteps = 2\nsequence_length = 4096\n")
+            .find("w.toml:10:19: error: stage.p: phase.long: sequence_length = 4096 is longer than the model's "
+                  "max_position_embeddings = 512") == 0);
+  CHECK(problems(main + "blend = [\"tokens\", \"code\"]\n")
+            .find("w.toml:8:9: error: stage.p.phase.main.blend names 'code', which is no input of it") == 0);
+  CHECK(problems(pretrain + "steps = 5\n[stage.p.phase.main]\nsteps = 10\n") ==
+        "w.toml:6:9: error: stage.p: steps = 5 beside phases; each phase says how long it lasts\n1 error");
+  CHECK(problems(pretrain + "reset_positions = true\n").find("w.toml:6:19: error: stage.p: reset_positions without") ==
+        0);
+  CHECK(problems(pretrain + "optimizer = { no_decay = [\"norm\"] }\n").find("did you mean \"norms\"?") !=
+        std::string::npos);
+  const RunPlan plan = good_plan(main + "[stage.p.phase.long]\ntokens = 100_000\nsequence_length = 256\n");
+  CHECK(planned_size_text(plan.stages[0]).find("phases main, long: 23 steps") != std::string::npos);
+  CHECK(milestone_steps(
+            good_plan(pretrain + "milestone_every = 4\n[stage.p.phase.a]\nsteps = 10\n").stages[0].settings) ==
+        std::vector<std::int64_t>{4, 8});
 }
 
 TEST_CASE("settings that do not fit what an earlier stage makes") {
