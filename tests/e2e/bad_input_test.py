@@ -245,7 +245,7 @@ def layouts_that_cannot_be(here):
     for settings, says in (
             ({"parallel": "{ tp = 3 }", "ranks": 2}, (at, "does not divide the job's 2 ranks", "multiple of 3")),
             ({"parallel": "{ dp_replicate = 4 }", "ranks": 2}, (at, "= 4, but the job has 2 ranks; use dp_replicate = 2")),
-            ({"parallel": "{ ep = 2 }", "ranks": 2, "sequence_length": 64}, (at, "more than this version can do for pretrain: tp, sp, cp, pp, vp, replicas")),
+            ({"parallel": "{ ep = 2 }", "ranks": 2, "sequence_length": 64}, (at, "parallel.ep = 2 deals experts, and the model has none; leave ep out")),
             ({"parallel": "{ cp = 2 }", "ranks": 2, "sequence_length": 62}, (at, "2 * parallel.cp(2) = 4 does not divide sequence_length = 62", "use sequence_length = 60 or 64")),
             ({"nodes": 3, "ranks": 2}, (at, "2 ranks cannot be shared evenly by 3 nodes")),
             ({"global_batch_size": 15, "ranks": 2}, (at, "not a multiple of micro_batch_size(4) * dp(2) = 8; use 8 or 16")),
@@ -418,7 +418,7 @@ def configs_of_other_models(here):
     model, _, _ = Made.copy(here)
     config = model / "config.json"
     whole = config.read_text()
-    for change, says in (({"model_type": "gpt2"}, "model_type 'gpt2' is not supported; only llama is"),
+    for change, says in (({"model_type": "bert"}, "model_type 'bert' is not supported; llama, gpt2 and mixtral are"),
                          ({"hidden_size": "big"}, "hidden_size is not a whole number"), ({"hidden_size": -32}, "hidden_size"),
                          ({"num_attention_heads": 0}, "num_attention_heads"), ({"num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000 is absurd"),
                          ({"hidden_size": 10**6, "head_dim": 16}, "parameters, but the weights beside it have only"),
