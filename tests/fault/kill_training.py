@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A training is ended by kill -9 at random steps, again and again, and goes on: losses, weights and the order of samples
 must be those of a training that nobody touched, bit for bit. It has everything that a training may have: phases with
-other mixes and lengths, a growing batch, blended inputs, documents kept apart, dropout, steps that are skipped.
+other mixes and lengths, a growing batch, blended inputs, documents kept apart, dropout, experts, steps that are skipped.
 
-usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N]
+usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N] [--dense]
 """
 import argparse
 import json
@@ -49,10 +49,12 @@ def write_dataset(prefix, documents):
         out.write(struct.pack(f"<{len(lengths) + 1}q", *range(len(lengths) + 1)))
 
 
-def settings(steps):
+def settings(steps, experts):
     third = steps // 3
     model = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
              "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    if experts:
+        model |= {"architecture": "mixtral", "num_local_experts": 4, "moe_intermediate_size": 32}
     return {
         "model": model, "precision": "bf16", "seed": 3, "sequence_length": 32, "micro_batch_size": 2,
         "global_batch_size": 16, "batch_rampup": {"start": 4, "increment": 4, "samples": 12 * third // 2},
@@ -82,7 +84,7 @@ def descendants(pid):
 class Training:
     """One training in a folder of its own, started as often as needed."""
 
-    def __init__(self, folder, engine, ranks, steps, inputs):
+    def __init__(self, folder, engine, ranks, steps, inputs, experts):
         self.folder, self.engine, self.ranks, self.launches = folder, engine, ranks, 0
         folder.mkdir()
         self.events = folder / "events.jsonl"
@@ -96,7 +98,7 @@ class Training:
                     "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
                     "parallel": parallel,
                     "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()},
-                    "settings": settings(steps)})
+                    "settings": settings(steps, experts)})
 
     def start(self):
         self.launches += 1
@@ -179,6 +181,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--dense", action="store_true", help="a model without experts")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
@@ -198,12 +201,12 @@ def main():
                 start, stride = draw.randrange(250), draw.randint(1, 7)
                 documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
             write_dataset(inputs[input_name] / "train", documents)
-        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs)
+        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense)
         log = whole.start()
         if whole.process.wait(timeout=STEP_DEADLINE_S * 5) != 0:
             raise SystemExit(f"the untouched training ended with {whole.process.returncode}:\n{log.read_text()}")
         curve = {m["step"]: m for m in whole.metrics()}
-        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs)
+        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense)
         kills = kill_at_random_steps(killed, arguments.kills, steps, draw)
         if kills < arguments.kills:
             raise SystemExit(f"only {kills} of {arguments.kills} kills before it was done")

@@ -99,3 +99,16 @@ TEST_CASE("documents that share a row: every layout follows the curve of one ran
   check_follows(one, train_on_threads(practice_layout(1, false, 2, 1), practice_steps, DType::f32, {}, zero_bubble),
                 1e-5);
 }
+
+TEST_CASE("what is computed again drops what was dropped before") {
+  SetupOptions options;
+  options.dropout = 0.2;
+  const RankRun one = train_one_rank(practice_steps, DType::bf16, options);
+  options.recompute.block = true;
+  for (const RankRun& run :
+       train_on_threads(practice_layout(1, false, 1, 2), practice_steps, DType::bf16, {}, options)) {
+    REQUIRE(run.status.ok());
+    CHECK(run.losses == one.losses);
+    CHECK(run.weights == one.weights);
+  }
+}
