@@ -48,6 +48,8 @@ std::vector<ParallelDims> gpt2_layouts() {
 
 // Biases that are not zero and norms that are not one from the first step on.
 void unsettle(TrainingSetup& setup) {
+  // Other ranks may still be reading this one's share of the weights: a unit that was used has been gathered by all.
+  for (const FlatParameter& p : setup.store.layout().parameters()) (void)setup.store.vector(p.begin, p.end - p.begin);
   for (const FlatParameter& p : setup.store.layout().parameters()) {
     if (p.spec.shape.size() != 1) continue;
     const Philox random{77, parameter_stream(p.spec.name)};
