@@ -7,7 +7,7 @@
 #include "base/value.h"
 #include "contracts/model_shape.h"
 #include "contracts/parallel_dims.h"
-#include "engine/parallel/parameter_layout.h"
+#include "contracts/parameter_layout.h"
 
 namespace longhaul {
 

@@ -13,10 +13,10 @@
 #include <optional>
 #include <vector>
 
+#include "contracts/parameter_layout.h"
 #include "engine/comm/communicator.h"
 #include "engine/core/tensor.h"
 #include "engine/parallel/mesh.h"
-#include "engine/parallel/parameter_layout.h"
 
 namespace longhaul {
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
+#include "contracts/parameter_layout.h"
 #include "engine/parallel/mesh.h"
-#include "engine/parallel/parameter_layout.h"
 
 namespace longhaul {
 

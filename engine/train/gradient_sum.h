@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
+#include "contracts/parameter_layout.h"
 #include "engine/core/compute_context.h"
 #include "engine/model/gradient_target.h"
 #include "engine/parallel/mesh.h"
-#include "engine/parallel/parameter_layout.h"
 
 namespace longhaul {
 

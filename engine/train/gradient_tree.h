@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
+#include "contracts/flat_range.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
 #include "engine/model/gradient_target.h"
-#include "engine/parallel/flat_range.h"
 
 namespace longhaul {
 

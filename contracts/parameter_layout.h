@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "contracts/flat_range.h"
 #include "contracts/parameter_list.h"
-#include "engine/parallel/flat_range.h"
 
 namespace longhaul {
 

@@ -1,4 +1,4 @@
-#include "engine/parallel/parameter_layout.h"
+#include "contracts/parameter_layout.h"
 
 #include <algorithm>
 
