@@ -1,56 +1,351 @@
 #include "contracts/memory_plan.h"
 
-#include "contracts/parameter_list.h"
+#include <algorithm>
+#include <bit>
+
+#include "base/text.h"
 
 namespace longhaul {
 
+// Llama::partial_gradients
+std::int64_t partial_gradient_elements(const TrainingOutline& o, const RankOutline& rank) {
+  std::int64_t elements = 0;
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    rank.layout.owned().for_each_in({begin, end}, [&](FlatRange, FlatRange packed) { elements += packed.size(); });
+  };
+  const auto is_norm = [](const FlatParameter& p) {
+    return p.spec.name.find("norm") != std::string::npos || p.spec.name.find(".ln_") != std::string::npos;
+  };
+  const FlatParameter* before = nullptr;  // of a router with its shared experts: one range, padding included
+  for (const FlatParameter& p : rank.layout.parameters()) {
+    if (o.dims.sp && is_norm(p)) add(p.begin, p.end);
+    const bool of_router =
+        o.dims.tp > 1 && p.spec.expert < 0 && p.spec.name.find(".block_sparse_moe.") != std::string::npos;
+    if (of_router) add(before ? before->end : p.begin, p.end);
+    before = of_router ? &p : nullptr;
+  }
+  return elements;
+}
+
 namespace {
 
-// Kept per token and layer where tokens are spread evenly over the experts and none is dropped: of each of its rows
-// what its expert received, gate, up and their product (on all ranks that hold a part of it), and the answer; of shared
-// experts the same three; of the router f32 logits, weights and ids.
-std::int64_t expert_bytes_per_token(const ModelShape& s, const ParallelDims& dims, std::int64_t width) {
-  const std::int64_t row = dims.etp * s.hidden_size + 3 * s.moe_intermediate_size + s.hidden_size;
-  return (width * (s.num_experts_per_tok * row + 3 * s.shared_size()) +
-          4 * (s.num_local_experts + 2 * s.num_experts_per_tok)) /
-         dims.tp;
+constexpr std::int64_t f32 = 4, i32 = 4;
+
+// As engine/core/tensor.h's Arena hands memory out.
+std::int64_t in_arena(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// As engine/model/growing_memory.h: with an eighth more than was asked for.
+std::int64_t grown(std::int64_t bytes) {
+  return bytes + bytes / 8;
+}
+// Asked for one size, then for another.
+std::int64_t grown(std::int64_t first, std::int64_t then) {
+  return then > grown(first) ? grown(then) : grown(first);
+}
+
+// The model as far as one rank computes it. Names and formulas as in engine/model/activations.h.
+struct RankSizes {
+  std::int64_t t, r, h, q, kv, heads, ffn, mlp, statistics, width;
+
+  explicit RankSizes(const TrainingOutline& o)
+      : t(o.tokens()),
+        r(o.rows()),
+        h(o.shape.hidden_size),
+        q(o.shape.q_size() / o.dims.tp),
+        kv(o.shape.kv_size() / o.dims.tp),
+        heads(o.shape.num_attention_heads / o.dims.tp),
+        ffn(o.shape.is_moe() ? 0 : o.shape.intermediate_size / o.dims.tp),
+        mlp(o.shape.is_moe() ? 0 : o.shape.mlp_width() / o.dims.tp),
+        statistics(o.shape.norm_statistics()),
+        width(o.width()) {}
+  std::int64_t of(std::int64_t rows, std::int64_t columns) const { return in_arena(rows * columns * width); }
+};
+
+// BlockActivations, without what is computed again.
+std::int64_t kept_by_block(const RankSizes& z, const Recompute& again) {
+  std::int64_t bytes = z.of(z.r, z.h);            // x
+  if (!again.norms) bytes += 2 * z.of(z.r, z.h);  // input_norm, post_norm
+  if (!again.attention)                           // qkv, attention, log_sum_exp
+    bytes += z.of(z.t, z.q + 2 * z.kv) + z.of(z.t, z.q) + in_arena(z.t * z.heads * f32);
+  if (!again.block) bytes += z.of(z.r, z.h);              // middle
+  if (!again.feed_forward) bytes += z.of(z.t, z.mlp);     // gate_up
+  if (!again.activation) bytes += z.of(z.t, z.ffn);       // activated
+  return bytes + 2 * in_arena(z.r * z.statistics * f32);  // input_inv_rms, post_inv_rms
+}
+
+// One pipeline stage of a rank: ActivationSlot, BlockGradients, Workspace; llama.h's tables.
+std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, int chunk) {
+  const RankSizes z(o);
+  const int slots = rank.slots(chunk), layers = rank.chunks[static_cast<std::size_t>(chunk)].count();
+  std::int64_t slot = 2 * z.of(z.r, z.h) + in_arena(z.r * z.statistics * f32);  // x, final_norm, final_inv_rms
+  for (int layer = 0; layer < layers; ++layer) slot += kept_by_block(z, o.recompute.of_layer(layer));
+  const std::int64_t gradients = z.of(z.t, z.q + 2 * z.kv) + 2 * z.of(z.t, z.h) + z.of(z.t, z.mlp);
+  if (rank.split_backward) slot += layers * gradients + z.of(z.r, z.h);  // embedding_gradient
+  std::int64_t bytes = slots * slot;
+  if (!rank.split_backward) bytes += gradients;
+  if (o.recompute.any()) bytes += kept_by_block(z, {}) - kept_by_block(z, o.recompute);  // of all layers
+  bytes += 2 * z.of(z.r, z.h) + z.of(z.t, z.ffn) + z.of(z.t, z.q);         // branch, dx, activated, attention
+  if (o.dims.tp > 1) bytes += in_arena(z.t * z.h * f32) + z.of(z.t, z.h);  // partial, full
+  if (o.dropout) bytes += z.r * z.h * z.width;                             // masked
+  const std::int64_t places = o.rope_positions > 0 ? o.rope_positions : o.sequence_length;
+  if (!o.shape.is_gpt2()) bytes += 2 * places * (o.shape.head_dim / 2) * f32;  // cosines, sines
+  if (rank.is_first(chunk) && o.dims.tp > 1) bytes += z.t * i32;               // local_ids
+  if (rank.is_first(chunk) && o.shape.is_gpt2() && !o.positions && o.dims.cp == 1) bytes += z.t * i32;  // counted
+  return bytes;
+}
+
+// One pipeline stage: MoeLayer::Slot, MoeGradients, MoeState, ExpertExchange. `received`: rows that this rank's experts
+// get of a micro-batch.
+std::int64_t experts_of(const TrainingOutline& o, const RankOutline& rank, int chunk, std::int64_t received) {
+  const ModelShape& s = o.shape;
+  const std::int64_t layers = rank.chunks[static_cast<std::size_t>(chunk)].count(), slots = rank.slots(chunk);
+  if (!s.is_moe() || layers == 0) return 0;
+  const std::int64_t w = o.width(), h = s.hidden_size, m = o.tokens() / o.dims.tp,
+                     f = s.moe_intermediate_size / o.dims.etp;
+  const std::int64_t routed = m * s.num_experts_per_tok, shared = s.shared_size(),
+                     logits = m * s.num_local_experts * f32;
+  const bool alone = o.dims.ep * o.dims.etp == 1;
+  const std::int64_t gradients = logits + grown(received * h * w) + grown(received * 2 * f * w) +
+                                 (shared > 0 ? grown(m * h * w) + grown(m * 2 * shared * w) : 0);
+  std::int64_t slot = logits + routed * (i32 + f32) + 3 * routed * i32;  // ids, weights; the dispatch plan
+  slot += grown(received * h * w) + grown(received * 2 * f * w) + grown(received * f * w) + grown(routed * h * w);
+  if (shared > 0) slot += grown(m * 2 * shared * w) + grown(m * shared * w);
+  if (rank.split_backward) slot += gradients;
+  std::int64_t bytes = slots * layers * slot;
+  if (!rank.split_backward) bytes += gradients;
+  bytes += grown(routed * h * w);                                         // rows
+  if (!alone) bytes += grown(received * h * (o.dims.etp > 1 ? f32 : w));  // answers
+  bytes += grown(received * f * w, m * shared * w);                       // activated
+  if (o.bf16)
+    bytes += grown(m * h * f32) + grown(s.num_local_experts * h * f32) + grown(m * h * w);  // x32, router, dlogits_x
+  if (s.router_bias) bytes += grown(s.num_local_experts * f32);
+  if (o.dims.tp > 1 && !o.dims.sp) bytes += grown(m * h * w);        // own
+  if (o.dims.etp > 1) bytes += routed * o.dims.etp * h * (w + f32);  // outgoing, landing
+  return bytes;
+}
+
+// One pipeline stage: engine/parallel/ring_attention.cc, gather_attention.cc, head_exchange_attention.cc.
+std::int64_t context_attention_of(const TrainingOutline& o) {
+  const std::int64_t cp = o.dims.cp, w = o.width();
+  const RankSizes z(o);
+  if (cp == 1) return 0;
+  if (o.cp_attention == "gather")  // own, of_ranks, whole, gradient; gradient_sum, own_gradient
+    return z.t * 2 * z.kv * ((1 + 3 * cp) * w + (cp + 1) * f32);
+  if (o.cp_attention == "a2a") {  // outgoing and incoming, whole, gradient; of the heads of one rank
+    const std::int64_t q = z.q / cp, qkv = q + 2 * z.kv / cp;
+    return z.t * cp * w * (2 * std::max(qkv, 2 * q) + 2 * q + qkv);
+  }
+  const std::int64_t half = z.t / 2;
+  return 2 * z.t * 2 * z.kv * w + z.t * z.q * f32 +       // keys, queries
+         half * (z.q * w + z.heads * f32 + i32) +         // part, part_lse, first_keys
+         half * 2 * z.kv * w + 3 * z.t * 2 * z.kv * f32;  // key_part, own_gradient, gradients
+}
+
+// engine/train/tree_gradient_sum.h, bucket_gradient_sum.h
+std::int64_t gradients_of(const TrainingOutline& o, const ParameterLayout& layout) {
+  std::int64_t experts = 0, largest = 0, largest_share = 0;
+  for (const ShardUnit& unit : layout.units()) {
+    if (unit.experts) experts += unit.flat.size();
+    largest = std::max(largest, unit.flat.size()), largest_share = std::max(largest_share, unit.owned().size());
+  }
+  const std::int64_t owned = o.dims.zero > 0 ? layout.owned().size() : 0;
+  if (o.dims.zero >= 2) {
+    const std::int64_t buckets = std::min<std::int64_t>(experts > 0 ? 6 : 4, std::ssize(layout.units()));
+    return f32 * (owned + buckets * (largest + largest_share));
+  }
+  int levels = 0;
+  for (const int count : o.micro_batches)
+    if (o.deterministic) levels = std::max(levels, std::countr_zero(static_cast<unsigned>(count)));
+  const std::int64_t batches = o.deterministic ? expert_dims_of(o.dims)->batches : 1;
+  return f32 * ((1 + levels) * (layout.flat_size() + (batches - 1) * experts) + owned);
+}
+
+// engine/model/parameter_store.h (ZeRO 1, 2), unit_gather.h (3)
+std::int64_t gathered_elements(const ParallelDims& dims, const ParameterLayout& layout) {
+  if (dims.zero == 0) return 0;
+  if (dims.zero < 3) return layout.flat_size();
+  std::int64_t largest = 0;
+  for (const ShardUnit& unit : layout.units()) largest = std::max(largest, unit.flat.size());
+  return std::min<std::int64_t>(4, std::ssize(layout.units())) * largest;
+}
+
+// engine/parallel/pipeline_link.h of one stage: messages received ahead (that of an operation, and of the one after
+// it), and a gradient that is sent.
+std::int64_t link_messages(const TrainingOutline& o, const RankOutline& rank, int chunk) {
+  const auto receives = [&](const ScheduleOp& op) {
+    if (op.chunk != chunk || op.kind == ScheduleOp::Kind::backward_weight) return 0;
+    return (op.kind == ScheduleOp::Kind::forward ? rank.is_first(chunk) : rank.is_last(chunk)) ? 0 : 1;
+  };
+  int most = 0;
+  for (const std::vector<ScheduleOp>& ops : rank.schedules)
+    for (std::size_t i = 0; o.overlap_pipeline && i < ops.size(); ++i)
+      most = std::max(most, receives(ops[i]) + (i + 1 < ops.size() ? receives(ops[i + 1]) : 0));
+  return most + (rank.is_first(chunk) ? 0 : 1);
+}
+
+std::int64_t communication_of(const TrainingOutline& o, const RankOutline& rank) {
+  const RankSizes z(o);
+  std::int64_t bytes = partial_gradient_elements(o, rank) * f32;
+  for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
+    if (o.dims.sp && o.bf16) bytes += z.r * z.h * f32;  // engine/parallel/tensor_parallel.h: landing
+    bytes += link_messages(o, rank, chunk) * z.r * z.h * z.width;
+  }
+  return bytes;
+}
+
+// Of units under way at once: all where they are started beside computation and nothing makes them wait, else one; each
+// whole on its way out (its share of weights), and whole on its way in.
+std::int64_t messages_of(const TrainingOutline& o, const ParameterLayout& layout) {
+  if (o.dims.dp() == 1) return o.dims.world_size() > 1 ? 2 * o.tokens() * o.shape.hidden_size * f32 : 0;
+  std::int64_t largest = 0, largest_share = 0;
+  for (const ShardUnit& unit : layout.units())
+    largest = std::max(largest, unit.flat.size()), largest_share = std::max(largest_share, unit.owned().size());
+  const std::int64_t windows = std::min<std::int64_t>(4, std::ssize(layout.units()));
+  const std::int64_t gradients = !o.overlap_gradients ? largest
+                                 : o.dims.zero >= 2   ? windows * largest
+                                                      : layout.flat_size();
+  std::int64_t weights = 0;
+  if (o.dims.zero > 0) weights = largest + largest_share;
+  if (o.dims.zero > 0 && o.overlap_weights)
+    weights = o.dims.zero == 3 ? windows * (largest + largest_share) : layout.flat_size() + layout.owned().size();
+  return std::max(2 * f32 * gradients, o.width() * weights);
+}
+
+// engine/train/batch_source.h, objective.h
+std::int64_t batches_of(const TrainingOutline& o) {
+  const std::int64_t t = o.tokens(), cp = o.dims.cp;
+  std::int64_t batch = t * (2 * i32 + f32);  // ids, targets, weights
+  if (o.positions || cp > 1) batch += t * i32;
+  if (o.first_key) batch += t * i32 * (cp > 1 ? 1 + cp : 1);  // and whole_first_key
+  if (o.preference_pairs) batch += o.micro_batch_size * 8;    // per_sequence
+  return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
+}
+
+// engine/checkpoint/checkpoint_share.h, in whole pages; with copies on the nodes as much again for this rank's and its
+// partner's (taken to be alike).
+std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
+  constexpr std::int64_t arrays = 3, page = 4096;
+  std::int64_t elements = 0;
+  const PackedRanges written(layout.written());
+  for (const FlatParameter& p : layout.parameters())
+    if (layout.is_counted(p))
+      written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
+        layout.owned().for_each_in(mine, [&](FlatRange here, FlatRange) { elements += here.size(); });
+      });
+  const std::int64_t bytes = elements * arrays * f32, pages = (bytes + page - 1) / page * page;
+  const bool staged = o.staged_checkpoints && (o.staging_limit == 0 || bytes <= o.staging_limit);
+  return (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0);
+}
+
+// engine/ops/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens
+std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
+  if (!rank.is_last(o.dims.vp - 1)) return 0;
+  const std::int64_t per_rank = (o.shape.vocab_size + o.dims.tp - 1) / o.dims.tp;
+  const std::int64_t here = std::min(per_rank, o.shape.vocab_size - per_rank * rank.at.tp);
+  return std::min<std::int64_t>(1024, o.tokens()) * here * f32;
 }
 
 }  // namespace
 
-MemoryPlan plan_training_memory(const TrainingMemoryInput& in) {
-  const ModelShape& s = in.shape;
-  const RankCoordinates first{};
-  std::int64_t dense = 0, of_experts = 0;
-  for (const ParameterSpec& p : parameter_list(s))
-    (p.expert < 0 ? dense : of_experts) += shard_of(p, s, in.dims, first).elements();
-  const std::int64_t parameters = dense + of_experts;
-
-  const std::int64_t width = in.bf16 ? 2 : 4;
+Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoordinates& at) {
+  LH_TRY(const RankOutline rank, rank_outline(o, at));
+  const ParameterLayout& layout = rank.layout;
+  const std::int64_t owned = layout.owned().size();
+  using Category = MemoryCategory;
   MemoryPlan plan;
-  plan.weights = in.bf16 ? parameters * 2 : 0;  // in f32 the master is the compute copy
-  plan.master = parameters * 4;
-  plan.gradients = parameters * 4;
-  plan.optimizer = dense * 8 / (in.dims.zero >= 1 ? in.dims.dp_shard : 1);
-  if (const auto experts = expert_dims_of(in.dims); s.is_moe() && experts.ok()) {
-    // Micro-batches that meet in an expert have gradients of their own.
-    if (in.dims.zero <= 1) plan.gradients += of_experts * 4 * (experts->batches - 1);
-    plan.optimizer += of_experts * 8 / (in.dims.zero >= 1 ? experts->dp_shard : 1);
+  MemoryTable& bytes = plan.bytes;
+  bytes[Category::master] = owned * f32;
+  bytes[Category::weights] = o.bf16 ? owned * 2 : 0;
+  bytes[Category::gathered_weights] = gathered_elements(o.dims, layout) * o.width();
+  bytes[Category::gradients] = gradients_of(o, layout);
+  bytes[Category::optimizer] = owned * 2 * f32;
+  bytes[Category::communication] = communication_of(o, rank);
+  bytes[Category::messages] = messages_of(o, layout);
+  bytes[Category::batches] = batches_of(o);
+  bytes[Category::checkpoint] = checkpoint_of(o, layout);
+  bytes[Category::logits] = logits_of(o, rank);
+  // Of the rows of all ranks that send here as many come as this rank's experts are of all; at most every row that
+  // has one of them to go to.
+  const std::int64_t m = o.tokens() / o.dims.tp, group = std::int64_t{o.dims.ep} * o.dims.etp;
+  const std::int64_t k = o.shape.num_experts_per_tok, local = o.shape.num_local_experts / o.dims.ep;
+  for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
+    bytes[Category::activations] += activations_of(o, rank, chunk);
+    bytes[Category::attention] += context_attention_of(o);
+    bytes[Category::experts] += experts_of(o, rank, chunk, o.dims.etp * m * k);
+    plan.experts_max += experts_of(o, rank, chunk, group * m * std::min(k, local));
   }
-
-  // Kept per token and layer for backward: the block's input, both normalised inputs, q, k, v, the attention output,
-  // the residual between the halves, gate, up and their product (GELU: one and its result); plus f32 log-sum-exp per
-  // head and two inverse norms (LayerNorm: and means).
-  const std::int64_t tokens = in.micro_batch_size * in.sequence_length / in.dims.cp;
-  std::int64_t per_token_layer =
-      width * (4 * s.hidden_size + 2 * s.q_size() / in.dims.tp + 2 * s.kv_size() / in.dims.tp) +
-      4 * (s.num_attention_heads / in.dims.tp + 2 * s.norm_statistics());
-  per_token_layer += s.is_moe() ? expert_bytes_per_token(s, in.dims, width)
-                                : width * (s.mlp_width() + s.intermediate_size) / in.dims.tp;
-  const LayerRange layers = layers_of_stage(static_cast<int>(s.num_hidden_layers), in.dims.pp * in.dims.vp, 0);
-  plan.activations = in.slots * tokens * per_token_layer * (layers.last - layers.first);
-  plan.logits = tokens * s.vocab_size / in.dims.tp * width;
+  const std::int64_t sequence = o.sequence_length * o.micro_batch_size;
+  bytes[Category::scratch] = 2 * sequence * o.shape.kv_size() / o.dims.tp * f32;  // engine/ops/cpu/attention.cc
   return plan;
+}
+
+Result<WorstRank> plan_worst_rank(const TrainingOutline& outline) {
+  WorstRank worst;
+  for (int pp = 0; pp < outline.dims.pp; ++pp) {
+    RankCoordinates at;
+    at.pp = pp;
+    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, at));
+    if (pp == 0 || plan.bytes.total() > worst.plan.bytes.total()) worst = {global_rank_of(outline.dims, at), plan};
+  }
+  return worst;
+}
+
+namespace {
+
+// What makes a category smaller.
+std::string remedy(MemoryCategory category, const TrainingOutline& o) {
+  switch (category) {
+    case MemoryCategory::weights:
+    case MemoryCategory::master:
+    case MemoryCategory::gradients:
+    case MemoryCategory::optimizer:
+    case MemoryCategory::checkpoint:
+      if (o.dims.zero < 3 && o.dims.dp() > 1)
+        return format(
+            "share it among the data-parallel ranks: parallel.zero = {} with a larger dp_shard; or split the "
+            "model with a larger tp or pp",
+            o.dims.zero + 1);
+      return "split the model over more ranks with a larger tp or pp, or share it with dp_shard and zero";
+    case MemoryCategory::gathered_weights:
+      return "use parallel.zero = 3, which keeps a few layers at a time, or a larger tp or pp";
+    case MemoryCategory::activations:
+    case MemoryCategory::experts:
+    case MemoryCategory::attention:
+    case MemoryCategory::scratch:
+    case MemoryCategory::batches:
+      return "use a smaller micro_batch_size, recompute.modules = [\"block\"], or a larger tp with sp, or cp";
+    case MemoryCategory::logits: return "use a larger tp, which splits the vocabulary";
+    case MemoryCategory::communication: return "use a smaller micro_batch_size";
+    case MemoryCategory::messages:
+      return "set overlap.gradients = false, which sums one layer after the other, or use a larger tp or pp";
+  }
+  return "";
+}
+
+}  // namespace
+
+Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
+                    const std::string& available_from) {
+  const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  std::int64_t sum = 0;
+  WorstRank worst;
+  for (const int rank : ranks_of_node) {
+    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+    sum += plan.bytes.total();
+    if (plan.bytes.total() > worst.plan.bytes.total()) worst = {rank, plan};
+  }
+  if (sum <= available_bytes) return {};
+  const MemoryCategory largest = worst.plan.bytes.largest();
+  return make_error(
+      ErrorCode::unavailable,
+      format("too little memory: the {} of a node need {} together, and there are {} ({}); rank {} needs {}, most of "
+             "it for {}: {} ({})",
+             ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(sum),
+             text(available_bytes), available_from, worst.rank, text(worst.plan.bytes.total()), to_string(largest),
+             text(worst.plan.bytes[largest]), memory_text(worst.plan.bytes)),
+      remedy(largest, outline));
 }
 
 }  // namespace longhaul

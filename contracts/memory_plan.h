@@ -1,34 +1,47 @@
-// What one rank will hold, by category, from shapes alone: refused before the first step when it cannot fit, and
-// printed beside what was measured.
+// What one rank of a training will hold, by category, from shapes and settings alone: said and compared with the memory
+// that there is before the first step, and beside what was measured at the end. Each formula stands in the source under
+// the name of what the engine keeps; tests/parallel/memory_layouts_test.cc compares them with the engine, byte by byte,
+// for every rank of many layouts.
+//
+// Three categories are estimates:
+//   experts  where several ranks hold the experts, or a capacity drops tokens, the rows that a rank's experts receive
+//            depend on the data. Planned is the even spread; no more than experts_max can come.
+//   messages how much is on its way at once depends on who waits for whom: planned is the most that there can be of
+//            gradients or weights, each copied on its way out and in (engine/comm/mpi_communicator.cc).
+//   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
+// Messages between pipeline stages are planned as one on its way in each direction and chunk; a library that hands them
+// over late may keep more.
 #pragma once
 
-#include <cstdint>
+#include <span>
+#include <string>
 
-#include "contracts/model_shape.h"
-#include "contracts/parallel_dims.h"
+#include "contracts/memory_category.h"
+#include "contracts/training_outline.h"
 
 namespace longhaul {
 
-struct TrainingMemoryInput {
-  ModelShape shape;
-  ParallelDims dims;
-  std::int64_t micro_batch_size = 1;  // sequences
-  std::int64_t sequence_length = 0;
-  int slots = 1;     // micro-batches alive at once, with vp > 1 (micro-batch, chunk) pairs (schedule_slots)
-  bool bf16 = true;  // compute type; masters and gradients are f32
+struct MemoryPlan {
+  MemoryTable bytes;
+  std::int64_t experts_max = 0;  // of bytes[experts], for any data
 };
+// Errors as rank_outline has them.
+Result<MemoryPlan> plan_training_memory(const TrainingOutline& outline, const RankCoordinates& at);
 
-struct MemoryPlan {              // bytes
-  std::int64_t weights = 0;      // compute copy
-  std::int64_t master = 0;       // f32 weights
-  std::int64_t gradients = 0;    // f32
-  std::int64_t optimizer = 0;    // two f32 moments
-  std::int64_t activations = 0;  // all slots
-  std::int64_t logits = 0;
-  std::int64_t total() const { return weights + master + gradients + optimizer + activations + logits; }
+// Elements of the gradients of which each rank of a tp group has an addend, as far as this rank owns them: norms under
+// sequence parallelism, routers and shared experts.
+std::int64_t partial_gradient_elements(const TrainingOutline& outline, const RankOutline& rank);
+
+// The rank that is planned to hold most: of those that are alike but for their place, the first.
+struct WorstRank {
+  int rank = 0;  // of the world
+  MemoryPlan plan;
 };
+Result<WorstRank> plan_worst_rank(const TrainingOutline& outline);
 
-// Activation bytes per layer and token follow what engine/model keeps for backward: see the formula in the source.
-MemoryPlan plan_training_memory(const TrainingMemoryInput& input);
+// The ranks of one node and what they may hold together. Refused (unavailable) where they need more: the error names
+// the sum, the rank with the largest part of it, its largest category, and what would make that one smaller.
+Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
+                    const std::string& available_from);
 
 }  // namespace longhaul

@@ -20,6 +20,7 @@ class DpoObjective final : public Objective {
                          const GradientTarget& target) override;
   ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) override;
   std::vector<std::string> extra_names() const override { return {"accuracy", "margin"}; }
+  std::int64_t bytes() const override { return bytes_of_vector(loss_) + bytes_of_vector(weights_); }
 
  private:
   // Losses of the pairs from token losses; fills weights_ with the gradient of their sum by each token's loss.

@@ -10,22 +10,6 @@
 
 namespace longhaul {
 
-const char* to_string(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce_sum: return "all_reduce_sum";
-    case CollectiveKind::all_reduce_max: return "all_reduce_max";
-    case CollectiveKind::reduce_scatter_sum: return "reduce_scatter_sum";
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::all_to_all: return "all_to_all";
-    case CollectiveKind::all_to_all_v: return "all_to_all_v";
-    case CollectiveKind::barrier: return "barrier";
-    case CollectiveKind::send: return "send";
-    case CollectiveKind::recv: return "recv";
-  }
-  return "?";
-}
-
 Request::~Request() {
   if (operation_) operation_->abandon(std::string(to_string(kind_)) + " was dropped before it was done");
 }
@@ -40,12 +24,20 @@ Request Communicator::begin(CollectiveKind kind, ConstBytes in, Bytes out, int p
   return begin({kind, 0, in, out, peer, tag});
 }
 
+std::uint64_t Communicator::bytes_sent_by(const Arguments& a) const {
+  if (a.kind == CollectiveKind::broadcast && a.peer != rank_) return 0;
+  const std::size_t own = a.in_bytes.empty() ? 0 : a.in_bytes[static_cast<std::size_t>(rank_)];
+  return static_cast<std::uint64_t>(
+      bytes_sent(a.kind, size_, rank_, static_cast<std::int64_t>(a.in.size()), static_cast<std::int64_t>(own)));
+}
+
 Request Communicator::begin(Arguments arguments) {
   Request request;
   request.kind_ = arguments.kind;
   request.sequence_ = arguments.sequence = sequence_++;
   counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
   counters_.given.fetch_add(arguments.in.size(), std::memory_order_relaxed);
+  counters_.sent.fetch_add(bytes_sent_by(arguments), std::memory_order_relaxed);
   if (options_.trace) request.begun_ns_ = options_.trace->now();
   if (broken_) {
     request.error_ =

@@ -22,23 +22,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "contracts/collective_kind.h"
 #include "engine/core/trace.h"
 
 namespace longhaul {
-
-enum class CollectiveKind : std::uint8_t {
-  all_reduce_sum,
-  all_reduce_max,
-  reduce_scatter_sum,
-  all_gather,
-  broadcast,
-  all_to_all,
-  all_to_all_v,
-  barrier,
-  send,
-  recv,
-};
-const char* to_string(CollectiveKind kind);
 
 // How many operations were started and finished: the heartbeat page shows them; the rank that is behind is the culprit.
 struct CommCounters {
@@ -46,13 +33,17 @@ struct CommCounters {
   std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> waited_ns{0};  // in wait(): communication that nothing hid
   std::atomic<std::uint64_t> given{0};      // bytes that this rank gave to operations (of a receive: none)
+  std::atomic<std::uint64_t> sent{0};       // and those of them that it sends to others (contracts/collective_kind.h)
 };
+
+struct MemoryAccount;
 
 struct CommOptions {
   const Clock* clock = nullptr;              // required; outlives the communicator
   std::int64_t timeout_ms = 60'000;          // of every wait that names none
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
   Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
+  MemoryAccount* memory = nullptr;           // of copies of what is under way, where a backend keeps any; borrowed
 };
 
 // What a backend does for one operation; only backends and Communicator see it.
@@ -145,6 +136,7 @@ class Communicator {
  private:
   Request begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag);
   Request begin(Arguments arguments);
+  std::uint64_t bytes_sent_by(const Arguments& arguments) const;
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
   std::string text_of(const Request& request) const;

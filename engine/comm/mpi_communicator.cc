@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "engine/comm/tree_sum.h"
+#include "engine/core/memory_accounts.h"
 
 namespace longhaul {
 namespace {
@@ -99,16 +100,24 @@ constexpr int kMailTags = 16 * 1024;  // below: collectives, 1024 per axis; abov
 // Copies to and from staging memory, one or two rounds of messages between all pairs, sums in rank order.
 class MpiOperation final : public CommOperation {
  public:
-  MpiOperation(const Place& place, CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag)
+  MpiOperation(const Place& place, CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag,
+               MemoryAccount* memory)
       : place_(place),
         kind_(kind),
         in_(in),
         out_(out),
         peer_(peer),
         tag_(tag),
-        messages_(std::make_unique<Messages>()) {}
+        messages_(std::make_unique<Messages>()),
+        memory_(memory) {}
 
   Status begin(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
+    const Status begun = begin_messages(in_bytes, out_bytes);
+    memory_.set(bytes_of_vector(messages_->outgoing) + bytes_of_vector(messages_->incoming));
+    return begun;
+  }
+
+  Status begin_messages(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
     const std::size_t size = place_.members.size();
     messages_->outgoing.assign(in_.begin(), in_.end());
     switch (kind_) {
@@ -122,7 +131,7 @@ class MpiOperation final : public CommOperation {
       }
       case CollectiveKind::all_reduce_sum:
       case CollectiveKind::all_reduce_max:
-        if (in_.size() * size <= kSmallBytes)
+        if (in_.size() * size <= small_all_reduce_bytes)
           return exchange([&](std::size_t) { return Piece{0, in_.size()}; }, in_.size());
         in_pieces_ = true;
         return exchange([this](std::size_t r) { return piece(r); }, piece(own()).bytes);
@@ -172,7 +181,6 @@ class MpiOperation final : public CommOperation {
   struct Piece {
     std::size_t offset = 0, bytes = 0;
   };
-  static constexpr std::size_t kSmallBytes = 64 * 1024;  // below, one round beats half the bytes
 
   std::size_t own() const { return static_cast<std::size_t>(place_.rank); }
   // The elements that rank r sums, when a big array is reduced in pieces.
@@ -282,6 +290,7 @@ class MpiOperation final : public CommOperation {
     const auto bytes = std::as_bytes(std::span(total));
     messages_->outgoing.assign(bytes.begin(), bytes.end());
     messages_->incoming.resize(in_.size());
+    memory_.set(bytes_of_vector(messages_->outgoing) + bytes_of_vector(messages_->incoming));
     messages_->receives.clear();
     messages_->sends.clear();
     for (std::size_t r = 0; r < place_.members.size(); ++r) {
@@ -311,6 +320,7 @@ class MpiOperation final : public CommOperation {
   Bytes out_;
   int peer_, tag_;
   std::unique_ptr<Messages> messages_;
+  MemoryCharge memory_;
   bool in_pieces_ = false, second_round_ = false;
 };
 
@@ -337,7 +347,7 @@ class MpiCommunicator final : public Communicator {
     const bool mail = a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv;
     const int tag =
         mail ? kMailTags + place_.axis * 1024 + a.tag : place_.axis * 1024 + static_cast<int>(collectives_++ % 512) * 2;
-    auto operation = std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag);
+    auto operation = std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag, options().memory);
     const Status begun = operation->begin(a.in_bytes, a.out_bytes);
     if (!begun) {
       operation->abandon(begun.error().what);

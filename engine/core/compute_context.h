@@ -32,6 +32,7 @@ class ComputeContext {
   // shrinks. Operations of this room use slots 0-3; scratch memory is not zeroed.
   std::byte* scratch(int slot, std::int64_t bytes) const;
   std::int64_t scratch_bytes() const;
+  std::int64_t scratch_bytes(int slot) const { return scratch_[slot].bytes(); }  // of this context alone
 
   // One context of a single thread (and the same level) for each thread of this one, for operations that run side by
   // side inside a parallel loop. make_lanes() before the loop (it does its work once); lane(parallel_thread_index())

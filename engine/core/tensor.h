@@ -21,9 +21,11 @@ namespace longhaul {
 struct MemoryAccount {
   std::int64_t bytes_now = 0;
   std::int64_t bytes_peak = 0;
+  MemoryAccount* whole = nullptr;  // which counts them as well
   void add(std::int64_t bytes) {
     bytes_now += bytes;
     if (bytes_now > bytes_peak) bytes_peak = bytes_now;
+    if (whole) whole->add(bytes);
   }
 };
 

@@ -67,19 +67,22 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
-      experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
-                                                                        options.slots, options.account)
-                                           : nullptr),
-      activations_(sizes_of(parameters, options, tensor_), options.account),
+      experts_(parameters.shape().is_moe()
+                   ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh, options.slots,
+                                                account_of(options.memory, MemoryCategory::experts))
+                   : nullptr),
+      activations_(sizes_of(parameters, options, tensor_), account_of(options.memory, MemoryCategory::activations)),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
-                                        options.account)),
+                                        account_of(options.memory, MemoryCategory::attention))),
       masked_(options.dropout > 0 && options.training
-                  ? Tensor(parameters.compute_dtype(), Shape{tensor_.rows(options.tokens_max), shape().hidden_size},
-                           options.account)
+                  ? Tensor(parameters.compute_dtype(),
+                           Shape{tensor_.rows(activations_.tokens_max()), shape().hidden_size},
+                           account_of(options.memory, MemoryCategory::activations))
                   : Tensor()),
       dropout_{options.dropout, options.seed, masked_,
-               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
+               options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()},
+      tables_(account_of(options.memory, MemoryCategory::activations)) {
   link_.set_overlap(options.overlap);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
@@ -97,6 +100,15 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(), layer,
                          layer - layers.first);
+  if (link_.first() && tensor_.splits()) local_ids_.reserve(static_cast<std::size_t>(activations_.tokens_max()));
+  tables_.set(bytes_of_vector(rope_.cosines) + bytes_of_vector(rope_.sines) + bytes_of_vector(local_ids_));
+}
+
+std::int64_t Llama::expert_bytes() const {
+  std::int64_t bytes = experts_ ? experts_->bytes() : 0;
+  for (const Block& block : blocks_)
+    if (experts_) bytes += static_cast<const MoeLayer&>(block.feed_forward()).bytes();
+  return bytes;
 }
 
 void Llama::expect(std::int64_t tokens, bool forward) {
@@ -217,6 +229,7 @@ void Llama::embed_tokens(const ComputeContext& context, const MicroBatch& batch,
 std::span<const std::int32_t> Llama::positions_of(const MicroBatch& batch) {
   if (!batch.positions.empty()) return batch.positions;
   counted_.resize(static_cast<std::size_t>(batch.tokens()));
+  tables_.set(bytes_of_vector(local_ids_) + bytes_of_vector(counted_));  // nothing is rotated beside learned positions
   for (std::size_t t = 0; t < counted_.size(); ++t)
     counted_[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % batch.length);
   return counted_;

@@ -30,18 +30,18 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;  // of a whole micro-batch, padding included
-  std::int64_t length_max = 0;  // longest sequence; 0: the shape's max_position_embeddings
-  bool split_backward = false;  // backward_weight will be called apart
-  int chunk = 0;                // which of this rank's vp pipeline stages
-  Recompute recompute;          // what is not kept for the backward
-  double dropout = 0;           // of the embedding and of each branch, in training
-  std::uint64_t seed = 0;       // of the dropout's masks
-  bool overlap = true;          // messages between stages travel beside computation
-  bool training = true;         // false: forward and token_losses only, a fraction of the memory
-  MemoryAccount* account = nullptr;
-  Mesh* mesh = nullptr;  // the store's; null: one rank. Outlives the model
-  MoeSettings moe;       // how experts are balanced, where there are any
+  std::int64_t tokens_max = 0;       // of a whole micro-batch, padding included
+  std::int64_t length_max = 0;       // longest sequence; 0: the shape's max_position_embeddings
+  bool split_backward = false;       // backward_weight will be called apart
+  int chunk = 0;                     // which of this rank's vp pipeline stages
+  Recompute recompute;               // what is not kept for the backward
+  double dropout = 0;                // of the embedding and of each branch, in training
+  std::uint64_t seed = 0;            // of the dropout's masks
+  bool overlap = true;               // messages between stages travel beside computation
+  bool training = true;              // false: forward and token_losses only, a fraction of the memory
+  MemoryAccounts* memory = nullptr;  // borrowed
+  Mesh* mesh = nullptr;              // the store's; null: one rank. Outlives the model
+  MoeSettings moe;                   // how experts are balanced, where there are any
   ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
   bool overlap_context = true;                                          // ring: messages beside computation
 };
@@ -53,6 +53,9 @@ class Llama {
 
   const ModelShape& shape() const { return parameters_.shape(); }
   std::int64_t activation_bytes() const { return activations_.bytes(); }
+  // What grows outside the accounts it was made with, of communication and of experts.
+  std::int64_t message_bytes() const { return tensor_.bytes() + link_.bytes(); }
+  std::int64_t expert_bytes() const;
 
   // What went wrong between the ranks since the model was made; nothing of it is of use then.
   Status status() const;
@@ -130,6 +133,7 @@ class Llama {
   std::int64_t positions_ = -1;              // that of the learned positions; -1: there are none
   std::int64_t first_id_ = 0, ids_ = 0;      // of the vocabulary, here
   std::vector<std::int32_t> local_ids_, counted_;
+  MemoryCharge tables_;  // rope_, and these two
 };
 
 }  // namespace longhaul

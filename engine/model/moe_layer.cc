@@ -40,6 +40,15 @@ MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, T
   for (int i = 0; i < activations.slots(); ++i) slots_.emplace_back(state.account());
 }
 
+std::int64_t MoeLayer::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Slot& s : slots_)
+    bytes += bytes_of_vector(s.logits) + bytes_of_vector(s.ids) + bytes_of_vector(s.weights) +
+             bytes_of_vector(s.plan.row_slot) + bytes_of_vector(s.plan.row_token) + bytes_of_vector(s.plan.slot_row) +
+             bytes_of_vector(s.gradients.logits);
+  return bytes;
+}
+
 View MoeLayer::own_of(View rows, std::int64_t tokens) const {
   const std::int64_t m = own_rows(tokens), first = tensor_.sequence() ? 0 : tensor_.rank() * m;
   return rows.rows(first, first + m);

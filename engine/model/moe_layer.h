@@ -30,6 +30,8 @@ class MoeLayer final : public FeedForward {
   std::pair<std::int64_t, std::int64_t> partial_gradient() const { return {gate_, dense_end_}; }
   // The selection's bias in the flat arrays, [experts]; -1: none.
   std::int64_t bias_begin() const { return bias_; }
+  // What slots keep outside their account.
+  std::int64_t bytes() const;
 
  private:
   // What one micro-batch leaves for its backward. Sizes as in the header's formula: m rows of this rank, k slots each,

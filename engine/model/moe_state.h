@@ -8,6 +8,7 @@
 
 #include "contracts/model_shape.h"
 #include "contracts/settings/moe.h"
+#include "engine/core/memory_accounts.h"
 #include "engine/model/growing_memory.h"
 #include "engine/ops/moe_balance.h"
 #include "engine/parallel/expert_exchange.h"
@@ -56,6 +57,8 @@ class MoeState {
   const MoeSettings& settings() const { return settings_; }
   ExpertExchange& exchange() { return exchange_; }
   MemoryAccount* account() const { return account_; }
+  // Outside the account.
+  std::int64_t bytes() const { return exchange_.bytes() + bytes_of_vector(gradients.logits); }
   // Nothing is dropped and Sinkhorn does not decide while a model is judged.
   bool evaluates = false;
   // What a micro-batch weighs in the step's mean, during its backward: the auxiliary losses are means, too.

@@ -8,15 +8,17 @@
 
 namespace longhaul {
 
-ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account, const MeshPlace& place)
+ParameterStore::ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory, const MeshPlace& place)
     : shape_(shape),
       layout_(shape, place),
       compute_dtype_(compute),
-      account_(account),
-      master_(DType::f32, Shape{layout_.owned().size()}, account) {
+      memory_(memory),
+      master_(DType::f32, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::master)) {
   LH_ASSERT(compute == DType::f32 || compute == DType::bf16, dtype_name(compute));
-  if (compute == DType::bf16) compute_ = Tensor(compute, Shape{layout_.owned().size()}, account);
-  if (shares() && place.dims.zero < 3) whole_ = Tensor(compute, Shape{layout_.flat_size()}, account);
+  if (compute == DType::bf16)
+    compute_ = Tensor(compute, Shape{layout_.owned().size()}, account_of(memory, MemoryCategory::weights));
+  if (shares() && place.dims.zero < 3)
+    whole_ = Tensor(compute, Shape{layout_.flat_size()}, account_of(memory, MemoryCategory::gathered_weights));
 }
 
 ConstView ParameterStore::weight(std::int64_t begin, std::int64_t rows, std::int64_t columns) const {
@@ -53,7 +55,9 @@ void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
 }
 
 void ParameterStore::connect(Mesh& mesh, bool overlap) {
-  if (shares()) gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap, account_);
+  if (shares())
+    gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap,
+                                           account_of(memory_, MemoryCategory::gathered_weights));
 }
 
 void ParameterStore::shares_changed() {

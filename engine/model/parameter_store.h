@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/core/compute_context.h"
-#include "engine/core/tensor.h"
+#include "engine/core/memory_accounts.h"
 #include "engine/model/unit_gather.h"
 
 namespace longhaul {
@@ -20,7 +20,7 @@ namespace longhaul {
 class ParameterStore {
  public:
   // compute: f32 (the masters are the compute weights) or bf16.
-  ParameterStore(const ModelShape& shape, DType compute, MemoryAccount* account = nullptr, const MeshPlace& place = {});
+  ParameterStore(const ModelShape& shape, DType compute, MemoryAccounts* memory = nullptr, const MeshPlace& place = {});
 
   const ModelShape& shape() const { return shape_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -60,7 +60,7 @@ class ParameterStore {
   ModelShape shape_;
   ParameterLayout layout_;
   DType compute_dtype_;
-  MemoryAccount* account_;
+  MemoryAccounts* memory_;
   Tensor master_, compute_;  // of what is owned
   Tensor whole_;             // ZeRO 1 and 2: the compute weights of all
   std::unique_ptr<UnitGather> gather_;

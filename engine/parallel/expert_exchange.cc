@@ -64,6 +64,7 @@ void ExpertExchange::dispatch(const ExpertRoute& route, std::int64_t width, Cons
   const auto* in = static_cast<const std::byte*>(rows.data());
   if (etp_ > 1) {  // every part of an expert sees the row
     outgoing_.clear();
+    outgoing_.reserve(std::accumulate(to.begin(), to.end(), std::size_t{0}));
     for (std::size_t rank = 0; rank < to.size(); ++rank) {
       outgoing_.insert(outgoing_.end(), in, in + to[rank]);
       if ((rank + 1) % static_cast<std::size_t>(etp_) == 0) in += to[rank];

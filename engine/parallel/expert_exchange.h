@@ -51,6 +51,10 @@ class ExpertExchange {
   int micro_batch_ranks() const { return micro_batch_.size(); }
 
   const Status& status() const { return status_; }
+  // Of rows on their way.
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(outgoing_.capacity() + landing_.capacity() * sizeof(float));
+  }
 
  private:
   void finish(Status status);

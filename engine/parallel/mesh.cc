@@ -96,6 +96,25 @@ std::int64_t Mesh::bytes_given() const {
   return static_cast<std::int64_t>(sum);
 }
 
+CommunicationTable Mesh::traffic() const {
+  CommunicationTable table;
+  const auto add = [&](MeshAxis axis, std::initializer_list<const Communicator*> ranks) {
+    for (const Communicator* one : ranks) {
+      if (!one) continue;
+      table[axis].given += static_cast<std::int64_t>(one->counters().given.load(std::memory_order_relaxed));
+      table[axis].sent += static_cast<std::int64_t>(one->counters().sent.load(std::memory_order_relaxed));
+    }
+  };
+  add(MeshAxis::tp, {tensor_ranks_.get()});
+  add(MeshAxis::cp, {context_ranks_.get()});
+  add(MeshAxis::pp, {pipeline_ranks_.get(), pipeline_end_ranks_.get()});
+  add(MeshAxis::ep, {micro_batch_ranks_.get(), expert_ranks_.get()});
+  add(MeshAxis::dp, {data_ranks_.get(), shard_ranks_.get(), replicate_ranks_.get(), expert_copy_ranks_.get(),
+                     expert_data_ranks_.get(), expert_shard_ranks_.get(), expert_replicate_ranks_.get()});
+  add(MeshAxis::other, {replica_ranks_.get(), whole_ranks_.get()});
+  return table;
+}
+
 Result<std::unique_ptr<Mesh>> Mesh::create(const ParallelDims& dims, Communicator& world, std::int64_t deadline_ms) {
   if (dims.world_size() != world.size())
     return make_error(ErrorCode::invalid_input, format("layout {} has {} ranks, the launch has {}", dims.to_string(),

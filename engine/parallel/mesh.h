@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "contracts/communication_plan.h"
 #include "contracts/parallel_dims.h"
 #include "engine/comm/communicator.h"
 #include "engine/parallel/collective_group.h"
@@ -62,6 +63,7 @@ class Mesh {
   // Since the mesh was made, over all its communicators but the world's: time spent waiting, bytes given.
   std::int64_t waited_ns() const;
   std::int64_t bytes_given() const;
+  CommunicationTable traffic() const;
 
  private:
   void make_expert_groups(Communicator& world);

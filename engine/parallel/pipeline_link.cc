@@ -103,6 +103,15 @@ void PipelineLink::finish() {
   gradients_.clear();
 }
 
+std::int64_t PipelineLink::bytes() const {
+  std::size_t bytes = 0;
+  for (const Message& message : gradients_) bytes += message.memory.capacity();
+  for (const std::deque<Message>& queue : expected_)
+    for (const Message& message : queue) bytes += message.memory.capacity();
+  for (const std::vector<std::byte>& memory : spare_) bytes += memory.capacity();
+  return static_cast<std::int64_t>(bytes);
+}
+
 void PipelineLink::poll() {
   const auto test = [this](std::optional<Request>& request) {
     if (!request || !request->pending() || !status_.ok()) return;

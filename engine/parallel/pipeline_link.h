@@ -46,6 +46,8 @@ class PipelineLink {
   void set_overlap(bool overlap) { overlap_ = overlap; }
 
   const Status& status() const { return status_; }
+  // Of messages that are on their way or were.
+  std::int64_t bytes() const;
 
  private:
   void wait(std::optional<Request>& request);

@@ -28,6 +28,7 @@ class RingAttention final : public SplitContextAttention {
     queries_ = Tensor(DType::f32, {t, q}, account);
     part_ = Tensor(sizes.dtype, {t / 2, q}, account);
     part_lse_ = Tensor(DType::f32, {t / 2 * sizes.heads}, account);
+    first_keys_ = Buffer(t / 2 * 4, account);
     if (!sizes.training) return;
     key_part_ = Tensor(sizes.dtype, {t / 2, kv}, account);
     own_gradient_ = Tensor(DType::f32, {t, kv}, account);
@@ -145,14 +146,13 @@ class RingAttention final : public SplitContextAttention {
     const auto n = static_cast<std::size_t>(rows_of_chunk(tokens));
     const auto begin = static_cast<std::int32_t>(key_chunk * tokens.length);
     const auto length = static_cast<std::int32_t>(tokens.length);
-    first_key_.assign(tokens.first_key.begin() + static_cast<std::ptrdiff_t>(half * n),
-                      tokens.first_key.begin() + static_cast<std::ptrdiff_t>((half + 1) * n));
+    const std::span<std::int32_t> firsts(reinterpret_cast<std::int32_t*>(first_keys_.data()), n);
     mask.seen = false;
-    for (std::int32_t& first : first_key_) {
-      first = std::clamp(first - begin, 0, length);
-      mask.seen |= first < length;
+    for (std::size_t i = 0; i < n; ++i) {
+      firsts[i] = std::clamp(tokens.first_key[static_cast<std::size_t>(half) * n + i] - begin, 0, length);
+      mask.seen |= firsts[i] < length;
     }
-    mask.first_key = first_key_;
+    mask.first_key = firsts;
     return mask;
   }
 
@@ -198,7 +198,7 @@ class RingAttention final : public SplitContextAttention {
   Tensor queries_;                                 // [t, q] f32: out, or the queries' gradients
   Tensor part_, part_lse_;                         // of one pair of chunks
   Tensor key_part_, own_gradient_, gradients_[2];  // backward: of a pair, of this rank, on the way round
-  std::vector<std::int32_t> first_key_;
+  Buffer first_keys_;                              // [t / 2] i32: those of a chunk, within another
 };
 
 }  // namespace

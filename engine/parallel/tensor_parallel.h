@@ -42,6 +42,8 @@ class TensorParallel {
   void max(std::span<float> values);
 
   const Status& status() const { return status_; }
+  // Where sums land.
+  std::int64_t bytes() const { return static_cast<std::int64_t>(landing_.capacity() * sizeof(float)); }
 
  private:
   void finish(Request request);

@@ -59,7 +59,8 @@ class Options {
 };
 
 // The ranks of a stage while its communicator lives.
-Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, Trace& trace) {
+Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, Trace& trace,
+                   MemoryAccounts& memory, const SchedulerMemory& scheduler) {
   CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
   compute.set_trace(&trace);
@@ -70,11 +71,12 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, M
     page.epoch(launch.epoch);
     beat.emplace(std::move(page));
   }
-  TaskRun run{task, launch, clock, compute, mesh, group, events, beat ? &*beat : nullptr, stop_asked, &trace};
+  TaskRun run{task,       launch, clock,   compute,  mesh, group, events, beat ? &*beat : nullptr,
+              stop_asked, &trace, &memory, scheduler};
   return run_stage(run);
 }
 
-Status run_command(int argc, char** argv, const Options& options, int& rank) {
+Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler, int& rank) {
   LH_TRY(const std::string task_path, options.require("task"));
   LH_TRY(const std::string launch_path, options.require("launch"));
   LH_TRY(const Task task, read_task(task_path));
@@ -85,9 +87,10 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
   Trace trace(clock);
+  MemoryAccounts memory;
   if (launch.ranks <= 1) {
     Mesh mesh;
-    return run_as_rank(task, launch, clock, mesh, trace);
+    return run_as_rank(task, launch, clock, mesh, trace, memory, scheduler);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
@@ -99,10 +102,11 @@ Status run_command(int argc, char** argv, const Options& options, int& rank) {
   comm_options.clock = &clock;
   comm_options.timeout_ms = 600'000;
   comm_options.trace = &trace;
+  comm_options.memory = &memory.of(MemoryCategory::messages);
   LH_TRY(const std::unique_ptr<Communicator> world,
          runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, comm_options.timeout_ms));
-  return run_as_rank(task, launch, clock, *mesh, trace);
+  return run_as_rank(task, launch, clock, *mesh, trace, memory, scheduler);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
@@ -117,12 +121,12 @@ Status print_info() {
   return {};
 }
 
-Status dispatch(int argc, char** argv, int& rank) {
+Status dispatch(int argc, char** argv, const SchedulerMemory& scheduler, int& rank) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
   if (command == "run") {
     rank = std::atoi(options.get("rank", "0").c_str());
-    return run_command(argc, argv, options, rank);
+    return run_command(argc, argv, options, scheduler, rank);
   }
   if (command == "info") return print_info();
   if (command == "tokenize-ids") {
@@ -163,7 +167,7 @@ int engine_exit_code(ErrorCode code) {
   return 1;
 }
 
-int engine_main(int argc, char** argv) {
+int engine_main(int argc, char** argv, const SchedulerMemory& scheduler) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
     std::printf("%s%s", kUsage, checkpoint_commands_usage);
     return 0;
@@ -174,7 +178,7 @@ int engine_main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   int rank = -1;
   const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
-  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, rank);
+  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, scheduler, rank);
   if (status.ok()) return 0;
   const std::string who = rank >= 0 ? format("longhaul-engine rank {}", rank) : "longhaul-engine";
   std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());

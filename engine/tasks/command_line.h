@@ -12,10 +12,11 @@
 #pragma once
 
 #include "base/result.h"
+#include "engine/tasks/available_memory.h"
 
 namespace longhaul {
 
-int engine_main(int argc, char** argv);
+int engine_main(int argc, char** argv, const SchedulerMemory& scheduler = {});
 // 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,
 // 11 unavailable; 0 is success. As far as they mean the same, the numbers are those of `longhaul`.
 int engine_exit_code(ErrorCode code);

@@ -70,6 +70,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.eval_every_steps = settings.eval_every_steps;
   stage_settings.deterministic = settings.deterministic;
   stage_settings.cp_attention = settings.cp_attention;
+  stage_settings.first_key = settings.document_mask, stage_settings.positions = settings.reset_positions;
   stage_settings.tensorboard = settings.tensorboard;
 
   LH_TRY(TokenSource source, open_pretrain_data(run.task, settings));

@@ -95,6 +95,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.epochs = settings.epochs;
   stage_settings.milestone_every = settings.milestone_every;
   stage_settings.cp_attention = settings.cp_attention;
+  stage_settings.positions = stage_settings.first_key = settings.packing;
   LanguageModelObjective objective;
   LH_TRY(const std::unique_ptr<TrainingStage> stage, TrainingStage::create(run, stage_settings));
   return stage->train(objective, source, heldout ? &*heldout : nullptr, figures);

@@ -10,7 +10,9 @@
 #include "contracts/launch.h"
 #include "contracts/task.h"
 #include "engine/core/compute_context.h"
+#include "engine/core/memory_accounts.h"
 #include "engine/parallel/mesh.h"
+#include "engine/tasks/available_memory.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
@@ -21,11 +23,13 @@ struct TaskRun {
   const Clock& clock;
   const ComputeContext& compute;
   Mesh& mesh;
-  CollectiveGroup& group;         // all ranks of the mesh
-  EventWriter& events;            // writes on the first rank only
-  HeartbeatPage* beat = nullptr;  // may be null
-  const std::atomic<bool>& stop;  // SIGTERM came
-  Trace* trace = nullptr;         // that of the communicators and of `compute`; may be null
+  CollectiveGroup& group;            // all ranks of the mesh
+  EventWriter& events;               // writes on the first rank only
+  HeartbeatPage* beat = nullptr;     // may be null
+  const std::atomic<bool>& stop;     // SIGTERM came
+  Trace* trace = nullptr;            // that of the communicators and of `compute`; may be null
+  MemoryAccounts* memory = nullptr;  // of this rank, its communicators' included; may be null
+  SchedulerMemory scheduler = {};    // granted to the ranks of this node
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

@@ -65,13 +65,14 @@ Status TrainingStage::prepare() {
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
   LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
-  store_ = std::make_unique<ParameterStore>(shape, dtype, &account_, place);
+  LH_CHECK(check_memory_here());
+  store_ = std::make_unique<ParameterStore>(shape, dtype, &memory_, place);
   for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
     LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
     options.dropout = settings_.dropout, options.seed = settings_.seed;
-    options.account = &account_;
+    options.memory = &memory_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
     LH_CHECK(check_recompute_of(options.recompute, shape));
     options.moe = settings_.moe;
@@ -101,16 +102,86 @@ TrainerOptions TrainingStage::trainer_options() const {
   return options;
 }
 
-void TrainingStage::report_memory() {
-  TrainingMemoryInput input;
-  input.shape = settings_.shape, input.dims = run_.launch.dims;
-  input.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample,
-  input.sequence_length = settings_.sequence_length;
-  input.bf16 = settings_.precision == "bf16";
+Result<TrainingOutline> TrainingStage::outline() const {
+  TrainingOutline o;
+  o.shape = settings_.shape, o.dims = run_.mesh.dims(), o.pipeline = settings_.pipeline, o.moe = settings_.moe;
+  o.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample;
+  o.sequence_length = settings_.sequence_length;
+  o.micro_batches.clear();
+  for (const std::int64_t batch : batch_sizes(settings_.batch_rampup, settings_.global_batch_size))
+    o.micro_batches.push_back(static_cast<int>(batch / settings_.micro_batch_size / o.dims.dp()));
+  o.bf16 = settings_.precision == "bf16", o.deterministic = settings_.deterministic;
+  LH_TRY(o.recompute, recompute_from(settings_.recompute));
+  o.dropout = settings_.dropout > 0, o.cp_attention = settings_.cp_attention;
+  o.overlap_gradients = settings_.overlap.gradients, o.overlap_weights = settings_.overlap.weights;
+  o.overlap_pipeline = settings_.overlap.pipeline;
+  o.positions = settings_.positions, o.first_key = settings_.first_key;
+  o.preference_pairs = settings_.sequences_per_sample == 2;
+  o.staged_checkpoints = settings_.checkpoint.asynchronous, o.staging_limit = settings_.checkpoint.staging_limit.value;
+  o.local_copies = settings_.checkpoint.local_every_steps > 0;
+  return o;
+}
+
+Status TrainingStage::check_memory_here() const {
+  LH_TRY(const TrainingOutline plan, outline());
+  const std::vector<int>& hosts = run_.launch.rank_host;
+  const auto own = static_cast<std::size_t>(run_.group.rank());
+  std::vector<int> ranks;  // of this node
+  for (int rank = 0; rank < run_.group.size(); ++rank)
+    if (own >= hosts.size() || hosts[static_cast<std::size_t>(rank)] == hosts[own]) ranks.push_back(rank);
+  Status fits;
+  if (ranks.front() == run_.group.rank()) {
+    const AvailableMemory available = available_memory(run_.scheduler);
+    if (available.bytes > 0) fits = check_memory(plan, ranks, available.bytes, available.from);
+  }
+  LH_CHECK(run_.group.agree(fits));
+  if (!run_.is_first()) return {};
+  LH_TRY(const WorstRank worst, plan_worst_rank(plan));
+  run_.events.message(
+      "info", format("memory planned for rank {}, which needs most: {}", worst.rank, memory_text(worst.plan.bytes)));
+  return {};
+}
+
+namespace {
+
+Value table_of(const MemoryTable& table) {
   Value fields = Value::make_table();
-  fields.set("planned_bytes", plan_training_memory(input).total());
-  fields.set("held_bytes", account_.bytes_peak);
-  run_.events.write("memory", std::move(fields));
+  for (int i = 0; i < memory_categories; ++i)
+    if (const auto category = static_cast<MemoryCategory>(i); table[category] > 0)
+      fields.set(to_string(category), table[category]);
+  return fields;
+}
+
+}  // namespace
+
+Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
+  LH_TRY(const TrainingOutline o, outline());
+  LH_TRY(const MemoryPlan plan, plan_training_memory(o, run_.mesh.at()));
+  const MemoryTable peak = memory_.peak();
+  constexpr auto fields = static_cast<std::size_t>(2 * memory_categories + 1);
+  std::vector<double> mine, all(fields * static_cast<std::size_t>(run_.group.size()));
+  mine.push_back(static_cast<double>(memory_.all().bytes_peak));
+  for (const MemoryTable* table : {&plan.bytes, &peak})
+    for (const std::int64_t bytes : table->bytes) mine.push_back(static_cast<double>(bytes));
+  LH_CHECK(run_.group.all_gather(mine, all));
+  std::size_t worst = 0;
+  for (std::size_t at = 0; at < all.size(); at += fields)
+    if (all[at] > all[worst]) worst = at;
+  MemoryTable planned, held;
+  for (std::size_t i = 0; i < memory_categories; ++i) {
+    planned.bytes[i] = static_cast<std::int64_t>(all[worst + 1 + i]);
+    held.bytes[i] = static_cast<std::int64_t>(all[worst + 1 + memory_categories + i]);
+  }
+  Value event = Value::make_table();
+  event.set("of_rank", static_cast<std::int64_t>(worst / fields));
+  event.set("planned_bytes", planned.total());
+  event.set("held_bytes", static_cast<std::int64_t>(all[worst]));
+  event.set("planned", table_of(planned));
+  event.set("held", table_of(held));
+  run_.events.write("memory", std::move(event));
+  figures.push_back({"memory_held", all[worst], "bytes"});
+  figures.push_back({"memory_planned", static_cast<double>(planned.total()), "bytes"});
+  return {};
 }
 
 Status TrainingStage::write_model(const std::string& folder) {
@@ -154,7 +225,7 @@ Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
   LocalCopiesOptions options;
   options.folder = settings_.checkpoint.local_dir;
   options.compute = &run_.compute;
-  options.account = &account_;
+  options.account = &memory_.of(MemoryCategory::checkpoint);
   return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
 }
 
@@ -169,7 +240,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
-  Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &account_);
+  Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &memory_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));
   TrainingLoopOptions loop_options;
@@ -177,7 +248,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
   loop_options.saver.direct_io = settings_.checkpoint.direct_io;
   loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
-  loop_options.saver.account = &account_;
+  loop_options.saver.account = &memory_.of(MemoryCategory::checkpoint);
   std::unique_ptr<LocalCopies> local_copies;
   if (settings_.checkpoint.local_every_steps > 0) {
     LH_TRY(local_copies, create_local_copies());
@@ -205,12 +276,12 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   }
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
-  report_memory();
   LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
   if (outcome.stopped)
     return make_error(ErrorCode::aborted, format("stopped after step {} of {} as asked; a checkpoint of it was saved",
                                                  outcome.step, options.steps));
 
+  LH_CHECK(report_memory(figures));
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
   LH_CHECK(run_.group.agree(export_model()));
   if (local_copies) local_copies->remove();

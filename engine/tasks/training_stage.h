@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "contracts/training_outline.h"
 #include "engine/interop/hf_config.h"
 #include "engine/tasks/task_run.h"
 #include "engine/train/training_loop.h"
@@ -35,9 +36,10 @@ struct TrainingStageSettings {
   bool tensorboard = false;
   SpikeSettings on_spike;
   double dropout = 0;
-  double peak_tflops = 0;        // of a rank; 0: not known
-  std::string start_model;       // folder with weights; "": random ones
-  std::string tokenizer_folder;  // goes into the artifact
+  double peak_tflops = 0;                     // of a rank; 0: not known
+  bool positions = false, first_key = false;  // in batches: contracts/training_outline.h
+  std::string start_model;                    // folder with weights; "": random ones
+  std::string tokenizer_folder;               // goes into the artifact
 };
 
 // `steps`, or where it is 0 as many as `epochs` passes have whole batches; at least one.
@@ -59,19 +61,25 @@ class TrainingStage {
   Status train(Objective& objective, BatchSource& source, BatchSource* heldout, std::vector<Figure> figures);
 
  private:
-  TrainingStage(TaskRun& run, const TrainingStageSettings& settings) : run_(run), settings_(settings) {}
+  TrainingStage(TaskRun& run, const TrainingStageSettings& settings)
+      : run_(run), settings_(settings), memory_(run.memory ? *run.memory : own_memory_) {}
   Status prepare();
   TrainerOptions trainer_options() const;
+  Result<TrainingOutline> outline() const;
+  // Before any memory is taken: does what all ranks of this node will hold fit? Collective. Says what is planned.
+  Status check_memory_here() const;
   // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();
-  void report_memory();
+  // Planned beside held, of the rank that held most. Collective.
+  Status report_memory(std::vector<Figure>& figures) const;
 
   TaskRun& run_;
   TrainingStageSettings settings_;
   std::int64_t tokens_max_ = 0;
-  MemoryAccount account_;
+  MemoryAccounts own_memory_;
+  MemoryAccounts& memory_;
   std::unique_ptr<ParameterStore> store_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "engine/core/memory_accounts.h"
+
 namespace longhaul {
 namespace {
 
@@ -41,11 +43,24 @@ void keep_context_shard(const ContextShard& shard, BatchStorage& batch) {
   batch.sequences = 2 * sequences, batch.length = shard.chunk_length(dealt);
 }
 
+std::int64_t BatchStorage::bytes() const {
+  return bytes_of_vector(ids) + bytes_of_vector(targets) + bytes_of_vector(positions) + bytes_of_vector(first_key) +
+         bytes_of_vector(whole_first_key) + bytes_of_vector(weights) + bytes_of_vector(per_sequence);
+}
+
+void BatchStorage::fit() {
+  if (bytes() <= fitted) return;
+  ids.shrink_to_fit(), targets.shrink_to_fit(), positions.shrink_to_fit(), first_key.shrink_to_fit();
+  whole_first_key.shrink_to_fit(), weights.shrink_to_fit(), per_sequence.shrink_to_fit();
+  fitted = bytes();
+}
+
 Status fill_shard(BatchSource& source, std::int64_t first, std::int64_t count, const ContextShard& shard,
                   BatchStorage& batch) {
   batch.positions.clear(), batch.first_key.clear(), batch.whole_first_key.clear();
   LH_CHECK(source.fill(first, count, batch));
   keep_context_shard(shard, batch);
+  batch.fit();
   return {};
 }
 

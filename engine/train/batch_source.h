@@ -20,6 +20,11 @@ struct BatchStorage {
   std::int64_t predicted = 0;  // tokens that have a target
   std::int64_t first_sample = -1;  // of the global order, in training only
 
+  // What its arrays hold; fit() gives back what they have grown beyond it.
+  std::int64_t bytes() const;
+  void fit();
+  std::int64_t fitted = 0;
+
   MicroBatch view() const {
     return {sequences, length, ids, targets, positions, first_key, whole_first_key, first_sample};
   }

@@ -26,6 +26,8 @@ class Objective {
   virtual ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) = 0;
   // Names of `extra` in events; empty: not used. They are divided by count.
   virtual std::vector<std::string> extra_names() const { return {}; }
+  // Memory that it keeps.
+  virtual std::int64_t bytes() const { return 0; }
 };
 
 // Cross-entropy of the next token, averaged over the tokens that have a weight: pretraining and supervised fine-tuning.
@@ -34,6 +36,7 @@ class LanguageModelObjective final : public Objective {
   ObjectiveSums backward(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch,
                          const GradientTarget& target) override;
   ObjectiveSums evaluate(const ComputeContext& context, Llama& model, int slot, const BatchStorage& batch) override;
+  std::int64_t bytes() const override { return bytes_of_vector(loss_); }
 
  private:
   ObjectiveSums sums_of(const BatchStorage& batch) const;

@@ -77,7 +77,7 @@ LlamaOptions stage_options(const TrainingSchedules& schedules, const TrainerOpti
 }
 
 Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
-                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account)
+                 Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccounts* memory)
     : context_(context),
       mesh_(mesh),
       store_(store),
@@ -86,9 +86,16 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       source_(source),
       options_(options),
       schedules_(valid_schedules(options, mesh)),
-      optimizer_(store.layout(), options.optimizer.no_decay, account),
-      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_), account)),
-      guard_(options.on_spike) {
+      optimizer_(store.layout(), options.optimizer.no_decay, account_of(memory, MemoryCategory::optimizer)),
+      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_),
+                                  account_of(memory, MemoryCategory::gradients))),
+      guard_(options.on_spike),
+      memory_(memory),
+      batch_bytes_(account_of(memory, MemoryCategory::batches)),
+      message_bytes_(account_of(memory, MemoryCategory::communication)),
+      expert_bytes_(account_of(memory, MemoryCategory::experts)),
+      logit_bytes_(account_of(memory, MemoryCategory::logits)),
+      scratch_bytes_(account_of(memory, MemoryCategory::scratch)) {
   batches_.resize(static_cast<std::size_t>(schedules_.rbegin()->first));
   for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
     slots_.push_back(stage_options(schedules_, options, mesh, chunk).slots);
@@ -167,8 +174,19 @@ Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
     expect(op + 1);
     LH_CHECK(run(schedule_[op], sums));
   }
+  count_memory();
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
+}
+
+void Trainer::count_memory() {
+  std::int64_t batches = objective_.bytes(), messages = 0, experts = 0;
+  for (const BatchStorage& batch : batches_) batches += batch.bytes();
+  for (const Llama* stage : stages_) messages += stage->message_bytes(), experts += stage->expert_bytes();
+  constexpr int logits_slot = 2;  // engine/ops/cross_entropy.h and vocab_parallel_loss.h
+  const std::int64_t logits = context_.scratch_bytes(logits_slot);
+  batch_bytes_.set(batches), message_bytes_.set(messages), expert_bytes_.set(experts);
+  logit_bytes_.set(logits), scratch_bytes_.set(context_.scratch_bytes() - logits);
 }
 
 // Of all but experts, which the ranks of a cp group may hold different ones of.
@@ -206,10 +224,15 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   for (const std::span<float> part : tied) LH_CHECK(mesh_.pipeline_ends().sum_along_tree(part));
   if (split.empty()) return {};
   std::vector<float> parts;
+  std::size_t elements = 0;
+  for (const FlatRange& range : split) elements += static_cast<std::size_t>(range.size());
+  parts.reserve(elements);
   for (const FlatRange& range : split) {
     const std::span<float> part = part_of(gradient, range);
     parts.insert(parts.end(), part.begin(), part.end());
   }
+  MemoryCharge held(account_of(memory_, MemoryCategory::communication));
+  held.set(bytes_of_vector(parts));
   LH_CHECK(mesh_.tensor().sum_along_tree(parts));
   auto part = parts.begin();
   for (const FlatRange& range : split) {
@@ -351,10 +374,13 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
 
 Result<StepReport> Trainer::step() {
   const std::int64_t waited = mesh_.waited_ns();
+  const CommunicationTable before = mesh_.traffic();
   context_.set_between([this] { poll(); });
   Result<StepReport> report = do_step();
   context_.set_between({});
-  if (report.ok()) report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  if (!report.ok()) return report;
+  report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  report->traffic = mesh_.traffic() - before;
   return report;
 }
 

@@ -45,9 +45,10 @@ struct StepReport {
   double loss = 0;       // mean over the global batch
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double tokens = 0;         // computed over all ranks
-  std::int64_t samples = 0;  // of the global batch
-  double waited_s = 0;       // by this rank, for others: communication that nothing hid, and those that were late
+  double tokens = 0;           // computed over all ranks
+  std::int64_t samples = 0;    // of the global batch
+  double waited_s = 0;         // by this rank, for others: communication that nothing hid, and those that were late
+  CommunicationTable traffic;  // of this rank
   double extra[2] = {0, 0};
   // Of a model with experts: the auxiliary losses of all its layers, not part of `loss`, and how evenly the tokens of
   // the global batch were spread (engine/model/moe_state.h).
@@ -73,7 +74,7 @@ class Trainer {
   // All borrowed; one thread. One model for each of the rank's pipeline stages (vp), in order, made as stage_options
   // says; a schedule that cannot be is a broken invariant here. Connects the store (ParameterStore::connect).
   Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& store, std::vector<Llama*> stages,
-          Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccount* account = nullptr);
+          Objective& objective, BatchSource& source, const TrainerOptions& options, MemoryAccounts* memory = nullptr);
 
   // A bad step that the settings do not pass over is an error that names the step, its loss, its gradient's norm and
   // the first micro-batch whose loss is no number (or the largest); weights are those before the step, whose data is
@@ -104,6 +105,7 @@ class Trainer {
 
  private:
   std::int64_t batch_size() const;  // of the step to come
+  void count_memory();              // that is in no Buffer, and of the operations
   Result<StepReport> do_step();
   Status accumulate(std::vector<ObjectiveSums>& sums);
   void expect(std::size_t op);
@@ -147,6 +149,8 @@ class Trainer {
   std::int64_t skipped_samples_ = 0;
   SpikeGuard guard_;
   std::vector<BatchStorage> batches_;  // of this rank's micro-batches of the largest step
+  MemoryAccounts* memory_;             // may be null
+  MemoryCharge batch_bytes_, message_bytes_, expert_bytes_, logit_bytes_, scratch_bytes_;
 };
 
 }  // namespace longhaul

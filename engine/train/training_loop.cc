@@ -263,6 +263,9 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   fields.set("consumed_samples", trainer_.progress().consumed_samples);
   fields.set("tokens_per_s", step.tokens / seconds);
   if (trainer_.group().size() > 1) fields.set("waited_s", step.waited_s);
+  for (int i = 0; i < mesh_axes; ++i)
+    if (const auto axis = static_cast<MeshAxis>(i); step.traffic[axis].sent > 0)
+      fields.set(format("sent_{}_bytes", to_string(axis)), static_cast<double>(step.traffic[axis].sent));
   if (const double flops = flops_per_token(step.step) * step.tokens / seconds; flops > 0) {
     fields.set("gflops", flops * 1e-9);
     if (options_.peak_flops > 0) fields.set("mfu", flops / options_.peak_flops);

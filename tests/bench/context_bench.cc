@@ -89,11 +89,11 @@ Status measure_attention(Mesh& mesh, std::int64_t length, Measured& measured) {
 
 Status measure_step(Mesh& mesh, std::int64_t length, Measured& measured) {
   const ComputeContext context(1);
-  MemoryAccount fixed, growing;
+  MemoryAccounts fixed, growing;
   ParameterStore store(bench_shape(length), DType::bf16, &fixed, MeshPlace{mesh.dims(), mesh.at()});
   initialize_parameters(context, store, 1);
   LlamaOptions model_options;
-  model_options.tokens_max = length, model_options.account = &growing, model_options.mesh = &mesh;
+  model_options.tokens_max = length, model_options.memory = &growing, model_options.mesh = &mesh;
   Llama model(store, model_options);
   CountingSource source(length);
   LanguageModelObjective objective;
@@ -104,7 +104,7 @@ Status measure_step(Mesh& mesh, std::int64_t length, Measured& measured) {
   const std::int64_t begin = thread_ns();
   LH_CHECK(trainer.step());
   measured.step_ms = milliseconds_since(begin);
-  measured.step_bytes = growing.bytes_peak + context.scratch_bytes();
+  measured.step_bytes = growing.all().bytes_peak + context.scratch_bytes();
   return {};
 }
 

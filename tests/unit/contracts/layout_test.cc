@@ -6,7 +6,6 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "contracts/checkpoint_format.h"
-#include "contracts/memory_plan.h"
 #include "contracts/parallel_dims.h"
 #include "contracts/parameter_list.h"
 #include "contracts/schedule.h"
@@ -265,20 +264,4 @@ TEST_CASE("a checkpoint that leaves out or doubles elements is not covered") {
   lower_2.flat_begin = 4;
   m.entries.push_back(lower_2);
   CHECK(!check_coverage(m).ok());
-}
-
-TEST_CASE("planned memory grows with what it is made of") {
-  TrainingMemoryInput in;
-  in.shape = tiny_shape();
-  in.sequence_length = 64;
-  const MemoryPlan one = plan_training_memory(in);
-  CHECK(one.master == in.shape.parameter_count() * 4);
-  CHECK(one.weights == in.shape.parameter_count() * 2);
-  in.slots = 3;
-  CHECK(plan_training_memory(in).activations == 3 * one.activations);
-  in.dims.dp_shard = 2, in.dims.zero = 1;
-  CHECK(plan_training_memory(in).optimizer == one.optimizer / 2);
-  in.dims = {}, in.slots = 5;
-  in.dims.pp = in.dims.vp = 2;  // a slot is one chunk: one of four layers
-  CHECK(plan_training_memory(in).activations == 5 * one.activations / 4);
 }

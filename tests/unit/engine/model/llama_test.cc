@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/philox.h"
-#include "contracts/memory_plan.h"
 #include "tests/unit/engine/model/reference_model.h"
 
 using namespace longhaul;
@@ -236,31 +235,6 @@ TEST_CASE("initial values are the same in every layout") {
     }
   }
   CHECK(seen >= wanted);  // replicated ones several times
-}
-
-TEST_CASE("the memory plan tells what the model takes") {
-  for (const int kind : {0, 1, 2, 3}) {
-    const bool bf16_compute = kind % 2 == 1;
-    ModelShape shape = kind < 2 ? test::tiny_shape() : test::tiny_gpt2_shape();
-    shape.hidden_size = 128, shape.intermediate_size = 352, shape.num_hidden_layers = 4, shape.head_dim = 32,
-    shape.vocab_size = 1000;
-    CAPTURE(kind);
-    MemoryAccount account;
-    TrainingMemoryInput input;
-    input.shape = shape, input.micro_batch_size = 4, input.sequence_length = 128, input.slots = 2,
-    input.bf16 = bf16_compute;
-    const MemoryPlan plan = plan_training_memory(input);
-    ParameterStore store(shape, bf16_compute ? DType::bf16 : DType::f32, &account);
-    CHECK(static_cast<double>(account.bytes_now) ==
-          doctest::Approx(static_cast<double>(plan.weights + plan.master)).epsilon(0.01));
-    LlamaOptions options = options_for(4 * 128, 2);
-    options.account = &account;
-    const std::int64_t before = account.bytes_now;
-    const Llama model(store, options);
-    // Beyond the plan: the workspace of one block and the output of the last.
-    CHECK(static_cast<double>(account.bytes_now - before) > static_cast<double>(plan.activations));
-    CHECK(static_cast<double>(account.bytes_now - before) < 1.25 * static_cast<double>(plan.activations));
-  }
 }
 
 TEST_CASE("a batch that does not fit, or a token outside the vocabulary, is refused") {

@@ -81,7 +81,8 @@ class StageFolder {
     task.settings = *parse_json(settings);
     return task;
   }
-  Status run(const Task& task, const std::string& out, const std::atomic<bool>& stop) const {
+  Status run(const Task& task, const std::string& out, const std::atomic<bool>& stop,
+             const SchedulerMemory& scheduler = {}) const {
     Launch launch;
     launch.output_dir = at(out), launch.state_dir = at(out + ".state"), launch.events_path = at(out + ".events.jsonl");
     launch.milestones_dir = at(out + ".milestones"), launch.attempt_key = "key";
@@ -89,7 +90,7 @@ class StageFolder {
     const ComputeContext compute(1);
     Mesh mesh;
     EventWriter events(clock, launch.events_path, 0);
-    TaskRun run{task, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop};
+    TaskRun run{task, launch, clock, compute, mesh, mesh.world(), events, nullptr, stop, nullptr, nullptr, scheduler};
     return run_stage(run);
   }
   void run_well(const Task& task, const std::string& out) const {
@@ -336,6 +337,40 @@ TEST_CASE("a milestone that cannot be written ends the training with the reason"
   const Status status = folder.run(task, "out", stop);
   REQUIRE_FALSE(status.ok());
   CHECK(status.error().message().find("milestone of step 15") != std::string::npos);
+}
+
+TEST_CASE("too little memory is said before the first step, and what was planned is what is held") {
+  const StageFolder here;
+  here.run_well(here.task("tokenize", {{"corpus", "corpus"}}, R"({"vocabulary": 300})"), "tokens");
+  std::string settings = kStagesPretrain;
+  settings.replace(settings.find("\"steps\": 60"), 11, "\"steps\": 4");
+  const Task train = here.task("pretrain", {{"tokens", "tokens"}}, settings);
+
+  const std::atomic<bool> stop{false};
+  const Status refused = here.run(train, "small", stop, {1, 0, 0});  // one MiB
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  const std::string text = refused.error().message();
+  CAPTURE(text);
+  for (const char* said : {"too little memory", "1.0 MiB (Slurm's SLURM_MEM_PER_NODE)", "most of it for", "use"})
+    CHECK(text.find(said) != std::string::npos);
+  const auto events = read_file(here.at("small.events.jsonl"));
+  CHECK((!events.ok() || events->find("\"metric\"") == std::string::npos));
+  CHECK_FALSE(file_exists(here.at("small") + "/artifact.json"));
+
+  here.run_well(train, "enough");
+  std::optional<Value> memory;
+  for (const std::string& line : split(*read_file(here.at("enough.events.jsonl")), '\n'))
+    if (line.find("planned_bytes") != std::string::npos) memory = *parse_json(line);
+  REQUIRE(memory);
+  const Value *planned = memory->find("planned"), *held = memory->find("held");
+  REQUIRE((planned && held));
+  for (const char* category :
+       {"master", "gradients", "optimizer", "activations", "logits", "batches", "checkpoint", "weights"}) {
+    CAPTURE(category);
+    CHECK(planned->get_integer(category) == held->get_integer(category));
+  }
+  CHECK(here.figure("enough", "memory_held") > 0);
 }
 
 TEST_CASE("bad tasks are refused with one clear error") {

@@ -96,12 +96,12 @@ struct TrainingSetup {
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
                          const SetupOptions& setup = {})
       : mesh(ranks ? *ranks : own_mesh),
-        store(setup.shape, dtype, nullptr, place_of(mesh, setup)),
+        store(setup.shape, dtype, &memory, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
         stages(make_stages(micro_batch, setup)),
         model(*stages.front()),
         source(16, 37, distinct),
-        trainer(context, mesh, store, pointers(), objective, source, options) {
+        trainer(context, mesh, store, pointers(), objective, source, options, &memory) {
     source.packed = setup.packed;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
@@ -113,7 +113,7 @@ struct TrainingSetup {
       LlamaOptions o = stage_options(schedules, options, mesh, chunk);
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
       o.moe = setup.moe, o.context_attention = setup.context_attention, o.recompute = setup.recompute;
-      o.dropout = setup.dropout, o.seed = 11;
+      o.dropout = setup.dropout, o.seed = 11, o.memory = &memory;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;
@@ -141,6 +141,7 @@ struct TrainingSetup {
     return o;
   }
 
+  MemoryAccounts memory;
   ComputeContext context{1};
   Mesh own_mesh;
   Mesh& mesh;

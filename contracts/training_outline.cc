@@ -1,0 +1,70 @@
+#include "contracts/training_outline.h"
+
+#include <algorithm>
+
+namespace longhaul {
+
+std::int64_t TrainingOutline::tokens() const {
+  if (dims.cp == 1) return micro_batch_size * sequence_length;
+  const std::int64_t chunks = 2 * std::int64_t{dims.cp};  // engine/parallel/context_shard.h
+  return micro_batch_size * ((sequence_length + chunks - 1) / chunks) * 2;
+}
+
+Result<TrainingOutline> outline_of(const PretrainSettings& settings, const ParallelDims& dims) {
+  TrainingOutline o;
+  LH_TRY(o.shape, resolve_shape(settings.model));
+  o.dims = dims, o.pipeline = settings.pipeline, o.moe = settings.moe;
+  o.micro_batch_size = settings.micro_batch_size, o.sequence_length = settings.sequence_length;
+  if (!settings.phases.empty()) {
+    LH_TRY(const PhasePlan plan, phases_of(settings, true));
+    o.sequence_length = 0;
+    for (const PlannedPhase& phase : plan.phases)
+      o.sequence_length = std::max(o.sequence_length, phase.sequence_length);
+  }
+  o.micro_batches.clear();
+  for (const std::int64_t batch : batch_sizes(settings.batch_rampup, settings.global_batch_size))
+    o.micro_batches.push_back(static_cast<int>(batch / settings.micro_batch_size / dims.dp()));
+  o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
+  LH_TRY(o.recompute, recompute_from(settings.recompute));
+  o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
+  o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;
+  o.overlap_pipeline = settings.overlap.pipeline;
+  o.first_key = settings.document_mask, o.positions = settings.reset_positions;
+  o.staged_checkpoints = settings.checkpoint.asynchronous, o.staging_limit = settings.checkpoint.staging_limit.value;
+  o.local_copies = settings.checkpoint.local_every_steps > 0;
+  return o;
+}
+
+namespace {
+
+std::vector<ScheduleOp> ops_of_chunk(const std::vector<ScheduleOp>& ops, int chunk) {
+  std::vector<ScheduleOp> own;
+  std::ranges::copy_if(ops, std::back_inserter(own), [&](const ScheduleOp& op) { return op.chunk == chunk; });
+  return own;
+}
+
+}  // namespace
+
+int RankOutline::slots(int chunk) const {
+  int most = 0;
+  for (const std::vector<ScheduleOp>& ops : schedules)
+    if (const auto slots = schedule_slots(ops_of_chunk(ops, chunk)); slots.ok()) most = std::max(most, *slots);
+  return most;
+}
+
+Result<RankOutline> rank_outline(const TrainingOutline& outline, const RankCoordinates& at) {
+  const ParallelDims& dims = outline.dims;
+  LH_TRY(const StageLayout stages, resolve_stages(static_cast<int>(outline.shape.num_hidden_layers), dims.pp, dims.vp,
+                                                  outline.pipeline.stages()));
+  RankOutline rank{at, ParameterLayout(outline.shape, {dims, at, stages}), {}, {}, false};
+  for (int chunk = 0; chunk < dims.vp; ++chunk) rank.chunks.push_back(layers_of_chunk(stages, at.pp, chunk));
+  for (const int count : outline.micro_batches) {
+    LH_TRY(const PipelineScheduleSettings settings, schedule_settings(outline.pipeline, dims, count));
+    LH_TRY(rank.schedules.emplace_back(), pipeline_schedule(settings, at.pp));
+  }
+  rank.split_backward = std::ranges::any_of(
+      rank.schedules.back(), [](const ScheduleOp& op) { return op.kind == ScheduleOp::Kind::backward_weight; });
+  return rank;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,72 @@
+// What decides how much memory a training takes and how much its ranks send to each other: shapes, the layout, and the
+// settings that change either. memory_plan.h and communication_plan.h are functions of it and of a rank's place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "contracts/model_shape.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/parameter_layout.h"
+#include "contracts/schedule.h"
+#include "contracts/settings/moe.h"
+#include "contracts/settings/pipeline.h"
+#include "contracts/settings/recompute.h"
+#include "contracts/settings/training.h"
+
+namespace longhaul {
+
+struct TrainingOutline {
+  ModelShape shape;  // resolved
+  ParallelDims dims;
+  PipelineSettings pipeline;
+  std::int64_t micro_batch_size = 1;     // sequences
+  std::int64_t sequence_length = 0;      // tokens, of the longest phase
+  std::vector<int> micro_batches = {1};  // of a rank in a step: every number that there may be, ascending
+  bool bf16 = true;                      // compute type; masters and gradients are f32
+  bool deterministic = true;
+  Recompute recompute;
+  bool dropout = false;
+  std::string cp_attention = "ring";
+  MoeSettings moe;
+  bool overlap_gradients = true, overlap_weights = true, overlap_pipeline = true;
+  std::int64_t rope_positions = 0;  // 0: sequence_length
+  // What batches carry beside ids, targets and weights: places that begin anew with a document, and where it begins.
+  bool positions = false, first_key = false;
+  bool preference_pairs = false;  // DPO instead of cross-entropy
+  // Checkpoints are staged in memory, of a rank at most so many bytes (0: any number); copies on the nodes.
+  bool staged_checkpoints = false;
+  std::int64_t staging_limit = 0;
+  bool local_copies = false;
+
+  std::int64_t width() const { return bf16 ? 2 : 4; }
+  // Of a micro-batch on one rank; sequences that cp does not divide are padded.
+  std::int64_t tokens() const;
+  // Those of which a rank holds the residual (sequence parallelism).
+  std::int64_t rows() const { return dims.sp ? tokens() / dims.tp : tokens(); }
+  int micro_batches_max() const { return micro_batches.back(); }
+};
+
+// Of a training that makes its own model. A vocabulary that is not known yet counts as empty.
+Result<TrainingOutline> outline_of(const PretrainSettings& settings, const ParallelDims& dims);
+
+// The outline on one rank. Errors (invalid_input) as resolve_stages and schedule_settings have them.
+struct RankOutline {
+  RankCoordinates at;
+  ParameterLayout layout;
+  std::vector<LayerRange> chunks;                  // layers of each of the rank's pipeline stages
+  std::vector<std::vector<ScheduleOp>> schedules;  // one for each of micro_batches
+  bool split_backward = false;                     // input and weight backward run apart
+
+  bool is_first(int chunk) const { return at.pp == 0 && chunk == 0; }
+  bool is_last(int chunk) const {
+    const ParallelDims& dims = layout.place().dims;
+    return at.pp + 1 == dims.pp && chunk + 1 == dims.vp;
+  }
+  // Micro-batches of a chunk that are alive at once, in the schedule that has most.
+  int slots(int chunk) const;
+};
+Result<RankOutline> rank_outline(const TrainingOutline& outline, const RankCoordinates& at);
+
+}  // namespace longhaul

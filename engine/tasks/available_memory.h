@@ -1,0 +1,25 @@
+// How much memory the ranks of this node may take together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace longhaul {
+
+// What the scheduler says in the environment, read where the program begins; 0: nothing. Slurm's SLURM_MEM_PER_NODE, or
+// SLURM_MEM_PER_CPU times SLURM_CPUS_ON_NODE.
+struct SchedulerMemory {
+  std::int64_t per_node_mib = 0, per_cpu_mib = 0, cpus_on_node = 0;
+};
+
+struct AvailableMemory {
+  std::int64_t bytes = 0;  // 0: not known
+  std::string from;        // who says so: "the control group's limit /sys/fs/cgroup/job/memory.max"
+};
+
+// The smallest of what the scheduler has granted, the limits of this process's control group and of those around it
+// (cgroup v2 memory.max, v1 memory.limit_in_bytes), and what the kernel takes to be free (MemAvailable). `root` stands
+// before /proc and /sys: "" on a machine.
+AvailableMemory available_memory(const SchedulerMemory& scheduler, const std::string& root = "");
+
+}  // namespace longhaul

@@ -1,0 +1,299 @@
+// The plans of memory and of communication against what the engine holds and sends: every rank of many layouts, byte by
+// byte.
+#include <doctest/doctest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "base/text.h"
+#include "contracts/communication_plan.h"
+#include "contracts/memory_plan.h"
+#include "tests/parallel/training_on_ranks.h"
+
+// All memory that this program takes by `new`, Buffer's included; a sanitizer has a `new` of its own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define LH_COUNTS_NEW 1
+namespace {
+std::atomic<std::int64_t> taken_by_new{0};
+
+void* counted(void* memory) {
+  if (memory == nullptr) std::abort();
+  taken_by_new.fetch_add(static_cast<std::int64_t>(malloc_usable_size(memory)), std::memory_order_relaxed);
+  return memory;
+}
+void give_back(void* memory) noexcept {
+  if (memory != nullptr)
+    taken_by_new.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(memory)), std::memory_order_relaxed);
+  std::free(memory);
+}
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(std::malloc(size));
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  const auto to = static_cast<std::size_t>(alignment);
+  return counted(std::aligned_alloc(to, (size + to - 1) / to * to));
+}
+void operator delete(void* memory) noexcept {
+  give_back(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  give_back(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  give_back(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  give_back(memory);
+}
+#endif
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+constexpr std::int64_t global_batch = 16, micro_batch = 2, length = 16;
+
+struct PlannedCase {
+  const char* name;
+  ParallelDims dims;
+  SetupOptions what;
+  DType dtype = DType::f32;
+};
+
+ParallelDims dims_of(int tp, bool sp, int cp, int pp, int vp, int replicate, int shard, int zero, int ep = 1,
+                     int etp = 1) {
+  ParallelDims d;
+  d.tp = tp, d.sp = sp, d.cp = cp, d.pp = pp, d.vp = vp, d.dp_replicate = replicate, d.dp_shard = shard, d.zero = zero;
+  d.ep = ep, d.etp = etp;
+  return d;
+}
+
+struct Chosen {
+  ModelShape shape = training_shape(4);
+  const char* schedule = "auto";
+  std::vector<std::string> again = {};
+  double dropout = 0;
+  bool packed = false, overlap = true;
+  ContextAttentionKind attention = ContextAttentionKind::ring;
+  std::vector<std::int64_t> stage_layers = {};
+  double capacity = 0;
+  const char* balance = "aux";
+  std::int64_t again_layers = 0;
+};
+
+SetupOptions setup_of(const Chosen& chosen) {
+  SetupOptions what(chosen.shape);
+  what.pipeline.schedule = chosen.schedule, what.pipeline.stage_layers = chosen.stage_layers;
+  what.recompute = recompute_from({chosen.again, chosen.again_layers}).value();
+  what.dropout = chosen.dropout, what.packed = chosen.packed, what.overlap = chosen.overlap;
+  what.context_attention = chosen.attention;
+  what.moe.capacity_factor = chosen.capacity, what.moe.balance = chosen.balance;
+  return what;
+}
+
+ModelShape biased_mixtral() {
+  ModelShape shape = training_mixtral_shape();
+  shape.router_score = "sigmoid", shape.router_bias = true, shape.n_shared_experts = 1;
+  return shape;
+}
+
+std::vector<PlannedCase> dense_cases() {
+  const ModelShape llama = training_shape(4), untied = training_shape(4, false), gpt2 = training_gpt2_shape();
+  return {
+      {"one rank", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({})},
+      {"one rank, bf16", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = untied}), DType::bf16},
+      {"tp", dims_of(2, false, 1, 1, 1, 1, 1, 0), setup_of({.dropout = 0.1}), DType::bf16},
+      {"tp, sp", dims_of(2, true, 1, 1, 1, 1, 1, 0), setup_of({.packed = true}), DType::bf16},
+      {"tp, sp, everything again", dims_of(2, true, 1, 1, 1, 2, 1, 0), setup_of({.again = {"block"}, .dropout = 0.1}),
+       DType::bf16},
+      {"GPT-2, tp, sp, pp", dims_of(2, true, 1, 2, 1, 1, 1, 0), setup_of({.shape = gpt2, .again = {"norms"}})},
+      {"GPT-2, ZeRO 3", dims_of(1, false, 1, 1, 1, 1, 2, 3), setup_of({.shape = gpt2}), DType::bf16},
+      {"GPT-2, cp", dims_of(1, false, 2, 1, 1, 2, 1, 0), setup_of({.shape = gpt2, .packed = true})},
+      {"pp, uneven", dims_of(1, false, 1, 2, 1, 2, 1, 0), setup_of({.stage_layers = {1, 3}})},
+      {"pp, empty ends", dims_of(1, false, 1, 4, 1, 1, 1, 0), setup_of({.stage_layers = {0, 2, 2, 0}}), DType::bf16},
+      {"interleaved", dims_of(1, false, 1, 2, 2, 1, 2, 1), setup_of({.again = {"attention"}})},
+      {"interleaved, tp, no overlap", dims_of(2, true, 1, 2, 2, 1, 1, 0), setup_of({.shape = untied, .overlap = false}),
+       DType::bf16},
+      {"zero bubble", dims_of(1, false, 1, 2, 1, 1, 2, 1), setup_of({.schedule = "zb-h1", .again = {"feed_forward"}})},
+      {"zero bubble, chunks", dims_of(2, false, 1, 2, 2, 1, 1, 0), setup_of({.schedule = "zb-h1", .again = {"block"}})},
+      {"ZeRO 1, replicas", dims_of(1, false, 1, 1, 1, 2, 2, 1), setup_of({}), DType::bf16},
+      {"ZeRO 2, tp", dims_of(2, true, 1, 1, 1, 1, 2, 2), setup_of({}), DType::bf16},
+      {"ZeRO 3", dims_of(1, false, 1, 1, 1, 1, 4, 3), setup_of({.again = {"norms", "activation"}, .again_layers = 2})},
+      {"ZeRO 3, pp, untied", dims_of(1, false, 1, 2, 1, 2, 2, 3), setup_of({.shape = untied, .again = {"attention"}}),
+       DType::bf16},
+      {"ZeRO 3, no overlap", dims_of(2, true, 1, 1, 1, 1, 2, 3), setup_of({.overlap = false})},
+      {"ring", dims_of(1, false, 4, 1, 1, 1, 1, 0), setup_of({.packed = true}), DType::bf16},
+      {"ring, tp, ZeRO 1", dims_of(2, true, 2, 1, 1, 1, 2, 1), setup_of({.again = {"attention"}})},
+      {"ring, padded", dims_of(1, false, 3, 1, 1, 1, 1, 0), setup_of({})},
+      {"gathered keys, pp", dims_of(1, false, 2, 2, 1, 1, 1, 0),
+       setup_of({.packed = true, .attention = ContextAttentionKind::gather}), DType::bf16},
+      {"heads for tokens", dims_of(1, false, 2, 1, 1, 2, 1, 0),
+       setup_of({.again = {"block"}, .packed = true, .attention = ContextAttentionKind::a2a})},
+      {"heads for tokens, interleaved", dims_of(1, false, 2, 2, 2, 1, 1, 0),
+       setup_of({.shape = llama, .attention = ContextAttentionKind::a2a}), DType::bf16},
+  };
+}
+
+std::vector<PlannedCase> expert_cases() {
+  const ModelShape plain = training_mixtral_shape(), biased = biased_mixtral();
+  return {
+      {"experts, one rank", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = plain}), DType::bf16},
+      {"experts on replicas", dims_of(1, false, 1, 1, 1, 2, 1, 0), setup_of({.shape = biased, .balance = "bias"})},
+      {"experts, tp", dims_of(2, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = biased, .balance = "bias"}), DType::bf16},
+      {"experts, tp, sp, zero bubble", dims_of(2, true, 1, 2, 1, 1, 1, 0),
+       setup_of({.shape = biased, .schedule = "zb-h1", .balance = "bias"}), DType::bf16},
+      {"ep over replicas", dims_of(1, false, 1, 1, 1, 2, 1, 0, 2), setup_of({.shape = plain})},
+      {"ep and etp", dims_of(2, true, 1, 1, 1, 2, 1, 0, 2, 2), setup_of({.shape = plain}), DType::bf16},
+      {"ep, ZeRO 1", dims_of(1, false, 1, 1, 1, 1, 4, 1, 2), setup_of({.shape = plain, .again = {"norms"}})},
+      {"ep, ZeRO 2", dims_of(1, false, 1, 1, 1, 1, 4, 2, 2), setup_of({.shape = plain}), DType::bf16},
+      {"ep, tp, ZeRO 3", dims_of(2, true, 1, 1, 1, 1, 2, 3, 2), setup_of({.shape = biased, .balance = "bias"})},
+      {"ep, cp", dims_of(1, false, 2, 1, 1, 1, 1, 0, 2), setup_of({.shape = plain}), DType::bf16},
+      {"Sinkhorn, cp", dims_of(1, false, 2, 1, 1, 1, 1, 0), setup_of({.shape = plain, .balance = "sinkhorn"})},
+      {"capacity", dims_of(2, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = plain, .capacity = 1.0})},
+  };
+}
+
+TrainingOutline outline_of(const PlannedCase& one) {
+  TrainingOutline o;
+  o.shape = one.what.shape, o.dims = one.dims, o.pipeline = one.what.pipeline, o.moe = one.what.moe;
+  o.micro_batch_size = micro_batch, o.sequence_length = length;
+  o.micro_batches = {static_cast<int>(global_batch / micro_batch / one.dims.dp())};
+  o.bf16 = one.dtype == DType::bf16, o.recompute = one.what.recompute, o.dropout = one.what.dropout > 0;
+  constexpr const char* names[] = {"ring", "gather", "a2a"};
+  o.cp_attention = names[static_cast<int>(one.what.context_attention)];
+  o.overlap_weights = o.overlap_pipeline = one.what.overlap;
+  o.positions = o.first_key = one.what.packed;
+  o.rope_positions = one.what.shape.max_position_embeddings;
+  return o;
+}
+
+struct Measured {
+  MemoryTable held;
+  CommunicationTable sent;  // in the last step
+  Status status;
+};
+
+std::vector<Measured> measure(const PlannedCase& one) {
+  constexpr int steps = 3;
+  std::vector<Measured> all(static_cast<std::size_t>(one.dims.world_size()));
+  on_threads(one.dims, [&](int rank, Mesh& mesh) {
+    Measured& mine = all[static_cast<std::size_t>(rank)];
+    TrainingSetup setup(global_batch, steps, micro_batch, &mesh, one.dtype, 32, one.what);
+    for (int step = 0; step < steps && mine.status.ok(); ++step) {
+      const auto report = setup.trainer.step();
+      if (!report.ok())
+        mine.status = report.error();
+      else
+        mine.sent = report->traffic;
+    }
+    mine.held = setup.memory.peak();
+  });
+  return all;
+}
+
+// Rows of experts go where the data says: on several ranks, and where they are dropped.
+bool depends_on_data(const PlannedCase& one) {
+  return one.dims.ep * one.dims.etp > 1 || one.what.moe.capacity_factor > 0;
+}
+
+void check_memory_of(const PlannedCase& one, const MemoryPlan& plan, const MemoryTable& held) {
+  for (int i = 0; i < memory_categories; ++i) {
+    const auto category = static_cast<MemoryCategory>(i);
+    CAPTURE(to_string(category));
+    if (category == MemoryCategory::scratch || category == MemoryCategory::messages) continue;
+    if (category == MemoryCategory::experts && depends_on_data(one)) {
+      CHECK(held[category] <= plan.experts_max);
+      CHECK(held[category] > 0);
+      continue;
+    }
+    CHECK(held[category] == plan.bytes[category]);
+  }
+}
+
+void check_case(const PlannedCase& one) {
+  INFO(one.name, ": ", one.dims.to_string(), " ", dtype_name(one.dtype));
+  const TrainingOutline outline = outline_of(one);
+  const std::vector<Measured> ranks = measure(one);
+  AxisTraffic planned_rows, sent_rows;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    CAPTURE(rank);
+    const Measured& mine = ranks[rank];
+    REQUIRE_MESSAGE(mine.status.ok(), (mine.status.ok() ? "" : mine.status.error().message()));
+    const RankCoordinates at = coordinates_of(one.dims, static_cast<int>(rank));
+    const auto memory = plan_training_memory(outline, at);
+    REQUIRE(memory.ok());
+    check_memory_of(one, *memory, mine.held);
+    const auto sent = plan_communication(outline, at);
+    REQUIRE(sent.ok());
+    for (int i = 0; i < mesh_axes; ++i) {
+      const auto axis = static_cast<MeshAxis>(i);
+      CAPTURE(to_string(axis));
+      if (axis == MeshAxis::ep && depends_on_data(one)) {
+        planned_rows.given += (*sent)[axis].given, sent_rows.given += mine.sent[axis].given;
+        continue;
+      }
+      CHECK(mine.sent[axis].given == (*sent)[axis].given);
+      CHECK(mine.sent[axis].sent == (*sent)[axis].sent);
+    }
+  }
+  if (one.what.moe.capacity_factor == 0) CHECK(sent_rows.given == planned_rows.given);  // what one lacks another has
+}
+
+}  // namespace
+
+TEST_CASE("every rank holds and sends what was planned, to the byte") {
+  for (const PlannedCase& one : dense_cases()) check_case(one);
+}
+
+TEST_CASE("with experts, too, but for the rows that follow the data") {
+  for (const PlannedCase& one : expert_cases()) check_case(one);
+}
+
+TEST_CASE("a buffer that the plan does not know turns the comparison red") {
+  PlannedCase one{"one rank", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({})};
+  TrainingSetup setup(global_batch, 1, micro_batch, nullptr, one.dtype, 32, one.what);
+  REQUIRE(setup.trainer.step().ok());
+  const auto plan = plan_training_memory(outline_of(one), {});
+  REQUIRE(plan.ok());
+  const auto equal = [&] {
+    MemoryTable held = setup.memory.peak();
+    held[MemoryCategory::scratch] = plan->bytes[MemoryCategory::scratch];
+    return held == plan->bytes;
+  };
+  CHECK(equal());
+  const Tensor more(DType::f32, Shape{1}, &setup.memory.of(MemoryCategory::activations));
+  CHECK_FALSE(equal());
+}
+
+#ifdef LH_COUNTS_NEW
+// Beside what is counted a training keeps names, lists and compiled products, which more tokens or larger matrices do
+// not change.
+TEST_CASE("all memory that grows with tokens or with weights is counted") {
+  struct Taken {
+    double by_new = 0, counted = 0;
+  };
+  const auto take = [](std::int64_t sequences, std::int64_t ffn, ModelShape shape) {
+    shape.intermediate_size = ffn;
+    if (shape.is_moe()) shape.moe_intermediate_size = ffn;
+    const std::int64_t before = taken_by_new;
+    TrainingSetup setup(2 * sequences, 3, sequences, nullptr, DType::bf16, 32, shape);
+    for (int step = 0; step < 3; ++step) REQUIRE(setup.trainer.step().ok());
+    return Taken{static_cast<double>(taken_by_new - before), static_cast<double>(setup.memory.all().bytes_now)};
+  };
+  for (const ModelShape& shape : {training_shape(), training_gpt2_shape(), training_mixtral_shape()}) {
+    CAPTURE(shape.architecture);
+    // Of a mixture the products have another size in every batch.
+    const double bar = shape.is_moe() ? 0.03 : 0.002;
+    const Taken small = take(64, 128, shape);
+    for (const Taken& large : {take(192, 128, shape), take(64, 512, shape)}) {
+      CHECK(large.counted > small.counted + 1e6);
+      CHECK(large.by_new - small.by_new == doctest::Approx(large.counted - small.counted).epsilon(bar));
+    }
+  }
+}
+#endif
