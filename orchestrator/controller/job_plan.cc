@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_options_check.h"
+#include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/controller/step_plan.h"
 
@@ -350,6 +351,8 @@ void JobPlanner::plan_resources() {
                      "a number with K, M, G or T, for example \"200G\"; \"0\" is all of a node's");
   else
     add_if("mem", memory);
+  const Status fits = check_stage_memory(stage_, plan_, granted_memory(site_, memory.value, memory.origin));
+  if (!fits.ok()) problem("job.memory", "stage." + stage_.stage + ": " + fits.error().what, fits.error().hint);
   if (const Chosen whole = exclusive(); yes(whole)) add("exclusive", {"", whole.origin, whole.where, whole.by_user});
   if (!job_.exclude.empty() && config_.can.exclude == "no")
     problem("job.exclude", site_text() + " refuses jobs that name nodes", "remove job.exclude");

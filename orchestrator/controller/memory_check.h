@@ -1,0 +1,24 @@
+// Does what the ranks of a node will hold fit into its memory? Asked before anything is submitted; the engine asks
+// again on the node, where it knows what is free.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "orchestrator/controller/job_plan.h"
+
+namespace longhaul {
+
+struct GrantedMemory {
+  std::int64_t bytes = 0;  // of a node; 0: not known
+  std::string from;        // "workflow: stage.train.job.memory", "site x: node.memory"
+};
+// What a job asks for, as sbatch takes it ("200G"; MiB where no unit stands), or where that is nothing or all of a
+// node's ("0"), what the site's nodes have.
+GrantedMemory granted_memory(const Site& site, const std::string& asked, const std::string& origin);
+
+// unavailable: they need more (contracts/memory_plan.h). Trainings whose model another stage makes, those on GPUs, and
+// other kinds, pass; so do settings that other checks refuse.
+Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const GrantedMemory& memory);
+
+}  // namespace longhaul
