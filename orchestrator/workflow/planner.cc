@@ -82,7 +82,8 @@ class Planner {
   StageDraft draft_stage(const ValueMember& member, Interpolator& interpolator);
   void merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator);
   VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
-  ParallelDims read_dims(const StageDraft& draft, const Value& table, const StageCommon& common, const Value& settings);
+  // Ranks that are not written are those that the layout needs.
+  ParallelDims read_dims(const StageDraft& draft, const Value& table, StageCommon& common, const Value& settings);
   void read_best(const Value& table, StageDraft& draft);
 
   void expand_milestones();
@@ -298,11 +299,28 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   return result;
 }
 
-ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, const StageCommon& common,
+ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, StageCommon& common,
                                 const Value& settings) {
   const std::string where = "stage." + draft.name;
   const Value* parallel = table.find("parallel");
   const auto place_of = [&](const char* key) { return table.find(key) ? table.find(key)->pos : table.pos; };
+  ParallelDims dims;
+  const std::size_t before = diagnostics_.size();
+  if (parallel && parallel->is_table())
+    dims = parallel_dims_fields().parse(*parallel, where + ".parallel", diagnostics_);
+  if (diagnostics_.size() != before) return dims;
+  if (!parallel || !parallel->find("dp_replicate")) dims.dp_replicate = 0;  // what is left, unless the user says it
+  if (parallel && parallel->is_table() && !table.find("ranks")) {
+    const std::int64_t needed =
+        std::int64_t{1} * dims.tp * dims.cp * dims.pp * dims.dp_shard * std::max(1, dims.dp_replicate);
+    if (needed > ranks_max) {
+      diagnostics_.add(parallel->pos,
+                       format("{}.parallel multiplies up to {} ranks; a job has at most {}", where, needed, ranks_max),
+                       "make an axis smaller");
+      return dims;
+    }
+    common.ranks = static_cast<int>(needed);
+  }
   if (!draft.kind->parallel && common.ranks > 1)
     diagnostics_.add(
         place_of("ranks"),
@@ -312,8 +330,6 @@ ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, con
     diagnostics_.add(place_of("nodes"),
                      format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
                      "use ranks that are a multiple of nodes");
-  ParallelDims dims;
-  dims.dp_replicate = 0;  // what is left, unless the user says it
   if (parallel && parallel->is_string()) {
     diagnostics_.add(parallel->pos,
                      where + ".parallel = \"" + parallel->as_string() +
@@ -325,12 +341,6 @@ ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, con
     diagnostics_.add(parallel->pos, where + ".parallel is " + parallel->kind_name() + ", expected a table",
                      "for example { tp = 2 }");
     return dims;
-  }
-  if (parallel) {
-    const std::size_t before = diagnostics_.size();
-    dims = parallel_dims_fields().parse(*parallel, where + ".parallel", diagnostics_);
-    if (!parallel->find("dp_replicate")) dims.dp_replicate = 0;
-    if (diagnostics_.size() != before) return dims;
   }
   const SourcePos at = parallel ? parallel->pos : place_of("ranks");
   auto resolved = resolve_dims(dims, common.ranks);
