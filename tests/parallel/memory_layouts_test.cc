@@ -287,10 +287,15 @@ TEST_CASE("all memory that grows with tokens or with weights is counted") {
   };
   for (const ModelShape& shape : {training_shape(), training_gpt2_shape(), training_mixtral_shape()}) {
     CAPTURE(shape.architecture);
-    // Of a mixture the products have another size in every batch.
-    const double bar = shape.is_moe() ? 0.03 : 0.002;
-    const Taken small = take(64, 128, shape);
-    for (const Taken& large : {take(192, 128, shape), take(64, 512, shape)}) {
+    // Compiled products are kept for the process: they are there when it is done a second time. Of a mixture they have
+    // another size in every batch.
+    const auto measured = [&](std::int64_t sequences, std::int64_t ffn) {
+      (void)take(sequences, ffn, shape);
+      return take(sequences, ffn, shape);
+    };
+    const double bar = shape.is_moe() ? 0.05 : 0.005;
+    const Taken small = measured(64, 128);
+    for (const Taken& large : {measured(192, 128), measured(64, 512)}) {
       CHECK(large.counted > small.counted + 1e6);
       CHECK(large.by_new - small.by_new == doctest::Approx(large.counted - small.counted).epsilon(bar));
     }
