@@ -31,11 +31,11 @@ MemoryPlan plan_training_memory(const TrainingMemoryInput& in) {
   plan.weights = in.bf16 ? parameters * 2 : 0;  // in f32 the master is the compute copy
   plan.master = parameters * 4;
   plan.gradients = parameters * 4;
-  plan.optimizer = dense * 8 / (in.dims.zero >= 1 ? in.dims.dp_shard : 1);
+  plan.optimizer = in.moment_staging_bytes + dense * in.moment_bytes / (in.dims.zero >= 1 ? in.dims.dp_shard : 1);
   if (const auto experts = expert_dims_of(in.dims); s.is_moe() && experts.ok()) {
     // Micro-batches that meet in an expert have gradients of their own.
     if (in.dims.zero <= 1) plan.gradients += of_experts * 4 * (experts->batches - 1);
-    plan.optimizer += of_experts * 8 / (in.dims.zero >= 1 ? experts->dp_shard : 1);
+    plan.optimizer += of_experts * in.moment_bytes / (in.dims.zero >= 1 ? experts->dp_shard : 1);
   }
 
   // Kept per token and layer for backward: the block's input, both normalised inputs, q, k, v, the attention output,

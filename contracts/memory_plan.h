@@ -14,15 +14,17 @@ struct TrainingMemoryInput {
   ParallelDims dims;
   std::int64_t micro_batch_size = 1;  // sequences
   std::int64_t sequence_length = 0;
-  int slots = 1;     // micro-batches alive at once, with vp > 1 (micro-batch, chunk) pairs (schedule_slots)
-  bool bf16 = true;  // compute type; masters and gradients are f32
+  int slots = 1;         // micro-batches alive at once, with vp > 1 (micro-batch, chunk) pairs (schedule_slots)
+  bool bf16 = true;      // compute type; masters and gradients are f32
+  int moment_bytes = 8;  // of both moments of a weight; 0: they are not in memory
+  std::int64_t moment_staging_bytes = 0;  // buffers for those
 };
 
 struct MemoryPlan {              // bytes
   std::int64_t weights = 0;      // compute copy
   std::int64_t master = 0;       // f32 weights
   std::int64_t gradients = 0;    // f32
-  std::int64_t optimizer = 0;    // two f32 moments
+  std::int64_t optimizer = 0;    // two moments
   std::int64_t activations = 0;  // all slots
   std::int64_t logits = 0;
   std::int64_t total() const { return weights + master + gradients + optimizer + activations + logits; }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/checkpoint/file_state_place.h"
 #include "engine/interop/hf_config.h"
 #include "engine/tasks/task_run.h"
 #include "engine/train/training_loop.h"
@@ -66,12 +67,16 @@ class TrainingStage {
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();
+  // As optimizer.offload says.
+  Status offload_moments();
   void report_memory();
 
   TaskRun& run_;
   TrainingStageSettings settings_;
   std::int64_t tokens_max_ = 0;
   MemoryAccount account_;
+  std::unique_ptr<FileStatePlace> moments_place_;
+  std::unique_ptr<MomentStream> moments_;  // null: in memory
   std::unique_ptr<ParameterStore> store_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };

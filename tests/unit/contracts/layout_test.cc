@@ -278,6 +278,8 @@ TEST_CASE("planned memory grows with what it is made of") {
   CHECK(plan_training_memory(in).activations == 3 * one.activations);
   in.dims.dp_shard = 2, in.dims.zero = 1;
   CHECK(plan_training_memory(in).optimizer == one.optimizer / 2);
+  in.moment_bytes = 4;
+  CHECK(plan_training_memory(in).optimizer == one.optimizer / 4);
   in.dims = {}, in.slots = 5;
   in.dims.pp = in.dims.vp = 2;  // a slot is one chunk: one of four layers
   CHECK(plan_training_memory(in).activations == 5 * one.activations / 4);
