@@ -22,8 +22,9 @@ struct CheckpointEntry {
   std::int64_t flat_begin = 0, flat_end = 0;
   std::string file;   // shard, relative to the checkpoint's folder
   std::string key;    // tensor name inside the shard
-  std::string dtype;  // "F32", "BF16"
+  std::string dtype;  // "F32"; moments also "BF16"
   std::uint64_t xxh3 = 0;
+  std::int64_t bytes() const { return (flat_end - flat_begin) * (dtype == "BF16" ? 2 : 4); }
 };
 
 struct CheckpointManifest {

@@ -162,6 +162,18 @@ std::int64_t gradients_of(const TrainingOutline& o, const ParameterLayout& layou
   return f32 * ((1 + levels) * (layout.flat_size() + (batches - 1) * experts) + owned);
 }
 
+// engine/train/optimizer.h; on a disk engine/train/moment_stream.h's buffers and file_state_place.h's.
+std::int64_t moments_of(const TrainingOutline& o, std::int64_t owned) {
+  if (!o.moments_on_disk) return owned * o.moment_bytes();
+  constexpr std::int64_t block = std::int64_t{1} << 20, page = 4096, bounce = std::int64_t{1} << 20;
+  const auto both = [&](std::int64_t elements) {
+    const auto pages = [](std::int64_t bytes) { return (bytes + page - 1) / page * page; };
+    return pages(elements * o.first_moment_bytes) + pages(elements * o.second_moment_bytes);
+  };
+  const std::int64_t buffers = std::min<std::int64_t>(3, (owned + block - 1) / block);
+  return buffers * both(std::min(block, owned)) + std::min(bounce, both(owned));
+}
+
 // engine/model/parameter_store.h (ZeRO 1, 2), unit_gather.h (3)
 std::int64_t gathered_elements(const ParallelDims& dims, const ParameterLayout& layout) {
   if (dims.zero == 0) return 0;
@@ -226,7 +238,7 @@ std::int64_t batches_of(const TrainingOutline& o) {
 // engine/checkpoint/checkpoint_share.h, in whole pages; with copies on the nodes as much again for this rank's and its
 // partner's (taken to be alike).
 std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
-  constexpr std::int64_t arrays = 3, page = 4096;
+  constexpr std::int64_t page = 4096;
   std::int64_t elements = 0;
   const PackedRanges written(layout.written());
   for (const FlatParameter& p : layout.parameters())
@@ -234,7 +246,7 @@ std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layo
       written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
         layout.owned().for_each_in(mine, [&](FlatRange here, FlatRange) { elements += here.size(); });
       });
-  const std::int64_t bytes = elements * arrays * f32, pages = (bytes + page - 1) / page * page;
+  const std::int64_t bytes = elements * (f32 + o.moment_bytes()), pages = (bytes + page - 1) / page * page;
   const bool staged = o.staged_checkpoints && (o.staging_limit == 0 || bytes <= o.staging_limit);
   return (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0);
 }
@@ -260,7 +272,7 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::weights] = o.bf16 ? owned * 2 : 0;
   bytes[Category::gathered_weights] = gathered_elements(o.dims, layout) * o.width();
   bytes[Category::gradients] = gradients_of(o, layout);
-  bytes[Category::optimizer] = owned * 2 * f32;
+  bytes[Category::optimizer] = moments_of(o, owned);
   bytes[Category::communication] = communication_of(o, rank);
   bytes[Category::messages] = messages_of(o, layout);
   bytes[Category::batches] = batches_of(o);

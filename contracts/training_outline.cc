@@ -10,6 +10,12 @@ std::int64_t TrainingOutline::tokens() const {
   return micro_batch_size * ((sequence_length + chunks - 1) / chunks) * 2;
 }
 
+void TrainingOutline::set_moments(const OptimizerSettings& settings) {
+  first_moment_bytes = settings.moments == "f32" ? 4 : 2;
+  second_moment_bytes = settings.moments == "bf16" ? 2 : 4;
+  moments_on_disk = settings.offload == "node_local";
+}
+
 Result<TrainingOutline> outline_of(const PretrainSettings& settings, const ParallelDims& dims) {
   TrainingOutline o;
   LH_TRY(o.shape, resolve_shape(settings.model));
@@ -25,6 +31,7 @@ Result<TrainingOutline> outline_of(const PretrainSettings& settings, const Paral
   for (const std::int64_t batch : batch_sizes(settings.batch_rampup, settings.global_batch_size))
     o.micro_batches.push_back(static_cast<int>(batch / settings.micro_batch_size / dims.dp()));
   o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
+  o.set_moments(settings.optimizer);
   LH_TRY(o.recompute, recompute_from(settings.recompute));
   o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
   o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;

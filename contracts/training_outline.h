@@ -26,6 +26,8 @@ struct TrainingOutline {
   std::vector<int> micro_batches = {1};  // of a rank in a step: every number that there may be, ascending
   bool bf16 = true;                      // compute type; masters and gradients are f32
   bool deterministic = true;
+  int first_moment_bytes = 4, second_moment_bytes = 4;  // of a weight (optimizer.moments)
+  bool moments_on_disk = false;                         // optimizer.offload = "node_local"
   Recompute recompute;
   bool dropout = false;
   std::string cp_attention = "ring";
@@ -40,6 +42,8 @@ struct TrainingOutline {
   std::int64_t staging_limit = 0;
   bool local_copies = false;
 
+  int moment_bytes() const { return first_moment_bytes + second_moment_bytes; }
+  void set_moments(const OptimizerSettings& settings);
   std::int64_t width() const { return bf16 ? 2 : 4; }
   // Of a micro-batch on one rank; sequences that cp does not divide are padded.
   std::int64_t tokens() const;

@@ -45,7 +45,25 @@ const FieldTable<OptimizerSettings>& optimizer_fields() {
               {.help = "weights without decay: \"norms\", \"biases\", \"embeddings\", or names in which * stands for "
                        "anything"})
           .field("clip_grad", &O::clip_grad,
-                 {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0});
+                 {.help = "largest global L2 norm of the gradient; 0 does not clip", .min = 0})
+          .field(
+              "moments", &O::moments,
+              {.help = "what AdamW's two moments are kept in: 8, 4 or (mixed: the first in bf16, the second in f32) 6 "
+                       "bytes per weight",
+               .choices = {"f32", "bf16", "mixed"}})
+          .field("rounding", &O::rounding,
+                 {.help = "of bf16 moments: stochastic keeps changes that are too small for nearest, in the mean",
+                  .choices = {"nearest", "stochastic"}})
+          .field(
+              "offload", &O::offload,
+              {.help = "where the moments lie while the optimizer does not work: host is the memory of the host (of an "
+                       "engine that computes there: where they are anyway); node_local a file of each rank on the "
+                       "disk of its node, in offload_dir",
+               .choices = {"none", "host", "node_local"},
+               .speed_only = true})
+          .field("offload_dir", &O::offload_dir,
+                 {.help = "folder on every node for offload = \"node_local\", for example /local/scratch",
+                  .speed_only = true});
   return table;
 }
 
@@ -94,6 +112,23 @@ Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps) 
   if (s.rewarm_after == 0) return fits("steps", steps, "warmup_steps", s.warmup_steps);
   LH_CHECK(fits("rewarm_after", s.rewarm_after, "warmup_steps", s.warmup_steps));
   return fits("steps - rewarm_after", steps - s.rewarm_after, "rewarm_steps", s.rewarm_steps);
+}
+
+Status check_moments(const OptimizerSettings& settings) {
+  if (settings.rounding == "stochastic" && settings.moments == "f32")
+    return make_error(ErrorCode::invalid_input,
+                      "optimizer.rounding = \"stochastic\" with moments = \"f32\": nothing is rounded",
+                      "set optimizer.moments = \"bf16\" or \"mixed\", or leave rounding out");
+  const bool node_local = settings.offload == "node_local";
+  if (node_local && settings.offload_dir.empty())
+    return make_error(ErrorCode::invalid_input, "optimizer.offload = \"node_local\" without offload_dir",
+                      "name a folder that is there on every node");
+  if (!node_local && !settings.offload_dir.empty())
+    return make_error(
+        ErrorCode::invalid_input,
+        format("optimizer.offload_dir goes with offload = \"node_local\", not with \"{}\"", settings.offload),
+        "leave offload_dir out");
+  return {};
 }
 
 Result<PhasePlan> phases_of(const PretrainSettings& settings, bool own_model) {

@@ -29,11 +29,17 @@ struct OptimizerSettings {
   double weight_decay = 0.1;
   std::vector<std::string> no_decay = {"norms", "biases"};  // kinds, or names with * (contracts/weight_decay.h)
   double clip_grad = 1.0;                                   // 0: no clipping
+  std::string moments = "f32";                              // f32 | bf16 | mixed (first in bf16, second in f32)
+  std::string rounding = "nearest";                         // of bf16 moments: nearest | stochastic
+  std::string offload = "none";  // where moments lie between two updates: none | host | node_local
+  std::string offload_dir;       // of node_local
 };
 const FieldTable<OptimizerSettings>& optimizer_fields();
 // What the fields' own bounds cannot say of the schedule: keys that do not go together, or with the number of steps (0:
 // not known yet). The error names them.
 Status check_lr_schedule(const OptimizerSettings& settings, std::int64_t steps);
+// The same of what the moments are kept in.
+Status check_moments(const OptimizerSettings& settings);
 
 // What happens when the loss or the gradient's norm of a step is no number, or far above what it was: the rule is in
 // engine/train/spike_guard.h.

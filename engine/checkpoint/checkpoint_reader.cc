@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "engine/checkpoint/checkpoint_share.h"
 #include "engine/checkpoint/retention.h"
 
 namespace longhaul {
@@ -55,20 +56,21 @@ Result<const ShardReader*> CheckpointReader::shard(const std::string& file) {
   return &found->second;
 }
 
-Result<std::span<const float>> verified_entry(const ShardReader& shard, const std::string& file,
-                                              const CheckpointEntry& entry, bool check_digest) {
+Result<ConstView> verified_entry(const ShardReader& shard, const std::string& file, const CheckpointEntry& entry,
+                                 bool check_digest) {
   const ShardTensor* tensor = shard.find(entry.key);
   if (!tensor) return make_error(ErrorCode::corrupt, file + " has no tensor " + entry.key);
-  const auto count = static_cast<std::size_t>(entry.flat_end - entry.flat_begin);
-  if (entry.dtype != "F32" || tensor->dtype != "F32" || tensor->bytes.size() != count * sizeof(float))
+  const Result<DType> dtype = dtype_of_stored(entry.dtype);
+  if (!dtype.ok() || tensor->dtype != entry.dtype || tensor->bytes.size() != static_cast<std::size_t>(entry.bytes()) ||
+      reinterpret_cast<std::uintptr_t>(tensor->bytes.data()) % static_cast<std::uintptr_t>(dtype_bytes(*dtype)) != 0)
     return make_error(ErrorCode::corrupt, format("{}: {} is not what the manifest says", file, entry.key));
   if (check_digest && xxh3_64(tensor->bytes) != entry.xxh3)
     return make_error(ErrorCode::corrupt,
                       format("{}: the bytes of {} do not have the digest that the manifest says", file, entry.key));
-  return std::span(reinterpret_cast<const float*>(tensor->bytes.data()), count);
+  return ConstView(tensor->bytes.data(), *dtype, Shape{entry.flat_end - entry.flat_begin});
 }
 
-Result<std::span<const float>> CheckpointReader::entry(std::size_t index) {
+Result<ConstView> CheckpointReader::entry(std::size_t index) {
   const CheckpointEntry& entry = manifest_.entries[index];
   const std::string file = join_path(folder_, entry.file);
   LH_TRY(const ShardReader* const reader, shard(entry.file));
@@ -77,20 +79,20 @@ Result<std::span<const float>> CheckpointReader::entry(std::size_t index) {
     return make_error(ErrorCode::corrupt, format("{}: {} lies outside of its tensor",
                                                  join_path(folder_, checkpoint_manifest_name), entry.key));
   const bool known = verified_[index].load(std::memory_order_relaxed);
-  LH_TRY(const std::span<const float> values, verified_entry(*reader, file, entry, !known));
+  LH_TRY(const ConstView values, verified_entry(*reader, file, entry, !known));
   if (!known) verified_[index].store(true, std::memory_order_relaxed);
   return values;
 }
 
-Result<std::int64_t> CheckpointReader::copy_entry(std::size_t index, const BoxRange& to, std::span<float> out) {
+Result<std::int64_t> CheckpointReader::copy_entry(std::size_t index, const BoxRange& to, View out) {
   const CheckpointEntry& entry = manifest_.entries[index];
-  LH_TRY(const std::span<const float> piece, this->entry(index));
+  LH_TRY(const ConstView piece, this->entry(index));
   if (entry.box.extent.size() != to.box.extent.size())
     return make_error(ErrorCode::corrupt, format("{}: {} has another number of dimensions", folder_, entry.tensor));
   return copy_between_boxes(piece, {entry.box, entry.flat_begin, entry.flat_end}, to, out);
 }
 
-Status CheckpointReader::read(const std::string& tensor, const BoxRange& to, std::span<float> out) {
+Status CheckpointReader::read(const std::string& tensor, const BoxRange& to, View out) {
   std::int64_t filled = 0;
   for (const std::size_t index : entries_of(tensor, to)) {
     LH_TRY(const std::int64_t copied, copy_entry(index, to, out));

@@ -20,8 +20,8 @@ bool box_fits(const Box& box, const std::vector<std::int64_t>& shape);
 // False where an entry cannot have an element of `to`, of the same tensor.
 bool may_overlap(const CheckpointEntry& entry, const BoxRange& to);
 // The elements of an entry in its shard (`file` is its path for errors), held against the digest.
-Result<std::span<const float>> verified_entry(const ShardReader& shard, const std::string& file,
-                                              const CheckpointEntry& entry, bool check_digest = true);
+Result<ConstView> verified_entry(const ShardReader& shard, const std::string& file, const CheckpointEntry& entry,
+                                 bool check_digest = true);
 
 class CheckpointReader {
  public:
@@ -35,11 +35,12 @@ class CheckpointReader {
   // Entries (as places in the manifest) that may hold elements of `to`.
   std::vector<std::size_t> entries_of(const std::string& tensor, const BoxRange& to) const;
   // The elements of an entry, verified. Any thread. ErrorCode::corrupt names the shard and the key.
-  Result<std::span<const float>> entry(std::size_t index);
-  // What `to` has in common with an entry goes into `out`, which holds the elements of `to`; says how many. Any thread.
-  Result<std::int64_t> copy_entry(std::size_t index, const BoxRange& to, std::span<float> out);
+  Result<ConstView> entry(std::size_t index);
+  // What `to` has in common with an entry goes into `out`, which holds the elements of `to` in f32 or bf16; says how
+  // many. Any thread.
+  Result<std::int64_t> copy_entry(std::size_t index, const BoxRange& to, View out);
   // All elements of `to`.
-  Status read(const std::string& tensor, const BoxRange& to, std::span<float> out);
+  Status read(const std::string& tensor, const BoxRange& to, View out);
 
  private:
   CheckpointReader() = default;

@@ -18,9 +18,9 @@ class CheckpointSaver::StallTimer {
   std::int64_t started_;
 };
 
-Status CheckpointSaver::reserve(const ParameterLayout& layout) {
+Status CheckpointSaver::reserve(const ParameterLayout& layout, const StateTypes& types) {
   if (!options_.asynchronous) return {};
-  const std::int64_t bytes = bytes_of_share(pieces_of_share(layout, ""));
+  const std::int64_t bytes = bytes_of_share(pieces_of_share(layout, "", types));
   if (staging_.bytes() >= bytes) return {};
   if (options_.staging_bytes_max > 0 && bytes > options_.staging_bytes_max)
     return make_error(
@@ -46,10 +46,16 @@ void CheckpointSaver::write(const TrainingState& state, const std::string& path)
             path, pieces_, options,
             {reinterpret_cast<const char*>(staging_.data()), static_cast<std::size_t>(staging_.bytes())});
       const std::vector<StateArray> arrays = arrays_of(state);
+      std::vector<std::byte> fetched;  // one piece that is not in memory
       return write_pieces(path, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
-        const std::span<const float> values =
-            part_of(arrays[static_cast<std::size_t>(piece.array)].values, piece.packed);
-        return std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+        const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
+        if (!array.in_memory()) {
+          fetched.resize(static_cast<std::size_t>(piece.bytes()));
+          LH_CHECK(array.read(piece.packed, fetched));
+          return std::string_view(reinterpret_cast<const char*>(fetched.data()), fetched.size());
+        }
+        const View values = array.memory().rows(piece.packed.begin, piece.packed.end);
+        return std::string_view(static_cast<const char*>(values.data()), static_cast<std::size_t>(values.bytes()));
       });
     };
     LH_TRY(written_, write_all());
@@ -72,13 +78,13 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   saved_.path = store_.path_of(state.progress.step);
   LH_CHECK(group.agree(group.is_first() ? store_.prepare(saved_.path) : Status()).with_context(context()));
   const std::string file = shard_file_name(group.rank(), group.size());
-  pieces_ = pieces_of_share(*state.layout, file);
+  pieces_ = pieces_of_share(*state.layout, file, state.types());
   manifest_ = manifest_of(state);
   // Without staging memory the share is written from where it is (reserve() said so).
-  const Status reserved = reserve(*state.layout);
+  const Status reserved = reserve(*state.layout, state.types());
   Status copied;
   if (options_.asynchronous && reserved.ok()) {
-    stage_pieces(state, pieces_, options_.compute, staging_.data());
+    copied = stage_pieces(state, pieces_, options_.compute, staging_.data());
     if (auto fault = fault_here(FaultPoint::checkpoint_staged)) copied = *fault;
   }
   if (copied.ok())

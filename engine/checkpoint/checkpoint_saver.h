@@ -36,7 +36,7 @@ class CheckpointSaver {
 
   // Takes the staging memory for shares of this training now, not at the first save. Says why there is none (ErrorCode
   // unavailable); saving works all the same, but the training then waits for the disk.
-  Status reserve(const ParameterLayout& layout);
+  Status reserve(const ParameterLayout& layout, const StateTypes& types = all_f32);
 
   bool busy() const { return phase_ != Phase::idle; }
   std::int64_t step() const { return saved_.step; }  // of the last one that was started

@@ -17,8 +17,26 @@ const std::vector<const char*>& state_suffixes() {
 }
 
 std::vector<StateArray> arrays_of(const TrainingState& state) {
-  const std::vector<const char*>& suffixes = state_suffixes();
-  return {{suffixes[0], state.masters}, {suffixes[1], state.exp_avg}, {suffixes[2], state.exp_avg_sq}};
+  return {state.masters, state.exp_avg, state.exp_avg_sq};
+}
+
+const char* stored_dtype(DType dtype) {
+  LH_ASSERT(dtype == DType::f32 || dtype == DType::bf16, dtype_name(dtype));
+  return dtype == DType::f32 ? "F32" : "BF16";
+}
+
+Result<DType> dtype_of_stored(const std::string& stored) {
+  if (stored == "F32") return DType::f32;
+  if (stored == "BF16") return DType::bf16;
+  return make_error(ErrorCode::corrupt, format("\"{}\" is no type of a training's state", stored));
+}
+
+StateTypes stored_types(const CheckpointManifest& manifest) {
+  StateTypes types = all_f32;
+  for (const CheckpointEntry& entry : manifest.entries)
+    for (std::size_t array = 1; array < types.size(); ++array)
+      if (entry.dtype == "BF16" && ends_with(entry.tensor, state_suffixes()[array])) types[array] = DType::bf16;
+  return types;
 }
 
 std::string shard_file_name(int rank, int ranks) {
@@ -28,7 +46,8 @@ std::string shard_file_name(int rank, int ranks) {
 namespace {
 
 // Elements `here` of a parameter, `packed` in the array.
-SharePiece piece_of(const FlatParameter& p, int array, FlatRange here, FlatRange packed, const std::string& file) {
+SharePiece piece_of(const FlatParameter& p, int array, DType dtype, FlatRange here, FlatRange packed,
+                    const std::string& file) {
   const bool whole = p.is_whole() && here.begin == p.begin && here.end == p.end;
   SharePiece piece;
   piece.array = array;
@@ -40,24 +59,29 @@ SharePiece piece_of(const FlatParameter& p, int array, FlatRange here, FlatRange
   entry.flat_begin = here.begin - p.begin, entry.flat_end = here.end - p.begin;
   entry.file = file;
   entry.key = whole ? entry.tensor : format("{}@{}", entry.tensor, entry.flat_begin);  // one box of it in a file
-  entry.dtype = "F32";
+  entry.dtype = stored_dtype(dtype);
   return piece;
 }
 
 }  // namespace
 
-std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file) {
+std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file,
+                                        const StateTypes& types) {
   std::vector<SharePiece> pieces;
   const PackedRanges written(layout.written());
-  for (int array = 0; array < static_cast<int>(state_suffixes().size()); ++array) {
+  const auto add = [&](int array, DType dtype) {
     for (const FlatParameter& p : layout.parameters()) {
       if (!layout.is_counted(p)) continue;
       written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
-        layout.owned().for_each_in(
-            mine, [&](FlatRange here, FlatRange packed) { pieces.push_back(piece_of(p, array, here, packed, file)); });
+        layout.owned().for_each_in(mine, [&](FlatRange here, FlatRange packed) {
+          pieces.push_back(piece_of(p, array, dtype, here, packed, file));
+        });
       });
     }
-  }
+  };
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (std::size_t array = 0; array < types.size(); ++array)
+      if (types[array] == dtype) add(static_cast<int>(array), dtype);
   return pieces;
 }
 
@@ -73,8 +97,8 @@ std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces) {
   return header;
 }
 
-void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
-                  std::byte* to) {
+Status stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
+                    std::byte* to) {
   const std::vector<StateArray> arrays = arrays_of(state);
   struct Place {
     std::int64_t begin, end;
@@ -83,21 +107,30 @@ void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces
   std::vector<Place> places;
   std::int64_t bytes = 0;
   for (const SharePiece& piece : pieces) {
-    const std::span<const float> values = part_of(arrays[static_cast<std::size_t>(piece.array)].values, piece.packed);
-    places.push_back({bytes, bytes + piece.bytes(), reinterpret_cast<const std::byte*>(values.data())});
+    const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
+    const std::byte* from = nullptr;  // not in memory
+    if (array.in_memory())
+      from = static_cast<const std::byte*>(array.memory().rows(piece.packed.begin, piece.packed.end).data());
+    places.push_back({bytes, bytes + piece.bytes(), from});
     bytes += piece.bytes();
   }
   const auto copy = [&](std::int64_t begin, std::int64_t end) {
     auto place = std::partition_point(places.begin(), places.end(), [&](const Place& p) { return p.end <= begin; });
     for (; place != places.end() && place->begin < end; ++place) {
       const std::int64_t first = std::max(begin, place->begin), last = std::min(end, place->end);
-      std::memcpy(to + first, place->from + (first - place->begin), static_cast<std::size_t>(last - first));
+      if (place->from)
+        std::memcpy(to + first, place->from + (first - place->begin), static_cast<std::size_t>(last - first));
     }
   };
   if (compute)
     parallel_for(*compute, bytes, std::int64_t{1} << 20, copy);
   else
     copy(0, bytes);
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    if (const SharePiece& piece = pieces[i]; !places[i].from)
+      LH_CHECK(arrays[static_cast<std::size_t>(piece.array)].read(
+          piece.packed, {to + places[i].begin, static_cast<std::size_t>(piece.bytes())}));
+  return {};
 }
 
 CheckpointManifest manifest_of(const TrainingState& state) {

@@ -13,14 +13,14 @@
 
 namespace longhaul {
 
-// The three arrays of a training, packed as the layout's owned(), and what follows a parameter's name in the checkpoint
-// for each.
-struct StateArray {
-  const char* suffix;
-  std::span<float> values;  // borrowed
-};
+// The three arrays of a training, and what follows a parameter's name in the checkpoint for each.
 std::vector<StateArray> arrays_of(const TrainingState& state);
 const std::vector<const char*>& state_suffixes();  // of the same arrays, in the same order
+
+// Types in files.
+const char* stored_dtype(DType dtype);                     // "F32" or "BF16"
+Result<DType> dtype_of_stored(const std::string& stored);  // ErrorCode::corrupt: neither
+StateTypes stored_types(const CheckpointManifest& manifest);
 
 // One entry of a share: all but its digest, and where its elements are.
 struct SharePiece {
@@ -28,16 +28,19 @@ struct SharePiece {
   std::vector<std::int64_t> shape;  // in the shard
   int array = 0;                    // of arrays_of
   FlatRange packed;                 // of that array
-  std::int64_t bytes() const { return packed.size() * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t bytes() const { return entry.bytes(); }
 };
 std::string shard_file_name(int rank, int ranks);
-std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file);
+// f32 arrays come before bf16 ones, so that every element of a shard lies at a multiple of its size.
+std::vector<SharePiece> pieces_of_share(const ParameterLayout& layout, const std::string& file,
+                                        const StateTypes& types = all_f32);
 std::int64_t bytes_of_share(std::span<const SharePiece> pieces);
 std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces);  // without bytes
 
 // Copies the pieces one behind the other, in one loop over all bytes: the threads meet once. compute null: one thread.
-void stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
-                  std::byte* to);
+// What is outside of memory follows, read by this thread.
+Status stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
+                    std::byte* to);
 
 // Of everybody, without entries.
 CheckpointManifest manifest_of(const TrainingState& state);

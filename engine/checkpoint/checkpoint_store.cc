@@ -79,7 +79,7 @@ Result<std::int64_t> CheckpointStore::publish(const std::string& path, Checkpoin
   for (const std::string& text : votes) {
     LH_TRY(std::vector<CheckpointEntry> entries, entries_from_text(text));
     for (CheckpointEntry& entry : entries) {
-      bytes += (entry.flat_end - entry.flat_begin) * static_cast<std::int64_t>(sizeof(float));
+      bytes += entry.bytes();
       manifest.entries.push_back(std::move(entry));
     }
   }
@@ -116,7 +116,8 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state, int 
   struct Target {
     std::string tensor;
     BoxRange range;
-    std::span<float> values;
+    const StateArray* array;
+    FlatRange packed;
   };
   struct Copy {
     std::size_t target, entry;
@@ -124,20 +125,40 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state, int 
   };
   std::vector<Target> targets;
   std::vector<Copy> copies;
-  const auto add = [&](const StateArray& array, const FlatParameter& p, FlatRange here, FlatRange packed) {
-    targets.push_back(
-        {p.spec.name + array.suffix, {p.box, here.begin - p.begin, here.end - p.begin}, part_of(array.values, packed)});
+  const std::vector<StateArray> arrays = arrays_of(state);
+  const auto add = [&](std::size_t array, const FlatParameter& p, FlatRange here, FlatRange packed) {
+    targets.push_back({p.spec.name + state_suffixes()[array],
+                       {p.box, here.begin - p.begin, here.end - p.begin},
+                       &arrays[array],
+                       packed});
     for (const std::size_t entry : reader->entries_of(targets.back().tensor, targets.back().range))
       copies.push_back({targets.size() - 1, entry});
   };
-  for (const StateArray& array : arrays_of(state))
+  for (std::size_t array = 0; array < arrays.size(); ++array)
     for (const FlatParameter& p : state.layout->parameters())
       state.layout->owned().for_each_in({p.begin, p.end},
                                         [&](FlatRange here, FlatRange packed) { add(array, p, here, packed); });
-  parallel_for(copies.size(), std::max(1, threads), [&](std::size_t i) {
-    const Target& target = targets[copies[i].target];
-    copies[i].copied = reader->copy_entry(copies[i].entry, target.range, target.values);
-  });
+  // Those of one target follow each other.
+  const auto copy_all = [&](std::span<Copy> some, const auto& values_of) {
+    parallel_for(some.size(), std::max(1, threads), [&](std::size_t i) {
+      const Target& target = targets[some[i].target];
+      some[i].copied = reader->copy_entry(some[i].entry, target.range, values_of(target));
+    });
+  };
+  const auto end_of_memory = std::ranges::stable_partition(copies, [&](const Copy& copy) {
+                               return targets[copy.target].array->in_memory();
+                             }).begin();
+  copy_all({copies.begin(), end_of_memory},
+           [](const Target& target) { return target.array->memory().rows(target.packed.begin, target.packed.end); });
+  for (auto first = end_of_memory; first != copies.end();) {  // outside of memory: one target at a time
+    const auto last = std::find_if(first, copies.end(), [&](const Copy& copy) { return copy.target != first->target; });
+    const Target& target = targets[first->target];
+    LH_CHECK(target.array->edit(target.packed, [&](View values) {
+      copy_all({first, last}, [&](const Target&) { return values; });
+      return Status();
+    }));
+    first = last;
+  }
   std::vector<std::int64_t> filled(targets.size());
   for (const Copy& copy : copies) {
     LH_CHECK(copy.copied);
@@ -149,6 +170,7 @@ Status CheckpointStore::load(const std::string& path, TrainingState& state, int 
   state.progress = {manifest.step, manifest.consumed_samples, manifest.adam_step};
   state.seed = manifest.seed;
   state.extra = manifest.extra;
+  state.stored_types = stored_types(manifest);
   return {};
 }
 

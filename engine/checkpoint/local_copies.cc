@@ -54,14 +54,16 @@ std::string LocalCopies::own_folder(int rank) const {
 }
 
 std::span<float> LocalCopies::Share::values() {
-  return {reinterpret_cast<float*>(staging.data()), static_cast<std::size_t>(bytes_of_share(pieces)) / sizeof(float)};
+  const auto bytes = static_cast<std::size_t>(bytes_of_share(pieces));  // of bf16 elements perhaps an odd number
+  return {reinterpret_cast<float*>(staging.data()), (bytes + sizeof(float) - 1) / sizeof(float)};
 }
 
 Status LocalCopies::prepare(Share& share, const TrainingState& state, int owner, int ranks) {
   const ParallelDims& dims = state.layout->place().dims;
   share.file = shard_file_name(owner, ranks);
-  share.pieces = pieces_of_share(
-      ParameterLayout(state.shape, {dims, coordinates_of(dims, owner), state.layout->stages()}), share.file);
+  share.pieces =
+      pieces_of_share(ParameterLayout(state.shape, {dims, coordinates_of(dims, owner), state.layout->stages()}),
+                      share.file, state.types());
   const std::int64_t bytes = bytes_of_share(share.pieces);
   if (share.staging.bytes() >= bytes) return {};
   share.staging = PageBuffer();
@@ -85,7 +87,7 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   };
   LH_CHECK(group.agree(prepared()).with_context("copy on this node"));
   manifest_ = manifest_of(state);
-  stage_pieces(state, own_.pieces, options_.compute, own_.staging.data());
+  LH_CHECK(group.agree(stage_pieces(state, own_.pieces, options_.compute, own_.staging.data())));
   if (shift > 0) LH_CHECK(group.exchange(own_.values(), to, partner_.values(), from));
   const bool has_partner = shift > 0;
   job_.start([this, has_partner](const std::atomic<bool>& cancelled) -> Status {

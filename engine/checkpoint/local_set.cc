@@ -179,6 +179,14 @@ Result<Announced> announce(CollectiveGroup& group, const std::string& folder, co
   return mine;
 }
 
+// Messages are f32: bf16 elements are widened, and narrowed again without loss.
+std::span<const float> as_floats(const ConstView& values, std::vector<float>& widened) {
+  if (values.dtype() == DType::f32) return values.span<float>();
+  widened.clear();
+  for (const bf16 value : values.span<bf16>()) widened.push_back(static_cast<float>(value));
+  return widened;
+}
+
 }  // namespace
 
 Result<std::vector<LocalStep>> complete_local_steps(CollectiveGroup& group, const std::string& folder,
@@ -215,40 +223,54 @@ Status load_local_step(CollectiveGroup& group, const std::string& folder, const 
     held.push_back(
         std::make_unique<Held>(state.shape, MeshPlace{dims, coordinates_of(dims, rank), state.layout->stages()}));
   const Held& own = *held[static_cast<std::size_t>(group.rank())];
-  std::map<std::string, std::span<float>> values;
-  for (const StateArray& array : arrays_of(state))
+  struct Target {
+    const StateArray* array;
+    FlatRange packed;
+  };
+  std::map<std::string, Target> targets;
+  const std::vector<StateArray> arrays = arrays_of(state);
+  for (std::size_t array = 0; array < arrays.size(); ++array)
     for (const FlatParameter& p : own.layout.parameters())
       own.layout.owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
-        values.emplace(p.spec.name + array.suffix, part_of(array.values, packed));
+        targets.emplace(p.spec.name + state_suffixes()[array], Target{&arrays[array], packed});
       });
 
   // The same order on every rank, so that every message is waited for on both sides.
   std::int64_t filled = 0, wanted = 0;
   for (const auto& [name, range] : own.ranges) wanted += range.end - range.begin;
-  std::vector<float> coming;
+  std::vector<float> coming, widened;
+  Status outcome;
   for (const Giver& giver : plan.givers) {
     const CheckpointEntry& entry = giver.entry;
-    std::span<const float> piece;
+    ConstView piece;
     if (giver.rank == group.rank()) {
       const GoodShare& share = mine.shares.at(giver.owner);
       LH_TRY(piece, verified_entry(*share.shard, entry.file, entry, false));
+      const std::span<const float> message = as_floats(piece, widened);
       for (int rank = 0; rank < group.size(); ++rank)
-        if (rank != giver.rank && held[static_cast<std::size_t>(rank)]->needs(entry)) LH_CHECK(group.send(piece, rank));
+        if (rank != giver.rank && held[static_cast<std::size_t>(rank)]->needs(entry))
+          LH_CHECK(group.send(message, rank));
     } else if (own.needs(entry)) {
       coming.resize(static_cast<std::size_t>(entry.flat_end - entry.flat_begin));
       LH_CHECK(group.recv(coming, giver.rank));
       piece = coming;
     }
-    if (own.needs(entry))
-      filled += copy_between_boxes(piece, {entry.box, entry.flat_begin, entry.flat_end}, own.ranges.at(entry.tensor),
-                                   values.at(entry.tensor));
+    if (!own.needs(entry)) continue;
+    const Target& target = targets.at(entry.tensor);
+    const Status edited = target.array->edit(target.packed, [&](View values) {
+      filled +=
+          copy_between_boxes(piece, {entry.box, entry.flat_begin, entry.flat_end}, own.ranges.at(entry.tensor), values);
+      return Status();
+    });
+    if (!edited.ok() && outcome.ok()) outcome = edited;  // the others go on sending
   }
-  const bool whole = filled == wanted;
-  LH_CHECK(group.agree(
-      whole ? Status() : Status(make_error(ErrorCode::corrupt, format("copies of step {} lack elements", step.step)))));
+  if (outcome.ok() && filled != wanted)
+    outcome = make_error(ErrorCode::corrupt, format("copies of step {} lack elements", step.step));
+  LH_CHECK(group.agree(outcome));
   state.progress = {plan.manifest.step, plan.manifest.consumed_samples, plan.manifest.adam_step};
   state.seed = plan.manifest.seed;
   state.extra = plan.manifest.extra;
+  state.stored_types = stored_types(plan.manifest);
   return {};
 }
 

@@ -1,13 +1,14 @@
 // What a checkpoint holds: everything a training needs to go on bit for bit as if it had never stopped.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
 
 #include "base/value.h"
 #include "contracts/model_shape.h"
 #include "contracts/parallel_dims.h"
 #include "contracts/parameter_layout.h"
+#include "engine/checkpoint/state_array.h"
 
 namespace longhaul {
 
@@ -19,11 +20,18 @@ struct TrainingProgress {
   bool operator==(const TrainingProgress&) const = default;
 };
 
+// Types of the three arrays: masters, first and second moments.
+using StateTypes = std::array<DType, 3>;
+inline constexpr StateTypes all_f32 = {DType::f32, DType::f32, DType::f32};
+
 // Borrowed; arrays packed as the layout's owned().
 struct TrainingState {
   const ParameterLayout* layout = nullptr;
   ModelShape shape;
-  std::span<float> masters, exp_avg, exp_avg_sq;
+  StateArray masters, exp_avg, exp_avg_sq;
+  StateTypes types() const { return {masters.dtype(), exp_avg.dtype(), exp_avg_sq.dtype()}; }
+  // Where it was loaded from: loading converts (bf16 to f32 exactly, f32 to bf16 to nearest).
+  StateTypes stored_types = all_f32;
   TrainingProgress progress;
   std::uint64_t seed = 0;
   Value extra;  // table

@@ -21,19 +21,33 @@ std::int64_t row_in(const Box& from, std::int64_t row, const Box& to) {
   return at;
 }
 
+// What is copied at once: neighbours in both.
+template <class To, class From>
+void copy_run(const From* from, To* to, std::int64_t count) {
+  if constexpr (std::is_same_v<To, From>)
+    std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(count) * sizeof(To));
+  else
+    for (std::int64_t i = 0; i < count; ++i) to[i] = To(from[i]);
+}
+
+void copy_run(const ConstView& from, std::int64_t first, const View& to, std::int64_t at, std::int64_t count) {
+  const bool narrow_from = from.dtype() == DType::bf16, narrow_to = to.dtype() == DType::bf16;
+  if (narrow_from && narrow_to) return copy_run(from.as<bf16>() + first, to.as<bf16>() + at, count);
+  if (narrow_from) return copy_run(from.as<bf16>() + first, to.as<float>() + at, count);
+  if (narrow_to) return copy_run(from.as<float>() + first, to.as<bf16>() + at, count);
+  copy_run(from.as<float>() + first, to.as<float>() + at, count);
+}
+
 }  // namespace
 
 Box whole_box(const std::vector<std::int64_t>& shape) {
   return {std::vector<std::int64_t>(shape.size(), 0), shape};
 }
 
-std::int64_t copy_between_boxes(std::span<const float> piece, const BoxRange& from, const BoxRange& to,
-                                std::span<float> out) {
+std::int64_t copy_between_boxes(ConstView piece, const BoxRange& from, const BoxRange& to, View out) {
   const Box &source = from.box, &target = to.box;
   LH_ASSERT(source.extent.size() == target.extent.size() && !source.extent.empty(), "boxes of one tensor");
-  LH_ASSERT(static_cast<std::int64_t>(piece.size()) == from.end - from.begin &&
-                static_cast<std::int64_t>(out.size()) >= to.end - to.begin,
-            std::to_string(piece.size()));
+  LH_ASSERT(piece.size() == from.end - from.begin && out.size() >= to.end - to.begin, std::to_string(piece.size()));
   const std::int64_t width = source.extent.back(), shift = source.offset.back() - target.offset.back();
   std::int64_t copied = 0;
   for (std::int64_t at = from.begin; at < from.end;) {
@@ -47,8 +61,7 @@ std::int64_t copy_between_boxes(std::span<const float> piece, const BoxRange& fr
       last = std::min(last, to.end - row);
     }
     if (row >= 0 && first < last) {
-      std::memcpy(out.data() + (row + first - to.begin), piece.data() + (at - from.begin) + (first - shift - column),
-                  static_cast<std::size_t>(last - first) * sizeof(float));
+      copy_run(piece, at - from.begin + (first - shift - column), out, row + first - to.begin, last - first);
       copied += last - first;
     }
     at += run;
@@ -56,8 +69,8 @@ std::int64_t copy_between_boxes(std::span<const float> piece, const BoxRange& fr
   return copied;
 }
 
-std::int64_t copy_between_boxes(std::span<const float> piece, const Box& from, std::int64_t flat_begin,
-                                std::int64_t flat_end, const Box& to, std::span<float> out) {
+std::int64_t copy_between_boxes(ConstView piece, const Box& from, std::int64_t flat_begin, std::int64_t flat_end,
+                                const Box& to, View out) {
   return copy_between_boxes(piece, {from, flat_begin, flat_end}, {to, 0, to.elements()}, out);
 }
 

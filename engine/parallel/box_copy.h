@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "contracts/parameter_list.h"
+#include "engine/core/tensor.h"
 
 namespace longhaul {
 
@@ -15,12 +15,11 @@ struct BoxRange {
 };
 
 // `piece` holds the elements of `from`, `out` those of `to`; both boxes lie in the same global tensor. Copies what is
-// in both; says how many elements that were.
-std::int64_t copy_between_boxes(std::span<const float> piece, const BoxRange& from, const BoxRange& to,
-                                std::span<float> out);
+// in both; says how many elements that were. Either may be f32 or bf16; from f32 to bf16 is to nearest.
+std::int64_t copy_between_boxes(ConstView piece, const BoxRange& from, const BoxRange& to, View out);
 // All of `to`.
-std::int64_t copy_between_boxes(std::span<const float> piece, const Box& from, std::int64_t flat_begin,
-                                std::int64_t flat_end, const Box& to, std::span<float> out);
+std::int64_t copy_between_boxes(ConstView piece, const Box& from, std::int64_t flat_begin, std::int64_t flat_end,
+                                const Box& to, View out);
 
 // The whole of a tensor of this shape.
 Box whole_box(const std::vector<std::int64_t>& shape);

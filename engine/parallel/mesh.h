@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "contracts/communication_plan.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/traffic.h"
 #include "engine/comm/communicator.h"
 #include "engine/parallel/collective_group.h"
 

@@ -30,10 +30,6 @@ Result<std::string> find_checkpoint(const std::string& path) {
 
 namespace {
 
-std::int64_t bytes_of(const CheckpointEntry& entry) {
-  return (entry.flat_end - entry.flat_begin) * static_cast<std::int64_t>(sizeof(float));
-}
-
 Status must_be_free(const std::string& folder) {
   const auto names = list_directory(folder);
   if (!names.ok() || names->empty()) return make_directories(folder);
@@ -51,14 +47,22 @@ Result<CheckpointSummary> inspect_checkpoint(const std::string& path) {
   for (const CheckpointEntry& entry : summary.manifest.entries) {
     CheckpointFile& file = files[entry.file];
     file.name = entry.file;
-    ++file.entries, file.bytes += bytes_of(entry);
-    ++summary.entries, summary.bytes += bytes_of(entry);
+    ++file.entries, file.bytes += entry.bytes();
+    ++summary.entries, summary.bytes += entry.bytes();
   }
   for (auto& [name, file] : files) summary.files.push_back(std::move(file));
+  summary.types = stored_types(summary.manifest);
   summary.manifest.entries.clear();
   summary.pinned = is_pinned_checkpoint(path);
   return summary;
 }
+
+namespace {
+std::string moments_text(const StateTypes& types) {
+  return types[1] == types[2] ? dtype_name(types[1])
+                              : format("{} (first) and {} (second)", dtype_name(types[1]), dtype_name(types[2]));
+}
+}  // namespace
 
 std::string summary_text(const CheckpointSummary& summary) {
   const CheckpointManifest& m = summary.manifest;
@@ -73,6 +77,7 @@ std::string summary_text(const CheckpointSummary& summary) {
   for (const char* key : {checkpoint_loss_key, checkpoint_heldout_loss_key})
     if (const Value* value = m.extra.find(key); value && value->is_number())
       line(key, format("{:.6f}", value->as_number()));
+  line("moments", moments_text(summary.types));
   line("holds", format("{} tensors in {} entries of {} files, {}", m.tensors.size(), summary.entries,
                        summary.files.size(), human_bytes(static_cast<double>(summary.bytes))));
   for (const CheckpointFile& file : summary.files)
@@ -93,6 +98,7 @@ Value summary_value(const CheckpointSummary& summary) {
   }
   value.set("path", summary.path);
   value.set("pinned", summary.pinned);
+  value.set("moments", moments_text(summary.types));
   value.set("entries", summary.entries);
   value.set("bytes", summary.bytes);
   value.set("files", std::move(files));
@@ -109,7 +115,7 @@ Result<VerifiedCheckpoint> verify_checkpoint(const std::string& path, int thread
   VerifiedCheckpoint verified;
   std::map<std::string, std::pair<std::string, int>> damage;  // of a file: the first, and how many
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    ++verified.entries, verified.bytes += bytes_of(entries[i]);
+    ++verified.entries, verified.bytes += entries[i].bytes();
     if (outcomes[i].ok()) continue;
     auto& [first, count] = damage[entries[i].file];
     if (count++ == 0) first = outcomes[i].error().message();
@@ -125,23 +131,25 @@ Status reshard_checkpoint(const std::string& path, const std::string& output, co
   LH_TRY(const std::unique_ptr<CheckpointReader> reader, CheckpointReader::open(path));
   LH_CHECK(must_be_free(output));
   CheckpointManifest manifest = reader->manifest();
-  const auto total = static_cast<std::int64_t>(3 * sizeof(float)) * manifest.shape.parameter_count();
+  const StateTypes types = stored_types(manifest);
+  std::int64_t total = 0;
+  for (const DType dtype : types) total += dtype_bytes(dtype) * manifest.shape.parameter_count();
   manifest.written_by = dims;
   manifest.entries.clear();
   std::int64_t done = 0;
-  std::vector<float> values;
+  Tensor values;
   for (int rank = 0; rank < dims.world_size(); ++rank) {
     const ParameterLayout layout(manifest.shape, {dims, coordinates_of(dims, rank)});
     const std::string file = shard_file_name(rank, dims.world_size());
     const auto read = [&](const SharePiece& piece) -> Result<std::string_view> {
       const CheckpointEntry& entry = piece.entry;
-      values.resize(static_cast<std::size_t>(entry.flat_end - entry.flat_begin));
+      values = Tensor(types[static_cast<std::size_t>(piece.array)], Shape{piece.packed.size()});
       LH_CHECK(reader->read(entry.tensor, {entry.box, entry.flat_begin, entry.flat_end}, values));
       done += piece.bytes();
       if (progress) progress(done, total);
-      return std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+      return std::string_view(static_cast<const char*>(values.view().data()), static_cast<std::size_t>(piece.bytes()));
     };
-    LH_TRY(WrittenShare written, write_pieces(join_path(output, file), pieces_of_share(layout, file), {}, read));
+    LH_TRY(WrittenShare written, write_pieces(join_path(output, file), pieces_of_share(layout, file, types), {}, read));
     for (CheckpointEntry& entry : written.entries) manifest.entries.push_back(std::move(entry));
   }
   LH_CHECK(check_coverage(manifest));

@@ -9,6 +9,7 @@
 
 #include "base/value.h"
 #include "contracts/checkpoint_format.h"
+#include "engine/checkpoint/training_state.h"
 
 namespace longhaul {
 
@@ -24,6 +25,7 @@ struct CheckpointSummary {
   CheckpointManifest manifest;  // without its entries
   std::vector<CheckpointFile> files;
   std::int64_t entries = 0, bytes = 0;
+  StateTypes types = all_f32;
   bool pinned = false;
 };
 // From the manifest alone.

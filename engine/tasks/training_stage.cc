@@ -50,6 +50,7 @@ Status TrainingStage::prepare() {
                              settings_.sequence_length, shape.max_position_embeddings),
                       "raise model.max_position_embeddings or shorten the sequences");
   LH_CHECK(check_no_decay(settings_.optimizer.no_decay, parameter_list(shape)));
+  LH_CHECK(check_moments(settings_.optimizer));
   LH_CHECK(check_batch_sizes(settings_.micro_batch_size, settings_.global_batch_size, run_.mesh.dims().dp()));
   LH_CHECK(check_batch_rampup(settings_.batch_rampup, settings_.global_batch_size,
                               settings_.micro_batch_size * run_.mesh.dims().dp()));
@@ -90,7 +91,7 @@ Status TrainingStage::prepare() {
 
 TrainerOptions TrainingStage::trainer_options() const {
   TrainerOptions options;
-  options.optimizer = settings_.optimizer;
+  options.optimizer = settings_.optimizer, options.seed = settings_.seed;
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
   options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
@@ -111,6 +112,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
   for (const std::int64_t batch : batch_sizes(settings_.batch_rampup, settings_.global_batch_size))
     o.micro_batches.push_back(static_cast<int>(batch / settings_.micro_batch_size / o.dims.dp()));
   o.bf16 = settings_.precision == "bf16", o.deterministic = settings_.deterministic;
+  o.set_moments(settings_.optimizer);
   LH_TRY(o.recompute, recompute_from(settings_.recompute));
   o.dropout = settings_.dropout > 0, o.cp_attention = settings_.cp_attention;
   o.overlap_gradients = settings_.overlap.gradients, o.overlap_weights = settings_.overlap.weights;
@@ -229,6 +231,27 @@ Result<std::unique_ptr<LocalCopies>> TrainingStage::create_local_copies() {
   return LocalCopies::create(run_.clock, run_.group, run_.launch.state_dir, options);
 }
 
+Status TrainingStage::offload_moments() {
+  const OptimizerSettings& settings = settings_.optimizer;
+  if (settings.offload == "host")
+    run_.events.message("info",
+                        "optimizer.offload = \"host\": this engine computes in the memory of the host, where the "
+                        "moments stay; node_local frees it");
+  if (settings.offload != "node_local") return {};
+  MemoryAccount& account = memory_.of(MemoryCategory::optimizer);
+  const StateTypes types = state_types(settings);
+  const std::int64_t elements = store_->layout().owned().size(), bytes = MomentStream::bytes_for(types, elements);
+  LH_TRY(moments_place_, FileStatePlace::create(settings.offload_dir, bytes, &account));
+  MomentStreamOptions options;
+  options.account = &account;
+  LH_TRY(moments_, MomentStream::create(*moments_place_, types, elements, options));
+  run_.events.message("info", format("moments of the optimizer: {} of this rank in {}{}, {} of buffers in memory",
+                                     human_bytes(static_cast<double>(bytes)), settings.offload_dir,
+                                     moments_place_->is_direct() ? "" : " (by the page cache: no direct I/O there)",
+                                     human_bytes(static_cast<double>(moments_->staging_bytes()))));
+  return {};
+}
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
@@ -240,6 +263,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
+  LH_CHECK(run_.group.agree(offload_moments()));
+  options.offloaded = moments_.get();
   Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &memory_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "contracts/training_outline.h"
+#include "engine/checkpoint/file_state_place.h"
 #include "engine/interop/hf_config.h"
 #include "engine/tasks/task_run.h"
 #include "engine/train/training_loop.h"
@@ -72,6 +73,8 @@ class TrainingStage {
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();
+  // As optimizer.offload says.
+  Status offload_moments();
   // Planned beside held, of the rank that held most. Collective.
   Status report_memory(std::vector<Figure>& figures) const;
 
@@ -80,6 +83,8 @@ class TrainingStage {
   std::int64_t tokens_max_ = 0;
   MemoryAccounts own_memory_;
   MemoryAccounts& memory_;
+  std::unique_ptr<FileStatePlace> moments_place_;
+  std::unique_ptr<MomentStream> moments_;  // null: in memory
   std::unique_ptr<ParameterStore> store_;
   std::vector<std::unique_ptr<Llama>> stages_;  // of the pipeline, on this rank
 };

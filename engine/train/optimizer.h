@@ -1,34 +1,51 @@
-// AdamW over the flat parameters that this rank's layout owns: two f32 moments of each, decay as
-// optimizer.no_decay says (contracts/weight_decay.h).
+// AdamW over the flat parameters that this rank's layout owns: two moments of each, in f32 or bf16 as
+// optimizer.moments says, decay as optimizer.no_decay says (contracts/weight_decay.h).
 #pragma once
 
 #include <vector>
 
 #include "contracts/settings/training.h"
+#include "engine/checkpoint/training_state.h"
 #include "engine/model/parameter_store.h"
+#include "engine/ops/adamw.h"
+#include "engine/train/moment_stream.h"
 
 namespace longhaul {
 
+// What the setting stands for.
+StateTypes state_types(const OptimizerSettings& settings);
+
 class Optimizer {
  public:
-  Optimizer(const ParameterLayout& layout, const std::vector<std::string>& no_decay, MemoryAccount* account = nullptr);
+  // seed: the run's, of stochastic rounding. offloaded: where the moments are, of the settings' types and as many as
+  // the layout owns; borrowed; null: in memory.
+  Optimizer(const ParameterLayout& layout, const OptimizerSettings& settings, std::uint64_t seed,
+            MemoryAccount* account = nullptr, MomentStream* offloaded = nullptr);
 
   // One update with `grad_scale * gradient`, packed as layout.owned(). `step` counts from 1 (bias correction).
-  void update(const ComputeContext& context, ParameterStore& store, const OptimizerSettings& settings, double lr,
-              std::int64_t step, float grad_scale, std::span<const float> gradient);
+  // An error comes from where the moments are; weights and moments are then partly updated.
+  Status update(const ComputeContext& context, ParameterStore& store, double lr, std::int64_t step, float grad_scale,
+                std::span<const float> gradient);
 
   // Packed as layout.owned().
-  std::span<float> exp_avg() { return exp_avg_.span<float>(); }
-  std::span<float> exp_avg_sq() { return exp_avg_sq_.span<float>(); }
-  std::int64_t bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+  StateArray exp_avg() { return offloaded_ ? offloaded_->exp_avg() : StateArray(exp_avg_.view()); }
+  StateArray exp_avg_sq() { return offloaded_ ? offloaded_->exp_avg_sq() : StateArray(exp_avg_sq_.view()); }
 
  private:
+  // Of the packed arrays. Rounded stochastically, each is of one parameter; else neighbours of the same kind are
+  // joined.
   struct Range {
-    std::int64_t begin, end;
-    bool decay;
+    FlatRange packed;
+    bool decay = true;
+    std::uint64_t stream = 0;  // of the parameter
+    AdamWRounding rounding;
   };
-  std::vector<Range> ranges_;  // of the packed arrays; neighbours of the same kind, joined
-  Tensor exp_avg_, exp_avg_sq_;
+  OptimizerSettings settings_;
+  std::uint64_t seed_;
+  bool stochastic_;
+  std::vector<Range> ranges_;
+  MomentStream* offloaded_;
+  Tensor exp_avg_, exp_avg_sq_;  // empty where they are offloaded
 };
 
 }  // namespace longhaul

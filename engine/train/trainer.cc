@@ -86,7 +86,8 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       source_(source),
       options_(options),
       schedules_(valid_schedules(options, mesh)),
-      optimizer_(store.layout(), options.optimizer.no_decay, account_of(memory, MemoryCategory::optimizer)),
+      optimizer_(store.layout(), options.optimizer, options.seed, account_of(memory, MemoryCategory::optimizer),
+                 options.offloaded),
       gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_),
                                   account_of(memory, MemoryCategory::gradients))),
       guard_(options.on_spike),
@@ -422,7 +423,10 @@ Result<StepReport> Trainer::do_step() {
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
   const TraceSpan span(context_.trace(), "optimizer");
-  optimizer_.update(context_, store_, options_.optimizer, report.lr, progress_.adam_step + 1, scale, summed);
+  Status updated = optimizer_.update(context_, store_, report.lr, progress_.adam_step + 1, scale, summed);
+  // A disk that fails under one rank ends all of them.
+  if (options_.offloaded) updated = group().agree(updated);
+  LH_CHECK(std::move(updated).with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += batch;
   return report;

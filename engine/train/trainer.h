@@ -21,6 +21,8 @@ namespace longhaul {
 
 struct TrainerOptions {
   OptimizerSettings optimizer;
+  std::uint64_t seed = 0;              // of stochastic rounding
+  MomentStream* offloaded = nullptr;   // where the optimizer's moments are; borrowed; null: in memory
   std::int64_t steps = 0;              // of the whole run: the schedule's length
   std::int64_t micro_batch_size = 1;   // samples
   std::int64_t global_batch_size = 1;  // samples

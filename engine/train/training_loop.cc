@@ -90,8 +90,19 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   trainer_.store().refresh_compute_copy(context);
   saved_step_ = outcome_.resumed_at = state.progress.step;
   events_.message("info", format("goes on from step {} ({})", state.progress.step, path));
+  tell_conversion(state);
   if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
   return true;
+}
+
+void TrainingLoop::tell_conversion(const TrainingState& loaded) {
+  const StateTypes from = loaded.stored_types, to = loaded.types();
+  const char* names[] = {"weights", "first moments", "second moments"};
+  for (std::size_t array = 0; array < to.size(); ++array)
+    if (from[array] != to[array])
+      events_.message("info", format("{}: {} in the checkpoint, {} here, {}", names[array], dtype_name(from[array]),
+                                     dtype_name(to[array]),
+                                     to[array] == DType::bf16 ? "rounded to nearest" : "widened without loss"));
 }
 
 Status TrainingLoop::take(const Value& extra, bool rolled_back) {
@@ -349,7 +360,7 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   const std::int64_t steps = trainer_.options().steps;
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
-  if (const Status reserved = saver_.reserve(trainer_.store().layout()); !reserved.ok())
+  if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
     events_.message("warn", reserved.error().message());
   while (trainer_.progress().step < steps) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;

@@ -83,7 +83,9 @@ class TrainingLoop {
   Status evaluate(BatchSource& heldout);
   // From a bad step to the last checkpoint; all data up to and with that step is left out.
   Status roll_back(const StepReport& bad);
-  Status take(const Value& extra, bool rolled_back);  // of a checkpoint
+  Status take(const Value& extra, bool rolled_back);
+  // Moments that are kept in another type than the checkpoint has them.
+  void tell_conversion(const TrainingState& loaded);  // of a checkpoint
   void tell_bad(const StepReport& bad);
   void tell_phase(std::int64_t step);
   double flops_per_token(std::int64_t step) const;

@@ -182,10 +182,21 @@ void bench_rows(Bench& b) {
   const Index n = 10'000'000;
   Tensor p = random_tensor(DType::f32, n, 1), m(DType::f32, {n}), v(DType::f32, {n}), copy(DType::bf16, {n});
   const Tensor g = random_tensor(DType::f32, n, 2);
-  b.report("adamw 10 M", DType::f32, b.best_ms([&] {
-    adamw_update(b.context, {}, p.span<float>(), m.span<float>(), v.span<float>(), g.span<float>(), copy);
-  }),
-           0.0, 30.0 * static_cast<double>(n));
+  b.report("adamw 10 M", DType::f32,
+           b.best_ms([&] { adamw_update(b.context, {}, p.span<float>(), m, v, g.span<float>(), copy); }), 0.0,
+           30.0 * static_cast<double>(n));
+  Tensor m16(DType::bf16, {n}), v16(DType::bf16, {n});
+  const AdamWRounding chance{{1, 2}, {}, 0};
+  for (const AdamWRounding* rounding : {static_cast<const AdamWRounding*>(nullptr), &chance}) {
+    const std::string how = rounding ? ", stochastic" : ", to nearest";
+    b.report("adamw 10 M, bf16 moments" + how, DType::f32, b.best_ms([&] {
+      adamw_update(b.context, {}, p.span<float>(), m16, v16, g.span<float>(), copy, rounding);
+    }),
+             0.0, 22.0 * static_cast<double>(n));
+    b.report("adamw 10 M, first moment bf16" + how, DType::f32,
+             b.best_ms([&] { adamw_update(b.context, {}, p.span<float>(), m16, v, g.span<float>(), copy, rounding); }),
+             0.0, 26.0 * static_cast<double>(n));
+  }
   b.report("sum of squares 10 M", DType::f32, b.best_ms([&] { (void)sum_of_squares(b.context, g.span<float>()); }), 0.0,
            4.0 * static_cast<double>(n));
 }

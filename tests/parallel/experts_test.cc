@@ -12,12 +12,15 @@ using namespace longhaul::test;
 
 namespace {
 
+// Under ThreadSanitizer, which looks for races and not at curves, a few steps of what differs most.
 #if defined(__SANITIZE_THREAD__)
-constexpr int expert_steps = 4, expert_ranks_max = 4;
+constexpr int expert_steps = 3, expert_ranks_max = 4;
+constexpr bool thorough = false;
 #else
 constexpr int expert_steps = 20, expert_ranks_max = 16;
+constexpr bool thorough = true;
 #endif
-constexpr int expert_half_way = expert_steps / 2;
+constexpr int expert_half_way = (expert_steps + 1) / 2;
 
 ParallelDims expert_layout(int tp, bool sp, int ep, int etp, int pp, int dp, int shard = 1) {
   ParallelDims d;
@@ -55,7 +58,9 @@ std::vector<ParallelDims> expert_layouts() {
       d.zero = zero;
       all.push_back(d);
     }
-  std::erase_if(all, [](const ParallelDims& d) { return d.world_size() > expert_ranks_max; });
+  int nth = 0;
+  std::erase_if(
+      all, [&](const ParallelDims& d) { return d.world_size() > expert_ranks_max || (!thorough && nth++ % 3 != 0); });
   return all;
 }
 
@@ -110,6 +115,7 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
 }
 
 TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
+  if (!thorough) return;
   const SetupOptions what = mixtral();
   const RankRun one = train_one_rank(expert_steps, DType::bf16, what);
   for (const ParallelDims& dims : expert_layouts()) {

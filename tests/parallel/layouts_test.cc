@@ -118,6 +118,7 @@ TEST_CASE("a model read from its folder is cut into the shards of the rank that 
 
 TEST_CASE("every layout follows the curve of one rank") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (!thorough && dtype != DType::f32) continue;
     const RankRun one = train_one_rank(curve_steps, dtype);
     REQUIRE(one.losses.size() == curve_steps);
     for (const ParallelDims& dims : mesh_layouts()) {

@@ -84,6 +84,7 @@ struct Chosen {
   double capacity = 0;
   const char* balance = "aux";
   std::int64_t again_layers = 0;
+  const char* moments = "f32";
 };
 
 SetupOptions setup_of(const Chosen& chosen) {
@@ -92,6 +93,7 @@ SetupOptions setup_of(const Chosen& chosen) {
   what.recompute = recompute_from({chosen.again, chosen.again_layers}).value();
   what.dropout = chosen.dropout, what.packed = chosen.packed, what.overlap = chosen.overlap;
   what.context_attention = chosen.attention;
+  what.moments = chosen.moments;
   what.moe.capacity_factor = chosen.capacity, what.moe.balance = chosen.balance;
   return what;
 }
@@ -122,6 +124,8 @@ std::vector<PlannedCase> dense_cases() {
       {"zero bubble", dims_of(1, false, 1, 2, 1, 1, 2, 1), setup_of({.schedule = "zb-h1", .again = {"feed_forward"}})},
       {"zero bubble, chunks", dims_of(2, false, 1, 2, 2, 1, 1, 0), setup_of({.schedule = "zb-h1", .again = {"block"}})},
       {"ZeRO 1, replicas", dims_of(1, false, 1, 1, 1, 2, 2, 1), setup_of({}), DType::bf16},
+      {"bf16 moments, ZeRO 1", dims_of(1, false, 1, 1, 1, 1, 2, 1), setup_of({.moments = "bf16"}), DType::bf16},
+      {"mixed moments, tp", dims_of(2, true, 1, 1, 1, 1, 1, 0), setup_of({.moments = "mixed"})},
       {"ZeRO 2, tp", dims_of(2, true, 1, 1, 1, 1, 2, 2), setup_of({}), DType::bf16},
       {"ZeRO 3", dims_of(1, false, 1, 1, 1, 1, 4, 3), setup_of({.again = {"norms", "activation"}, .again_layers = 2})},
       {"ZeRO 3, pp, untied", dims_of(1, false, 1, 2, 1, 2, 2, 3), setup_of({.shape = untied, .again = {"attention"}}),
@@ -168,6 +172,9 @@ TrainingOutline outline_of(const PlannedCase& one) {
   o.cp_attention = names[static_cast<int>(one.what.context_attention)];
   o.overlap_weights = o.overlap_pipeline = one.what.overlap;
   o.positions = o.first_key = one.what.packed;
+  OptimizerSettings optimizer;
+  optimizer.moments = one.what.moments;
+  o.set_moments(optimizer);
   o.rope_positions = one.what.shape.max_position_embeddings;
   return o;
 }

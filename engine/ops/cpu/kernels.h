@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/philox.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/dtype.h"
 
@@ -15,6 +16,11 @@ using Index = std::int64_t;
 struct AdamWFactors {
   float decay, beta1, beta2, step_size, inv_sqrt_correction2, eps, grad_scale;
 };
+
+// m and v of the types in the kernel's name; copies may be null. random: bf16 moments are rounded with the bits of
+// elements first, first + 1, ... (stochastic_rounding.h); null: to nearest.
+using AdamWKernel = void (*)(const AdamWFactors& f, float* p, void* m, void* v, const float* g, bf16* copy,
+                             float* copy_f32, const Philox* random, Index first, Index n);
 
 // Everything an attention task needs; strides in elements. See attention.cc for the packed layouts.
 struct AttentionArgs {
@@ -76,8 +82,8 @@ struct Kernels {
   // c[m][n] (ldc) = or += sum over k of a[m * a_row + k * a_col] * b[k][n] (ldb); n a multiple of 16, all f32.
   void (*gemm_tile)(Index m, Index n, Index k, const float* a, Index a_row, Index a_col, const float* b, Index ldb,
                     float* c, Index ldc, bool accumulate);
-  void (*adamw)(const AdamWFactors& f, float* p, float* m, float* v, const float* g, bf16* copy, float* copy_f32,
-                Index n);
+  // By the types of the moments (m, v).
+  AdamWKernel adamw_f32_f32, adamw_bf16_f32, adamw_bf16_bf16;
   void (*axpy)(float alpha, const float* x, float* y, Index n);
   void (*scale)(float alpha, float* x, Index n);
   double (*sum_of_squares)(const float* x, Index n);

@@ -83,3 +83,16 @@ TEST_CASE("unknown shapes and values out of bounds are refused with the choices"
   CHECK_FALSE(error_of("lr_start_ratio", 1.5).empty());
   CHECK_FALSE(error_of("rewarm_after", -1).empty());
 }
+
+TEST_CASE("how moments are kept is refused where its keys do not go together") {
+  OptimizerSettings s;
+  CHECK(check_moments(s).ok());
+  s.rounding = "stochastic";
+  REQUIRE_FALSE(check_moments(s).ok());
+  CHECK(check_moments(s).error().message().find("optimizer.rounding = \"stochastic\" with moments = \"f32\"") !=
+        std::string::npos);
+  for (const char* moments : {"bf16", "mixed"}) {
+    s.moments = moments;
+    CHECK(check_moments(s).ok());
+  }
+}

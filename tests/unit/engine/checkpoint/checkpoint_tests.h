@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,11 @@ inline TrainingState state_of(Trainer& trainer) {
   state.seed = 1;
   state.extra = Value::make_table();
   return state;
+}
+
+inline bool same_bits(ConstView a, ConstView b) {
+  return a.dtype() == b.dtype() && a.bytes() == b.bytes() &&
+         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
 inline std::vector<double> train(TrainingSetup& setup, int steps) {

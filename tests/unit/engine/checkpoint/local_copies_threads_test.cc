@@ -17,6 +17,15 @@ namespace {
 
 constexpr int node_count = 4;
 
+std::vector<std::byte> moments_of(TrainingSetup& setup) {
+  std::vector<std::byte> both;
+  for (const StateArray& array : {setup.trainer.optimizer().exp_avg(), setup.trainer.optimizer().exp_avg_sq()}) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(array.size() * dtype_bytes(array.dtype())));
+    if (array.read({0, array.size()}, bytes).ok()) both.insert(both.end(), bytes.begin(), bytes.end());
+  }
+  return both;
+}
+
 struct Nodes {
   Nodes() {
     for (int i = 0; i < node_count; ++i) REQUIRE(make_directories(node(i)).ok());
@@ -36,21 +45,22 @@ struct Nodes {
     return "";
   }
   Result<std::unique_ptr<LocalCopies>> open(int rank, Mesh& mesh) const {
-    LocalCopiesOptions options;
-    options.folder = node(rank % node_count);
-    return LocalCopies::create(clock, mesh.world(), root.path + "/state", options);
+    LocalCopiesOptions here;
+    here.folder = node(rank % node_count);
+    return LocalCopies::create(clock, mesh.world(), root.path + "/state", here);
   }
   // Trains `steps` steps and copies each of them.
   void train_and_copy(int steps) {
-    weights.assign(node_count, {});
+    weights.assign(node_count, {}), moments.assign(node_count, {});
     std::atomic<int> copied{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       const auto copies = open(rank, mesh);
       if (!copies.ok()) return;
       for (int i = 0; i < steps; ++i) {
         if (!setup.trainer.step().ok() || !(*copies)->start(mesh.world(), test::state_of(setup)).ok()) return;
         weights[static_cast<std::size_t>(rank)] = weights_of(setup);
+        moments[static_cast<std::size_t>(rank)] = moments_of(setup);
         copied += (*copies)->finish(mesh.world()).ok();
       }
       std::vector<float> all(static_cast<std::size_t>(ParameterLayout(training_shape()).flat_size()));
@@ -64,11 +74,12 @@ struct Nodes {
   }
   // Without copies: the weights after the second step.
   void remember_two_steps() {
-    weights.assign(node_count, {});
+    weights.assign(node_count, {}), moments.assign(node_count, {});
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
-      if (setup.trainer.step().ok() && setup.trainer.step().ok())
-        weights[static_cast<std::size_t>(rank)] = weights_of(setup);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
+      if (!setup.trainer.step().ok() || !setup.trainer.step().ok()) return;
+      weights[static_cast<std::size_t>(rank)] = weights_of(setup);
+      moments[static_cast<std::size_t>(rank)] = moments_of(setup);
     });
   }
   // The step that all ranks of a layout found, -1 where they found none; their weights are those that were copied.
@@ -76,12 +87,13 @@ struct Nodes {
     std::atomic<std::int64_t> sum{0};
     std::atomic<int> same{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       TrainingState state = test::state_of(setup);
       const auto copies = open(rank, mesh);
       const auto loaded = (*copies)->load_newest(mesh.world(), state, newer_than);
       sum += loaded.ok() && loaded->has_value() ? state.progress.step : -1;
-      same += weights_of(setup) == weights[static_cast<std::size_t>(rank)];
+      same += weights_of(setup) == weights[static_cast<std::size_t>(rank)] &&
+              moments_of(setup) == moments[static_cast<std::size_t>(rank)];
     });
     CHECK(sum % node_count == 0);
     if (sum / node_count == 2) CHECK(same == node_count);
@@ -92,7 +104,9 @@ struct Nodes {
   SystemClock clock;
   ParallelDims dims;
   std::vector<std::vector<float>> weights;  // of each rank, after the last step
-  std::vector<float> whole;                 // the same, of all
+  std::vector<std::vector<std::byte>> moments;
+  std::vector<float> whole;  // the weights of all
+  SetupOptions options;
 };
 
 void flip_a_bit(const std::string& file) {
@@ -191,3 +205,16 @@ TEST_CASE("killed anywhere in a copy, the state of the step before or of this on
   }
 }
 #endif
+
+TEST_CASE("copies have moments in bf16 as they are, and those that lie on a disk") {
+  for (const bool offloaded : {false, true}) {
+    CAPTURE(offloaded);
+    Nodes nodes;
+    nodes.options.moments = "bf16", nodes.options.rounding = "stochastic";
+    if (offloaded) nodes.options.offload_dir = nodes.root.path;
+    nodes.train_and_copy(2);
+    CHECK(nodes.resumed_step() == 2);
+    nodes.replace(1);  // its share comes from the partner
+    CHECK(nodes.resumed_step() == 2);
+  }
+}

@@ -42,9 +42,9 @@ void check_same(const std::string& path, TrainingSetup& setup) {
   TrainingState state = state_of(again.trainer), expected = state_of(setup.trainer);
   REQUIRE(CheckpointStore::load(path, state, 2).ok());
   CHECK(state.progress == expected.progress);
-  CHECK(std::equal(state.masters.begin(), state.masters.end(), expected.masters.begin()));
-  CHECK(std::equal(state.exp_avg.begin(), state.exp_avg.end(), expected.exp_avg.begin()));
-  CHECK(std::equal(state.exp_avg_sq.begin(), state.exp_avg_sq.end(), expected.exp_avg_sq.begin()));
+  CHECK(same_bits(state.masters.memory(), expected.masters.memory()));
+  CHECK(same_bits(state.exp_avg.memory(), expected.exp_avg.memory()));
+  CHECK(same_bits(state.exp_avg_sq.memory(), expected.exp_avg_sq.memory()));
 }
 
 }  // namespace

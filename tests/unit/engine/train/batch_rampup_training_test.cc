@@ -27,8 +27,10 @@ TEST_CASE("each step trains the batch of its place in the order of samples, befo
   for (int step = 0; step < 5; ++step) CHECK(first->trainer.step()->loss == losses[static_cast<std::size_t>(step)]);
   CHECK(first->trainer.progress().consumed_samples < 40);
   std::ranges::copy(first->store.masters(), second->store.masters().begin());
-  std::ranges::copy(first->trainer.optimizer().exp_avg(), second->trainer.optimizer().exp_avg().begin());
-  std::ranges::copy(first->trainer.optimizer().exp_avg_sq(), second->trainer.optimizer().exp_avg_sq().begin());
+  std::ranges::copy(first->trainer.optimizer().exp_avg().memory().span<float>(),
+                    second->trainer.optimizer().exp_avg().memory().span<float>().begin());
+  std::ranges::copy(first->trainer.optimizer().exp_avg_sq().memory().span<float>(),
+                    second->trainer.optimizer().exp_avg_sq().memory().span<float>().begin());
   second->trainer.progress() = first->trainer.progress();
   for (int step = 5; step < 12; ++step) CHECK(second->trainer.step()->loss == losses[static_cast<std::size_t>(step)]);
 }

@@ -114,7 +114,8 @@ TEST_CASE("gradient norm and clipping: what AdamW sees is the clipped mean gradi
   CHECK(a->grad_norm > 0.1);
   // After one step the first moment is (1 - beta1) times the clipped gradient.
   double norm = 0;
-  for (const float m : trainer.optimizer().exp_avg()) norm += static_cast<double>(m) * static_cast<double>(m);
+  for (const float m : trainer.optimizer().exp_avg().memory().span<float>())
+    norm += static_cast<double>(m) * static_cast<double>(m);
   CHECK(std::sqrt(norm) / (1 - 0.9) == doctest::Approx(1e-4).epsilon(0.01));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "engine/checkpoint/file_state_place.h"
 #include "engine/train/trainer.h"
 
 namespace longhaul::test {
@@ -89,6 +90,8 @@ struct SetupOptions {
   BatchRampup rampup;
   double dropout = 0;
   SpikeSettings on_spike;
+  std::string moments = "f32", rounding = "nearest";
+  std::string offload_dir;  // moments in a file there, in blocks of 2048 weights
 };
 
 struct TrainingSetup {
@@ -98,6 +101,7 @@ struct TrainingSetup {
       : mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, &memory, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
+        offloaded(offload(setup)),
         stages(make_stages(micro_batch, setup)),
         model(*stages.front()),
         source(16, 37, distinct),
@@ -105,6 +109,17 @@ struct TrainingSetup {
     source.packed = setup.packed;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
+  }
+  std::unique_ptr<MomentStream> offload(const SetupOptions& setup) {
+    if (setup.offload_dir.empty()) return nullptr;
+    const StateTypes types = state_types(options.optimizer);
+    const std::int64_t elements = store.layout().owned().size();
+    place = FileStatePlace::create(setup.offload_dir, MomentStream::bytes_for(types, elements)).value();
+    MomentStreamOptions stream_options;
+    stream_options.block_elements = 2048;
+    std::unique_ptr<MomentStream> stream = MomentStream::create(*place, types, elements, stream_options).value();
+    options.offloaded = stream.get();
+    return stream;
   }
   std::vector<std::unique_ptr<Llama>> make_stages(std::int64_t micro_batch, const SetupOptions& setup) {
     std::vector<std::unique_ptr<Llama>> made;
@@ -135,6 +150,7 @@ struct TrainingSetup {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
     o.batch_rampup = setup.rampup, o.on_spike = setup.on_spike;
+    o.optimizer.moments = setup.moments, o.optimizer.rounding = setup.rounding, o.seed = 11;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;
     o.steps = steps, o.global_batch_size = global_batch, o.micro_batch_size = micro_batch,
     o.tokens_max = micro_batch * 16;
@@ -147,6 +163,8 @@ struct TrainingSetup {
   Mesh& mesh;
   ParameterStore store;
   TrainerOptions options;
+  std::unique_ptr<FileStatePlace> place;
+  std::unique_ptr<MomentStream> offloaded;
   std::vector<std::unique_ptr<Llama>> stages;
   Llama& model;  // the first of them
   LanguageModelObjective objective;

@@ -1,0 +1,29 @@
+#include "engine/checkpoint/state_array.h"
+
+#include <cstring>
+
+namespace longhaul {
+namespace {
+
+std::span<std::byte> bytes_of(const View& view) {
+  return {static_cast<std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
+}
+
+}  // namespace
+
+Status StateArray::read(FlatRange range, std::span<std::byte> out) const {
+  LH_ASSERT(static_cast<std::int64_t>(out.size()) == range.size() * dtype_bytes(dtype_), std::to_string(out.size()));
+  if (place_) return place_->fetch(begin_ + range.begin * dtype_bytes(dtype_), out);
+  if (!out.empty()) std::memcpy(out.data(), memory_.rows(range.begin, range.end).data(), out.size());
+  return {};
+}
+
+Status StateArray::edit(FlatRange range, const std::function<Status(View values)>& change) const {
+  if (!place_) return change(memory_.rows(range.begin, range.end));
+  Tensor copy(dtype_, Shape{range.size()});
+  LH_CHECK(read(range, bytes_of(copy.view())));
+  LH_CHECK(change(copy.view()));
+  return place_->store(begin_ + range.begin * dtype_bytes(dtype_), bytes_of(copy.view()));
+}
+
+}  // namespace longhaul
