@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -356,10 +357,21 @@ class MpiCommunicator final : public Communicator {
   std::uint64_t collectives_ = 0;
 };
 
+// Open MPI asks the other side before it sends more than 64 KiB over TCP, and neither asks nor answers but while it is
+// called: two products go by before the first byte moves. Up to a few MiB it had better send at once. What is in the
+// environment already stays, and other transports and libraries do not look at it.
+void send_at_once_over_tcp() {
+  constexpr const char* bytes = "4194304";
+  for (const char* name :
+       {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
+    setenv(name, bytes, 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MpiRuntime>> MpiRuntime::start(int* argc, char*** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  send_at_once_over_tcp();
   int provided = 0;
   LH_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
   auto state = std::make_shared<MpiState>();

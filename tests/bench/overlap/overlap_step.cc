@@ -45,7 +45,7 @@ ModelShape shape_of_bench(const ParallelDims& dims) {
   shape.num_attention_heads = 6, shape.num_key_value_heads = 6, shape.head_dim = 64;
   shape.max_position_embeddings = length;
   if (dims.tp == 1 && dims.ep == 1) return shape;
-  shape.hidden_size = 1024, shape.intermediate_size = 2816, shape.num_hidden_layers = 4;
+  shape.hidden_size = 1024, shape.intermediate_size = 2816, shape.num_hidden_layers = 2;
   shape.num_attention_heads = shape.num_key_value_heads = 16;
   if (dims.ep == 1) return shape;
   shape.architecture = "mixtral";
