@@ -5,8 +5,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_store.h"
-#include "engine/ops/reference/moe_reference.h"
-#include "tests/parallel/training_on_ranks.h"
+#include "tests/parallel/expert_curves.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
@@ -19,34 +18,6 @@ constexpr int expert_steps = 4, expert_ranks_max = 4;
 constexpr int expert_steps = 20, expert_ranks_max = 16;
 #endif
 constexpr int expert_half_way = expert_steps / 2;
-
-struct ExpertModel {
-  const char* name;
-  SetupOptions what;
-};
-
-SetupOptions mixtral(double capacity = 0) {
-  SetupOptions what(training_mixtral_shape());
-  // AdamW would make a whole step of the rounding of a gradient that cancels out, and that step may choose another
-  // expert. With this it stays a rounding.
-  what.adam_eps = 1e-6;
-  what.moe.aux_loss_coef = 0.02, what.moe.z_loss_coef = 1e-3, what.moe.capacity_factor = capacity;
-  return what;
-}
-
-std::vector<ExpertModel> expert_models() {
-  SetupOptions biased = mixtral(), sinkhorn = mixtral(), position = mixtral(1.0);
-  biased.shape.router_score = "sigmoid", biased.shape.router_bias = true, biased.shape.n_shared_experts = 1;
-  biased.shape.n_group = 4, biased.shape.topk_group = 2, biased.shape.routed_scaling_factor = 1.5;
-  biased.moe.balance = "bias", biased.moe.bias_rate = 1e-2;
-  sinkhorn.moe.balance = "sinkhorn";
-  position.moe.drop_policy = "position", position.moe.aux_loss = "hugging_face";
-  return {{"Mixtral, no token dropped", mixtral()},
-          {"capacity by probability", mixtral(1.0)},
-          {"capacity by position, Hugging Face's loss", position},
-          {"sigmoid with a bias, groups, a shared expert", biased},
-          {"Sinkhorn", sinkhorn}};
-}
 
 ParallelDims expert_layout(int tp, bool sp, int ep, int etp, int pp, int dp, int shard = 1) {
   ParallelDims d;
@@ -92,59 +63,12 @@ bool fits(const SetupOptions& what, const ParallelDims& dims) {
   return check_moe_settings(what.moe, what.shape, dims).ok() && what.shape.num_key_value_heads % dims.tp == 0;
 }
 
-// The curve of one rank, and how close the closest choice between experts was in each of its steps.
-struct ExpertCurve {
-  RankRun run;
-  std::vector<double> gaps;
-};
-
-ExpertCurve curve_of_one_rank(const SetupOptions& what, DType dtype) {
-  ExpertCurve curve;
-  curve.gaps.assign(expert_steps, HUGE_VAL);
-  const ModelShape s = what.shape;
-  const auto score = s.router_score == "sigmoid" ? reference::MoeScore::sigmoid : reference::MoeScore::softmax_selected;
-  const reference::MoeRouter router{s.num_local_experts, s.num_experts_per_tok, score, 1, s.n_group, s.topk_group, 2};
-  Mesh alone;
-  curve.run = train_rank(
-      alone, expert_steps, dtype,
-      [&](TrainingSetup& setup, int step) {
-        setup.model.experts()->watch = [&, step](std::span<const float> logits, std::span<const float> bias) {
-          const double gap =
-              reference::moe_select_gap(router, {logits.begin(), logits.end()}, {bias.begin(), bias.end()});
-          double& closest = curve.gaps[static_cast<std::size_t>(step)];
-          closest = std::min(closest, gap);
-        };
-      },
-      what);
-  return curve;
-}
-
-// The steps over which a curve has to be followed: up to one in which two experts were so close that a rounding may
-// choose otherwise, if that is where the curves part.
-struct Followed {
-  int steps = 0;
-  double worst = 0;  // relative, over these
-};
-Followed followed(const ExpertCurve& one, const RankRun& run, double gap_that_counts) {
-  Followed f;
-  if (run.losses.size() != one.run.losses.size()) return {0, 1};
-  for (; f.steps < expert_steps; ++f.steps) {
-    const auto i = static_cast<std::size_t>(f.steps);
-    const double difference = std::abs(run.losses[i] - one.run.losses[i]) / one.run.losses[i];
-    // The loss of a step tells of its own choices, and of those that went into the weights before.
-    const double gap = std::min(one.gaps[i], i > 0 ? one.gaps[i - 1] : HUGE_VAL);
-    if (difference > 1e-6 && gap < gap_that_counts) return f;
-    f.worst = std::max(f.worst, difference);
-  }
-  return f;
-}
-
 }  // namespace
 
 TEST_CASE("experts: every layout follows the curve of one rank") {
   for (const ExpertModel& model : expert_models()) {
     CAPTURE(std::string(model.name));
-    const ExpertCurve one = curve_of_one_rank(model.what, DType::f32);
+    const ExpertCurve one = curve_of_one_rank(model.what, expert_steps, DType::f32);
     REQUIRE(one.run.losses.size() == expert_steps);
     CHECK(one.run.losses.back() < one.run.losses.front());
     double worst = 0;

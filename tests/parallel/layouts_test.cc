@@ -129,6 +129,7 @@ TEST_CASE("every layout follows the curve of one rank") {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(worst_relative(one.losses, run.losses) <= bar);
         CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
+        CHECK(worst_relative({one.heldout_loss}, {run.heldout_loss}) <= std::max(bar, 1e-6));
         held = run.held;
         CHECK(run.moments == (dims.zero > 0 ? run.held / dims.dp_shard : run.held));
       }

@@ -60,7 +60,7 @@ struct Timing {
 };
 
 struct Case {
-  std::int64_t sequences = 8;  // of a rank in a step
+  std::int64_t sequences = 16;  // of a rank in a step: its backward takes about as long as its gradients travel
   std::int64_t micro_batches = 1;
   RowPieces pieces;  // of tensor parallelism
 };
