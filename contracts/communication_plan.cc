@@ -74,11 +74,13 @@ class Planner {
   void send(MeshAxis axis, const Group& group, std::int64_t bytes) { add(axis, CollectiveKind::send, group, bytes); }
 
   // TensorParallel::sum_rows, gather_rows, gather_parts of [t, h]
-  void sum_rows() {
-    if (o_.dims.sp)
-      reduce_scatter(MeshAxis::tp, tp_, t_ * h_ * f32);
-    else
-      all_reduce(MeshAxis::tp, tp_, t_ * h_ * f32);
+  // Sums with sequence parallelism send as much in pieces as at once.
+  void sum_rows(bool cut = true) {
+    if (o_.dims.sp) return reduce_scatter(MeshAxis::tp, tp_, t_ * h_ * f32);
+    const std::int64_t pieces =
+        cut && o_.overlap_tensor ? std::clamp<std::int64_t>(t_ / o_.rows_min, 1, o_.pieces_max) : 1;
+    for (std::int64_t i = 0; i < pieces; ++i)
+      all_reduce(MeshAxis::tp, tp_, (t_ * (i + 1) / pieces - t_ * i / pieces) * h_ * f32);
   }
   void gather_rows() {
     if (o_.dims.sp) all_gather(MeshAxis::tp, tp_, r_ * h_ * w_);
@@ -139,7 +141,7 @@ class Planner {
   }
 
   void forward(int chunk) {
-    if (rank_.is_first(chunk)) sum_rows();  // embedding
+    if (rank_.is_first(chunk)) sum_rows(false);  // embedding
     for (std::size_t l = 0; l < layers(chunk).size(); ++l) {
       gather_rows(), attention_forward(), sum_rows();
       if (o_.shape.is_moe())
@@ -166,7 +168,8 @@ class Planner {
   void again(const Recompute& what) {
     if (what.attention) gather_rows(), attention_forward();
     if (what.block) sum_rows();
-    if (what.feed_forward) gather_rows();
+    if (what.feed_forward && !o_.shape.is_moe()) gather_rows();
+    if (what.block && o_.shape.is_moe()) to_experts_and_back();
   }
 
   void backward(int chunk) {

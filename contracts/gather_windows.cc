@@ -84,6 +84,7 @@ class UnitUses {
       for (int layer = layers.last; layer-- > layers.first;) {
         const bool whole = o_.recompute.of_layer(layer - layers.first).any();
         if (whole) windows_.use(dense(layer), several);
+        if (o_.shape.is_moe() && o_.recompute.of_layer(layer - layers.first).feed_forward) feed_forward(layer);
         feed_forward(layer);
         windows_.use(dense(layer), several);
       }
@@ -106,8 +107,8 @@ class UnitUses {
   int experts(int layer) const { return experts_[static_cast<std::size_t>(layer)]; }
   void feed_forward(int layer) {
     if (!o_.shape.is_moe()) return windows_.use(dense(layer), several);
-    windows_.use(experts(layer), several);
     if (o_.shape.shared_size() > 0) windows_.use(dense(layer), several);
+    windows_.use(experts(layer), several);
   }
   void forward(LayerRange layers, bool first, bool last) {
     const int vectors = o_.shape.is_gpt2() ? 2 : 1;  // of a norm

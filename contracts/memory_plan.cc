@@ -86,9 +86,10 @@ std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, i
   std::int64_t bytes = slots * slot;
   if (!rank.split_backward) bytes += gradients;
   if (o.recompute.any()) bytes += kept_by_block(z, {}) - kept_by_block(z, o.recompute);  // of all layers
-  bytes += 2 * z.of(z.r, z.h) + z.of(z.t, z.ffn) + z.of(z.t, z.q);         // branch, dx, activated, attention
-  if (o.dims.tp > 1) bytes += in_arena(z.t * z.h * f32) + z.of(z.t, z.h);  // partial, full
-  if (o.dropout) bytes += z.r * z.h * z.width;                             // masked
+  bytes += 2 * z.of(z.r, z.h) + z.of(z.t, z.ffn) + z.of(z.t, z.q);  // branch, dx, activated, attention
+  if (o.dims.tp > 1)                                                // partial, landing, full
+    bytes += in_arena(z.t * z.h * f32) + in_arena((z.t - z.r) * z.h * f32) + z.of(z.t, z.h);
+  if (o.dropout) bytes += z.r * z.h * z.width;  // masked
   const std::int64_t places = o.rope_positions > 0 ? o.rope_positions : o.sequence_length;
   if (!o.shape.is_gpt2()) bytes += 2 * places * (o.shape.head_dim / 2) * f32;  // cosines, sines
   if (rank.is_first(chunk) && o.dims.tp > 1) bytes += z.t * i32;               // local_ids
@@ -109,20 +110,26 @@ std::int64_t experts_of(const TrainingOutline& o, const RankOutline& rank, int c
   const bool alone = o.dims.ep * o.dims.etp == 1;
   const std::int64_t gradients = logits + grown(received * h * w) + grown(received * 2 * f * w) +
                                  (shared > 0 ? grown(m * h * w) + grown(m * 2 * shared * w) : 0);
-  std::int64_t slot = logits + routed * (i32 + f32) + 3 * routed * i32;  // ids, weights; the dispatch plan
-  slot += grown(received * h * w) + grown(received * 2 * f * w) + grown(received * f * w) + grown(routed * h * w);
-  if (shared > 0) slot += grown(m * 2 * shared * w) + grown(m * shared * w);
-  if (rank.split_backward) slot += gradients;
-  std::int64_t bytes = slots * layers * slot;
+  // ExpertActivations, without what is computed again.
+  const auto kept = [&](const Recompute& again) {
+    std::int64_t sum = 0;
+    if (!again.block) sum += grown(received * h * w) + grown(routed * h * w);  // received, outputs
+    if (!again.feed_forward) sum += grown(received * 2 * f * w) + (shared > 0 ? grown(m * 2 * shared * w) : 0);
+    if (!again.activation) sum += grown(received * f * w) + (shared > 0 ? grown(m * shared * w) : 0);
+    return sum;
+  };
+  std::int64_t slot = layers * (logits + routed * (i32 + f32) + 3 * routed * i32);  // ids, weights; the dispatch plan
+  for (int layer = 0; layer < layers; ++layer) slot += kept(o.recompute.of_layer(layer));
+  if (rank.split_backward) slot += layers * gradients;
+  std::int64_t bytes = slots * slot + kept({}) - kept(o.recompute);
   if (!rank.split_backward) bytes += gradients;
-  bytes += grown(routed * h * w);                                         // rows
-  if (!alone) bytes += grown(received * h * (o.dims.etp > 1 ? f32 : w));  // answers
-  bytes += grown(received * f * w, m * shared * w);                       // activated
+  if (!alone) bytes += grown(routed * h * w) + grown(received * h * (o.dims.etp > 1 ? f32 : w));  // rows, answers
+  bytes += shared > 0 ? grown(m * shared * w, received * f * w) : grown(received * f * w);        // activated
   if (o.bf16)
     bytes += grown(m * h * f32) + grown(s.num_local_experts * h * f32) + grown(m * h * w);  // x32, router, dlogits_x
   if (s.router_bias) bytes += grown(s.num_local_experts * f32);
-  if (o.dims.tp > 1 && !o.dims.sp) bytes += grown(m * h * w);        // own
-  if (o.dims.etp > 1) bytes += routed * o.dims.etp * h * (w + f32);  // outgoing, landing
+  if (o.dims.tp > 1 && !o.dims.sp) bytes += grown(m * h * w);                                  // own
+  if (o.dims.etp > 1) bytes += routed * o.dims.etp * h * (f32 + (o.overlap_experts ? 0 : w));  // outgoing, landing
   return bytes;
 }
 
@@ -201,7 +208,6 @@ std::int64_t communication_of(const TrainingOutline& o, const RankOutline& rank)
   const RankSizes z(o);
   std::int64_t bytes = partial_gradient_elements(o, rank) * f32;
   for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
-    if (o.dims.sp && o.bf16) bytes += z.r * z.h * f32;  // engine/parallel/tensor_parallel.h: landing
     bytes += link_messages(o, rank, chunk) * z.r * z.h * z.width;
   }
   return bytes;

@@ -36,6 +36,7 @@ Result<TrainingOutline> outline_of(const PretrainSettings& settings, const Paral
   o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
   o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;
   o.overlap_pipeline = settings.overlap.pipeline;
+  o.overlap_tensor = settings.overlap.tensor, o.overlap_experts = settings.overlap.experts;
   o.first_key = settings.document_mask, o.positions = settings.reset_positions;
   o.staged_checkpoints = settings.checkpoint.asynchronous, o.staging_limit = settings.checkpoint.staging_limit.value;
   o.local_copies = settings.checkpoint.local_every_steps > 0;

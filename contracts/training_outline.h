@@ -33,6 +33,10 @@ struct TrainingOutline {
   std::string cp_attention = "ring";
   MoeSettings moe;
   bool overlap_gradients = true, overlap_weights = true, overlap_pipeline = true;
+  bool overlap_tensor = true, overlap_experts = true;
+  // How sums over a tp group are cut beside computation (engine/parallel/row_sum.h).
+  std::int64_t rows_min = 128;
+  int pieces_max = 4;
   std::int64_t rope_positions = 0;  // 0: sequence_length
   // What batches carry beside ids, targets and weights: places that begin anew with a document, and where it begins.
   bool positions = false, first_key = false;

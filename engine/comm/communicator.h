@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "contracts/collective_kind.h"
+#include "engine/comm/message_pieces.h"
 #include "engine/core/trace.h"
 
 namespace longhaul {
@@ -44,6 +45,7 @@ struct CommOptions {
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
   Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
   MemoryAccount* memory = nullptr;           // of copies of what is under way, where a backend keeps any; borrowed
+  std::size_t piece_bytes_max = message_bytes_max;  // longer messages travel as several (smaller in tests)
 };
 
 // What a backend does for one operation; only backends and Communicator see it.

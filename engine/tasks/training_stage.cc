@@ -75,10 +75,11 @@ Status TrainingStage::prepare() {
     options.dropout = settings_.dropout, options.seed = settings_.seed;
     options.memory = &memory_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
-    LH_CHECK(check_recompute_of(options.recompute, shape));
     options.moe = settings_.moe;
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
     options.overlap_context = settings_.overlap.context;
+    options.overlap_tensor.on = settings_.overlap.tensor;
+    options.overlap_experts = settings_.overlap.experts;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");
@@ -117,6 +118,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
   o.dropout = settings_.dropout > 0, o.cp_attention = settings_.cp_attention;
   o.overlap_gradients = settings_.overlap.gradients, o.overlap_weights = settings_.overlap.weights;
   o.overlap_pipeline = settings_.overlap.pipeline;
+  o.overlap_tensor = settings_.overlap.tensor, o.overlap_experts = settings_.overlap.experts;
   o.positions = settings_.positions, o.first_key = settings_.first_key;
   o.preference_pairs = settings_.sequences_per_sample == 2;
   o.staged_checkpoints = settings_.checkpoint.asynchronous, o.staging_limit = settings_.checkpoint.staging_limit.value;

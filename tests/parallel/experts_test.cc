@@ -146,6 +146,73 @@ TEST_CASE("experts: how micro-batches are dealt changes no bit, whatever the mat
     }
 }
 
+namespace {
+
+// Layouts in which rows go to experts on other ranks, with parts of experts and without, over replicas, tp and cp.
+std::vector<ParallelDims> travelling_layouts() {
+  std::vector<ParallelDims> all = {expert_layout(1, false, 2, 1, 1, 2), expert_layout(1, false, 2, 2, 1, 4),
+                                   expert_layout(2, true, 4, 1, 1, 2), expert_layout(2, false, 2, 1, 1, 1),
+                                   expert_layout(1, false, 2, 1, 2, 2)};
+  ParallelDims context = expert_layout(1, false, 2, 1, 1, 1);
+  context.cp = 2;
+  all.push_back(context);
+  std::erase_if(all, [](const ParallelDims& d) { return d.world_size() > expert_ranks_max; });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("experts: rows that travel beside computation change no bit") {
+  for (const std::size_t model : {std::size_t{0}, std::size_t{3}})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const char* schedule : {"auto", "zb-h1"})
+        for (const ParallelDims& dims : travelling_layouts()) {
+          SetupOptions beside = expert_models()[model].what;
+          if (!fits(beside, dims) || (dims.pp == 1 && schedule[0] == 'z')) continue;
+          CAPTURE(dims.to_string());
+          beside.pipeline.schedule = schedule;
+          SetupOptions after = beside;
+          after.overlap = false;
+          const std::vector<RankRun> now = train_on_threads(dims, expert_half_way, dtype, {}, beside);
+          const std::vector<RankRun> then = train_on_threads(dims, expert_half_way, dtype, {}, after);
+          REQUIRE(now[0].status.ok());
+          CHECK(now[0].losses == then[0].losses);
+          CHECK(now[0].balance_losses == then[0].balance_losses);
+          CHECK(now[0].weights == then[0].weights);
+        }
+}
+
+TEST_CASE("experts: what is computed again instead of kept changes no bit") {
+  std::vector<ParallelDims> layouts = travelling_layouts();
+  layouts.push_back(expert_layout(1, false, 1, 1, 1, 1));
+  for (const ExpertModel& model : expert_models())
+    for (const char* schedule : {"auto", "zb-h1"})
+      for (const ParallelDims& dims : layouts) {
+        SetupOptions kept = model.what;
+        if (!fits(kept, dims) || (dims.pp == 1 && schedule[0] == 'z')) continue;
+        kept.pipeline.schedule = schedule, kept.dropout = 0.1;
+        CAPTURE(std::string(model.name));
+        CAPTURE(dims.to_string());
+        const std::vector<RankRun> whole = train_on_threads(dims, expert_half_way, DType::f32, {}, kept);
+        REQUIRE(whole[0].status.ok());
+        for (const std::vector<std::string>& modules : std::vector<std::vector<std::string>>{
+                 {"activation"}, {"feed_forward", "norms"}, {"attention", "feed_forward"}, {"block"}})
+          for (const std::int64_t layers : {0, 1}) {
+            if (layers == 1 && modules[0] != "block") continue;
+            CAPTURE(join(modules, " "));
+            CAPTURE(layers);
+            SetupOptions again = kept;
+            again.recompute = recompute_from({modules, layers}).value();
+            const std::vector<RankRun> run = train_on_threads(dims, expert_half_way, DType::f32, {}, again);
+            REQUIRE(run[0].status.ok());
+            CHECK(run[0].losses == whole[0].losses);
+            CHECK(run[0].norms == whole[0].norms);
+            CHECK(run[0].balance_losses == whole[0].balance_losses);
+            CHECK(run[0].weights == whole[0].weights);
+          }
+      }
+}
+
 TEST_CASE("experts: a token that comes back wrong turns the comparison red") {
   const SetupOptions what = mixtral();
   const RankRun one = train_one_rank(expert_steps, DType::f32, what);

@@ -93,7 +93,6 @@ class Draw {
     if (shape.is_moe() && !check_moe_settings(d.what.moe, shape, d.dims).ok()) return false;
     // Tokens that begin a document are the same wherever they stand: which of them an expert drops is a matter of luck.
     if (d.what.packed && d.what.moe.capacity_factor > 0 && d.what.moe.drop_policy == "probability") return false;
-    if (!check_recompute_of(d.what.recompute, shape).ok()) return false;
     if (!resolve_stages(static_cast<int>(shape.num_hidden_layers), d.dims.pp, d.dims.vp, {}).ok()) return false;
     for (std::int64_t batch = d.what.rampup.start > 0 ? d.what.rampup.start : 16; batch <= 16;
          batch += std::max<std::int64_t>(1, d.what.rampup.increment))

@@ -131,7 +131,8 @@ int save(const Settings& s) {
   CheckpointSaverOptions options;
   options.compute = &training.context(), options.direct_io = s.direct != 0;
   CheckpointSaver saver(clock, store, options);
-  if (const Status reserved = saver.reserve(training.layout(), training.state().types()); !reserved.ok()) fail(reserved.error());
+  if (const Status reserved = saver.reserve(training.layout(), training.state().types()); !reserved.ok())
+    fail(reserved.error());
   training.step();
   std::vector<double> without, with, processor_without, processor_with;
   std::int64_t saved_steps = 0;
