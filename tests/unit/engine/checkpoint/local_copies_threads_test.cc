@@ -52,7 +52,7 @@ struct Nodes {
     weights.assign(node_count, {}), moments.assign(node_count, {});
     std::atomic<int> copied{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, setup_options);
       const auto copies = open(rank, mesh);
       if (!copies.ok()) return;
       for (int i = 0; i < steps; ++i) {
@@ -75,7 +75,7 @@ struct Nodes {
     std::atomic<std::int64_t> sum{0};
     std::atomic<int> same{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, setup_options);
       TrainingState state = test::state_of(setup);
       const auto copies = open(rank, mesh);
       const auto loaded = (*copies)->load_newest(mesh.world(), state, newer_than);
@@ -94,7 +94,7 @@ struct Nodes {
   std::vector<std::vector<float>> weights;  // of each rank, after the last step
   std::vector<std::vector<std::byte>> moments;
   std::vector<float> whole;  // the weights of all
-  SetupOptions options;
+  SetupOptions setup_options;
 };
 
 void flip_a_bit(const std::string& file) {
@@ -163,8 +163,8 @@ TEST_CASE("copies have moments in bf16 as they are, and those that lie on a disk
   for (const bool offloaded : {false, true}) {
     CAPTURE(offloaded);
     Nodes nodes;
-    nodes.options.moments = "bf16", nodes.options.rounding = "stochastic";
-    if (offloaded) nodes.options.offload_dir = nodes.root.path;
+    nodes.setup_options.moments = "bf16", nodes.setup_options.rounding = "stochastic";
+    if (offloaded) nodes.setup_options.offload_dir = nodes.root.path;
     nodes.train_and_copy(2);
     CHECK(nodes.resumed_step() == 2);
     nodes.replace(1);  // its share comes from the partner
