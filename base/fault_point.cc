@@ -38,7 +38,11 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "checkpoint_half_shard",
                                                                                         "checkpoint_after_votes",
                                                                                         "checkpoint_after_latest",
-                                                                                        "checkpoint_retiring"};
+                                                                                        "checkpoint_retiring",
+                                                                                        "local_copy_staged",
+                                                                                        "local_copy_before_part",
+                                                                                        "local_copy_after_part",
+                                                                                        "local_copy_retiring"};
 
 struct Action {
   FaultPoint point;

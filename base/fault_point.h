@@ -45,6 +45,10 @@ enum class FaultPoint : int {
   checkpoint_after_votes,      // every rank's entries are known, all shards synced
   checkpoint_after_latest,     // whole and `latest` updated, older ones not yet removed
   checkpoint_retiring,         // about to remove an older one
+  local_copy_staged,           // own share and partner's in memory, nothing written
+  local_copy_before_part,      // a share written and synced, its part of the manifest not
+  local_copy_after_part,       // a share is whole on this node
+  local_copy_retiring,         // whole on all ranks, about to remove an older one
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);

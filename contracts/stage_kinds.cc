@@ -160,7 +160,11 @@ const FieldTable<StageCommon>& stage_common_fields() {
       FieldTable<S>()
           .field("needs", &S::needs, {.help = "stages that must have ended well, beside those named by inputs"})
           .field("ranks", &S::ranks,
-                 {.unit = "processes", .help = "ranks of the job", .min = 1, .max = 1 << 16, .speed_only = true})
+                 {.unit = "processes",
+                  .help = "ranks of the job; not given, those that `parallel` multiplies up to",
+                  .min = 1,
+                  .max = ranks_max,
+                  .speed_only = true})
           .field("threads", &S::threads,
                  {.unit = "threads", .help = "per rank; 0 shares the cores", .min = 0, .max = 4096, .speed_only = true})
           .field("nodes", &S::nodes, {.help = "nodes of the job", .min = 1, .max = 1e6, .speed_only = true})

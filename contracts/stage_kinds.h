@@ -39,11 +39,13 @@ struct StageKind {
 const std::vector<StageKind>& stage_kinds();
 const StageKind* find_stage_kind(const std::string& name);
 
+inline constexpr int ranks_max = 1 << 16;  // of a job
+
 // Keys that every stage has, whatever its kind.
 struct StageCommon {
   std::vector<std::string> needs;  // stages that must have ended well, beside those named by inputs
-  int ranks = 1;
-  int threads = 0;  // per rank; 0: cores / ranks
+  int ranks = 1;                   // not written: those that the layout needs
+  int threads = 0;                 // per rank; 0: cores / ranks
   int nodes = 1;
   Seconds time_limit{0};            // 0: none
   int retries = 1;                  // after faults of the program

@@ -47,13 +47,4 @@ Result<Recompute> recompute_from(const RecomputeSettings& settings) {
   return recompute;
 }
 
-Status check_recompute_of(const Recompute& recompute, const ModelShape& shape) {
-  if (!shape.is_moe() || !recompute.activation) return {};
-  return make_error(
-      ErrorCode::unsupported,
-      "recompute.modules: this version does not compute experts again, which activation, feed_forward and "
-      "block would",
-      "use norms and attention");
-}
-
 }  // namespace longhaul

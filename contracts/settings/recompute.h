@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "contracts/field_table.h"
-#include "contracts/model_shape.h"
 
 namespace longhaul {
 
@@ -32,7 +31,5 @@ struct Recompute {
 };
 // invalid_input names an unknown module and all that there are.
 Result<Recompute> recompute_from(const RecomputeSettings& settings);
-// Can a model of this shape do so? unsupported names what it cannot.
-Status check_recompute_of(const Recompute& recompute, const ModelShape& shape);
 
 }  // namespace longhaul

@@ -189,6 +189,11 @@ const FieldTable<OverlapSettings>& overlap_fields() {
                   .speed_only = true})
           .field("pipeline", &O::pipeline,
                  {.help = "pass activations and their gradients between pipeline stages beside computation",
+                  .speed_only = true})
+          .field("tensor", &O::tensor,
+                 {.help = "with tp, gather and sum rows while others are computed", .speed_only = true})
+          .field("experts", &O::experts,
+                 {.help = "with ep or etp, pass tokens to experts and back while others are computed",
                   .speed_only = true});
   return table;
 }

@@ -1,9 +1,27 @@
 #include "engine/checkpoint/background_job.h"
 
+#ifdef __linux__
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
+
 #include <chrono>
 #include <utility>
 
 namespace longhaul {
+
+namespace {
+
+// The calling thread makes way for those that compute: on a node whose cores are all in use, one of theirs that loses
+// its core makes all of them wait at the end of a parallel loop.
+void make_way() {
+#ifdef __linux__
+  constexpr int nice = 10;
+  [[maybe_unused]] const int result = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
+#endif
+}
+
+}  // namespace
 
 BackgroundJob::~BackgroundJob() {
   cancelled_.store(true, std::memory_order_relaxed);
@@ -14,6 +32,7 @@ void BackgroundJob::start(Body body) {
   LH_ASSERT(done() && !thread_.joinable(), "one job at a time");
   done_.store(false, std::memory_order_relaxed);
   thread_ = std::thread([this, body = std::move(body)] {
+    make_way();
     Status outcome = body(cancelled_);
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);

@@ -1,5 +1,5 @@
 // One piece of work at a time on a thread of its own. The owner starts it, asks whether it is done, and takes its
-// outcome; whatever happens to the owner, the thread ends before it does.
+// outcome; whatever happens to the owner, the thread ends before it does. It runs at a low priority.
 #pragma once
 
 #include <atomic>

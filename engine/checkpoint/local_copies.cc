@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -91,6 +92,7 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
   const bool has_partner = shift > 0;
   job_.start([this, has_partner](const std::atomic<bool>& cancelled) -> Status {
     const std::int64_t started = clock_.monotonic_ns();
+    if (auto fault = fault_here(FaultPoint::local_copy_staged)) return *fault;
     LH_CHECK(write(own_, saved_.path, cancelled));
     if (has_partner) LH_CHECK(write(partner_, saved_.path, cancelled));
     saved_.write_seconds = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
@@ -107,7 +109,10 @@ Status LocalCopies::write(Share& share, const std::string& path, const std::atom
   LH_TRY(WrittenShare written, write_staged(join_path(path, share.file), share.pieces, {false, &cancelled}, staged));
   CheckpointManifest part = manifest_;
   part.entries = std::move(written.entries);
-  return write_file_atomic(local_part_path(path, share.file), to_json(checkpoint_to_value(part)));
+  if (auto fault = fault_here(FaultPoint::local_copy_before_part)) return *fault;
+  LH_CHECK(write_file_atomic(local_part_path(path, share.file), to_json(checkpoint_to_value(part))));
+  if (auto fault = fault_here(FaultPoint::local_copy_after_part)) return *fault;
+  return {};
 }
 
 Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
@@ -116,6 +121,7 @@ Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
   LH_CHECK(group.agree(job_.take()).with_context("copy on this node " + saved_.path));
   saved_.seconds = stall_seconds_, saved_.staged = true;
   saved_.bytes = static_cast<std::uint64_t>(bytes_of_share(own_.pieces) + bytes_of_share(partner_.pieces));
+  if (auto fault = fault_here(FaultPoint::local_copy_retiring)) return *fault;
   // This one is whole on all ranks: one older stays.
   const auto names = list_directory(own_folder(rank_));
   std::vector<std::string> older;

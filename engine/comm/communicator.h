@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/comm/message_pieces.h"
 #include "engine/core/trace.h"
 
 namespace longhaul {
@@ -53,6 +54,7 @@ struct CommOptions {
   std::int64_t timeout_ms = 60'000;          // of every wait that names none
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
   Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
+  std::size_t piece_bytes_max = message_bytes_max;  // longer messages travel as several (smaller in tests)
 };
 
 // What a backend does for one operation; only backends and Communicator see it.

@@ -6,8 +6,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -99,13 +99,15 @@ constexpr int kMailTags = 16 * 1024;  // below: collectives, 1024 per axis; abov
 // Copies to and from staging memory, one or two rounds of messages between all pairs, sums in rank order.
 class MpiOperation final : public CommOperation {
  public:
-  MpiOperation(const Place& place, CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag)
+  MpiOperation(const Place& place, CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag,
+               std::size_t piece_bytes_max)
       : place_(place),
         kind_(kind),
         in_(in),
         out_(out),
         peer_(peer),
         tag_(tag),
+        piece_bytes_max_(piece_bytes_max),
         messages_(std::make_unique<Messages>()) {}
 
   Status begin(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
@@ -183,20 +185,22 @@ class MpiOperation final : public CommOperation {
   }
   int tag() const { return tag_ + (second_round_ ? 1 : 0); }
 
+  // MPI counts in int; messages of one tag between two ranks arrive in their order.
   Status send(std::size_t rank, Piece p) {
-    if (p.bytes > INT_MAX)
-      return make_error(ErrorCode::unsupported, format("a message of {} bytes", p.bytes), "split it");
-    messages_->sends.push_back(MPI_REQUEST_NULL);
-    LH_MPI(MPI_Isend(messages_->outgoing.data() + p.offset, static_cast<int>(p.bytes), MPI_BYTE, place_.members[rank],
-                     tag(), place_.world, &messages_->sends.back()));
-    return {};
+    return for_message_pieces(p.bytes, piece_bytes_max_, [&](std::size_t begin, std::size_t bytes) -> Status {
+      messages_->sends.push_back(MPI_REQUEST_NULL);
+      LH_MPI(MPI_Isend(messages_->outgoing.data() + p.offset + begin, static_cast<int>(bytes), MPI_BYTE,
+                       place_.members[rank], tag(), place_.world, &messages_->sends.back()));
+      return {};
+    });
   }
-  Status receive(std::size_t rank, std::size_t offset, std::size_t bytes) {
-    if (bytes > INT_MAX) return make_error(ErrorCode::unsupported, format("a message of {} bytes", bytes), "split it");
-    messages_->receives.push_back({static_cast<int>(rank), offset, bytes, MPI_REQUEST_NULL});
-    LH_MPI(MPI_Irecv(messages_->incoming.data() + offset, static_cast<int>(bytes), MPI_BYTE, place_.members[rank],
-                     tag(), place_.world, &messages_->receives.back().request));
-    return {};
+  Status receive(std::size_t rank, std::size_t offset, std::size_t all) {
+    return for_message_pieces(all, piece_bytes_max_, [&](std::size_t begin, std::size_t bytes) -> Status {
+      messages_->receives.push_back({static_cast<int>(rank), offset + begin, bytes, MPI_REQUEST_NULL});
+      LH_MPI(MPI_Irecv(messages_->incoming.data() + offset + begin, static_cast<int>(bytes), MPI_BYTE,
+                       place_.members[rank], tag(), place_.world, &messages_->receives.back().request));
+      return {};
+    });
   }
 
   // Sends piece to_rank(r) of the outgoing bytes to every rank r and receives `row` bytes from each, in rank order.
@@ -310,6 +314,7 @@ class MpiOperation final : public CommOperation {
   ConstBytes in_;
   Bytes out_;
   int peer_, tag_;
+  std::size_t piece_bytes_max_;
   std::unique_ptr<Messages> messages_;
   bool in_pieces_ = false, second_round_ = false;
 };
@@ -337,7 +342,8 @@ class MpiCommunicator final : public Communicator {
     const bool mail = a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv;
     const int tag =
         mail ? kMailTags + place_.axis * 1024 + a.tag : place_.axis * 1024 + static_cast<int>(collectives_++ % 512) * 2;
-    auto operation = std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag);
+    auto operation =
+        std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag, options().piece_bytes_max);
     const Status begun = operation->begin(a.in_bytes, a.out_bytes);
     if (!begun) {
       operation->abandon(begun.error().what);
@@ -351,10 +357,21 @@ class MpiCommunicator final : public Communicator {
   std::uint64_t collectives_ = 0;
 };
 
+// Open MPI asks the other side before it sends more than 64 KiB over TCP, and neither asks nor answers but while it is
+// called: two products go by before the first byte moves. Up to a few MiB it had better send at once. What is in the
+// environment already stays, and other transports and libraries do not look at it.
+void send_at_once_over_tcp() {
+  constexpr const char* bytes = "4194304";
+  for (const char* name :
+       {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
+    setenv(name, bytes, 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MpiRuntime>> MpiRuntime::start(int* argc, char*** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  send_at_once_over_tcp();
   int provided = 0;
   LH_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
   auto state = std::make_shared<MpiState>();

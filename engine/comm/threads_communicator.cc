@@ -1,7 +1,6 @@
 #include "engine/comm/threads_communicator.h"
 
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -30,6 +29,12 @@ struct Meeting {
   std::optional<Error> error;
 };
 
+// Messages of one tag from one rank to another: the n-th goes to the n-th receive, whichever is asked for first.
+struct Mailbox {
+  std::uint64_t sent = 0, expected = 0;
+  std::map<std::uint64_t, std::vector<std::byte>> messages;  // by their number; those that nobody took
+};
+
 }  // namespace
 
 // One group of ranks of one epoch. Everything is guarded by the mutex, buffers of the ranks included: they are read and
@@ -37,8 +42,8 @@ struct Meeting {
 struct ThreadsGroup {
   std::mutex mutex;
   int size = 0;
-  std::map<std::uint64_t, Meeting> meetings;                                     // by sequence number among collectives
-  std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> mail;  // (from, to, tag)
+  std::map<std::uint64_t, Meeting> meetings;          // by sequence number among collectives
+  std::map<std::tuple<int, int, int>, Mailbox> mail;  // (from, to, tag)
   std::optional<std::string> broken;
   int broken_by = -1;
 };
@@ -190,23 +195,26 @@ class ThreadsOperation final : public CommOperation {
 // A message lies in the mail as a copy, so a send is done at once.
 class ThreadsMail final : public CommOperation {
  public:
-  ThreadsMail(std::shared_ptr<ThreadsGroup> group, int rank, int from, int tag, Bytes out, bool is_send)
-      : group_(std::move(group)), rank_(rank), from_(from), tag_(tag), out_(out), is_send_(is_send) {}
+  // number: of the message that a receive is for.
+  ThreadsMail(std::shared_ptr<ThreadsGroup> group, int rank, int from, int tag, Bytes out, bool is_send,
+              std::uint64_t number = 0)
+      : group_(std::move(group)), rank_(rank), from_(from), tag_(tag), out_(out), is_send_(is_send), number_(number) {}
 
   Result<bool> poll() override {
     if (is_send_) return true;
     const std::lock_guard lock(group_->mutex);
-    auto& box = group_->mail[{from_, rank_, tag_}];
-    if (box.empty()) {
+    auto& box = group_->mail[{from_, rank_, tag_}].messages;
+    const auto message = box.find(number_);
+    if (message == box.end()) {
       if (auto error = broken_error(*group_, rank_)) return *error;
       return false;
     }
-    if (box.front().size() != out_.size()) {
+    if (message->second.size() != out_.size()) {
       return make_error(ErrorCode::internal,
-                        format("rank {} sent {} bytes, {} were expected", from_, box.front().size(), out_.size()));
+                        format("rank {} sent {} bytes, {} were expected", from_, message->second.size(), out_.size()));
     }
-    copy_bytes(out_.data(), box.front().data(), out_.size());
-    box.pop_front();
+    copy_bytes(out_.data(), message->second.data(), out_.size());
+    box.erase(message);
     return true;
   }
   std::vector<int> waiting_for() override { return {from_}; }
@@ -223,6 +231,7 @@ class ThreadsMail final : public CommOperation {
   int rank_, from_, tag_;
   Bytes out_;
   bool is_send_;
+  std::uint64_t number_;
 };
 
 class ThreadsCommunicator final : public Communicator {
@@ -251,11 +260,13 @@ class ThreadsCommunicator final : public Communicator {
     const std::lock_guard lock(group_->mutex);
     if (auto error = broken_error(*group_, rank())) return *error;
     if (a.kind == CollectiveKind::send) {
-      group_->mail[{rank(), a.peer, a.tag}].emplace_back(a.in.begin(), a.in.end());
+      Mailbox& box = group_->mail[{rank(), a.peer, a.tag}];
+      box.messages[box.sent++].assign(a.in.begin(), a.in.end());
       return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), rank(), a.tag, {}, true));
     }
     if (a.kind == CollectiveKind::recv) {
-      return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), a.peer, a.tag, a.out, false));
+      const std::uint64_t number = group_->mail[{a.peer, rank(), a.tag}].expected++;
+      return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), a.peer, a.tag, a.out, false, number));
     }
     const std::uint64_t number = collectives_++;
     Meeting& meeting = group_->meetings[number];

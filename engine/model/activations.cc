@@ -80,6 +80,7 @@ void take_workspace(Taker& take, const Activations::Sizes& sizes, Workspace& wor
   }
   if (sizes.splits) {
     workspace.partial = take(DType::f32, {t, s.hidden_size});
+    workspace.landing = take(DType::f32, {t - r, s.hidden_size});
     workspace.full = take(sizes.dtype, {t, s.hidden_size});
   }
 }

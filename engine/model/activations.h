@@ -54,6 +54,7 @@ struct Workspace {
   View attention;  // [t, q] gradient
   // Where matrices are split:
   View partial;  // [t, h] f32: this rank's addend
+  View landing;  // [t - r, h] f32: the others' addends of this rank's rows
   View full;     // [t, h] what is gathered of all ranks' rows
 };
 

@@ -57,9 +57,8 @@ void AttentionLayer::restore(const ComputeContext& context, int slot_index) {
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
-  linear_forward(context, {t, hidden_, width}, linear_.all_rows(a.input_norm, t),
-                 parameters_.weight(qkv_, width, hidden_), a.qkv,
-                 qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
+  linear_.column_parallel(context, t, width, a.input_norm, parameters_.weight(qkv_, width, hidden_), a.qkv,
+                          qkv_bias_ < 0 ? ConstView() : parameters_.vector(qkv_bias_, width));
   rotate(context, slot.batch, a.qkv, false);
   attention_.forward(context, tokens_of(slot.batch), a.qkv, a.attention, first_floats(a.log_sum_exp, t * heads_));
 }
@@ -70,8 +69,8 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const View dattention = activations_.workspace().attention;
-  linear_.keep_all_rows(context, dy, t, g.o);
-  linear_backward_input(context, {t, q_, hidden_}, g.o, parameters_.weight(o_, hidden_, q_), dattention);
+  linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(o_, hidden_, q_), g.o, dattention);
+  if (!activations_.split_backward()) linear_.expect_all_rows(a.input_norm, t);
   attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
                       first_floats(a.log_sum_exp, t * heads_), g.qkv);
   rotate(context, slot.batch, g.qkv, true);

@@ -23,8 +23,9 @@ class AttentionLayer {
   void forward(const ComputeContext& context, int slot, View y);
   // Computes q, k, v and the attention's output again from input_norm.
   void restore(const ComputeContext& context, int slot);
-  // dy [r, h] -> dn [r, h].
+  // dy [r, h] -> dn [r, h], which is there after finish_input(); sums over ranks may go on until then.
   void backward_input(const ComputeContext& context, int slot, View dy, View dn);
+  void finish_input(const ComputeContext& context) { linear_.finish(context); }
   // From what backward_input left; says that its gradients are ready.
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 

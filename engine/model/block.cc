@@ -66,9 +66,11 @@ void Block::restore(const ComputeContext& context, int slot_index) {
   if (again.activation) feed_forward_->restore(context, slot_index, again.feed_forward);
 }
 
-void Block::backward_input(const ComputeContext& context, int slot_index, const GradientTarget& target) {
+// A half's weights come between its input's gradient and what needs that: sums of it over ranks travel beside them.
+void Block::backward(const ComputeContext& context, int slot_index, const GradientTarget& target) {
   restore(context, slot_index);
-  const TraceSpan span(context.trace(), "block backward input");
+  const TraceSpan span(context.trace(), "block backward");
+  const bool weights = !activations_.split_backward();
   const ActivationSlot& slot = activations_.slot(slot_index);
   const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t r = tensor_.rows(slot.batch.tokens());
@@ -80,9 +82,13 @@ void Block::backward_input(const ComputeContext& context, int slot_index, const 
   }
   feed_forward_->backward_input(context, slot_index,
                                 reaches(context, slot.batch, ModelDropout::feed_forward_place(layer_), w.dx), branch);
+  if (weights) feed_forward_->backward_weight(context, slot_index, target);
+  feed_forward_->finish_input(context, slot_index);
   post_norm_.backward(context, r, branch, first_rows(a.middle, r), a.post_inv_rms, dx, target, true);
   attention_.backward_input(context, slot_index,
                             reaches(context, slot.batch, ModelDropout::attention_place(layer_), w.dx), branch);
+  if (weights) attention_.backward_weight(context, slot_index, target);
+  attention_.finish_input(context);
   input_norm_.backward(context, r, branch, first_rows(a.x, r), a.input_inv_rms, dx, target, true);
   post_norm_.say_ready(target);
   input_norm_.say_ready(target);
@@ -103,7 +109,8 @@ View Block::reaches(const ComputeContext& context, const MicroBatch& batch, std:
 }
 
 void Block::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
-  if (activations_.split_backward()) restore(context, slot_index);  // other layers came in between
+  LH_ASSERT(activations_.split_backward(), "made for joint backward");
+  restore(context, slot_index);  // other layers came in between
   const TraceSpan span(context.trace(), "block backward weight");
   feed_forward_->backward_weight(context, slot_index, target);
   attention_.backward_weight(context, slot_index, target);

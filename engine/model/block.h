@@ -30,9 +30,10 @@ class Block {
   const Norm& post_norm() const { return post_norm_; }
 
   void forward(const ComputeContext& context, int slot, const BlockOutput& output);
-  // workspace.dx holds dL/dy on entry and dL/dx on return. Norm weights get their gradient here, which is said.
-  void backward_input(const ComputeContext& context, int slot, const GradientTarget& target);
-  // The matrices, from what backward_input left; says that their gradients are ready.
+  // workspace.dx holds dL/dy on entry and dL/dx on return. All gradients of parameters, or with split_backward those of
+  // the norms alone; says that they are ready.
+  void backward(const ComputeContext& context, int slot, const GradientTarget& target);
+  // With split_backward the matrices, from what backward left.
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target);
 
  private:

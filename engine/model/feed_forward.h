@@ -21,8 +21,10 @@ class FeedForward {
   virtual void forward(const ComputeContext& context, int slot, View y) = 0;
   // Computes the activation again and, with `inputs`, the first matrix' output that it comes from.
   virtual void restore(const ComputeContext& context, int slot, bool inputs) = 0;
-  // dy [r, h] -> dn [r, h].
+  // dy [r, h] -> dn [r, h], which is there after finish_input(): messages between ranks may go on until then, beside
+  // backward_weight, and dn must be left alone.
   virtual void backward_input(const ComputeContext& context, int slot, View dy, View dn) = 0;
+  virtual void finish_input(const ComputeContext& context, int slot) = 0;
   // From what backward_input left; says that its gradients are ready.
   virtual void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) = 0;
 };

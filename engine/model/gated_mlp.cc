@@ -30,8 +30,8 @@ void GatedMlp::restore(const ComputeContext& context, int slot_index, bool input
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens();
   if (inputs)
-    linear_forward(context, {t, hidden_, 2 * ffn_}, linear_.all_rows(a.post_norm, t),
-                   parameters_.weight(gate_up_, 2 * ffn_, hidden_), a.gate_up);
+    linear_.column_parallel(context, t, 2 * ffn_, a.post_norm, parameters_.weight(gate_up_, 2 * ffn_, hidden_),
+                            a.gate_up);
   swiglu_forward(context, {t, ffn_, 2 * ffn_}, columns_of(a.gate_up, t, 0, ffn_), columns_of(a.gate_up, t, ffn_, ffn_),
                  first_rows(a.activated, t));
 }
@@ -42,13 +42,17 @@ void GatedMlp::backward_input(const ComputeContext& context, int slot_index, Vie
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
   const View activated = first_rows(activations_.workspace().activated, t);
-  linear_.keep_all_rows(context, dy, t, g.down);
-  linear_backward_input(context, {t, ffn_, hidden_}, g.down, parameters_.weight(down_, hidden_, ffn_), activated);
+  linear_.row_parallel_backward(context, t, ffn_, dy, parameters_.weight(down_, hidden_, ffn_), g.down, activated);
+  if (!activations_.split_backward()) linear_.expect_all_rows(a.post_norm, t);
   swiglu_backward(context, {t, ffn_, 2 * ffn_}, activated, columns_of(a.gate_up, t, 0, ffn_),
                   columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_),
                   columns_of(g.gate_up, t, ffn_, ffn_));
   linear_.column_parallel_backward(context, t, 2 * ffn_, g.gate_up, parameters_.weight(gate_up_, 2 * ffn_, hidden_),
                                    dn);
+}
+
+void GatedMlp::finish_input(const ComputeContext& context, int) {
+  linear_.finish(context);
 }
 
 void GatedMlp::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {

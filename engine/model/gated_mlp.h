@@ -14,6 +14,7 @@ class GatedMlp final : public FeedForward {
   void forward(const ComputeContext& context, int slot, View y) override;
   void restore(const ComputeContext& context, int slot, bool inputs) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
+  void finish_input(const ComputeContext& context, int slot) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
 
  private:

@@ -31,8 +31,8 @@ void GeluMlp::restore(const ComputeContext& context, int slot_index, bool inputs
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens();
   if (inputs)
-    linear_forward(context, {t, hidden_, ffn_}, linear_.all_rows(a.post_norm, t),
-                   parameters_.weight(fc_, ffn_, hidden_), a.gate_up, parameters_.vector(fc_bias_, ffn_));
+    linear_.column_parallel(context, t, ffn_, a.post_norm, parameters_.weight(fc_, ffn_, hidden_), a.gate_up,
+                            parameters_.vector(fc_bias_, ffn_));
   gelu_forward(context, first_rows(a.gate_up, t), first_rows(a.activated, t));
 }
 
@@ -42,10 +42,15 @@ void GeluMlp::backward_input(const ComputeContext& context, int slot_index, View
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
   const View activated = first_rows(activations_.workspace().activated, t);
-  linear_.keep_all_rows(context, dy, t, g.down);
-  linear_backward_input(context, {t, ffn_, hidden_}, g.down, parameters_.weight(projection_, hidden_, ffn_), activated);
+  linear_.row_parallel_backward(context, t, ffn_, dy, parameters_.weight(projection_, hidden_, ffn_), g.down,
+                                activated);
+  if (!activations_.split_backward()) linear_.expect_all_rows(a.post_norm, t);
   gelu_backward(context, activated, first_rows(a.gate_up, t), first_rows(g.gate_up, t));
   linear_.column_parallel_backward(context, t, ffn_, g.gate_up, parameters_.weight(fc_, ffn_, hidden_), dn);
+}
+
+void GeluMlp::finish_input(const ComputeContext& context, int) {
+  linear_.finish(context);
 }
 
 void GeluMlp::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {

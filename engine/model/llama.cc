@@ -65,7 +65,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
     : parameters_(parameters),
       chunk_(options.chunk),
       rope_(positions_for(parameters.shape(), options)),
-      tensor_(options.mesh ? TensorParallel(*options.mesh) : TensorParallel()),
+      tensor_(options.mesh ? TensorParallel(*options.mesh, options.overlap_tensor) : TensorParallel()),
       link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
       experts_(parameters.shape().is_moe() ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh,
                                                                         options.slots, options.account)
@@ -81,6 +81,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       dropout_{options.dropout, options.seed, masked_,
                options.mesh ? ContextShard(options.mesh->dims().cp, options.mesh->at().cp) : ContextShard()} {
   link_.set_overlap(options.overlap);
+  if (experts_) experts_->exchange().set_overlap(options.overlap_experts);
   const ParameterLayout& layout = parameters.layout();
   const auto table = [&](const std::string& name) {
     const FlatParameter& found = layout.find(name);
@@ -101,6 +102,12 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
 
 void Llama::expect(std::int64_t tokens, bool forward) {
   link_.expect(tensor_.rows(tokens) * shape().hidden_size * dtype_bytes(parameters_.compute_dtype()), forward);
+}
+
+void Llama::poll() {
+  link_.poll();
+  tensor_.poll();
+  if (experts_) experts_->exchange().poll();
 }
 
 Status Llama::status() const {
@@ -211,7 +218,7 @@ void Llama::embed_tokens(const ComputeContext& context, const MicroBatch& batch,
   const View partial = first_rows(activations_.workspace().partial, t);
   embedding_forward(context, {t, ids_, h}, local_ids(batch), table, found);
   cast(context, found, partial);
-  tensor_.sum_rows(context, partial, t, h, out);
+  tensor_.sum_rows(context, partial, activations_.workspace().landing, t, h, out);
 }
 
 std::span<const std::int32_t> Llama::positions_of(const MicroBatch& batch) {
@@ -274,7 +281,7 @@ void Llama::token_losses(const ComputeContext& context, int slot_index, std::spa
   const std::int64_t t = slot.batch.tokens();
   if (tensor_.splits())
     return vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                               slot.batch.targets, {}, loss, {}, {});
+                               slot.batch.targets, {}, loss, {}, {}, {});
   lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t), output_weight(),
                slot.batch.targets, {}, loss, {}, {});
 }
@@ -303,9 +310,14 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
     const View partial = first_rows(w.partial, t);
     VocabShard shard = vocab_shard(t);
     shard.accumulate = !target.overwrite;
+    // The input's gradient is summed while the last of the weights' is computed.
+    tensor_.start_sum(partial, w.landing, t, h, branch);
+    const auto give_all = [&] {
+      for (std::size_t piece = tensor_.pieces(t).size(); piece > 0; --piece) tensor_.sum_under_way().give();
+    };
     vocab_parallel_loss(context, tensor_, shard, all_rows(slot.final_norm, t), output_weight(), slot.batch.targets,
-                        weights, loss, partial, target.matrix(output_, v, h));
-    tensor_.sum_rows(context, partial, t, h, branch);
+                        weights, loss, partial, target.matrix(output_, v, h), give_all);
+    tensor_.sum_under_way().finish(context);
   } else {
     LmHeadShape head{t, h, v};
     head.accumulate = !target.overwrite;
@@ -355,10 +367,7 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
   const bool split = activations_.split_backward();
   weigh(weights);
   backward_to_input(context, slot_index, weights, loss, target);
-  for (std::size_t l = blocks_.size(); l-- > 0;) {
-    blocks_[l].backward_input(context, slot_index, target);
-    if (!split) blocks_[l].backward_weight(context, slot_index, target);
-  }
+  for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward(context, slot_index, target);
   ActivationSlot& slot = activations_.slot(slot_index);
   const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
   if (!link_.first()) return link_.send_gradient(dx);

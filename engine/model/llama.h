@@ -44,6 +44,8 @@ struct LlamaOptions {
   MoeSettings moe;       // how experts are balanced, where there are any
   ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
   bool overlap_context = true;                                          // ring: messages beside computation
+  TensorOverlap overlap_tensor;                                         // tp: rows travel beside products
+  bool overlap_experts = true;  // rows travel to and from experts beside computation
 };
 
 class Llama {
@@ -58,8 +60,8 @@ class Llama {
   Status status() const;
   // A micro-batch of that many tokens comes next in this direction: what the neighbour sends may be received meanwhile.
   void expect(std::int64_t tokens, bool forward);
-  // Lets what is on its way to or from another stage go on.
-  void poll() { link_.poll(); }
+  // Lets what is on its way to or from other ranks go on.
+  void poll();
   // Until nothing is on its way to another stage: after the last micro-batch of a step.
   void finish_sends() { link_.finish(); }
   bool has_output() const { return link_.last(); }

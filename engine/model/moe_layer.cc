@@ -37,6 +37,7 @@ MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, T
     shared_gate_up_ = find("shared_experts.gate_proj.weight");
     shared_down_ = find("shared_experts.down_proj.weight");
   }
+  again_ = activations.recompute(index);
   for (int i = 0; i < activations.slots(); ++i) slots_.emplace_back(state.account());
 }
 
@@ -138,39 +139,78 @@ MoeLayer::Source MoeLayer::source(const Slot& s, int rank) const {
   return {s.route.received_from[r], s.route.received_from[r + 1], s.route.offsets[r]};
 }
 
-void MoeLayer::experts_forward(const ComputeContext& context, Slot& s, View answers) {
-  const std::int64_t all = s.route.rows();
-  const View received = s.received.take(dtype_, {all, hidden_});
-  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), activated = s.activated.take(dtype_, {all, ffn_});
-  const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
-  const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
-  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
-    const Source from = source(s, rank);
-    if (from.rows() == 0) continue;
-    const View both = gate_up.rows(from.begin, from.end), act = activated.rows(from.begin, from.end);
-    grouped_linear_forward(context, {local_, hidden_, 2 * ffn_}, from.offsets, received.rows(from.begin, from.end), w13,
-                           both);
-    swiglu_forward(context, {from.rows(), ffn_, 2 * ffn_}, columns_of(both, from.rows(), 0, ffn_),
-                   columns_of(both, from.rows(), ffn_, ffn_), act);
-    grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, act, w2, answers.rows(from.begin, from.end));
-  }
+View MoeLayer::received(Slot& s) {
+  return memory(s, again_.block).received.take(dtype_, {s.route.rows(), hidden_});
+}
+View MoeLayer::gate_up(Slot& s) {
+  return memory(s, again_.feed_forward).gate_up.take(dtype_, {s.route.rows(), 2 * ffn_});
+}
+View MoeLayer::activated(Slot& s) {
+  return memory(s, again_.activation).activated.take(dtype_, {s.route.rows(), ffn_});
+}
+View MoeLayer::outputs(Slot& s) {
+  return memory(s, again_.block).outputs.take(dtype_, {s.plan.rows(), hidden_});
+}
+View MoeLayer::shared_gate_up(Slot& s, std::int64_t tokens) {
+  return memory(s, again_.feed_forward).shared_gate_up.take(dtype_, {tokens, 2 * shared_});
+}
+View MoeLayer::shared_activated(Slot& s, std::int64_t tokens) {
+  return memory(s, again_.activation).shared_activated.take(dtype_, {tokens, shared_});
 }
 
-void MoeLayer::shared_forward(const ComputeContext& context, Slot& s, View x, View y) {
+void MoeLayer::activate(const ComputeContext& context, Slot& s, int rank, bool inputs) {
+  const Source from = source(s, rank);
+  if (from.rows() == 0) return;
+  const View both = gate_up(s).rows(from.begin, from.end);
+  if (inputs)
+    grouped_linear_forward(context, {local_, hidden_, 2 * ffn_}, from.offsets, received(s).rows(from.begin, from.end),
+                           parameters_.weight(w13_, local_ * 2 * ffn_, hidden_), both);
+  swiglu_forward(context, {from.rows(), ffn_, 2 * ffn_}, columns_of(both, from.rows(), 0, ffn_),
+                 columns_of(both, from.rows(), ffn_, ffn_), activated(s).rows(from.begin, from.end));
+}
+
+void MoeLayer::shared_activate(const ComputeContext& context, Slot& s, View x, bool inputs) {
   const std::int64_t m = x.shape()[0];
-  const View gate_up = s.shared_gate_up.take(dtype_, {m, 2 * shared_});
-  const View activated = s.shared_activated.take(dtype_, {m, shared_});
-  linear_forward(context, {m, hidden_, 2 * shared_}, x, parameters_.weight(shared_gate_up_, 2 * shared_, hidden_),
-                 gate_up);
-  swiglu_forward(context, {m, shared_, 2 * shared_}, columns_of(gate_up, m, 0, shared_),
-                 columns_of(gate_up, m, shared_, shared_), activated);
-  linear_forward(context, {m, shared_, hidden_}, activated, parameters_.weight(shared_down_, hidden_, shared_), y);
+  const View both = shared_gate_up(s, m);
+  if (inputs)
+    linear_forward(context, {m, hidden_, 2 * shared_}, x, parameters_.weight(shared_gate_up_, 2 * shared_, hidden_),
+                   both);
+  swiglu_forward(context, {m, shared_, 2 * shared_}, columns_of(both, m, 0, shared_),
+                 columns_of(both, m, shared_, shared_), shared_activated(s, m));
+}
+
+void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, View shared_y) {
+  ExpertExchange& exchange = state_.exchange();
+  const std::int64_t m = x.shape()[0];
+  const View here = received(s), back = outputs(s);
+  const View rows = travels() ? state_.rows.take(dtype_, {s.plan.rows(), hidden_}) : here;
+  const View answers = travels() ? state_.answers.take(answer_type(), {s.route.rows(), hidden_}) : back;
+  moe_permute(context, s.plan, hidden_, x, rows);
+  if (travels()) {
+    exchange.start_dispatch(s.route, hidden_, rows, here);
+    exchange.start_collect(s.route, hidden_, answers, back);
+  }
+  if (shared_ > 0) shared_activate(context, s, x, true);
+  if (!shared_y.empty())
+    linear_forward(context, {m, shared_, hidden_}, shared_activated(s, m),
+                   parameters_.weight(shared_down_, hidden_, shared_), shared_y);
+  for (int turn = 0; turn < exchange.ranks(); ++turn) {
+    const int rank = exchange.rank_of(turn);
+    exchange.wait_for(rank);
+    const TraceSpan span(context.trace(), "experts, rows of a rank");
+    const Source from = source(s, rank);
+    activate(context, s, rank, true);
+    if (from.rows() > 0)
+      grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, activated(s).rows(from.begin, from.end),
+                             parameters_.weight(w2_, local_ * hidden_, ffn_), answers.rows(from.begin, from.end));
+    exchange.give(rank);
+  }
+  if (travels()) exchange.finish_collect(context);
 }
 
 void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
   ActivationSlot& slot = activations_.slot(slot_index);
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
-  ExpertExchange& exchange = state_.exchange();
   const std::int64_t t = slot.batch.tokens(), m = own_rows(t);
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
 
@@ -183,53 +223,55 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
   if (index_ == 0) state_.pooled(slot_index) = RouterStatistics(experts_);
   if (state_.pools()) state_.pooled(slot_index).add(s.statistics);
   plan(s, m);
-  s.route = exchange.route(s.plan.offsets);
-
-  const bool alone = exchange.ranks() == 1;
-  const View outputs = s.outputs.take(dtype_, {s.plan.rows(), hidden_});
-  const View received = s.received.take(dtype_, {s.route.rows(), hidden_});
-  const View rows = alone ? received : state_.rows.take(dtype_, {s.plan.rows(), hidden_});
-  moe_permute(context, s.plan, hidden_, x, rows);
-  if (!alone) exchange.dispatch(s.route, hidden_, rows, received);
-  const bool split = ffn_ < parameters_.shape().moe_intermediate_size;
-  const View answers = alone ? outputs : state_.answers.take(split ? DType::f32 : dtype_, {s.route.rows(), hidden_});
-  experts_forward(context, s, answers);
-  if (!alone) exchange.collect(context, s.route, hidden_, answers, outputs);
+  s.route = state_.exchange().route(s.plan.offsets);
 
   const View own = own_target(y, t);
-  if (shared_ > 0) shared_forward(context, s, x, own);
-  moe_combine(context, s.plan, hidden_, outputs, s.weights, own, shared_ > 0);
+  through_experts(context, s, x, shared_ > 0 ? own : View());
+  moe_combine(context, s.plan, hidden_, outputs(s), s.weights, own, shared_ > 0);
   done(own, y, t);
+}
+
+void MoeLayer::restore(const ComputeContext& context, int slot_index, bool inputs) {
+  const ActivationSlot& slot = activations_.slot(slot_index);
+  Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, slot.batch.tokens());
+  if (again_.block) return through_experts(context, s, x, {});
+  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) activate(context, s, rank, inputs);
+  if (shared_ > 0) shared_activate(context, s, x, inputs);
 }
 
 void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers) {
   MoeGradients& g = gradients(s);
+  ExpertExchange& exchange = state_.exchange();
   const std::int64_t all = s.route.rows();
-  const View gate_up = s.gate_up.take(dtype_, {all, 2 * ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
+  const View all_gate_up = gate_up(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   const View dactivated = state_.activated.take(dtype_, {all, ffn_});
   const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
   const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
-  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
+  for (int turn = 0; turn < exchange.ranks(); ++turn) {
+    const int rank = exchange.rank_of(turn);
+    exchange.wait_for(rank);
+    const TraceSpan span(context.trace(), "experts' backward, rows of a rank");
     const Source from = source(s, rank);
-    const std::int64_t n = from.rows();
-    if (n == 0) continue;
-    const View both = gate_up.rows(from.begin, from.end), dboth = dgate_up.rows(from.begin, from.end);
-    const View dact = dactivated.rows(from.begin, from.end);
-    grouped_linear_backward_input(context, {local_, ffn_, hidden_}, from.offsets, dreceived.rows(from.begin, from.end),
-                                  w2, dact);
-    swiglu_backward(context, {n, ffn_, 2 * ffn_}, dact, columns_of(both, n, 0, ffn_), columns_of(both, n, ffn_, ffn_),
-                    columns_of(dboth, n, 0, ffn_), columns_of(dboth, n, ffn_, ffn_));
-    grouped_linear_backward_input(context, {local_, hidden_, 2 * ffn_}, from.offsets, dboth, w13,
-                                  answers.rows(from.begin, from.end));
+    if (const std::int64_t n = from.rows(); n > 0) {
+      const View both = all_gate_up.rows(from.begin, from.end), dboth = dgate_up.rows(from.begin, from.end);
+      const View dact = dactivated.rows(from.begin, from.end);
+      grouped_linear_backward_input(context, {local_, ffn_, hidden_}, from.offsets,
+                                    dreceived.rows(from.begin, from.end), w2, dact);
+      swiglu_backward(context, {n, ffn_, 2 * ffn_}, dact, columns_of(both, n, 0, ffn_), columns_of(both, n, ffn_, ffn_),
+                      columns_of(dboth, n, 0, ffn_), columns_of(dboth, n, ffn_, ffn_));
+      grouped_linear_backward_input(context, {local_, hidden_, 2 * ffn_}, from.offsets, dboth, w13,
+                                    answers.rows(from.begin, from.end));
+    }
+    exchange.give(rank);
   }
 }
 
-// dx [m, h] += the gradient.
-void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy, View dx) {
+void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy) {
   MoeGradients& g = gradients(s);
   const std::int64_t m = dy.shape()[0];
   const View kept = g.shared.take(dtype_, {m, hidden_}), dboth = g.shared_gate_up.take(dtype_, {m, 2 * shared_});
-  const View both = s.shared_gate_up.take(dtype_, {m, 2 * shared_});
+  const View both = shared_gate_up(s, m);
   const View dactivated = state_.activated.take(dtype_, {m, shared_});
   cast(context, dy, kept);
   linear_backward_input(context, {m, shared_, hidden_}, kept, parameters_.weight(shared_down_, hidden_, shared_),
@@ -237,15 +279,18 @@ void MoeLayer::shared_backward(const ComputeContext& context, Slot& s, View dy, 
   swiglu_backward(context, {m, shared_, 2 * shared_}, dactivated, columns_of(both, m, 0, shared_),
                   columns_of(both, m, shared_, shared_), columns_of(dboth, m, 0, shared_),
                   columns_of(dboth, m, shared_, shared_));
-  linear_backward_input(context, {m, hidden_, 2 * shared_}, dboth,
+}
+
+void MoeLayer::shared_backward_input(const ComputeContext& context, Slot& s, View dx) {
+  const std::int64_t m = dx.shape()[0];
+  linear_backward_input(context, {m, hidden_, 2 * shared_}, gradients(s).shared_gate_up.take(dtype_, {m, 2 * shared_}),
                         parameters_.weight(shared_gate_up_, 2 * shared_, hidden_), dx, true);
 }
 
-// dx [m, h] += the gradient by way of the router: of its weights, and of the auxiliary losses.
-void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index, std::span<const float> dweights,
-                               View dx) {
+void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index,
+                               std::span<const float> dweights) {
   MoeGradients& g = gradients(s);
-  const std::int64_t m = dx.shape()[0];
+  const std::int64_t m = static_cast<std::int64_t>(s.logits.size()) / experts_;
   g.logits.resize(s.logits.size());
   moe_gate_backward(context, router_shape(m), s.logits, s.ids, dweights, g.logits);
   const RouterLoss balance = state_.balance_loss(state_.pools() ? state_.pooled(slot_index) : s.statistics);
@@ -257,7 +302,11 @@ void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_
   if (!state_.pools() || index_ == 0) totals.balance_loss(layer_) += state_.weight * static_cast<float>(balance.loss);
   totals.z_loss(layer_) += state_.weight * static_cast<float>(z.loss);
   for (std::size_t e = 0; e < s.counts.size(); ++e) totals.counts(layer_)[e] += s.counts[e];
+}
 
+void MoeLayer::router_backward_input(const ComputeContext& context, Slot& s, View dx) {
+  const MoeGradients& g = gradients(s);
+  const std::int64_t m = dx.shape()[0];
   if (dtype_ == DType::f32)
     return linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), dx,
                                  true);
@@ -268,32 +317,36 @@ void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_
   add(context, dx, narrow, dx);
 }
 
-void MoeLayer::restore(const ComputeContext&, int, bool) {
-  LH_ASSERT(false, "experts are not computed again");
-}
-
+// The answers' memory takes what comes back: nobody needs them any more.
 void MoeLayer::backward_input(const ComputeContext& context, int slot_index, View dy, View dn) {
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
-  MoeGradients& g = gradients(s);
   ExpertExchange& exchange = state_.exchange();
-  const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  const bool alone = exchange.ranks() == 1, split = ffn_ < parameters_.shape().moe_intermediate_size;
-  const View dout = own_of(dy, t), outputs = s.outputs.take(dtype_, {s.plan.rows(), hidden_});
+  const View dout = own_of(dy, activations_.slot(slot_index).batch.tokens()), back = outputs(s);
+  dn_ = dn;
 
   std::vector<float> dweights(s.weights.size());
-  const View dreceived = g.received.take(dtype_, {s.route.rows(), hidden_});
-  const View rows = state_.rows.take(dtype_, {s.plan.rows(), hidden_});
-  moe_combine_backward(context, s.plan, hidden_, dout, outputs, s.weights, alone ? dreceived : rows, dweights);
-  if (!alone) exchange.dispatch(s.route, hidden_, rows, dreceived);
-  const View answers = alone ? rows : state_.answers.take(split ? DType::f32 : dtype_, {s.route.rows(), hidden_});
+  const View dreceived = gradients(s).received.take(dtype_, {s.route.rows(), hidden_});
+  const View rows = travels() ? state_.rows.take(dtype_, {s.plan.rows(), hidden_}) : dreceived;
+  const View answers = travels() ? state_.answers.take(answer_type(), {s.route.rows(), hidden_}) : back;
+  moe_combine_backward(context, s.plan, hidden_, dout, back, s.weights, rows, dweights);
+  if (travels()) {
+    exchange.start_dispatch(s.route, hidden_, rows, dreceived);
+    exchange.start_collect(s.route, hidden_, answers, back);
+  }
+  router_backward(context, s, slot_index, dweights);
+  if (shared_ > 0) shared_backward(context, s, dout);
   experts_backward(context, s, dreceived, answers);
-  if (!alone) exchange.collect(context, s.route, hidden_, answers, rows);
+}
 
-  const View dx = own_target(dn, t);
-  moe_permute_backward(context, s.plan, hidden_, rows, dx);
-  router_backward(context, s, slot_index, dweights, dx);
-  if (shared_ > 0) shared_backward(context, s, dout, dx);
-  done(dx, dn, t);
+void MoeLayer::finish_input(const ComputeContext& context, int slot_index) {
+  Slot& s = slots_[static_cast<std::size_t>(slot_index)];
+  const std::int64_t t = activations_.slot(slot_index).batch.tokens();
+  if (travels()) state_.exchange().finish_collect(context);
+  const View dx = own_target(dn_, t);
+  moe_permute_backward(context, s.plan, hidden_, outputs(s), dx);
+  router_backward_input(context, s, dx);
+  if (shared_ > 0) shared_backward_input(context, s, dx);
+  done(dx, dn_, t);
 }
 
 void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -302,8 +355,8 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   MoeGradients& g = gradients(s);
   const std::int64_t t = slot.batch.tokens(), m = own_rows(t), all = s.route.rows();
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
-  const View received = s.received.take(dtype_, {all, hidden_}), dreceived = g.received.take(dtype_, {all, hidden_});
-  const View activated = s.activated.take(dtype_, {all, ffn_}), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
+  const View rows_here = received(s), dreceived = g.received.take(dtype_, {all, hidden_});
+  const View act = activated(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   int batch_before = -1;
   for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
     const Source from = source(s, rank);
@@ -316,10 +369,9 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
                                  : target.matrix(begin, rows, columns);
     };
     grouped_linear_backward_weight(context, {local_, ffn_, hidden_}, from.offsets, dreceived.rows(from.begin, from.end),
-                                   activated.rows(from.begin, from.end), gradient(w2_, local_ * hidden_, ffn_),
-                                   accumulate);
+                                   act.rows(from.begin, from.end), gradient(w2_, local_ * hidden_, ffn_), accumulate);
     grouped_linear_backward_weight(context, {local_, hidden_, 2 * ffn_}, from.offsets,
-                                   dgate_up.rows(from.begin, from.end), received.rows(from.begin, from.end),
+                                   dgate_up.rows(from.begin, from.end), rows_here.rows(from.begin, from.end),
                                    gradient(w13_, local_ * 2 * ffn_, hidden_), accumulate);
   }
   target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
@@ -328,9 +380,8 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
                          target.matrix(gate_, experts_, hidden_), {}, accumulate);
   if (bias_ >= 0 && target.overwrite) target.clear(bias_, bias_ + experts_);
   if (shared_ > 0) {
-    linear_backward_weight(context, {m, shared_, hidden_}, g.shared.take(dtype_, {m, hidden_}),
-                           s.shared_activated.take(dtype_, {m, shared_}), target.matrix(shared_down_, hidden_, shared_),
-                           {}, accumulate);
+    linear_backward_weight(context, {m, shared_, hidden_}, g.shared.take(dtype_, {m, hidden_}), shared_activated(s, m),
+                           target.matrix(shared_down_, hidden_, shared_), {}, accumulate);
     linear_backward_weight(context, {m, hidden_, 2 * shared_}, g.shared_gate_up.take(dtype_, {m, 2 * shared_}), x,
                            target.matrix(shared_gate_up_, 2 * shared_, hidden_), {}, accumulate);
   }

@@ -22,9 +22,11 @@ class MoeLayer final : public FeedForward {
            int layer, int index);
 
   void forward(const ComputeContext& context, int slot, View y) override;
-  // Not of this version (check_recompute_of).
+  // The routing is kept, so nothing is counted twice and the same tokens are dropped. Where the block keeps nothing,
+  // rows travel again.
   void restore(const ComputeContext& context, int slot, bool inputs) override;
   void backward_input(const ComputeContext& context, int slot, View dy, View dn) override;
+  void finish_input(const ComputeContext& context, int slot) override;
   void backward_weight(const ComputeContext& context, int slot, const GradientTarget& target) override;
   // The parameters of which each rank of a tp group has an addend of the gradient.
   std::pair<std::int64_t, std::int64_t> partial_gradient() const { return {gate_, dense_end_}; }
@@ -32,17 +34,9 @@ class MoeLayer final : public FeedForward {
   std::int64_t bias_begin() const { return bias_; }
 
  private:
-  // What one micro-batch leaves for its backward. Sizes as in the header's formula: m rows of this rank, k slots each,
-  // R rows that its experts received, S rows that it sent, f the part of an expert's width here.
+  // What one micro-batch leaves for its backward: m rows of this rank, k slots each.
   struct Slot {
-    explicit Slot(MemoryAccount* account)
-        : received(account),
-          gate_up(account),
-          activated(account),
-          outputs(account),
-          shared_gate_up(account),
-          shared_activated(account),
-          gradients(account) {}
+    explicit Slot(MemoryAccount* account) : kept(account), gradients(account) {}
     std::vector<float> logits;      // [m, experts]
     std::vector<std::int32_t> ids;  // [m, k]
     std::vector<float> weights;     // [m, k]
@@ -50,13 +44,8 @@ class MoeLayer final : public FeedForward {
     std::vector<float> counts;      // of the micro-batch: tokens that chose each expert
     DispatchPlan plan;
     ExpertRoute route;
-    GrowingMemory received;          // [R, h]
-    GrowingMemory gate_up;           // [R, 2 f]
-    GrowingMemory activated;         // [R, f]
-    GrowingMemory outputs;           // [S, h] of the experts, before weighting
-    GrowingMemory shared_gate_up;    // [m, 2 shared]
-    GrowingMemory shared_activated;  // [m, shared]
-    MoeGradients gradients;          // where input and weight backward run apart
+    ExpertActivations kept;
+    MoeGradients gradients;  // where input and weight backward run apart
   };
   // Rows of the experts that came from one rank.
   struct Source {
@@ -64,6 +53,18 @@ class MoeLayer final : public FeedForward {
     std::span<const std::int64_t> offsets;
     std::int64_t rows() const { return end - begin; }
   };
+
+  ExpertActivations& memory(Slot& s, bool again) { return again ? state_.again : s.kept; }
+  // Where they lie, as large as the slot's micro-batch needs them.
+  View received(Slot& s);
+  View gate_up(Slot& s);
+  View activated(Slot& s);
+  View outputs(Slot& s);
+  View shared_gate_up(Slot& s, std::int64_t tokens);
+  View shared_activated(Slot& s, std::int64_t tokens);
+  // Some experts are on other ranks.
+  bool travels() { return state_.exchange().ranks() > 1; }
+  DType answer_type() const { return ffn_ < parameters_.shape().moe_intermediate_size ? DType::f32 : dtype_; }
 
   MoeGradients& gradients(Slot& s) { return activations_.split_backward() ? s.gradients : state_.gradients; }
   std::int64_t own_rows(std::int64_t tokens) const { return tokens / tensor_.size(); }
@@ -82,11 +83,18 @@ class MoeLayer final : public FeedForward {
   void count(const ComputeContext& context, Slot& s, std::int64_t tokens);
   void plan(Slot& s, std::int64_t tokens);
   Source source(const Slot& s, int rank) const;
-  void experts_forward(const ComputeContext& context, Slot& s, View answers);
+  // x [m, h] to the experts and their answers back, beside it the shared experts -> shared_y, if there is any.
+  void through_experts(const ComputeContext& context, Slot& s, View x, View shared_y);
+  // Of the rows of one rank: the activation and, with `inputs`, what it comes from.
+  void activate(const ComputeContext& context, Slot& s, int rank, bool inputs);
+  void shared_activate(const ComputeContext& context, Slot& s, View x, bool inputs);
   void experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers);
-  void shared_forward(const ComputeContext& context, Slot& s, View x, View y);
-  void shared_backward(const ComputeContext& context, Slot& s, View dy, View dx);
-  void router_backward(const ComputeContext& context, Slot& s, int slot, std::span<const float> dweights, View dx);
+  // The gradient by way of the shared experts, and of the router and its losses, in two halves: what their weights'
+  // backward needs, and then dx [m, h] += it.
+  void shared_backward(const ComputeContext& context, Slot& s, View dy);
+  void shared_backward_input(const ComputeContext& context, Slot& s, View dx);
+  void router_backward(const ComputeContext& context, Slot& s, int slot, std::span<const float> dweights);
+  void router_backward_input(const ComputeContext& context, Slot& s, View dx);
 
   const ParameterStore& parameters_;
   Activations& activations_;
@@ -96,7 +104,9 @@ class MoeLayer final : public FeedForward {
   DType dtype_;
   std::int64_t hidden_, experts_, top_k_, local_, ffn_, shared_;
   std::int64_t gate_ = 0, bias_ = -1, shared_gate_up_ = 0, shared_down_ = 0, w13_ = 0, w2_ = 0, dense_end_ = 0;
+  Recompute again_;
   std::vector<Slot> slots_;
+  View dn_;  // between backward_input and finish_input
 };
 
 }  // namespace longhaul

@@ -7,6 +7,7 @@ namespace longhaul {
 
 MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* mesh, int slots, MemoryAccount* account)
     : gradients(account),
+      again(account),
       x32(account),
       router(account),
       bias(account),

@@ -37,6 +37,24 @@ struct ExpertLoad {
 };
 ExpertLoad expert_load(MoeTotals& totals);
 
+// What a layer's experts keep of a micro-batch for its backward. S rows that this rank sent, f the part of an expert's
+// width here.
+struct ExpertActivations {
+  explicit ExpertActivations(MemoryAccount* account)
+      : received(account),
+        gate_up(account),
+        activated(account),
+        outputs(account),
+        shared_gate_up(account),
+        shared_activated(account) {}
+  GrowingMemory received;          // [R, h]
+  GrowingMemory gate_up;           // [R, 2 f]
+  GrowingMemory activated;         // [R, f]
+  GrowingMemory outputs;           // [S, h] of the experts, before weighting
+  GrowingMemory shared_gate_up;    // [m, 2 shared]
+  GrowingMemory shared_activated;  // [m, shared]
+};
+
 // What the weights' backward of a layer needs from the input's. m rows of this rank, R rows that its experts received.
 struct MoeGradients {
   explicit MoeGradients(MemoryAccount* account)
@@ -77,7 +95,8 @@ class MoeState {
   MoeTotals take_totals();
 
   // Scratch that lives inside one operation of one layer.
-  MoeGradients gradients;  // where input and weight backward of a layer follow each other
+  MoeGradients gradients;   // where input and weight backward of a layer follow each other
+  ExpertActivations again;  // what layers compute again, one at a time, instead of keeping it
   GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
 
  private:

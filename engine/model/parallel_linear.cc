@@ -10,34 +10,99 @@ View columns_of(View rows, std::int64_t tokens, std::int64_t begin, std::int64_t
   return View(bytes, rows.dtype(), Shape{(tokens - 1) * rows.shape()[-1] + columns});
 }
 
-View ParallelLinear::all_rows(View rows, std::int64_t tokens) {
-  if (!tensor_.sequence()) return rows;
-  const View all = activations_.workspace().full;
-  tensor_.gather_rows(rows, tokens, hidden_, all);
-  return all;
+namespace {
+
+// For each rank of the group its rows of x, this one's first: product(x, begin, end) with x its rows [begin, end) of t.
+template <class Product>
+void as_rows_come(const ComputeContext& context, TensorParallel& tensor, View local, std::int64_t tokens,
+                  std::int64_t columns, View all, const Product& product) {
+  RowGather& gather = tensor.needed();
+  const std::int64_t r = tensor.rows(tokens);
+  gather.start(local, r, columns, all, tensor.overlaps());
+  for (int turn = 0; turn < tensor.size(); ++turn) {
+    gather.wait(turn);
+    const TraceSpan span(context.trace(), "product of gathered rows");
+    const std::int64_t begin = gather.rank_of(turn) * r;
+    product(turn == 0 ? first_rows(local, r) : all.rows(begin, begin + r), begin, begin + r);
+    tensor.poll();
+  }
+  gather.finish();
 }
 
-void ParallelLinear::keep_all_rows(const ComputeContext& context, View rows, std::int64_t tokens, View out) {
-  if (tensor_.sequence())
-    tensor_.gather_rows(rows, tokens, hidden_, out);
-  else
-    cast(context, first_rows(rows, tokens), first_rows(out, tokens));
+// For each piece of a sum over the ranks: product(begin, end) writes those rows of the partial sum, which then travel.
+template <class Product>
+void as_rows_go(const ComputeContext& context, TensorParallel& tensor, std::int64_t tokens, const Product& product) {
+  for (const RowRange& piece : tensor.pieces(tokens)) {
+    const TraceSpan span(context.trace(), "product of rows to be summed");
+    if (piece.count() > 0) product(piece.begin, piece.end);
+    tensor.sum_under_way().give();
+    tensor.poll();
+  }
+}
+
+}  // namespace
+
+void ParallelLinear::column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
+                                     ConstView weight, View y, ConstView bias) {
+  if (!tensor_.sequence()) return linear_forward(context, {tokens, hidden_, out}, x, weight, y, bias);
+  as_rows_come(context, tensor_, x, tokens, hidden_, activations_.workspace().full,
+               [&](View rows, std::int64_t begin, std::int64_t end) {
+                 linear_forward(context, {end - begin, hidden_, out}, rows, weight, y.rows(begin, end), bias);
+               });
 }
 
 void ParallelLinear::row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x,
                                   ConstView weight, View y) {
   if (!tensor_.splits()) return linear_forward(context, {tokens, in, hidden_}, x, weight, y);
-  const View partial = first_rows(activations_.workspace().partial, tokens);
-  linear_forward(context, {tokens, in, hidden_}, x, weight, partial);
-  tensor_.sum_rows(context, partial, tokens, hidden_, y);
+  const Workspace& w = activations_.workspace();
+  tensor_.start_sum(w.partial, w.landing, tokens, hidden_, y);
+  as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
+    linear_forward(context, {end - begin, in, hidden_}, x.rows(begin, end), weight, w.partial.rows(begin, end));
+  });
+  finish(context);
+}
+
+void ParallelLinear::row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
+                                           ConstView weight, View kept, View dx) {
+  if (!tensor_.sequence()) {
+    cast(context, first_rows(dy, tokens), first_rows(kept, tokens));
+    return linear_backward_input(context, {tokens, in, hidden_}, kept, weight, dx);
+  }
+  as_rows_come(context, tensor_, dy, tokens, hidden_, kept, [&](View rows, std::int64_t begin, std::int64_t end) {
+    linear_backward_input(context, {end - begin, in, hidden_}, rows, weight, dx.rows(begin, end));
+  });
 }
 
 void ParallelLinear::column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out,
                                               View dy, ConstView weight, View dx) {
   if (!tensor_.splits()) return linear_backward_input(context, {tokens, hidden_, out}, dy, weight, dx);
-  const View partial = first_rows(activations_.workspace().partial, tokens);
-  linear_backward_input(context, {tokens, hidden_, out}, dy, weight, partial);
-  tensor_.sum_rows(context, partial, tokens, hidden_, dx);
+  const Workspace& w = activations_.workspace();
+  tensor_.start_sum(w.partial, w.landing, tokens, hidden_, dx);
+  as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
+    linear_backward_input(context, {end - begin, hidden_, out}, dy.rows(begin, end), weight,
+                          w.partial.rows(begin, end));
+  });
+}
+
+void ParallelLinear::finish(const ComputeContext& context) {
+  if (!tensor_.splits()) return;
+  const TraceSpan span(context.trace(), "sum of rows");
+  tensor_.sum_under_way().finish(context);
+}
+
+void ParallelLinear::expect_all_rows(View rows, std::int64_t tokens) {
+  if (tensor_.sequence() && tensor_.overlaps())
+    tensor_.ahead().start(rows, tensor_.rows(tokens), hidden_, activations_.workspace().full, true);
+}
+
+View ParallelLinear::all_rows(View rows, std::int64_t tokens) {
+  if (!tensor_.sequence()) return rows;
+  const View all = activations_.workspace().full;
+  if (tensor_.ahead().under_way())
+    tensor_.ahead().finish();
+  else
+    tensor_.gather_rows(rows, tokens, hidden_, all);
+  return all;
 }
 
 }  // namespace longhaul

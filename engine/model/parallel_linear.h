@@ -2,6 +2,9 @@
 // without; plain linear layers where nothing is split. Column-parallel: this rank has some rows of W and gives some
 // columns of y. Row-parallel: it has some columns of W and an addend of y. t tokens of the micro-batch, r those of them
 // whose residual this rank holds.
+//
+// Products are cut into rows, so that some travel while others are computed; the cut is the same whether they do or
+// not.
 #pragma once
 
 #include "engine/model/activations.h"
@@ -16,16 +19,27 @@ class ParallelLinear {
       : tensor_(tensor), activations_(activations), hidden_(hidden) {}
 
   std::int64_t rows(std::int64_t tokens) const { return tensor_.rows(tokens); }
-  // All t rows of an activation of which this rank holds r; valid until the next call.
-  View all_rows(View rows, std::int64_t tokens);
-  // The same kept for the weights' backward.
-  void keep_all_rows(const ComputeContext& context, View rows, std::int64_t tokens, View out);
-  // y [r, h] = x W^T summed over the ranks, W [h, in] the columns of this one.
+
+  // y [t, out] = x W^T (+ bias [out]); x [r, h], W [out, h] the rows of this rank.
+  void column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x, ConstView weight,
+                       View y, ConstView bias = {});
+  // y [r, h] = x W^T summed over the ranks; x [t, in], W [h, in] the columns of this one.
   void row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x, ConstView weight,
                     View y);
-  // dx [r, h] = dy W summed over the ranks, W [out, h] the rows of this one.
+
+  // dx [t, in] = dy W of a row-parallel one; dy [r, h]. kept [t, h]: all rows of dy, for the weights' backward.
+  void row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
+                             ConstView weight, View kept, View dx);
+  // dx [r, h] = dy W summed over the ranks, of a column-parallel one; dy [t, out]. The sum goes on when this returns:
+  // dx is there after finish(), before which no other sum may start.
   void column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View dy,
                                 ConstView weight, View dx);
+  void finish(const ComputeContext& context);
+
+  // All t rows of an activation of which this rank holds r; valid until column_parallel or another call. expect: they
+  // will be asked for, and may come meanwhile.
+  void expect_all_rows(View rows, std::int64_t tokens);
+  View all_rows(View rows, std::int64_t tokens);
 
  private:
   TensorParallel& tensor_;

@@ -9,6 +9,10 @@
 
 namespace longhaul {
 
+namespace {
+constexpr int dispatch_tag = 1, answer_tag = 2;
+}
+
 ExpertExchange::ExpertExchange(Mesh& mesh)
     : communicator_(mesh.expert_communicator()),
       micro_batch_(mesh.micro_batch()),
@@ -56,9 +60,129 @@ ExpertRoute ExpertExchange::route(std::span<const std::int64_t> offsets) {
   return made;
 }
 
-void ExpertExchange::dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {
+void ExpertExchange::wait(std::optional<Request>& request) {
+  if (!request) return;
+  Request started = std::move(*request);
+  request.reset();
+  if (status_.ok()) finish(communicator_->wait(std::move(started), deadline_ms_));
+}
+
+void ExpertExchange::wait(Way& way) {
+  for (std::optional<Request>& request : way.receives) wait(request);
+  for (std::optional<Request>& request : way.sends) wait(request);
+}
+
+int ExpertExchange::rank_of(int turn) const {
+  return communicator_ ? (communicator_->rank() - turn + ranks()) % ranks() : 0;
+}
+
+namespace {
+
+ConstBytes rows_of(ConstView rows, std::int64_t begin, std::int64_t end) {
+  const ConstView part = rows.rows(begin, end);
+  return {static_cast<const std::byte*>(part.data()), static_cast<std::size_t>(part.bytes())};
+}
+Bytes rows_of(View rows, std::int64_t begin, std::int64_t end) {
+  const View part = rows.rows(begin, end);
+  return {static_cast<std::byte*>(part.data()), static_cast<std::size_t>(part.bytes())};
+}
+
+// Where the rows that go to each rank begin: ranks with parts of the same experts get the same rows.
+std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& sent, int etp) {
+  std::vector<std::int64_t> begins;
+  std::int64_t begin = 0;
+  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+    begins.push_back(begin);
+    if ((rank + 1) % static_cast<std::size_t>(etp) == 0) begin += sent[rank];
+  }
+  return begins;
+}
+
+}  // namespace
+
+void ExpertExchange::start_dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {
   LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
   if (!status_.ok()) return;
+  if (!overlap_) return dispatch_at_once(route, width, rows, received);
+  const int own = communicator_->rank();
+  const std::vector<std::int64_t> begins = begins_of(route.sent, etp_);
+  dispatch_.receives = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
+  dispatch_.sends = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
+  for (int turn = 0; turn < ranks(); ++turn) {
+    const auto from = static_cast<std::size_t>(rank_of(turn)), to = static_cast<std::size_t>((own + turn) % ranks());
+    const Bytes in = rows_of(received, route.received_from[from], route.received_from[from + 1]);
+    const ConstBytes out = rows_of(rows, begins[to], begins[to] + route.sent[to]);
+    if (turn == 0) {
+      std::copy(out.begin(), out.end(), in.begin());
+      continue;
+    }
+    if (!in.empty()) dispatch_.receives[from] = communicator_->recv(in, static_cast<int>(from), dispatch_tag);
+    if (!out.empty()) dispatch_.sends[to] = communicator_->send(out, static_cast<int>(to), dispatch_tag);
+  }
+}
+
+void ExpertExchange::wait_for(int rank) {
+  if (!dispatch_.receives.empty()) wait(dispatch_.receives[static_cast<std::size_t>(rank)]);
+}
+
+Bytes ExpertExchange::landing_of(int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  const std::vector<std::int64_t>& sent = collect_.route->sent;
+  const std::int64_t before = std::accumulate(sent.begin(), sent.begin() + rank, std::int64_t{0});
+  if (etp_ == 1) return rows_of(collect_.rows, before, before + sent[r]);
+  return std::as_writable_bytes(std::span(landing_).subspan(static_cast<std::size_t>(before * collect_.width),
+                                                            static_cast<std::size_t>(sent[r] * collect_.width)));
+}
+
+void ExpertExchange::start_collect(const ExpertRoute& route, std::int64_t width, ConstView answers, View rows) {
+  LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
+  LH_ASSERT(etp_ == 1 || answers.dtype() == DType::f32, "addends are f32");
+  collect_ = {&route, width, answers, rows};
+  if (etp_ > 1)
+    landing_.resize(
+        static_cast<std::size_t>(std::accumulate(route.sent.begin(), route.sent.end(), std::int64_t{0}) * width));
+  if (!overlap_ || !status_.ok()) return;
+  answer_.receives = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
+  answer_.sends = std::vector<std::optional<Request>>(static_cast<std::size_t>(ranks()));
+  for (int turn = 1; turn < ranks(); ++turn) {
+    const int from = rank_of(turn);
+    if (const Bytes in = landing_of(from); !in.empty())
+      answer_.receives[static_cast<std::size_t>(from)] = communicator_->recv(in, from, answer_tag);
+  }
+}
+
+void ExpertExchange::give(int rank) {
+  if (!communicator_ || !overlap_ || !status_.ok()) return;
+  const auto r = static_cast<std::size_t>(rank);
+  const ExpertRoute& route = *collect_.route;
+  const ConstBytes out = rows_of(collect_.answers, route.received_from[r], route.received_from[r + 1]);
+  if (rank == communicator_->rank()) {
+    std::copy(out.begin(), out.end(), landing_of(rank).begin());
+  } else if (!out.empty()) {
+    answer_.sends[r] = communicator_->send(out, rank, answer_tag);
+  }
+  poll();
+}
+
+void ExpertExchange::finish_collect(const ComputeContext& context) {
+  if (!overlap_ && status_.ok()) collect_at_once();
+  wait(dispatch_);
+  wait(answer_);
+  if (etp_ > 1 && status_.ok()) add_up_parts(context);
+}
+
+void ExpertExchange::poll() {
+  const auto test = [this](std::optional<Request>& request) {
+    if (!request || !request->pending() || !status_.ok()) return;
+    if (const Result<bool> done = communicator_->test(*request); !done.ok()) finish(done.error());
+  };
+  for (Way* way : {&dispatch_, &answer_}) {
+    for (std::optional<Request>& request : way->receives) test(request);
+    for (std::optional<Request>& request : way->sends) test(request);
+  }
+}
+
+void ExpertExchange::dispatch_at_once(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {
   const std::int64_t row_bytes = width * dtype_bytes(rows.dtype());
   const std::vector<std::size_t> to = bytes_of(route.sent, row_bytes), from = bytes_of(route.received, row_bytes);
   const auto* in = static_cast<const std::byte*>(rows.data());
@@ -77,33 +201,31 @@ void ExpertExchange::dispatch(const ExpertRoute& route, std::int64_t width, Cons
       deadline_ms_));
 }
 
-void ExpertExchange::collect(const ComputeContext& context, const ExpertRoute& route, std::int64_t width,
-                             ConstView answers, View rows) {
-  LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
-  if (!status_.ok()) return;
-  const std::int64_t row_bytes = width * dtype_bytes(answers.dtype());
+void ExpertExchange::collect_at_once() {
+  const ExpertRoute& route = *collect_.route;
+  const std::int64_t row_bytes = collect_.width * dtype_bytes(collect_.answers.dtype());
   const std::vector<std::size_t> to = bytes_of(route.received, row_bytes), from = bytes_of(route.sent, row_bytes);
   const std::size_t in_bytes = std::accumulate(to.begin(), to.end(), std::size_t{0});
   const std::size_t out_bytes = std::accumulate(from.begin(), from.end(), std::size_t{0});
-  const ConstBytes in(static_cast<const std::byte*>(answers.data()), in_bytes);
-  if (etp_ == 1)
-    return finish(communicator_->wait(
-        communicator_->all_to_all_v(in, to, {static_cast<std::byte*>(rows.data()), out_bytes}, from), deadline_ms_));
-  LH_ASSERT(answers.dtype() == DType::f32, "addends are f32");
-  landing_.resize(out_bytes / sizeof(float));
-  finish(communicator_->wait(communicator_->all_to_all_v(in, to, std::as_writable_bytes(std::span(landing_)), from),
-                             deadline_ms_));
-  if (!status_.ok()) return;
+  const ConstBytes in(static_cast<const std::byte*>(collect_.answers.data()), in_bytes);
+  const Bytes out = etp_ == 1 ? Bytes(static_cast<std::byte*>(collect_.rows.data()), out_bytes)
+                              : std::as_writable_bytes(std::span(landing_));
+  finish(communicator_->wait(communicator_->all_to_all_v(in, to, out, from), deadline_ms_));
+}
+
+// Of each row the addends of the ranks that hold a part of its expert.
+void ExpertExchange::add_up_parts(const ComputeContext& context) {
+  const ExpertRoute& route = *collect_.route;
   float* at = landing_.data();
   std::int64_t row = 0;
   for (std::size_t rank = 0; rank < route.sent.size(); rank += static_cast<std::size_t>(etp_)) {
-    const std::int64_t count = route.sent[rank], size = count * width;
+    const std::int64_t count = route.sent[rank], size = count * collect_.width;
     if (count == 0) continue;
     std::vector<const float*> addends;
     for (int part = 0; part < etp_; ++part) addends.push_back(at + part * size);
     const std::span<float> sum(at, static_cast<std::size_t>(size));
     tree_sum(addends, sum);
-    cast(context, View(sum.data(), Shape{count, width}), rows.rows(row, row + count));
+    cast(context, View(sum.data(), Shape{count, collect_.width}), collect_.rows.rows(row, row + count));
     at += etp_ * size, row += count;
   }
 }

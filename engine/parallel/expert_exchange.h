@@ -3,9 +3,14 @@
 // its expert, and adds up what they answer. Rows of different ranks stay apart on arrival: what an expert makes of a
 // micro-batch does not depend on which others it met.
 //
+// With overlap every pair of ranks has messages of its own, so that experts work on the rows of one rank while those of
+// others still travel, and answers leave as they are found. Without, all rows go at once and are waited for. The same
+// bits either way.
+//
 // A failure is kept, and everything after it does nothing: whoever runs the model asks status().
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,19 +34,29 @@ class ExpertExchange {
   ExpertExchange() = default;  // one rank: every row stays
   explicit ExpertExchange(Mesh& mesh);
 
+  void set_overlap(bool overlap) { overlap_ = overlap; }
   int ranks() const { return ep_ * etp_; }
   // The micro-batch, of those that meet here, that a rank's rows belong to, in their order; how many there are.
   int batch_of(int rank) const { return rank / (ranks() / batches_); }
   int batches() const { return batches_; }
+  // Whose rows had better be worked on at this turn: this rank's own first, then in the order in which they come.
+  int rank_of(int turn) const;
 
   // offsets [experts + 1]: of this rank's rows, sorted by expert. Collective.
   ExpertRoute route(std::span<const std::int64_t> offsets);
-  // rows [sent rows, width] sorted by expert -> received [route.rows(), width], rank by rank.
-  void dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received);
+
+  // rows [sent rows, width] sorted by expert -> received [route.rows(), width], rank by rank: those of a rank are there
+  // after wait_for(rank). Nothing of it may be changed before finish_collect().
+  void start_dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received);
+  void wait_for(int rank);
   // The way back: answers [route.rows(), width], f32 where an expert is split over ranks -> rows, of any float type:
-  // the sum over the ranks that hold a part of the expert, in f32 along one tree.
-  void collect(const ComputeContext& context, const ExpertRoute& route, std::int64_t width, ConstView answers,
-               View rows);
+  // the sum over the ranks that hold a part of the expert, in f32 along one tree. The answers to a rank's rows leave
+  // with give(rank), once for each rank of the group; rows are there after finish_collect().
+  void start_collect(const ExpertRoute& route, std::int64_t width, ConstView answers, View rows);
+  void give(int rank);
+  void finish_collect(const ComputeContext& context);
+  // Lets what is under way go on.
+  void poll();
 
   // Over the ranks of one micro-batch.
   void sum_over_micro_batch(std::span<float> values);
@@ -53,14 +68,34 @@ class ExpertExchange {
   const Status& status() const { return status_; }
 
  private:
+  // Messages of one direction, by the rank they come from or go to.
+  struct Way {
+    std::vector<std::optional<Request>> receives, sends;
+  };
+  struct Collect {
+    const ExpertRoute* route = nullptr;
+    std::int64_t width = 0;
+    ConstView answers;
+    View rows;
+  };
   void finish(Status status);
+  void wait(std::optional<Request>& request);
+  void wait(Way& way);
+  void dispatch_at_once(const ExpertRoute& route, std::int64_t width, ConstView rows, View received);
+  void collect_at_once();
+  void add_up_parts(const ComputeContext& context);
+  // Where the answers of a rank are to land.
+  Bytes landing_of(int rank);
   // Bytes of the rows in the order of the group's ranks.
   std::vector<std::size_t> bytes_of(std::span<const std::int64_t> rows, std::int64_t row_bytes) const;
 
   Communicator* communicator_ = nullptr;
   CollectiveGroup micro_batch_;
+  bool overlap_ = true;
   int ep_ = 1, etp_ = 1, batches_ = 1;
   std::int64_t deadline_ms_ = 0;
+  Way dispatch_, answer_;
+  Collect collect_;
   std::vector<std::byte> outgoing_;  // rows that go to several ranks
   std::vector<float> landing_;       // addends of rows
   Status status_;

@@ -1,35 +1,40 @@
 #include "engine/parallel/tensor_parallel.h"
 
-#include "engine/ops/elementwise.h"
-
 namespace longhaul {
 
-TensorParallel::TensorParallel(Mesh& mesh)
+namespace {
+constexpr int sum_tag = 1, needed_tag = 2, ahead_tag = 3;
+}
+
+TensorParallel::TensorParallel(Mesh& mesh, const TensorOverlap& overlap)
     : communicator_(mesh.tensor_communicator()),
       rank_(mesh.at().tp),
       size_(mesh.dims().tp),
       sequence_(mesh.dims().sp),
-      deadline_ms_(mesh.deadline_ms()) {}
+      overlap_(overlap),
+      deadline_ms_(mesh.deadline_ms()),
+      sum_(communicator_, sequence_, sum_tag, deadline_ms_),
+      needed_(communicator_, needed_tag, deadline_ms_),
+      ahead_(communicator_, ahead_tag, deadline_ms_) {}
 
 void TensorParallel::finish(Request request) {
   if (const Status done = communicator_->wait(std::move(request), deadline_ms_); !done.ok()) status_ = done;
 }
 
-void TensorParallel::sum_rows(const ComputeContext& context, View partial, std::int64_t tokens, std::int64_t columns,
-                              View out) {
-  if (!status_.ok()) return;
-  const std::span<float> all = partial.span<float>().first(static_cast<std::size_t>(tokens * columns));
-  if (!sequence_) {
-    finish(communicator_->all_reduce_sum(all));
-    return cast(context, View(all.data(), Shape{tokens, columns}), out);
-  }
-  const std::int64_t mine = rows(tokens);
-  if (out.dtype() == DType::f32)
-    return finish(
-        communicator_->reduce_scatter_sum(all, out.span<float>().first(static_cast<std::size_t>(mine * columns))));
-  landing_.resize(static_cast<std::size_t>(mine * columns));
-  finish(communicator_->reduce_scatter_sum(all, landing_));
-  cast(context, View(landing_.data(), Shape{mine, columns}), out);
+const Status& TensorParallel::status() const {
+  for (const Status* status : {&sum_.status(), &needed_.status(), &ahead_.status()})
+    if (!status->ok()) return *status;
+  return status_;
+}
+
+void TensorParallel::start_sum(View partial, View landing, std::int64_t tokens, std::int64_t columns, View out) {
+  sum_.start(partial, landing, tokens, columns, out, pieces(tokens), overlap_.on);
+}
+
+void TensorParallel::sum_rows(const ComputeContext& context, View partial, View landing, std::int64_t tokens,
+                              std::int64_t columns, View out) {
+  sum_.start(partial, landing, tokens, columns, out, {}, false);
+  sum_.finish(context);
 }
 
 void TensorParallel::gather_rows(View local, std::int64_t tokens, std::int64_t columns, View out) {
@@ -51,6 +56,12 @@ void TensorParallel::sum(std::span<float> values) {
 
 void TensorParallel::max(std::span<float> values) {
   if (splits() && status_.ok()) finish(communicator_->all_reduce_max(values));
+}
+
+void TensorParallel::poll() {
+  sum_.poll();
+  needed_.poll();
+  ahead_.poll();
 }
 
 }  // namespace longhaul

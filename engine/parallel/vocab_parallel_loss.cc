@@ -10,7 +10,7 @@ namespace longhaul {
 
 void vocab_parallel_loss(const ComputeContext& context, TensorParallel& tensor, const VocabShard& shard, ConstView x,
                          ConstView weight, std::span<const std::int32_t> targets, std::span<const float> weights,
-                         std::span<float> loss, View dx_partial, View dweight) {
+                         std::span<float> loss, View dx_partial, View dweight, const std::function<void()>& dx_ready) {
   const std::int64_t chunk = std::min(shard.chunk_tokens, shard.tokens);
   constexpr int logits_scratch = 2;  // a slot that products do not use
   auto* memory = reinterpret_cast<float*>(context.scratch(logits_scratch, chunk * shard.rows * 4));
@@ -38,6 +38,7 @@ void vocab_parallel_loss(const ComputeContext& context, TensorParallel& tensor, 
     GemmShape input{.m = n, .n = shard.hidden, .k = shard.rows};
     input.row_stride_a = dz.shape()[1];
     gemm(context, input, dz, weight, dx_partial.reshaped({shard.tokens, shard.hidden}).rows(begin, begin + n));
+    if (begin + n == shard.tokens && dx_ready) dx_ready();
     if (dweight.empty()) continue;
     GemmShape gradient{.m = shard.rows, .n = shard.hidden, .k = n};
     gradient.transpose_a = true;

@@ -74,10 +74,11 @@ Status TrainingStage::prepare() {
     options.dropout = settings_.dropout, options.seed = settings_.seed;
     options.account = &account_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
-    LH_CHECK(check_recompute_of(options.recompute, shape));
     options.moe = settings_.moe;
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
     options.overlap_context = settings_.overlap.context;
+    options.overlap_tensor.on = settings_.overlap.tensor;
+    options.overlap_experts = settings_.overlap.experts;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
   run_.section("initialize");

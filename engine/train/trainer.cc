@@ -411,8 +411,9 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   CollectiveGroup& data = mesh_.data();
   const std::int64_t per_rank = (total + data.size() - 1) / data.size();
   std::vector<ObjectiveSums> mine;
-  // Replicas whose experts lie on each other compute as many micro-batches: one that has no more goes through its last.
-  const bool together = expert_dims_of(mesh_.dims())->batches > 1;
+  // Replicas whose experts or weights (ZeRO 3) lie on each other compute as many micro-batches: one that has no more
+  // goes through its last.
+  const bool together = expert_dims_of(mesh_.dims())->batches > 1 || mesh_.dims().zero == 3;
   const std::int64_t first = data.rank() * per_rank;
   const auto run = [&]() -> Status {
     for (std::int64_t i = first; i < (together ? first + per_rank : std::min(total, first + per_rank)); ++i) {

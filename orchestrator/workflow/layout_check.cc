@@ -81,10 +81,7 @@ void check_recompute(const LayoutContext& context, const Value& settings) {
   const Value* written = settings.find("recompute");
   if (!written) return;
   const auto known = recompute_from(recompute_fields().parse(*written, "", reported));
-  const Value* model = settings.find("model");
-  Status fits = known.ok() ? Status() : Status(known.error());
-  if (known.ok() && model) fits = check_recompute_of(*known, model_shape_fields().parse(*model, "", reported));
-  if (!fits.ok()) context.add({"recompute.modules", "recompute"}, fits.error().what, fits.error().hint);
+  if (!known.ok()) context.add({"recompute.modules", "recompute"}, known.error().what, known.error().hint);
 }
 
 void check_pipeline(const LayoutContext& context, const Value& settings, const ParallelDims& dims) {

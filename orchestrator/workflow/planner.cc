@@ -13,12 +13,12 @@
 #include "orchestrator/workflow/command_steps.h"
 #include "orchestrator/workflow/graph.h"
 #include "orchestrator/workflow/interpolate.h"
-#include "orchestrator/workflow/layout_check.h"
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/milestone_inputs.h"
 #include "orchestrator/workflow/overrides.h"
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
+#include "orchestrator/workflow/stage_layout.h"
 
 namespace longhaul {
 namespace {
@@ -82,7 +82,6 @@ class Planner {
   StageDraft draft_stage(const ValueMember& member, Interpolator& interpolator);
   void merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator);
   VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
-  ParallelDims read_dims(const StageDraft& draft, const Value& table, const StageCommon& common, const Value& settings);
   void read_best(const Value& table, StageDraft& draft);
 
   void expand_milestones();
@@ -292,54 +291,10 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   if (is_command && diagnostics_.size() == before)
     check_command(where, table, result.settings, result.common, diagnostics_);
   if (diagnostics_.size() != before) return result;  // a layout of wrong numbers would only repeat the news
-  result.dims = read_dims(draft, table, result.common, result.settings);
+  result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
   result.written = table;
   result.is_sound = diagnostics_.size() == before;
   return result;
-}
-
-ParallelDims Planner::read_dims(const StageDraft& draft, const Value& table, const StageCommon& common,
-                                const Value& settings) {
-  const std::string where = "stage." + draft.name;
-  const Value* parallel = table.find("parallel");
-  const auto place_of = [&](const char* key) { return table.find(key) ? table.find(key)->pos : table.pos; };
-  if (!draft.kind->parallel && common.ranks > 1)
-    diagnostics_.add(
-        place_of("ranks"),
-        format("{}.ranks = {}, but the stage kind '{}' runs on one rank", where, common.ranks, draft.kind->name),
-        "use threads for more cores");
-  if (common.ranks % common.nodes != 0 && !settings.find("step"))  // steps divide theirs themselves
-    diagnostics_.add(place_of("nodes"),
-                     format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
-                     "use ranks that are a multiple of nodes");
-  ParallelDims dims;
-  dims.dp_replicate = 0;  // what is left, unless the user says it
-  if (parallel && parallel->is_string()) {
-    diagnostics_.add(parallel->pos,
-                     where + ".parallel = \"" + parallel->as_string() +
-                         "\": a layout found by another stage is not part of this version",
-                     "write the layout, for example { dp_replicate = 2 }");
-    return dims;
-  }
-  if (parallel && !parallel->is_table()) {
-    diagnostics_.add(parallel->pos, where + ".parallel is " + parallel->kind_name() + ", expected a table",
-                     "for example { tp = 2 }");
-    return dims;
-  }
-  if (parallel) {
-    const std::size_t before = diagnostics_.size();
-    dims = parallel_dims_fields().parse(*parallel, where + ".parallel", diagnostics_);
-    if (!parallel->find("dp_replicate")) dims.dp_replicate = 0;
-    if (diagnostics_.size() != before) return dims;
-  }
-  const SourcePos at = parallel ? parallel->pos : place_of("ranks");
-  auto resolved = resolve_dims(dims, common.ranks);
-  if (!resolved.ok()) {
-    diagnostics_.add(at, where + ": " + resolved.error().what, resolved.error().hint);
-    return dims;
-  }
-  check_layout(draft.name, *draft.kind, settings, table, *resolved, at, diagnostics_);
-  return *resolved;
 }
 
 int Planner::stage_index(const std::string& name, const SourcePos& where, const std::string& what) {

@@ -3,7 +3,7 @@
 must be those of a training that nobody touched, bit for bit. It has everything that a training may have: phases with
 other mixes and lengths, a growing batch, blended inputs, documents kept apart, dropout, experts, steps that are skipped.
 
-usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N] [--dense]
+usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N] [--dense] [--local]
 """
 import argparse
 import json
@@ -49,7 +49,7 @@ def write_dataset(prefix, documents):
         out.write(struct.pack(f"<{len(lengths) + 1}q", *range(len(lengths) + 1)))
 
 
-def settings(steps, experts):
+def settings(steps, experts, local_dir):
     third = steps // 3
     model = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
              "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -59,7 +59,9 @@ def settings(steps, experts):
         "model": model, "precision": "bf16", "seed": 3, "sequence_length": 32, "micro_batch_size": 2,
         "global_batch_size": 16, "batch_rampup": {"start": 4, "increment": 4, "samples": 12 * third // 2},
         "optimizer": {"lr": 0.01, "no_decay": ["norms", "embeddings"]},
-        "checkpoint": {"every_steps": 2, "keep_last": 3},
+        # Nearly every restart finds copies on the node that are newer than the newest checkpoint.
+        "checkpoint": {"every_steps": 7, "local_every_steps": 1, "local_dir": str(local_dir)} if local_dir else
+                      {"every_steps": 2, "keep_last": 3},
         "blend": ["tokens", "code"], "blend_weights": [0.7, 0.3],
         "phase": {"warmup": {"steps": third, "lr_shape": "linear"},
                   "main": {"steps": third, "blend": ["tokens", "code"], "blend_weights": [0.4, 0.6]},
@@ -84,9 +86,12 @@ def descendants(pid):
 class Training:
     """One training in a folder of its own, started as often as needed."""
 
-    def __init__(self, folder, engine, ranks, steps, inputs, experts):
+    def __init__(self, folder, engine, ranks, steps, inputs, experts, local):
         self.folder, self.engine, self.ranks, self.launches = folder, engine, ranks, 0
         folder.mkdir()
+        local_dir = folder / "node" if local else None
+        if local:
+            local_dir.mkdir()
         self.events = folder / "events.jsonl"
         parallel = {"dp_shard": ranks, "zero": 1} if ranks > 1 else {}
         self.launch = {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": ranks,
@@ -98,7 +103,7 @@ class Training:
                     "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
                     "parallel": parallel,
                     "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()},
-                    "settings": settings(steps, experts)})
+                    "settings": settings(steps, experts, local_dir)})
 
     def start(self):
         self.launches += 1
@@ -130,6 +135,10 @@ class Training:
                 if event.get("kind") == "metric" and "loss" in event:
                     found.append(event)
         return found
+
+    def messages(self):
+        lines = self.events.read_text(errors="replace").splitlines()
+        return [line for line in lines if '"message"' in line]
 
     def kill(self):
         """The launcher and the ranks that it started, none of which can do anything about it."""
@@ -182,6 +191,7 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--dense", action="store_true", help="a model without experts")
+    parser.add_argument("--local", action="store_true", help="with copies on the node after every step")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
@@ -201,12 +211,12 @@ def main():
                 start, stride = draw.randrange(250), draw.randint(1, 7)
                 documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
             write_dataset(inputs[input_name] / "train", documents)
-        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense)
+        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local)
         log = whole.start()
         if whole.process.wait(timeout=STEP_DEADLINE_S * 5) != 0:
             raise SystemExit(f"the untouched training ended with {whole.process.returncode}:\n{log.read_text()}")
         curve = {m["step"]: m for m in whole.metrics()}
-        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense)
+        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local)
         kills = kill_at_random_steps(killed, arguments.kills, steps, draw)
         if kills < arguments.kills:
             raise SystemExit(f"only {kills} of {arguments.kills} kills before it was done")
@@ -220,6 +230,12 @@ def main():
         for file in ("model.safetensors", "config.json"):
             if (whole.folder / "out" / file).read_bytes() != (killed.folder / "out" / file).read_bytes():
                 raise SystemExit(f"{file} differs")
+        if arguments.local:
+            messages = [e for e in killed.messages() if "goes on from step" in e]
+            copies = [m for m in messages if "copies of step" in m]
+            if len(copies) < arguments.kills / 2:
+                raise SystemExit(f"only {len(copies)} of {len(messages)} restarts used the copies on the node")
+            print(f"{len(copies)} of {len(messages)} restarts from the node's copies")
         skipped = steps - len(curve)
         print(f"{kills} kills of {arguments.ranks} rank(s) over {steps} steps ({skipped} skipped by the spike policy, "
               f"{len(seen) - len(curve)} made again): losses, gradients, sample counts and weights are the same bits")

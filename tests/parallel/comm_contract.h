@@ -183,6 +183,22 @@ inline Failures check_messages(Rank& me) {
     expect(failures, got_first[999] == static_cast<float>(previous), "message of tag 4");
     expect(failures, got_second[2] == static_cast<float>(previous) + 0.5F, "message of tag 9");
   }
+  if (me.size > 1) {  // of one tag, in the order in which they were asked for, whichever is looked at first
+    std::vector<float> early(500), late(500), given(1000);
+    for (std::size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i) + static_cast<float>(me.rank) / 8;
+    std::vector<float> want = given;
+    for (float& value : want) value += static_cast<float>(previous - me.rank) / 8;
+    Request r1 = comm->recv(std::as_writable_bytes(std::span(early)), previous, 5);
+    Request r2 = comm->recv(std::as_writable_bytes(std::span(late)), previous, 5);
+    Request s1 = comm->send(std::as_bytes(std::span(given).first(500)), next, 5);
+    Request s2 = comm->send(std::as_bytes(std::span(given).last(500)), next, 5);
+    expect_ok(failures, comm->wait(std::move(r2)), "the later recv 5");
+    expect(failures, std::equal(late.begin(), late.end(), want.begin() + 500), "the later message of tag 5");
+    expect_ok(failures, comm->wait(std::move(r1)), "the earlier recv 5");
+    expect(failures, std::equal(early.begin(), early.end(), want.begin()), "the earlier message of tag 5");
+    expect_ok(failures, comm->wait(std::move(s1)), "send 5");
+    expect_ok(failures, comm->wait(std::move(s2)), "send 5");
+  }
   std::vector<std::vector<float>> data;
   std::vector<Request> requests;
   for (std::uint64_t i = 0; i < 8; ++i) data.push_back(term(me.rank, 5'000, i));

@@ -13,12 +13,15 @@ using namespace longhaul::test;
 
 namespace {
 
+// Under ThreadSanitizer, which looks for races and not at curves, a few steps of what differs most.
 #if defined(__SANITIZE_THREAD__)
-constexpr int steps = 4, ranks_max = 4;
+constexpr int steps = 3, ranks_max = 4;
+constexpr bool thorough = false;
 #else
 constexpr int steps = 20, ranks_max = 16;
+constexpr bool thorough = true;
 #endif
-constexpr int half_way = steps / 2;
+constexpr int half_way = (steps + 1) / 2;
 
 constexpr ContextAttentionKind kinds[] = {ContextAttentionKind::ring, ContextAttentionKind::gather,
                                           ContextAttentionKind::a2a};
@@ -142,6 +145,7 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const bool packed : {true, false})
       for (const ContextAttentionKind kind : kinds) {
+        if (!thorough && (!packed || dtype != DType::f32)) continue;
         const SetupOptions chosen = setup_of(kind, packed);
         const RankRun one = train_one_rank(steps, dtype, chosen);
         REQUIRE(one.losses.size() == steps);
@@ -203,6 +207,7 @@ TEST_CASE("beside cp, how micro-batches are dealt changes no bit") {
 
 TEST_CASE("GPT-2's learned positions are those of the whole sequence") {
   for (const ContextAttentionKind kind : kinds) {
+    if (!thorough && kind != ContextAttentionKind::gather) continue;
     SetupOptions chosen(training_gpt2_shape());
     chosen.context_attention = kind, chosen.packed = true;
     const RankRun one = train_one_rank(steps, DType::f32, chosen);

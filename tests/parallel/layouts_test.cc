@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_store.h"
 #include "engine/model/model_folder.h"
@@ -118,6 +119,7 @@ TEST_CASE("a model read from its folder is cut into the shards of the rank that 
 
 TEST_CASE("every layout follows the curve of one rank") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (!thorough && dtype != DType::f32) continue;
     const RankRun one = train_one_rank(curve_steps, dtype);
     REQUIRE(one.losses.size() == curve_steps);
     for (const ParallelDims& dims : mesh_layouts()) {
@@ -128,6 +130,7 @@ TEST_CASE("every layout follows the curve of one rank") {
         REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
         CHECK(worst_relative(one.losses, run.losses) <= bar);
         CHECK(worst_relative(one.norms, run.norms) <= 10 * bar);
+        CHECK(worst_relative({one.heldout_loss}, {run.heldout_loss}) <= std::max(bar, 1e-6));
         held = run.held;
         CHECK(run.moments == (dims.zero > 0 ? run.held / dims.dp_shard : run.held));
       }
@@ -235,6 +238,87 @@ TEST_CASE("communication beside computation changes no bit") {
     CHECK(beside[0].losses == after[0].losses);
     CHECK(beside[0].weights == after[0].weights);
   }
+}
+
+TEST_CASE("rows that travel beside products change no bit") {
+  ModelShape four_heads = training_shape();
+  four_heads.num_key_value_heads = 4;
+  for (const ModelShape& shape : {four_heads, training_gpt2_shape()})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SetupOptions what(shape);
+      what.dropout = 0.1;
+      const RankRun one = train_one_rank(half_way, dtype, what);
+      for (const int tp : {2, 4})
+        for (const bool sp : {false, true})
+          for (const char* schedule : {"1f1b", "zb-h1"}) {
+            ParallelDims dims;
+            dims.tp = tp, dims.sp = sp;
+            if (std::string(schedule) == "zb-h1") dims.pp = 2, what.pipeline.schedule = schedule;
+            if (dims.world_size() > ranks_max) continue;
+            CAPTURE(dims.to_string());
+            for (const RowPieces pieces : {RowPieces{3, 4}, RowPieces{128, 4}}) {
+              SetupOptions beside = what, after = what;
+              beside.pieces = after.pieces = pieces, after.overlap = false;
+              const std::vector<RankRun> now = train_on_threads(dims, half_way, dtype, {}, beside);
+              const std::vector<RankRun> then = train_on_threads(dims, half_way, dtype, {}, after);
+              REQUIRE(now[0].status.ok());
+              CHECK(now[0].losses == then[0].losses);
+              CHECK(now[0].weights == then[0].weights);
+              CHECK(worst_relative(one.losses, now[0].losses) <= (dtype == DType::f32 ? 1e-5 : 2e-2));
+            }
+            what.pipeline = {};
+          }
+    }
+}
+
+TEST_CASE("a trace shows rows on their way while products are computed") {
+  char name[] = "/tmp/longhaul-layouts-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  ParallelDims dims;
+  dims.tp = 2, dims.sp = true;
+  const SystemClock clock;
+  for (const bool overlap : {true, false}) {
+    const ThreadsWorld world(2);
+    std::vector<std::thread> ranks;
+    std::atomic<int> good{0};
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&, rank] {
+        Trace trace(clock);
+        trace.record(true);
+        CommOptions options;
+        options.clock = &clock, options.trace = &trace;
+        const auto communicator = world.communicator(rank, 1, options);
+        const auto mesh = Mesh::create(dims, *communicator, 20'000).value();
+        SetupOptions what;
+        what.overlap = overlap;
+        TrainingSetup setup(16, 1, 2, mesh.get(), DType::f32, 32, what);
+        setup.context.set_trace(&trace);
+        const auto report = setup.trainer.step();
+        CHECK_MESSAGE(report.ok(), (report.ok() ? "" : report.error().message()));
+        good += report.ok() && trace.write(format("{}/{}.json", folder, rank), rank).ok();
+      });
+    for (std::thread& rank : ranks) rank.join();
+    REQUIRE(good == 2);
+    const std::string text = read_file(folder + "/1.json").value();
+    const Value json = parse_json(text).value();
+    // Of spans of one name those during which one of another name begins and ends.
+    const auto beside = [&](const std::string& message, const std::string& product) {
+      int found = 0;
+      for (const Value& outer : json.find("traceEvents")->as_array()) {
+        if (outer.get_string("name") != message) continue;
+        const double begin = outer.get_number("ts"), end = begin + outer.get_number("dur");
+        for (const Value& inner : json.find("traceEvents")->as_array()) {
+          const double at = inner.get_number("ts");
+          if (inner.get_string("name") == product && at >= begin && at + inner.get_number("dur") <= end) ++found;
+        }
+      }
+      return found;
+    };
+    CHECK((beside("recv", "product of rows to be summed") > 0) == overlap);
+    CHECK((beside("recv", "product of gathered rows") > 0) == overlap);
+    CHECK(beside("reduce_scatter_sum", "product of rows to be summed") == 0);
+  }
+  CHECK(remove_tree(folder).ok());
 }
 
 TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are split into") {

@@ -16,6 +16,7 @@ namespace longhaul::test {
 struct RankRun {
   std::vector<double> losses, norms;
   std::vector<double> balance_losses;  // of experts
+  double heldout_loss = 0;             // after the last step, of samples that are no whole number of micro-batches
   std::vector<float> weights;          // of the first replica: all of them, in the flat order of one rank
   std::int64_t held = 0;               // weights on this rank
   std::int64_t moments = 0;            // of one kind
@@ -44,6 +45,14 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
     run.balance_losses.push_back(report->balance_loss);
   }
   if (!run.status.ok()) return run;
+  MadeUpSource heldout(16, 37, 11);
+  heldout.packed = options.packed;
+  const auto judged = setup.trainer.evaluate(heldout, 11);
+  if (!judged.ok()) {
+    run.status = judged.error();
+    return run;
+  }
+  run.heldout_loss = judged->loss / judged->count;
   const ParameterLayout whole(options.shape);
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
   run.status = gather_masters(mesh, options.shape, setup.store.layout(), setup.store.masters(), whole, run.weights);

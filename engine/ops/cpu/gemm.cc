@@ -151,7 +151,7 @@ void linear_forward(const ComputeContext& context, LinearShape shape, ConstView 
   } else {
     GemmShape g{.m = shape.tokens, .n = shape.out, .k = shape.in};
     g.transpose_b = true;
-    if (!bias.empty() && gemm_with_bias(context, g, x, weight, bias, y)) return;
+    if (!bias.empty() && gemm_with_bias(context, g, x, weight, bias, y)) return context.between();
     gemm(context, g, x, weight, y);
   }
   if (bias.empty()) return;

@@ -1,6 +1,6 @@
-// mpirun/srun -n 2 overlap_step [--zero 0|1|2|3] [--pp 1|2] [--steps N]: the same training steps with communication in
-// its turn and beside computation, by turns; and without communication. Started by overlap.py between hosts whose
-// network is limited. The first rank prints JSON.
+// mpirun/srun -n 2 overlap_step [--zero 0|1|2|3] [--pp N] [--tp N [--sp 1]] [--ep N] [--rows N] [--steps N]: the same
+// training steps with communication in its turn and beside computation, by turns; and without communication. Started by
+// overlap.py between hosts whose network is limited. The first rank prints JSON.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -37,11 +37,21 @@ class FixedTokens final : public BatchSource {
   std::int64_t vocabulary_;
 };
 
-ModelShape shape_of_bench() {
+// Large enough where matrices or tokens travel that computation takes about as long as they do at 1 Gbit/s: the bytes
+// of a token go with the hidden size, its products with the square of it.
+ModelShape shape_of_bench(const ParallelDims& dims) {
   ModelShape shape;
   shape.vocab_size = 4096, shape.hidden_size = 384, shape.intermediate_size = 1024, shape.num_hidden_layers = 8;
   shape.num_attention_heads = 6, shape.num_key_value_heads = 6, shape.head_dim = 64;
   shape.max_position_embeddings = length;
+  if (dims.tp == 1 && dims.ep == 1) return shape;
+  shape.hidden_size = 1024, shape.intermediate_size = 2816, shape.num_hidden_layers = 2;
+  shape.num_attention_heads = shape.num_key_value_heads = 16;
+  if (dims.ep == 1) return shape;
+  shape.architecture = "mixtral";
+  shape.num_local_experts = 4, shape.num_experts_per_tok = 1, shape.n_shared_experts = 1;
+  shape.num_hidden_layers = 2, shape.router_score = "softmax_all";
+  shape.moe_intermediate_size = shape.intermediate_size;
   return shape;
 }
 
@@ -50,15 +60,16 @@ struct Timing {
 };
 
 struct Case {
-  std::int64_t sequences = 8;  // of a rank in a step
+  std::int64_t sequences = 16;  // of a rank in a step: its backward takes about as long as its gradients travel
   std::int64_t micro_batches = 1;
+  RowPieces pieces;  // of tensor parallelism
 };
 
 // `steps` of them after one to get warm.
-Result<Timing> run_steps(Mesh& mesh, bool overlap, int steps, const Case& one) {
+Result<Timing> run_steps(Mesh& mesh, const ModelShape& shape, bool overlap, int steps, const Case& one) {
   const SystemClock clock;
   const ComputeContext context(1);
-  ParameterStore store(shape_of_bench(), DType::bf16, nullptr, MeshPlace{mesh.dims(), mesh.at()});
+  ParameterStore store(shape, DType::bf16, nullptr, MeshPlace{mesh.dims(), mesh.at()});
   TrainerOptions options;
   options.steps = 1000;
   options.micro_batch_size = one.sequences / one.micro_batches;
@@ -68,6 +79,8 @@ Result<Timing> run_steps(Mesh& mesh, bool overlap, int steps, const Case& one) {
   LH_TRY(const TrainingSchedules schedules, training_schedules(options, mesh));
   LlamaOptions model_options = stage_options(schedules, options, mesh, 0);
   model_options.tokens_max = options.tokens_max;
+  model_options.overlap_tensor.pieces = one.pieces;
+  model_options.overlap_tensor.on = model_options.overlap_experts = overlap;
   Llama model(store, model_options);
   LanguageModelObjective objective;
   FixedTokens source(store.shape().vocab_size);
@@ -98,14 +111,15 @@ void append(Timing& to, const Timing& more) {
 
 Status run_bench(Communicator& world, const ParallelDims& dims, int steps, const Case& one) {
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(dims, world));
+  const ModelShape shape = shape_of_bench(dims);
   Timing in_turn, beside, alone;
   for (int round = 0; round < 3; ++round) {
-    LH_TRY(const Timing off, run_steps(*mesh, false, steps, one));
+    LH_TRY(const Timing off, run_steps(*mesh, shape, false, steps, one));
     append(in_turn, off);
-    LH_TRY(const Timing on, run_steps(*mesh, true, steps, one));
+    LH_TRY(const Timing on, run_steps(*mesh, shape, true, steps, one));
     append(beside, on);
     Mesh single;
-    LH_TRY(const Timing none, run_steps(single, true, steps, one));
+    LH_TRY(const Timing none, run_steps(single, shape, true, steps, one));
     append(alone, none);
     LH_CHECK(mesh->world().barrier());
   }
@@ -113,7 +127,7 @@ Status run_bench(Communicator& world, const ParallelDims& dims, int steps, const
     std::printf(
         "{\"layout\": \"%s\", \"parameters\": %lld, \"step_in_turn_s\": %.4f, \"step_beside_s\": %.4f, "
         "\"step_alone_s\": %.4f, \"waited_in_turn_s\": %.4f, \"waited_beside_s\": %.4f}\n",
-        dims.to_string().c_str(), static_cast<long long>(shape_of_bench().parameter_count()), median(in_turn.seconds),
+        dims.to_string().c_str(), static_cast<long long>(shape.parameter_count()), median(in_turn.seconds),
         median(beside.seconds), median(alone.seconds), median(in_turn.waited), median(beside.waited));
   return {};
 }
@@ -121,7 +135,8 @@ Status run_bench(Communicator& world, const ParallelDims& dims, int steps, const
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, int> given = {{"--zero", 1}, {"--pp", 1}, {"--steps", 5}};
+  std::map<std::string, int> given = {{"--zero", 1}, {"--pp", 1},    {"--tp", 1},        {"--sp", 0},
+                                      {"--ep", 1},   {"--steps", 5}, {"--sequences", 8}, {"--rows", 128}};
   for (int i = 1; i + 1 < argc; i += 2) given[argv[i]] = std::atoi(argv[i + 1]);
   auto runtime = MpiRuntime::start(&argc, &argv);
   if (!runtime.ok()) {
@@ -137,9 +152,13 @@ int main(int argc, char** argv) {
     auto world = (*runtime)->world(1, options);
     if (!world.ok()) return 1;
     ParallelDims dims;
-    dims.pp = given["--pp"], dims.zero = given["--zero"];
-    (dims.zero > 0 ? dims.dp_shard : dims.dp_replicate) = (*world)->size() / dims.pp;
+    dims.pp = given["--pp"], dims.tp = given["--tp"], dims.sp = given["--sp"] > 0, dims.ep = given["--ep"];
+    const int replicas = (*world)->size() / dims.pp / dims.tp;
+    dims.zero = replicas > 1 ? given["--zero"] : 0;
+    (dims.zero > 0 ? dims.dp_shard : dims.dp_replicate) = replicas;
     Case one;
+    one.sequences = given["--sequences"];
+    one.pieces.rows_min = given["--rows"];
     if (dims.pp > 1) one.micro_batches = 4;
     done = run_bench(**world, dims, given["--steps"], one);
   }

@@ -1,8 +1,10 @@
 // Copies on nodes, each rank a node of its own: also under ThreadSanitizer.
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <functional>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "engine/checkpoint/local_copies.h"
 #include "tests/parallel/training_on_ranks.h"
@@ -43,16 +45,16 @@ struct Nodes {
     return "";
   }
   Result<std::unique_ptr<LocalCopies>> open(int rank, Mesh& mesh) const {
-    LocalCopiesOptions options;
-    options.folder = node(rank % node_count);
-    return LocalCopies::create(clock, mesh.world(), root.path + "/state", options);
+    LocalCopiesOptions here;
+    here.folder = node(rank % node_count);
+    return LocalCopies::create(clock, mesh.world(), root.path + "/state", here);
   }
   // Trains `steps` steps and copies each of them.
   void train_and_copy(int steps) {
     weights.assign(node_count, {}), moments.assign(node_count, {});
     std::atomic<int> copied{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, setup_options);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       const auto copies = open(rank, mesh);
       if (!copies.ok()) return;
       for (int i = 0; i < steps; ++i) {
@@ -70,12 +72,22 @@ struct Nodes {
     });
     REQUIRE(copied == node_count * steps);
   }
+  // Without copies: the weights after the second step.
+  void remember_two_steps() {
+    weights.assign(node_count, {}), moments.assign(node_count, {});
+    on_threads(dims, [&](int rank, Mesh& mesh) {
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
+      if (!setup.trainer.step().ok() || !setup.trainer.step().ok()) return;
+      weights[static_cast<std::size_t>(rank)] = weights_of(setup);
+      moments[static_cast<std::size_t>(rank)] = moments_of(setup);
+    });
+  }
   // The step that all ranks of a layout found, -1 where they found none; their weights are those that were copied.
   std::int64_t resumed_step(std::int64_t newer_than = -1) {
     std::atomic<std::int64_t> sum{0};
     std::atomic<int> same{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
-      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, setup_options);
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       TrainingState state = test::state_of(setup);
       const auto copies = open(rank, mesh);
       const auto loaded = (*copies)->load_newest(mesh.world(), state, newer_than);
@@ -94,7 +106,7 @@ struct Nodes {
   std::vector<std::vector<float>> weights;  // of each rank, after the last step
   std::vector<std::vector<std::byte>> moments;
   std::vector<float> whole;  // the weights of all
-  SetupOptions setup_options;
+  SetupOptions options;
 };
 
 void flip_a_bit(const std::string& file) {
@@ -159,12 +171,47 @@ TEST_CASE("another layout on other nodes goes on from the copies; another traini
   CHECK(nodes.resumed_step() == -1);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // which knows no threads in a child process
+TEST_CASE("killed anywhere in a copy, the state of the step before or of this one is there") {
+  std::vector<std::string> points = fault_point_names("local_copy_");
+  REQUIRE(points.size() == 4);
+  // Shards are written as those of checkpoints are.
+  points.insert(points.end(), {"checkpoint_before_shard", "checkpoint_half_shard", "checkpoint_after_shard"});
+  for (const std::string& point : points) {
+    // Once for each rank in the first copy; of a share two are written on each.
+    const int per_copy = point == "local_copy_staged" || point == "local_copy_retiring" ? node_count : 2 * node_count;
+    for (const int nth : {1, per_copy + 1, 2 * per_copy}) {
+      CAPTURE(point);
+      CAPTURE(nth);
+      Nodes nodes;
+      const std::string plan = nodes.root.path + "/plan";
+      REQUIRE(write_file_atomic(plan, format("{} kill nth={}\n", point, nth)).ok());
+      const int exit = in_child([&] {
+        if (!load_fault_plan(plan).ok()) ::_exit(9);
+        nodes.train_and_copy(2);
+      });
+      CHECK(exit == -SIGKILL);
+      nodes.remember_two_steps();
+      const std::int64_t step = nodes.resumed_step();  // compares the weights of step 2
+      if (nth == 1)
+        CHECK((step == -1 || step == 1));
+      else
+        CHECK((step == 1 || step == 2));
+      if (point == "local_copy_retiring") CHECK(step == (nth == 1 ? 1 : 2));
+      // Another training takes the folders over, whatever was left there.
+      nodes.train_and_copy(2);
+      CHECK(nodes.resumed_step() == 2);
+    }
+  }
+}
+#endif
+
 TEST_CASE("copies have moments in bf16 as they are, and those that lie on a disk") {
   for (const bool offloaded : {false, true}) {
     CAPTURE(offloaded);
     Nodes nodes;
-    nodes.setup_options.moments = "bf16", nodes.setup_options.rounding = "stochastic";
-    if (offloaded) nodes.setup_options.offload_dir = nodes.root.path;
+    nodes.options.moments = "bf16", nodes.options.rounding = "stochastic";
+    if (offloaded) nodes.options.offload_dir = nodes.root.path;
     nodes.train_and_copy(2);
     CHECK(nodes.resumed_step() == 2);
     nodes.replace(1);  // its share comes from the partner

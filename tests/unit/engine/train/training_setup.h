@@ -82,6 +82,7 @@ struct SetupOptions {
   ModelShape shape = training_shape();
   PipelineSettings pipeline;
   bool overlap = true;
+  RowPieces pieces = {4, 3};  // of rows that travel by themselves; the batches here are small
   Recompute recompute;
   MoeSettings moe;
   double adam_eps = 1e-8;
@@ -129,6 +130,7 @@ struct TrainingSetup {
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
       o.moe = setup.moe, o.context_attention = setup.context_attention, o.recompute = setup.recompute;
       o.dropout = setup.dropout, o.seed = 11;
+      o.overlap_tensor = {setup.overlap, setup.pieces}, o.overlap_experts = o.overlap_context = setup.overlap;
       made.push_back(std::make_unique<Llama>(store, o));
     }
     return made;

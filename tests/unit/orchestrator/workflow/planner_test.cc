@@ -243,6 +243,18 @@ TEST_CASE("layouts that cannot be") {
   CHECK(good_plan(pretrain + "ranks = 4\nparallel = { dp_replicate = 4 }\n").stages[0].dims.dp() == 4);
 }
 
+TEST_CASE("ranks that are not written are those that the layout needs") {
+  const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\n";
+  const RunPlan plan = good_plan(pretrain + "nodes = 2\nparallel = { tp = 2, pp = 2, dp_shard = 2, zero = 1 }\n");
+  CHECK(plan.stages[0].common.ranks == 8);
+  CHECK(plan.stages[0].dims.dp_replicate == 1);
+  CHECK(good_plan(pretrain + "parallel = { dp_replicate = 4, tp = 2 }\n").stages[0].common.ranks == 8);
+  CHECK(good_plan(pretrain).stages[0].common.ranks == 1);
+  CHECK(problems(pretrain + "parallel = { tp = 2, dp_shard = 65536 }\n") ==
+        "w.toml:6:12: error: stage.p.parallel multiplies up to 131072 ranks; a job has at most 65536; make an axis "
+        "smaller\n1 error");
+}
+
 TEST_CASE("references to params and the site") {
   const auto command = [](const std::string& params, const std::string& argument) {
     return header + "[params]\n" + params + "\n[stage.a]\nkind = \"command\"\nargv = [" + argument + "]\n";

@@ -1,0 +1,122 @@
+#include "engine/parallel/row_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/comm/tree_sum.h"
+#include "engine/ops/elementwise.h"
+
+namespace longhaul {
+
+std::vector<RowRange> RowSum::pieces(std::int64_t tokens, const RowPieces& sizes) const {
+  const int ranks = communicator_->size(), shares = sequence_ ? ranks : 1;
+  const std::int64_t share = tokens / shares;
+  const std::int64_t count = std::clamp<std::int64_t>(share / sizes.rows_min, 1, sizes.pieces_max);
+  std::vector<RowRange> all;
+  for (int turn = 1; turn <= shares; ++turn) {  // the own share comes last
+    const std::int64_t first = sequence_ ? (communicator_->rank() + turn) % ranks * share : 0;
+    for (std::int64_t i = 0; i < count; ++i)
+      all.push_back({first + share * i / count, first + share * (i + 1) / count});
+  }
+  return all;
+}
+
+std::span<float> RowSum::floats(RowRange rows) const {
+  return partial_.span<float>().subspan(static_cast<std::size_t>(rows.begin * columns_),
+                                        static_cast<std::size_t>(rows.count() * columns_));
+}
+
+std::span<float> RowSum::addend_of(int rank) const {
+  const auto size = static_cast<std::size_t>(own_rows() * columns_);
+  const int place = rank < communicator_->rank() ? rank : rank - 1;
+  return landing_.span<float>().subspan(static_cast<std::size_t>(place) * size, size);
+}
+
+void RowSum::start(View partial, View landing, std::int64_t tokens, std::int64_t columns, View out,
+                   std::vector<RowRange> pieces, bool overlap) {
+  LH_ASSERT(!under_way_, "a sum of rows is under way");
+  partial_ = partial, landing_ = landing, out_ = out, tokens_ = tokens, columns_ = columns;
+  pieces_ = std::move(pieces), given_ = 0, overlap_ = overlap;
+  requests_.clear();
+  under_way_ = true;
+  if (overlap_ && sequence_ && status_.ok()) receive_addends();
+}
+
+// Of every rank its addends of this rank's rows, piece by piece as it gives them.
+void RowSum::receive_addends() {
+  const int own = communicator_->rank(), ranks = communicator_->size();
+  for (int turn = 1; turn < ranks; ++turn) {
+    const int from = (own - turn + ranks) % ranks;
+    for (const RowRange& piece : pieces_) {
+      if (piece.begin / own_rows() != own) continue;
+      const std::size_t begin = static_cast<std::size_t>((piece.begin - own * own_rows()) * columns_);
+      const std::span<float> to = addend_of(from).subspan(begin, static_cast<std::size_t>(piece.count() * columns_));
+      requests_.emplace_back(communicator_->recv(std::as_writable_bytes(to), from, tag_));
+    }
+  }
+}
+
+void RowSum::give() {
+  const RowRange piece = pieces_[given_++];
+  if (!overlap_ || !status_.ok()) return;
+  if (!sequence_) {
+    requests_.emplace_back(communicator_->all_reduce_sum(floats(piece)));
+  } else if (const auto to = static_cast<int>(piece.begin / own_rows()); to != communicator_->rank()) {
+    requests_.emplace_back(communicator_->send(std::as_bytes(floats(piece)), to, tag_));
+  }
+  poll();
+}
+
+void RowSum::wait(std::optional<Request>& request) {
+  if (!request) return;
+  Request started = std::move(*request);
+  request.reset();
+  if (!status_.ok()) return;  // the communicator is broken: nothing of it is touched any more
+  if (const Status done = communicator_->wait(std::move(started), deadline_ms_); !done.ok()) status_ = done;
+}
+
+// This rank's rows of all ranks, into its own addend.
+void RowSum::add_up() {
+  const int own = communicator_->rank();
+  const std::span<float> sum = floats({own * own_rows(), (own + 1) * own_rows()});
+  std::vector<const float*> addends;
+  for (int rank = 0; rank < communicator_->size(); ++rank)
+    addends.push_back(rank == own ? sum.data() : addend_of(rank).data());
+  tree_sum(addends, sum);
+}
+
+void RowSum::collect_at_once() {
+  const std::span<float> all = floats({0, tokens_});
+  const auto done = [&](Request request) {
+    if (const Status waited = communicator_->wait(std::move(request), deadline_ms_); !waited.ok()) status_ = waited;
+  };
+  if (!sequence_) return done(communicator_->all_reduce_sum(all));
+  const int own = communicator_->rank();
+  const std::span<float> mine = landing_.span<float>().first(static_cast<std::size_t>(own_rows() * columns_));
+  done(communicator_->reduce_scatter_sum(all, mine));
+  std::copy(mine.begin(), mine.end(), floats({own * own_rows(), (own + 1) * own_rows()}).begin());
+}
+
+void RowSum::finish(const ComputeContext& context) {
+  if (!under_way_) return;
+  LH_ASSERT(given_ == pieces_.size(), format("{} of {} pieces were given", given_, pieces_.size()));
+  under_way_ = false;
+  if (!overlap_ && status_.ok()) collect_at_once();
+  for (std::optional<Request>& request : requests_) wait(request);
+  if (!status_.ok()) return;
+  if (sequence_ && overlap_) add_up();
+  const std::int64_t rows = sequence_ ? own_rows() : tokens_, first = sequence_ ? communicator_->rank() * rows : 0;
+  const std::span<float> sum = floats({first, first + rows});
+  cast(context, View(sum.data(), Shape{rows, columns_}), out_);
+}
+
+void RowSum::poll() {
+  if (!under_way_) return;
+  for (std::optional<Request>& request : requests_) {
+    if (!request || !request->pending() || !status_.ok()) continue;
+    if (const Result<bool> done = communicator_->test(*request); !done.ok()) status_ = done.error();
+  }
+}
+
+}  // namespace longhaul

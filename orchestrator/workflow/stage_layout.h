@@ -1,0 +1,17 @@
+// The layout that a stage asks for, and its ranks.
+#pragma once
+
+#include <string>
+
+#include "base/diagnostics.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/stage_kinds.h"
+
+namespace longhaul {
+
+// `written` is the stage's table, `common` and `settings` what was read of it. Ranks that are not written become those
+// that the layout needs; replicas that are not written, those that the ranks leave. What cannot be goes to diagnostics.
+ParallelDims read_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
+                         StageCommon& common, Diagnostics& diagnostics);
+
+}  // namespace longhaul
