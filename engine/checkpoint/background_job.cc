@@ -12,8 +12,7 @@ namespace longhaul {
 
 namespace {
 
-// The calling thread makes way for those that compute: on a node whose cores are all in use, one of theirs that loses
-// its core makes all of them wait at the end of a parallel loop.
+// The calling thread.
 void make_way() {
 #ifdef __linux__
   constexpr int nice = 10;
@@ -32,7 +31,7 @@ void BackgroundJob::start(Body body) {
   LH_ASSERT(done() && !thread_.joinable(), "one job at a time");
   done_.store(false, std::memory_order_relaxed);
   thread_ = std::thread([this, body = std::move(body)] {
-    make_way();
+    if (low_priority_) make_way();
     Status outcome = body(cancelled_);
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);

@@ -1,5 +1,5 @@
 // One piece of work at a time on a thread of its own. The owner starts it, asks whether it is done, and takes its
-// outcome; whatever happens to the owner, the thread ends before it does. It runs at a low priority.
+// outcome; whatever happens to the owner, the thread ends before it does.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,9 @@ class BackgroundJob {
  public:
   using Body = std::function<Status(const std::atomic<bool>& cancelled)>;
 
-  BackgroundJob() = default;
+  // low_priority: the thread makes way for those that compute. On a node whose cores are all in use, one of theirs that
+  // loses its core would make all of them wait at the end of a parallel loop.
+  explicit BackgroundJob(bool low_priority = false) : low_priority_(low_priority) {}
   ~BackgroundJob();  // asks the work to be given up, and waits for it
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
@@ -34,6 +36,7 @@ class BackgroundJob {
   Status take();
 
  private:
+  bool low_priority_;
   std::thread thread_;
   std::atomic<bool> done_{true}, cancelled_{false};
   std::mutex mutex_;

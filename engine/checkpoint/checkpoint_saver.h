@@ -71,7 +71,7 @@ class CheckpointSaver {
   std::string votes_;
   std::int64_t published_bytes_ = 0;
   double write_seconds_ = 0;
-  BackgroundJob job_;  // last: its thread ends before what it works on
+  BackgroundJob job_{true};  // last: its thread ends before what it works on
 };
 
 }  // namespace longhaul

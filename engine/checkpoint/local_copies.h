@@ -73,7 +73,7 @@ class LocalCopies {
   int rank_ = 0;
   Share own_, partner_;
   CheckpointManifest manifest_;  // of everybody, without entries
-  BackgroundJob job_;            // last: its thread ends before what it works on
+  BackgroundJob job_{true};      // last: its thread ends before what it works on
 };
 
 }  // namespace longhaul
