@@ -21,11 +21,16 @@ inline bf16 round_stochastically(float value, std::uint32_t draw) {
   return bf16::from_bits(static_cast<std::uint16_t>((u + draw) >> 16));
 }
 
-// 32 bits for an element of a tensor: the lower half for the first moment, the upper for the second. Sixteen blocks of
-// Philox serve 64 neighbours so that neighbours have the same word of neighbouring blocks, as vector code makes them.
-inline std::uint32_t rounding_bits(const Philox& random, std::int64_t element) {
+// 16 bits for an element of a tensor. Sixteen blocks of Philox serve 128 neighbours so that sixteen of them have the
+// same half of the same word of neighbouring blocks, as vector code makes them.
+inline std::uint32_t rounding_draw(const Philox& random, std::int64_t element) {
   const auto i = static_cast<std::uint64_t>(element);
-  return random.block(i / 64 * 16 + i % 16)[i % 64 / 16];
+  return random.block(i / 128 * 16 + i % 16)[i % 128 / 32] >> (i % 32 / 16 * 16) & 0xFFFF;
+}
+// AdamW's first moment takes them as they are, the second with their bytes exchanged: each is uniform, and the leading
+// bits of the two, which decide nearly always, are independent.
+inline std::uint32_t draw_of_second(std::uint32_t draw) {
+  return (draw >> 8 | draw << 8) & 0xFFFF;
 }
 
 // Where the elements of a box of a tensor, flattened in C order, lie in the tensor: rows of `width`, `stride` apart.

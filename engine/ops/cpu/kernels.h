@@ -18,7 +18,7 @@ struct AdamWFactors {
 };
 
 // m and v of the types in the kernel's name; copies may be null. random: bf16 moments are rounded with the bits of
-// elements first, first + 1, ... (stochastic_rounding.h); null: to nearest.
+// elements first, first + 1, ... (rounding_draw); null: to nearest.
 using AdamWKernel = void (*)(const AdamWFactors& f, float* p, void* m, void* v, const float* g, bf16* copy,
                              float* copy_f32, const Philox* random, Index first, Index n);
 

@@ -21,7 +21,7 @@ CLUSTER = os.path.join(ROOT, "tests/cluster/cluster")
 BAR = 0.60
 LAYOUTS = [["--zero", "0"], ["--zero", "1"], ["--zero", "2"], ["--zero", "3"], ["--zero", "0", "--pp", "2"],
            ["--tp", "2", "--sequences", "2"], ["--tp", "2", "--sp", "1", "--sequences", "2"],
-           ["--ep", "2", "--zero", "0", "--sequences", "2"]]
+           ["--tp", "2", "--sp", "1", "--ep", "2", "--sequences", "2"]]
 
 
 def main():

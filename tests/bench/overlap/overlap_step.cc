@@ -49,8 +49,7 @@ ModelShape shape_of_bench(const ParallelDims& dims) {
   shape.num_attention_heads = shape.num_key_value_heads = 16;
   if (dims.ep == 1) return shape;
   shape.architecture = "mixtral";
-  shape.num_local_experts = 4, shape.num_experts_per_tok = 1, shape.n_shared_experts = 1;
-  shape.num_hidden_layers = 2, shape.router_score = "softmax_all";
+  shape.num_local_experts = 4, shape.num_experts_per_tok = 2;
   shape.moe_intermediate_size = shape.intermediate_size;
   return shape;
 }

@@ -41,14 +41,18 @@ TEST_CASE("over all draws the mean of what is rounded stochastically is the valu
   CHECK(round_stochastically(1.5F, 65535) == bf16(1.5F));  // bf16 has it: nothing to choose
 }
 
-TEST_CASE("the bits of 64 neighbours are those of sixteen blocks, each used once") {
+TEST_CASE("the draws of 128 neighbours are the halves of sixteen blocks, each used once") {
   const Philox random{5, 6};
-  std::vector<std::uint32_t> words, expected;
-  for (std::int64_t i = 640; i < 704; ++i) words.push_back(rounding_bits(random, i));
+  std::vector<std::uint32_t> draws, expected;
+  for (std::int64_t i = 1280; i < 1408; ++i) draws.push_back(rounding_draw(random, i));
   for (std::uint64_t block = 160; block < 176; ++block)
-    for (const std::uint32_t word : random.block(block)) expected.push_back(word);
-  std::ranges::sort(words), std::ranges::sort(expected);
-  CHECK(words == expected);
+    for (const std::uint32_t word : random.block(block)) expected.insert(expected.end(), {word & 0xFFFF, word >> 16});
+  std::ranges::sort(draws);
+  std::ranges::sort(expected);
+  CHECK(draws == expected);
+  std::vector<bool> seen(65536);
+  for (std::uint32_t draw = 0; draw < 65536; ++draw) seen[draw_of_second(draw)] = true;
+  CHECK(std::ranges::count(seen, true) == 65536);
 }
 
 // With beta1 = beta2 = 0 the moments are g and g^2, exactly.
@@ -71,9 +75,9 @@ TEST_CASE("every instruction set rounds moments with the bits of their element o
       for (Index i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const float value = g.tensor.span<float>()[at];
-        const std::uint32_t bits = rounding_bits(rounding.random, origin + (i + 11) / 37 * 500 + (i + 11) % 37);
-        wrong += m.span<bf16>()[at] != round_stochastically(value, bits & 0xFFFF);
-        wrong += v.span<bf16>()[at] != round_stochastically(value * value, bits >> 16);
+        const std::uint32_t draw = rounding_draw(rounding.random, origin + (i + 11) / 37 * 500 + (i + 11) % 37);
+        wrong += m.span<bf16>()[at] != round_stochastically(value, draw);
+        wrong += v.span<bf16>()[at] != round_stochastically(value * value, draw_of_second(draw));
       }
       CHECK(wrong == 0);
       Tensor first(DType::bf16, {n}), wide(DType::f32, {n});  // the first alone
