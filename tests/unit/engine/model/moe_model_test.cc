@@ -205,10 +205,10 @@ TEST_CASE("experts: what is computed again gives the same bits, counts once, and
         std::int64_t bytes = 0;
       };
       const auto run = [&](const std::vector<std::string>& modules) {
-        MemoryAccount account;
+        MemoryAccounts memory;
         LlamaOptions options = moe_options(one.settings, 20, 2, split);
         options.recompute = recompute_from({modules, 0}).value();
-        options.account = &account;
+        options.memory = &memory;
         Llama model(store, options);
         Ran ran;
         ran.gradient.assign(static_cast<std::size_t>(store.layout().flat_size()), 99.0F);
@@ -222,7 +222,7 @@ TEST_CASE("experts: what is computed again gives the same bits, counts once, and
         model.backward(context, 0, batch.weights, ran.loss, target);
         if (split) model.backward_weight(context, 0, target);
         ran.totals = model.experts()->take_totals().values;
-        ran.bytes = account.bytes_now;
+        ran.bytes = memory.all().bytes_now;
         return ran;
       };
       const Ran kept = run({});
