@@ -42,6 +42,17 @@ def wait_for(condition, seconds, what):
         time.sleep(0.05)
 
 
+def command_line(pid):
+    """Empty for a zombie. A process that is becoming another program has none for a moment."""
+    for _ in range(100):
+        command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if command or state in "ZX":
+            return command
+        time.sleep(0.01)
+    return ""
+
+
 class Process:
     """A process known by the file that holds its PID. It counts as alive while its command line still names the file's
     cluster, so that a PID which now belongs to somebody else is never touched."""
@@ -52,10 +63,10 @@ class Process:
     def pid(self):
         try:
             pid = int(self.pid_file.read_text())
-            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+            command = command_line(pid)
         except (OSError, ValueError):
             return None
-        return pid if f"{self.state}/" in command else None  # a zombie has no command line
+        return pid if f"{self.state}/" in command else None
 
     def send(self, number):
         pid = self.pid()

@@ -87,7 +87,7 @@ class Training:
     """One training in a folder of its own, started as often as needed."""
 
     def __init__(self, folder, engine, ranks, steps, inputs, experts, local):
-        self.folder, self.engine, self.ranks, self.launches = folder, engine, ranks, 0
+        self.folder, self.engine, self.ranks, self.local, self.launches = folder, engine, ranks, local, 0
         folder.mkdir()
         local_dir = folder / "node" if local else None
         if local:
@@ -136,9 +136,10 @@ class Training:
                     found.append(event)
         return found
 
-    def messages(self):
-        lines = self.events.read_text(errors="replace").splitlines()
-        return [line for line in lines if '"message"' in line]
+    def lines_with(self, text):
+        """Of the events, those that were written whole."""
+        lines = self.events.read_text(errors="replace").splitlines() if self.events.exists() else []
+        return [line for line in lines if text in line and line.endswith("}")]
 
     def kill(self):
         """The launcher and the ranks that it started, none of which can do anything about it."""
@@ -168,6 +169,19 @@ class Training:
         raise SystemExit(f"step {step} was not reached within {STEP_DEADLINE_S} s")
 
 
+    def wait_for_copy(self, step):
+        """True once the node has a copy of a step after this one, so that the restart must find it; at once without copies."""
+        deadline = time.monotonic() + STEP_DEADLINE_S
+        while self.local and time.monotonic() < deadline:
+            copied = [json.loads(line)["step"] for line in self.lines_with('"local_copy"')]
+            if any(c > step for c in copied):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.002)
+        return not self.local
+
+
 def kill_at_random_steps(training, kills, steps, draw):
     killed = 0
     while True:
@@ -175,7 +189,7 @@ def kill_at_random_steps(training, kills, steps, draw):
         before = training.metrics()
         at = before[-1]["step"] if before else 0
         target = at + draw.randint(0, max(1, steps // max(1, 2 * kills)))
-        if killed < kills and training.wait_for_step(min(target, steps - 1)):
+        if killed < kills and training.wait_for_step(min(target, steps - 1)) and training.wait_for_copy(at):
             time.sleep(draw.random() * 0.02)  # anywhere in a step or a save
             training.kill()
             killed += 1
@@ -231,9 +245,9 @@ def main():
             if (whole.folder / "out" / file).read_bytes() != (killed.folder / "out" / file).read_bytes():
                 raise SystemExit(f"{file} differs")
         if arguments.local:
-            messages = [e for e in killed.messages() if "goes on from step" in e]
+            messages = killed.lines_with("goes on from step")
             copies = [m for m in messages if "copies of step" in m]
-            if len(copies) < arguments.kills / 2:
+            if len(copies) < kills / 2:
                 raise SystemExit(f"only {len(copies)} of {len(messages)} restarts used the copies on the node")
             print(f"{len(copies)} of {len(messages)} restarts from the node's copies")
         skipped = steps - len(curve)
