@@ -143,7 +143,7 @@ def a_webhook_that_is_not_trusted_gets_nothing_from_any_host():
     hook = Webhook("untrusted-hook")
     run = start_alone("untrusted", stage("a", "true", SMALL), site=hook.site("untrusted", trusted=False)).wait("succeeded", 60)
     # The message is sent while the run ends, and beyond.
-    wait_for(lambda: "could not be sent" in runs.longhaul("status", run.folder), 30, "status says that it could not be sent")
+    wait_for("status says that it could not be sent", lambda: "could not be sent" in runs.longhaul("status", run.folder), 30)
     said = runs.longhaul("status", run.folder)
     expect("status says why", "not trusted" in said, said)
     expect("nothing was posted", not hook.hook.posts, hook.hook.posts)
