@@ -258,14 +258,24 @@ void check_case(const PlannedCase& one) {
     CHECK(sent_rows.given == planned_rows.given);  // what one lacks another has
 }
 
+// Under ThreadSanitizer, which looks for races and not at bytes, some of them.
+void check_cases(const std::vector<PlannedCase>& cases) {
+#if defined(__SANITIZE_THREAD__)
+  constexpr std::size_t every = 4;
+#else
+  constexpr std::size_t every = 1;
+#endif
+  for (std::size_t i = 0; i < cases.size(); i += every) check_case(cases[i]);
+}
+
 }  // namespace
 
 TEST_CASE("every rank holds and sends what was planned, to the byte") {
-  for (const PlannedCase& one : dense_cases()) check_case(one);
+  check_cases(dense_cases());
 }
 
 TEST_CASE("with experts, too, but for the rows that follow the data") {
-  for (const PlannedCase& one : expert_cases()) check_case(one);
+  check_cases(expert_cases());
 }
 
 TEST_CASE("a buffer that the plan does not know turns the comparison red") {

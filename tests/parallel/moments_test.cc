@@ -8,6 +8,13 @@ using namespace longhaul::test;
 
 namespace {
 
+// Under ThreadSanitizer, which looks for races and not at curves, a few steps of the first of them.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool thorough = false;
+#else
+constexpr bool thorough = true;
+#endif
+
 SetupOptions with_moments(const std::string& moments, const std::string& rounding) {
   SetupOptions options;
   options.moments = moments, options.rounding = rounding;
@@ -23,11 +30,12 @@ ParallelDims moments_layout(int tp, int pp, int replicate, int shard = 1, int ze
 }  // namespace
 
 TEST_CASE("bf16 moments: replicas and ZeRO 1 change no bit, other layouts follow one rank") {
-  constexpr int steps = 12;
+  constexpr int steps = thorough ? 12 : 3;
   for (const auto& [moments, rounding] :
        {std::pair<std::string, std::string>{"bf16", "stochastic"}, {"bf16", "nearest"}, {"mixed", "stochastic"}}) {
     CAPTURE(moments);
     CAPTURE(rounding);
+    if (!thorough && (moments != "bf16" || rounding != "stochastic")) continue;
     const SetupOptions options = with_moments(moments, rounding);
     const RankRun one = train_one_rank(steps, DType::f32, options);
     REQUIRE(one.losses.size() == steps);
@@ -55,6 +63,7 @@ TEST_CASE("stochastic rounding is another draw in every step, by the seed") {
 }
 
 TEST_CASE("with bf16 moments the loss curve stays close to that with f32 moments") {
+  if (!thorough) return;
   constexpr int steps = 60;
   const RankRun wide = train_one_rank(steps, DType::f32);
   REQUIRE(wide.losses.size() == steps);

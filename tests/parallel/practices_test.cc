@@ -8,7 +8,14 @@ using namespace longhaul;
 using namespace longhaul::test;
 
 namespace {
+// Under ThreadSanitizer, which looks for races and not at curves, a few steps of one model.
+#if defined(__SANITIZE_THREAD__)
+constexpr int practice_steps = 4;
+constexpr bool thorough = false;
+#else
 constexpr int practice_steps = 10;
+constexpr bool thorough = true;
+#endif
 
 ParallelDims with_context(ParallelDims dims, int cp) {
   dims.cp = cp;
@@ -59,6 +66,7 @@ TEST_CASE("dropout: one mask for every layout, another in every step, none in ev
   options.dropout = 0.2;
   for (const bool gpt2 : {false, true}) {
     CAPTURE(gpt2);
+    if (gpt2 && !thorough) continue;
     if (gpt2) options.shape = training_gpt2_shape();
     const RankRun one = train_one_rank(practice_steps, DType::f32, options);
     REQUIRE(one.losses.size() == practice_steps);
