@@ -73,6 +73,7 @@ bool fits(const SetupOptions& what, const ParallelDims& dims) {
 TEST_CASE("experts: every layout follows the curve of one rank") {
   for (const ExpertModel& model : expert_models()) {
     CAPTURE(std::string(model.name));
+    if (!thorough && !model.what.shape.router_bias) continue;  // the one with groups, a bias and a shared expert
     const ExpertCurve one = curve_of_one_rank(model.what, expert_steps, DType::f32);
     REQUIRE(one.run.losses.size() == expert_steps);
     CHECK(one.run.losses.back() < one.run.losses.front());
