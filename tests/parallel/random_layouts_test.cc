@@ -15,7 +15,7 @@ using namespace longhaul::test;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int draw_steps = 3, draw_ranks_max = 4, draws_usual = 4;
+constexpr int draw_steps = 3, draw_ranks_max = 4, draws_usual = 12;
 #else
 constexpr int draw_steps = 20, draw_ranks_max = 16, draws_usual = 16;
 #endif
