@@ -167,13 +167,20 @@ View MoeLayer::shared_activated(Slot& s, std::int64_t tokens) {
   return memory(s, again_.activation).shared_activated.take(dtype_, {tokens, shared_});
 }
 
-void MoeLayer::activate(const ComputeContext& context, Slot& s, int rank, bool inputs) {
+ConstView MoeLayer::weight_in() const {
+  return parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
+}
+ConstView MoeLayer::weight_out() const {
+  return parameters_.weight(w2_, local_ * hidden_, ffn_);
+}
+
+void MoeLayer::activate(const ComputeContext& context, Slot& s, int rank, ConstView w13) {
   const Source from = source(s, rank);
   if (from.rows() == 0) return;
   const View both = gate_up(s).rows(from.begin, from.end);
-  if (inputs)
+  if (!w13.empty())
     grouped_linear_forward(context, {local_, hidden_, 2 * ffn_}, from.offsets, received(s).rows(from.begin, from.end),
-                           parameters_.weight(w13_, local_ * 2 * ffn_, hidden_), both);
+                           w13, both);
   swiglu_forward(context, {from.rows(), ffn_, 2 * ffn_}, columns_of(both, from.rows(), 0, ffn_),
                  columns_of(both, from.rows(), ffn_, ffn_), activated(s).rows(from.begin, from.end));
 }
@@ -203,15 +210,16 @@ void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, V
   if (!shared_y.empty())
     linear_forward(context, {m, shared_, hidden_}, shared_activated(s, m),
                    parameters_.weight(shared_down_, hidden_, shared_), shared_y);
+  const ConstView w13 = weight_in(), w2 = weight_out();
   for (int turn = 0; turn < exchange.ranks(); ++turn) {
     const int rank = exchange.rank_of(turn);
     exchange.wait_for(rank);
     const TraceSpan span(context.trace(), "experts, rows of a rank");
     const Source from = source(s, rank);
-    activate(context, s, rank, true);
+    activate(context, s, rank, w13);
     if (from.rows() > 0)
       grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, activated(s).rows(from.begin, from.end),
-                             parameters_.weight(w2_, local_ * hidden_, ffn_), answers.rows(from.begin, from.end));
+                             w2, answers.rows(from.begin, from.end));
     exchange.give(rank);
   }
   if (travels()) exchange.finish_collect(context);
@@ -245,7 +253,8 @@ void MoeLayer::restore(const ComputeContext& context, int slot_index, bool input
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, slot.batch.tokens());
   if (again_.block) return through_experts(context, s, x, {});
-  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) activate(context, s, rank, inputs);
+  const ConstView w13 = inputs ? weight_in() : ConstView();
+  for (int rank = 0; rank < state_.exchange().ranks(); ++rank) activate(context, s, rank, w13);
   if (shared_ > 0) shared_activate(context, s, x, inputs);
 }
 
@@ -255,8 +264,7 @@ void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dre
   const std::int64_t all = s.route.rows();
   const View all_gate_up = gate_up(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   const View dactivated = state_.activated.take(dtype_, {all, ffn_});
-  const ConstView w13 = parameters_.weight(w13_, local_ * 2 * ffn_, hidden_);
-  const ConstView w2 = parameters_.weight(w2_, local_ * hidden_, ffn_);
+  const ConstView w13 = weight_in(), w2 = weight_out();
   for (int turn = 0; turn < exchange.ranks(); ++turn) {
     const int rank = exchange.rank_of(turn);
     exchange.wait_for(rank);

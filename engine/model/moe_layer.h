@@ -87,8 +87,11 @@ class MoeLayer final : public FeedForward {
   Source source(const Slot& s, int rank) const;
   // x [m, h] to the experts and their answers back, beside it the shared experts -> shared_y, if there is any.
   void through_experts(const ComputeContext& context, Slot& s, View x, View shared_y);
-  // Of the rows of one rank: the activation and, with `inputs`, what it comes from.
-  void activate(const ComputeContext& context, Slot& s, int rank, bool inputs);
+  // Of the experts here. Taken whether or not a row came for them: with ZeRO 3 every rank of a group takes part.
+  ConstView weight_in() const;
+  ConstView weight_out() const;
+  // Of the rows of one rank: the activation and, with w13, what it comes from.
+  void activate(const ComputeContext& context, Slot& s, int rank, ConstView w13);
   void shared_activate(const ComputeContext& context, Slot& s, View x, bool inputs);
   void experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers);
   // The gradient by way of the shared experts, and of the router and its losses, in two halves: what their weights'

@@ -115,6 +115,49 @@ TEST_CASE("experts: every layout follows the curve of one rank") {
   }
 }
 
+namespace {
+
+// From the first step on every token goes to the first top_k experts.
+void prefer_first_experts(TrainingSetup& setup) {
+  const ModelShape& shape = setup.store.shape();
+  std::vector<float> bias(static_cast<std::size_t>(shape.num_local_experts), 0.0F);
+  std::fill(bias.begin(), bias.begin() + shape.num_experts_per_tok, 100.0F);
+  for (const FlatParameter& p : setup.store.layout().parameters())
+    if (p.spec.name.ends_with("e_score_correction_bias")) setup.store.put(setup.context, p, bias);
+  setup.store.refresh_compute_copy(setup.context);
+}
+
+}  // namespace
+
+TEST_CASE("experts: ranks whose experts get no token at all keep step with the others") {
+  SetupOptions what = expert_models()[3].what;
+  what.shape.n_group = 1, what.shape.topk_group = 1;
+  Mesh alone;
+  const auto set_one = [](TrainingSetup& setup, int step) {
+    if (step == 0) prefer_first_experts(setup);
+  };
+  const auto set = [&](int, TrainingSetup& setup, int step) { set_one(setup, step); };
+  const RankRun one = train_rank(alone, expert_half_way, DType::f32, set_one, what);
+  REQUIRE(one.status.ok());
+  ParallelDims context = expert_layout(1, false, 4, 1, 1, 4, 4);
+  context.cp = 4;
+  for (ParallelDims dims : {expert_layout(1, false, 4, 1, 1, 4, 4), expert_layout(1, false, 4, 1, 1, 4, 2),
+                            expert_layout(2, true, 2, 1, 1, 2, 2), expert_layout(1, false, 4, 2, 1, 8, 8), context})
+    for (const bool overlap : {true, false})
+      for (const std::vector<std::string>& modules : {std::vector<std::string>(), {"feed_forward"}, {"block"}}) {
+        if (dims.world_size() > expert_ranks_max) continue;
+        dims.zero = 3;
+        CAPTURE(dims.to_string());
+        SetupOptions here = what;
+        here.overlap = overlap, here.recompute = recompute_from({modules, 0}).value();
+        for (const RankRun& run : train_on_threads(dims, expert_half_way, DType::f32, set, here)) {
+          REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+          CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+          CHECK(worst_relative(one.norms, run.norms) <= 1e-4);
+        }
+      }
+}
+
 TEST_CASE("experts in bf16: every layout stays near the curve of one rank") {
   if (!thorough) return;
   const SetupOptions what = mixtral();
