@@ -19,27 +19,15 @@ void TrainingOutline::set_moments(const OptimizerSettings& settings) {
 Result<TrainingOutline> outline_of(const PretrainSettings& settings, const ParallelDims& dims) {
   TrainingOutline o;
   LH_TRY(o.shape, resolve_shape(settings.model));
-  o.dims = dims, o.pipeline = settings.pipeline, o.moe = settings.moe;
-  o.micro_batch_size = settings.micro_batch_size, o.sequence_length = settings.sequence_length;
+  LH_CHECK(take_settings(settings, dims, o));
+  o.sequence_length = settings.sequence_length;
   if (!settings.phases.empty()) {
     LH_TRY(const PhasePlan plan, phases_of(settings, true));
     o.sequence_length = 0;
     for (const PlannedPhase& phase : plan.phases)
       o.sequence_length = std::max(o.sequence_length, phase.sequence_length);
   }
-  o.micro_batches.clear();
-  for (const std::int64_t batch : batch_sizes(settings.batch_rampup, settings.global_batch_size))
-    o.micro_batches.push_back(static_cast<int>(batch / settings.micro_batch_size / dims.dp()));
-  o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
-  o.set_moments(settings.optimizer);
-  LH_TRY(o.recompute, recompute_from(settings.recompute));
-  o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
-  o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;
-  o.overlap_pipeline = settings.overlap.pipeline;
-  o.overlap_tensor = settings.overlap.tensor, o.overlap_experts = settings.overlap.experts;
   o.first_key = settings.document_mask, o.positions = settings.reset_positions;
-  o.staged_checkpoints = settings.checkpoint.asynchronous, o.staging_limit = settings.checkpoint.staging_limit.value;
-  o.local_copies = settings.checkpoint.local_every_steps > 0;
   return o;
 }
 

@@ -56,6 +56,26 @@ struct TrainingOutline {
   int micro_batches_max() const { return micro_batches.back(); }
 };
 
+// Takes what the settings of every training call by the same names: all but its model, its samples and their length.
+template <class Settings>
+Status take_settings(const Settings& settings, const ParallelDims& dims, TrainingOutline& o) {
+  o.dims = dims, o.pipeline = settings.pipeline, o.moe = settings.moe;
+  o.micro_batch_size = settings.micro_batch_size;
+  o.micro_batches.clear();
+  for (const std::int64_t batch : batch_sizes(settings.batch_rampup, settings.global_batch_size))
+    o.micro_batches.push_back(static_cast<int>(batch / settings.micro_batch_size / dims.dp()));
+  o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
+  o.set_moments(settings.optimizer);
+  LH_TRY(o.recompute, recompute_from(settings.recompute));
+  o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
+  o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;
+  o.overlap_pipeline = settings.overlap.pipeline;
+  o.overlap_tensor = settings.overlap.tensor, o.overlap_experts = settings.overlap.experts;
+  o.staged_checkpoints = settings.checkpoint.asynchronous, o.staging_limit = settings.checkpoint.staging_limit.value;
+  o.local_copies = settings.checkpoint.local_every_steps > 0;
+  return {};
+}
+
 // Of a training that makes its own model. A vocabulary that is not known yet counts as empty.
 Result<TrainingOutline> outline_of(const PretrainSettings& settings, const ParallelDims& dims);
 

@@ -20,8 +20,8 @@ std::int64_t number_in(std::string_view text) {
   return number;
 }
 
-void take(std::int64_t bytes, const std::string& from, AvailableMemory& least) {
-  if (bytes > 0 && bytes < no_limit && (least.bytes == 0 || bytes < least.bytes)) least = {bytes, from};
+void take(std::int64_t bytes, const std::string& from, AvailableMemory& least, bool momentary = false) {
+  if (bytes > 0 && bytes < no_limit && (least.bytes == 0 || bytes < least.bytes)) least = {bytes, from, momentary};
 }
 
 // The group's limit and those of the groups that it lies in.
@@ -55,8 +55,19 @@ AvailableMemory available_memory(const SchedulerMemory& scheduler, const std::st
   if (const auto info = read_file(root + "/proc/meminfo"); info.ok())
     for (const std::string& line : split(*info, '\n'))
       if (starts_with(line, "MemAvailable:"))
-        take(number_in(std::string_view(line).substr(13)) * kib, "MemAvailable in /proc/meminfo", least);
+        take(number_in(std::string_view(line).substr(13)) * kib, "MemAvailable in /proc/meminfo", least, true);
   return least;
+}
+
+Status check_available(const std::function<AvailableMemory()>& look,
+                       const std::function<Status(const AvailableMemory&)>& fits, const std::function<void()>& pause) {
+  for (int looks = 1;; ++looks) {
+    const AvailableMemory found = look();
+    if (found.bytes == 0) return {};
+    Status status = fits(found);
+    if (status.ok() || !found.momentary || looks == memory_looks_max) return status;
+    pause();
+  }
 }
 
 }  // namespace longhaul

@@ -1,6 +1,8 @@
 #include "engine/tasks/training_stage.h"
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -106,23 +108,11 @@ TrainerOptions TrainingStage::trainer_options() const {
 
 Result<TrainingOutline> TrainingStage::outline() const {
   TrainingOutline o;
-  o.shape = settings_.shape, o.dims = run_.mesh.dims(), o.pipeline = settings_.pipeline, o.moe = settings_.moe;
-  o.micro_batch_size = settings_.micro_batch_size * settings_.sequences_per_sample;
-  o.sequence_length = settings_.sequence_length;
-  o.micro_batches.clear();
-  for (const std::int64_t batch : batch_sizes(settings_.batch_rampup, settings_.global_batch_size))
-    o.micro_batches.push_back(static_cast<int>(batch / settings_.micro_batch_size / o.dims.dp()));
-  o.bf16 = settings_.precision == "bf16", o.deterministic = settings_.deterministic;
-  o.set_moments(settings_.optimizer);
-  LH_TRY(o.recompute, recompute_from(settings_.recompute));
-  o.dropout = settings_.dropout > 0, o.cp_attention = settings_.cp_attention;
-  o.overlap_gradients = settings_.overlap.gradients, o.overlap_weights = settings_.overlap.weights;
-  o.overlap_pipeline = settings_.overlap.pipeline;
-  o.overlap_tensor = settings_.overlap.tensor, o.overlap_experts = settings_.overlap.experts;
+  LH_CHECK(take_settings(settings_, run_.mesh.dims(), o));
+  o.shape = settings_.shape, o.sequence_length = settings_.sequence_length;
+  o.micro_batch_size *= settings_.sequences_per_sample;
   o.positions = settings_.positions, o.first_key = settings_.first_key;
   o.preference_pairs = settings_.sequences_per_sample == 2;
-  o.staged_checkpoints = settings_.checkpoint.asynchronous, o.staging_limit = settings_.checkpoint.staging_limit.value;
-  o.local_copies = settings_.checkpoint.local_every_steps > 0;
   return o;
 }
 
@@ -134,10 +124,11 @@ Status TrainingStage::check_memory_here() const {
   for (int rank = 0; rank < run_.group.size(); ++rank)
     if (own >= hosts.size() || hosts[static_cast<std::size_t>(rank)] == hosts[own]) ranks.push_back(rank);
   Status fits;
-  if (ranks.front() == run_.group.rank()) {
-    const AvailableMemory available = available_memory(run_.scheduler);
-    if (available.bytes > 0) fits = check_memory(plan, ranks, available.bytes, available.from);
-  }
+  if (ranks.front() == run_.group.rank())
+    fits = check_available(
+        [&] { return available_memory(run_.scheduler); },
+        [&](const AvailableMemory& found) { return check_memory(plan, ranks, found.bytes, found.from); },
+        [] { std::this_thread::sleep_for(std::chrono::milliseconds(memory_pause_ms)); });
   LH_CHECK(run_.group.agree(fits));
   if (!run_.is_first()) return {};
   LH_TRY(const WorstRank worst, plan_worst_rank(plan));

@@ -1,6 +1,7 @@
-// Layouts, schedules and practices drawn together by a seed, each against the curve of one rank. The usual seed is always
-// the same, so that a change that breaks nothing stays green; LONGHAUL_SEED=new draws another (parallel_random_soak, of
-// the slow tests, does), a number repeats one that was printed, LONGHAUL_DRAWS asks for more of them.
+// Layouts, schedules and practices drawn together by a seed, each against the curve of one rank. The usual seed is
+// always the same, so that a change that breaks nothing stays green; LONGHAUL_SEED=new draws another
+// (parallel_random_soak, of the slow tests, does), a number repeats one that was printed, LONGHAUL_DRAWS asks for more
+// of them.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -50,3 +50,24 @@ TEST_CASE("limits of the first version of control groups count, too") {
   machine.has("/sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "2097152\n");
   CHECK(available_memory({}, machine.scratch.path()).bytes == 2097152);
 }
+
+TEST_CASE("memory that a launch is still giving back is waited for, a limit is not") {
+  const auto fits = [](const AvailableMemory& found) -> Status {
+    if (found.bytes >= 100) return {};
+    return make_error(ErrorCode::unavailable, "too little in " + found.from);
+  };
+  int looks = 0, pauses = 0;
+  const auto checked = [&](const std::function<AvailableMemory()>& look) {
+    looks = pauses = 0;
+    return check_available([&] { return ++looks, look(); }, fits, [&] { ++pauses; });
+  };
+  CHECK(checked([&] { return AvailableMemory{looks * 40, "MemAvailable", true}; }).ok());
+  CHECK(looks == 3);
+  CHECK(pauses == 2);
+  CHECK(!checked([] { return AvailableMemory{99, "a limit", false}; }).ok());
+  CHECK(pauses == 0);
+  CHECK(!checked([] { return AvailableMemory{99, "MemAvailable", true}; }).ok());
+  CHECK(looks == memory_looks_max);
+  CHECK(pauses == memory_looks_max - 1);
+  CHECK(checked([] { return AvailableMemory{}; }).ok());
+}
