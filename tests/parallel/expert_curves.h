@@ -67,6 +67,21 @@ inline double capacity_gap(const reference::MoeRouter& router, const reference::
   return gap;
 }
 
+// The smallest distance between the expert that a token takes last and the one it takes no more, of the transport plan
+// of all tokens (Sinkhorn), where the shares of a token add up to 1.
+inline double sinkhorn_gap(const reference::MoeRouter& router, const reference::Vector& logits) {
+  reference::Vector plan = reference::moe_sinkhorn_plan(router.experts, logits);
+  const auto experts = static_cast<std::size_t>(router.experts), top_k = static_cast<std::size_t>(router.top_k);
+  const double tokens = static_cast<double>(plan.size() / experts);
+  double gap = HUGE_VAL;
+  for (auto row = plan.begin(); row != plan.end() && top_k < experts; row += static_cast<std::ptrdiff_t>(experts)) {
+    std::sort(row, row + static_cast<std::ptrdiff_t>(experts), std::greater<>());
+    gap =
+        std::min(gap, (row[static_cast<std::ptrdiff_t>(top_k) - 1] - row[static_cast<std::ptrdiff_t>(top_k)]) * tokens);
+  }
+  return gap;
+}
+
 inline ExpertCurve curve_of_one_rank(const SetupOptions& what, int steps, DType dtype) {
   ExpertCurve curve;
   curve.gaps.assign(static_cast<std::size_t>(steps), HUGE_VAL);
@@ -79,7 +94,9 @@ inline ExpertCurve curve_of_one_rank(const SetupOptions& what, int steps, DType 
       [&](TrainingSetup& setup, int step) {
         setup.model.experts()->watch = [&, step](std::span<const float> logits, std::span<const float> bias) {
           const reference::Vector values(logits.begin(), logits.end()), biases(bias.begin(), bias.end());
-          double gap = reference::moe_select_gap(router, values, biases);
+          double gap = what.moe.balance == "sinkhorn" && !setup.model.experts()->evaluates
+                           ? sinkhorn_gap(router, values)
+                           : reference::moe_select_gap(router, values, biases);
           if (what.moe.capacity_factor > 0 && what.moe.drop_policy == "probability")
             gap = std::min(gap, capacity_gap(router, values, biases, what.moe.capacity_factor));
           double& closest = curve.gaps[static_cast<std::size_t>(step)];
