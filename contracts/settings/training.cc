@@ -266,7 +266,8 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
               "asynchronous", &C::asynchronous,
               {.help = "the training goes on while a copy of it is written; no waits for the disk", .speed_only = true})
           .field("direct_io", &C::direct_io,
-                 {.help = "write past the page cache, where the file system can", .speed_only = true})
+                 {.help = "write past the page cache, where the file system can: it costs the training less",
+                  .speed_only = true})
           .field("staging_limit", &C::staging_limit,
                  {.help = "largest copy that a rank may hold for asynchronous; where its share is larger the training "
                           "waits for the disk; 0 no limit",

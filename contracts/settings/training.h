@@ -59,7 +59,7 @@ struct CheckpointSettings {
   std::int64_t keep_every = 0;  // steps; 0: none for that
   int keep_best = 0;
   bool asynchronous = true;            // the training goes on while a checkpoint is written
-  bool direct_io = false;              // past the page cache
+  bool direct_io = true;               // past the page cache
   ByteCount staging_limit;             // of a rank's copy of its share; 0: as much as it needs
   std::int64_t local_every_steps = 0;  // copies on the nodes; 0: none
   std::string local_dir;

@@ -22,6 +22,7 @@ BAR = 0.60
 LAYOUTS = [["--zero", "0"], ["--zero", "1"], ["--zero", "2"], ["--zero", "3"], ["--zero", "0", "--pp", "2"],
            ["--tp", "2", "--sequences", "2"], ["--tp", "2", "--sp", "1", "--sequences", "2"],
            ["--tp", "2", "--sp", "1", "--ep", "2", "--sequences", "2"]]
+LAYOUTS += [layout + ["--hidden", "2048"] for layout in LAYOUTS if "--tp" in layout]  # twice the products to a byte
 
 
 def main():
@@ -47,7 +48,7 @@ def measure(args, state):
     shell = subprocess.run([CLUSTER, "env", *state], check=True, capture_output=True, text=True).stdout
     env = dict(os.environ, OMP_NUM_THREADS="1", OMPI_MCA_btl="tcp,self", OMPI_MCA_mpi_yield_when_idle="1")
     print(f"two hosts, {args.rate} between them; seconds of a step, medians; bar: exposed falls by {BAR:.0%}")
-    print(f"{'layout':18} {'alone':>7} {'in turn':>8} {'beside':>7} {'exposed':>8} {'then':>7} {'falls by':>9}"
+    print(f"{'layout':25} {'alone':>7} {'in turn':>8} {'beside':>7} {'exposed':>8} {'then':>7} {'falls by':>9}"
           f" {'waited':>8} {'then':>7} {'falls by':>9} {'bound':>6}")
     good = True
     for layout in LAYOUTS:
@@ -70,7 +71,8 @@ def measure(args, state):
         if "--pp" not in layout:
             good = good and waited >= BAR
         bound = max(0.0, r["waited_in_turn_s"] - alone)
-        print(f"{r['layout']:18} {alone:7.3f} {r['step_in_turn_s']:8.3f} {r['step_beside_s']:7.3f} {before:8.3f}"
+        name = r["layout"] + (" h=" + layout[-1] if "--hidden" in layout else "")
+        print(f"{name:25} {alone:7.3f} {r['step_in_turn_s']:8.3f} {r['step_beside_s']:7.3f} {before:8.3f}"
               f" {after:7.3f} {falls:9.0%} {r['waited_in_turn_s']:8.3f} {r['waited_beside_s']:7.3f} {waited:9.0%}"
               f" {bound:6.3f}", flush=True)
     return 0 if good else 1

@@ -1,6 +1,6 @@
-// mpirun/srun -n 2 overlap_step [--zero 0|1|2|3] [--pp N] [--tp N [--sp 1]] [--ep N] [--rows N] [--steps N]: the same
-// training steps with communication in its turn and beside computation, by turns; and without communication. Started by
-// overlap.py between hosts whose network is limited. The first rank prints JSON.
+// mpirun/srun -n 2 overlap_step [--zero 0|1|2|3] [--pp N] [--tp N [--sp 1]] [--ep N] [--rows N] [--hidden N] [--steps
+// N]: the same training steps with communication in its turn and beside computation, by turns; and without
+// communication. Started by overlap.py between hosts whose network is limited. The first rank prints JSON.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -39,14 +39,15 @@ class FixedTokens final : public BatchSource {
 
 // Large enough where matrices or tokens travel that computation takes about as long as they do at 1 Gbit/s: the bytes
 // of a token go with the hidden size, its products with the square of it.
-ModelShape shape_of_bench(const ParallelDims& dims) {
+// `hidden`: another size of the latter.
+ModelShape shape_of_bench(const ParallelDims& dims, std::int64_t hidden) {
   ModelShape shape;
   shape.vocab_size = 4096, shape.hidden_size = 384, shape.intermediate_size = 1024, shape.num_hidden_layers = 8;
   shape.num_attention_heads = 6, shape.num_key_value_heads = 6, shape.head_dim = 64;
   shape.max_position_embeddings = length;
   if (dims.tp == 1 && dims.ep == 1) return shape;
-  shape.hidden_size = 1024, shape.intermediate_size = 2816, shape.num_hidden_layers = 2;
-  shape.num_attention_heads = shape.num_key_value_heads = 16;
+  shape.hidden_size = hidden, shape.intermediate_size = hidden / 4 * 11, shape.num_hidden_layers = 2;
+  shape.num_attention_heads = shape.num_key_value_heads = hidden / 64;
   if (dims.ep == 1) return shape;
   shape.architecture = "mixtral";
   shape.num_local_experts = 4, shape.num_experts_per_tok = 2;
@@ -61,6 +62,7 @@ struct Timing {
 struct Case {
   std::int64_t sequences = 16;  // of a rank in a step: its backward takes about as long as its gradients travel
   std::int64_t micro_batches = 1;
+  std::int64_t hidden = 1024;
   RowPieces pieces;  // of tensor parallelism
 };
 
@@ -110,7 +112,7 @@ void append(Timing& to, const Timing& more) {
 
 Status run_bench(Communicator& world, const ParallelDims& dims, int steps, const Case& one) {
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(dims, world));
-  const ModelShape shape = shape_of_bench(dims);
+  const ModelShape shape = shape_of_bench(dims, one.hidden);
   Timing in_turn, beside, alone;
   for (int round = 0; round < 3; ++round) {
     LH_TRY(const Timing off, run_steps(*mesh, shape, false, steps, one));
@@ -134,8 +136,9 @@ Status run_bench(Communicator& world, const ParallelDims& dims, int steps, const
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, int> given = {{"--zero", 1}, {"--pp", 1},    {"--tp", 1},        {"--sp", 0},
-                                      {"--ep", 1},   {"--steps", 5}, {"--sequences", 8}, {"--rows", 128}};
+  std::map<std::string, int> given = {{"--zero", 1},      {"--pp", 1},     {"--tp", 1},
+                                      {"--sp", 0},        {"--ep", 1},     {"--steps", 5},
+                                      {"--sequences", 8}, {"--rows", 128}, {"--hidden", 1024}};
   for (int i = 1; i + 1 < argc; i += 2) given[argv[i]] = std::atoi(argv[i + 1]);
   auto runtime = MpiRuntime::start(&argc, &argv);
   if (!runtime.ok()) {
@@ -156,7 +159,7 @@ int main(int argc, char** argv) {
     dims.zero = replicas > 1 ? given["--zero"] : 0;
     (dims.zero > 0 ? dims.dp_shard : dims.dp_replicate) = replicas;
     Case one;
-    one.sequences = given["--sequences"];
+    one.sequences = given["--sequences"], one.hidden = given["--hidden"];
     one.pieces.rows_min = given["--rows"];
     if (dims.pp > 1) one.micro_batches = 4;
     done = run_bench(**world, dims, given["--steps"], one);
