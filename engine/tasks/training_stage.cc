@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
@@ -118,11 +120,12 @@ Result<TrainingOutline> TrainingStage::outline() const {
 
 Status TrainingStage::check_memory_here() const {
   LH_TRY(const TrainingOutline plan, outline());
-  const std::vector<int>& hosts = run_.launch.rank_host;
-  const auto own = static_cast<std::size_t>(run_.group.rank());
+  // The launcher dealt the ranks: each knows best where it is.
+  LH_TRY(const std::vector<std::string> hosts, run_.group.all_gather_text(host_name()));
+  const std::string& own = hosts[static_cast<std::size_t>(run_.group.rank())];
   std::vector<int> ranks;  // of this node
   for (int rank = 0; rank < run_.group.size(); ++rank)
-    if (own >= hosts.size() || hosts[static_cast<std::size_t>(rank)] == hosts[own]) ranks.push_back(rank);
+    if (hosts[static_cast<std::size_t>(rank)] == own) ranks.push_back(rank);
   Status fits;
   if (ranks.front() == run_.group.rank())
     fits = check_available(
@@ -132,8 +135,9 @@ Status TrainingStage::check_memory_here() const {
   LH_CHECK(run_.group.agree(fits));
   if (!run_.is_first()) return {};
   LH_TRY(const WorstRank worst, plan_worst_rank(plan));
-  run_.events.message(
-      "info", format("memory planned for rank {}, which needs most: {}", worst.rank, memory_text(worst.plan.bytes)));
+  run_.events.message("info", format("memory planned for rank {}, which needs most of {} ranks on {} nodes: {}",
+                                     worst.rank, hosts.size(), std::set<std::string>(hosts.begin(), hosts.end()).size(),
+                                     memory_text(worst.plan.bytes)));
   return {};
 }
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import time
+import tomllib
 import traceback
 
 from slurm_cluster import ClusterError, attach, wait_for
@@ -60,6 +61,13 @@ def layouts_over_two_hosts_have_the_losses_of_one_rank(runs):
             mine = losses(run, f"{model}-{name}")
             worst = max(abs(mine.get(step, 1e9) - loss) / loss for step, loss in alone.items())
             expect(f"{model} as {name}: the same losses within 1e-5", worst <= 1e-5, (worst, hosts, mine, alone))
+            launch = tomllib.loads((run.folder / "stages" / f"{model}-{name}" / "attempts/1/launches/1/launch.toml").read_text())
+            ranks = 2 if name == "cp" else 4
+            expect(f"{model} as {name}: the launch names both hosts",
+                   len(launch["hosts"]) == 2 and launch["rank_host"] == [r * 2 // ranks for r in range(ranks)], launch)
+            said = [e["text"] for e in events(run, f"{model}-{name}") if e["kind"] == "message" and "memory planned" in e["text"]]
+            expect(f"{model} as {name}: ranks are counted where they are",
+                   len(said) == 1 and f"of {ranks} ranks on 2 nodes" in said[0], said)
 
 
 def ranks_of(run, launch):

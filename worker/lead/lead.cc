@@ -222,7 +222,7 @@ class Lead {
   Status place_ranks(Launch& launch) {
     launch.hosts = {host_name()};
     launch.rank_host.assign(static_cast<std::size_t>(launch.ranks), 0);
-    if (attempt_.steps.empty()) return {};
+    if (attempt_.steps.empty()) return place_ranks_of_launcher(launch);
     std::size_t needed = 1;
     for (const JobStep& step : attempt_.steps)
       needed = std::max(needed, static_cast<std::size_t>(step.first_node + step.nodes));
@@ -238,6 +238,18 @@ class Lead {
     for (const JobStep& step : attempt_.steps)
       for (int rank = 0; rank < step.ranks; ++rank)
         launch.rank_host.push_back(step.first_node + rank / std::max(1, step.ranks_per_node()));
+    return {};
+  }
+
+  // A launcher deals ranks in blocks, as many to each node.
+  Status place_ranks_of_launcher(Launch& launch) const {
+    if (attempt_.launcher.empty() || job_.nodes.empty()) return {};
+    LH_TRY(std::vector<std::string> hosts, expand_host_list(job_.nodes));
+    const int nodes = std::clamp(task_.resources.nodes, 1, static_cast<int>(hosts.size()));
+    hosts.resize(static_cast<std::size_t>(nodes));
+    const int of_node = (launch.ranks + nodes - 1) / nodes;
+    for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host[static_cast<std::size_t>(rank)] = rank / of_node;
+    launch.hosts = std::move(hosts);
     return {};
   }
 
