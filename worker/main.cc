@@ -24,7 +24,10 @@ constexpr const char* usage =
     "record\n"
     "       longhaul-worker lead --by-hand DIR             does the same work once more, beside the run: job scripts\n"
     "       longhaul-worker agent --attempt DIR            watches the ranks of one node for the lead of that attempt\n"
-    "       longhaul-worker rank --log-dir DIR -- PROGRAM  becomes one rank below mpirun, with a log file of its own\n";
+    "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
+    "                                                      becomes one rank below mpirun or srun, with a log file and "
+    "a\n"
+    "                                                      heartbeat page of its own\n";
 
 std::string launcher_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
@@ -103,8 +106,10 @@ int main(int argc, char** argv) {
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
-  if (words.size() >= 5 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--") {
-    const auto failed = longhaul::exec_rank(words[2], launcher_rank(), slurm_step(), {words.begin() + 4, words.end()});
+  if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
+      words[5] == "--") {
+    const auto failed =
+        longhaul::exec_rank(words[2], words[4], launcher_rank(), slurm_step(), {words.begin() + 6, words.end()});
     std::fprintf(stderr, "longhaul-worker: %s\n", failed.error().message().c_str());
     return 127;
   }

@@ -105,7 +105,6 @@ class JobPlanner {
   void plan_behaviour();
   void plan_options();
   void plan_launcher();
-  void plan_agents();
   void plan_container();
   void plan_modules();
   void plan_environment();
@@ -483,25 +482,7 @@ void JobPlanner::plan_launcher() {
   plan_.launcher.emplace_back("--kill-on-bad-exit=1");
   if (job_.no_kill) plan_.launcher.emplace_back("--no-kill");
   for (const std::string& option : config_.launcher.options) plan_.launcher.push_back(option);
-  plan_agents();
-}
-
-// Beside the ranks, on what they leave; a node that is lost ends the agent there, not those of the others.
-void JobPlanner::plan_agents() {
-  if (plan_.nodes < 2) return;
-  plan_.agent_launcher = {"srun",
-                          "--job-name=agents",
-                          "--overlap",
-                          "--mpi=none",
-                          format("--nodes={}", plan_.nodes),
-                          format("--ntasks={}", plan_.nodes),
-                          "--ntasks-per-node=1",
-                          "--cpus-per-task=1",
-                          "--mem=0",
-                          "--no-kill",
-                          "--kill-on-bad-exit=0",
-                          "--wait=0"};
-  if (plan_.gpus_per_node > 0 && config_.ask.gpu_request != "none") plan_.agent_launcher.emplace_back("--gres=none");
+  if (plan_.nodes > 1) plan_.agent_launcher = agent_launcher(plan_.nodes, config_, plan_.gpus_per_node > 0);
 }
 
 void JobPlanner::plan_container() {

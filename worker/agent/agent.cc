@@ -53,6 +53,7 @@ class Agent {
         return make_error(ErrorCode::unavailable,
                           format("no lead and no living rank for {}", human_duration(options_.alone_max_s)));
     }
+    pages_.leave();  // told to end: the job is over
     return {};
   }
 
@@ -70,7 +71,10 @@ class Agent {
           heard_ns_ = clock_.monotonic_ns();
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
-          if (order.kind == AgentOrder::Kind::end) return true;
+          if (order.kind == AgentOrder::Kind::end) {
+            pages_.leave();
+            return true;
+          }
           obey(order);
         }
       }
@@ -93,7 +97,9 @@ class Agent {
     next_try_ns_ = now + retry_after_ms * 1'000'000;
     const auto address = read_lead_address(options_.address_path);
     if (!address.ok()) return {};
-    LH_TRY(const std::string secret, read_lead_secret(options_.secret_path));
+    const auto secret = read_lead_secret(options_.secret_path);
+    if (!secret.ok() && secret.error().code == ErrorCode::not_found) return {};
+    if (!secret.ok()) return secret.error();
     auto socket = connect_to(address->host, address->port);
     if (!socket.ok()) return {};
     LH_TRY(const std::string nonce, random_hex(32));
@@ -101,7 +107,7 @@ class Agent {
     hello.set("host", options_.host);
     hello.set("pid", static_cast<std::int64_t>(::getpid()));
     epoch_ = std::max(epoch_, address->epoch);
-    lead_.emplace(std::move(*socket), WireSession::agent(secret, nonce, epoch_, std::move(hello)));
+    lead_.emplace(std::move(*socket), WireSession::agent(*secret, nonce, epoch_, std::move(hello)));
     connected_ns_ = now;
     reported_ns_ = 0;
     return {};

@@ -1,10 +1,21 @@
 #include "worker/agent/rank_pages.h"
 
+#include "base/files.h"
+#include "base/text.h"
+
 namespace longhaul {
 
 void RankPages::watch(int launch, std::string folder, std::vector<int> ranks) {
+  if (folder != folder_) leave();
   pages_.clear();
   launch_ = launch, folder_ = std::move(folder), ranks_ = std::move(ranks);
+}
+
+void RankPages::leave() {
+  pages_.clear();
+  ranks_.clear();
+  if (starts_with(folder_, node_beat_prefix)) (void)remove_tree(folder_).ok();
+  folder_.clear();
 }
 
 HeartbeatPage* RankPages::page(int rank) {

@@ -13,13 +13,18 @@ namespace longhaul {
 
 class RankPages {
  public:
-  // From now on these, of this launch; pages of an earlier one are let go.
+  RankPages() = default;
+  RankPages(const RankPages&) = delete;
+  RankPages& operator=(const RankPages&) = delete;
+  // From now on these, of this launch; pages of an earlier one are let go, and their folder is removed from memory.
   void watch(int launch, std::string folder, std::vector<int> ranks);
   int launch() const { return launch_; }
   // Those that have a page, by rank.
   std::vector<RankReport> look(const Clock& clock);
   // Null while there is none.
   HeartbeatPage* page(int rank);
+  // The launch is over: nothing of it stays in the node's memory.
+  void leave();
 
  private:
   int launch_ = 0;

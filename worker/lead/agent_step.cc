@@ -12,7 +12,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t pause_ms = 1'000, pause_max_ms = 60'000;
-constexpr int end_polls_max = 300;  // of 10 ms each, before SIGKILL
+constexpr int own_end_polls_max = 100;  // of 10 ms each, in which agents that were told so end; then SIGTERM
+constexpr int end_polls_max = 400;      // then SIGKILL
 
 }  // namespace
 
@@ -45,10 +46,10 @@ void AgentStep::look() {
 
 void AgentStep::end() {
   if (pid_ <= 0) return;
-  ::kill(-pid_, SIGTERM);
   for (int polls = 0;; ++polls) {
     const auto exit = poll_exit(pid_);
     if (!exit.ok() || exit->has_value()) break;
+    if (polls == own_end_polls_max) ::kill(-pid_, SIGTERM);
     if (polls == end_polls_max) ::kill(-pid_, SIGKILL);
     ::usleep(10'000);
   }

@@ -26,7 +26,7 @@ class AgentStep {
   Status start();
   // Cheap to call often.
   void look();
-  void end();  // SIGTERM, then SIGKILL, reaped
+  void end();  // waits a second, then SIGTERM, SIGKILL; reaped
   int starts() const { return starts_; }
 
  private:

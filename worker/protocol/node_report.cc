@@ -1,6 +1,7 @@
 #include "worker/protocol/node_report.h"
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -46,6 +47,10 @@ ProcessState process_state(std::int64_t pid) {
     case 'x': return ProcessState::ended;
     default: return ProcessState::running;
   }
+}
+
+std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch) {
+  return format("{}{}", node_beat_prefix, hex64(xxh3_64(format("{} {} {}", attempt_key, restarts, launch))));
 }
 
 bool RankReport::operator==(const RankReport& other) const {

@@ -21,6 +21,10 @@ enum class ProcessState {
 const char* to_string(ProcessState state);
 ProcessState process_state(std::int64_t pid);  // of this host
 
+// Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
+inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
+std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch);
+
 struct RankReport {
   BeatSnapshot beat;         // rank, pid, epoch, step, section, collectives; changed_ns is of no use elsewhere
   std::int64_t idle_ms = 0;  // since the page last changed

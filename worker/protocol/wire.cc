@@ -1,5 +1,6 @@
 #include "worker/protocol/wire.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/json.h"
@@ -43,8 +44,6 @@ std::string header_bytes(const Header& header) {
 }
 
 Result<Header> header_of(std::string_view bytes) {
-  if (bytes.substr(0, magic.size()) != magic)
-    return make_error(ErrorCode::corrupt, "what came is no message of a lead or an agent");
   Header header;
   header.version = number_at<std::uint16_t>(bytes, 4);
   header.kind = number_at<std::uint16_t>(bytes, 6);
@@ -172,6 +171,8 @@ Result<std::vector<WireFrame>> WireSession::take(std::string_view bytes) {
 }
 
 Result<std::optional<WireFrame>> WireSession::next() {
+  if (in_.substr(0, magic.size()) != magic.substr(0, std::min(in_.size(), magic.size())))
+    return make_error(ErrorCode::corrupt, "what came is no message of a lead or an agent");
   if (in_.size() < wire_header_bytes) return std::optional<WireFrame>{};
   LH_TRY(const Header header, header_of(in_));
   const std::size_t signed_bytes = wire_header_bytes + header.body_bytes, whole = signed_bytes + wire_mac_bytes;

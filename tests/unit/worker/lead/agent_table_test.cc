@@ -171,9 +171,7 @@ TEST_CASE("agents: an agent that loses its lead finds the next one, and no way b
   rig.table->watch(1, rig.scratch.path(), {{0}});
   rig.start_agent();
   REQUIRE(rig.sees([&] { return rig.table->rank(0) != nullptr; }));
-  // The lead is gone; a standby with the same secret takes over.
-  const auto secret = read_lead_secret(rig.path("secret"));
-  REQUIRE(secret.ok());
+  // The lead is gone; another takes over a while later.
   rig.table.reset();
   rig.clock.sleep_ms(400);
   CHECK(process_state(zero.pid) == ProcessState::running);
