@@ -62,6 +62,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("run_dir", a.run_dir);
   value.set("doorbell", a.doorbell);
   value.set("launcher", ValueArray(a.launcher.begin(), a.launcher.end()));
+  value.set("agent_launcher", ValueArray(a.agent_launcher.begin(), a.agent_launcher.end()));
   value.set("container", ValueArray(a.container.begin(), a.container.end()));
   value.set("at_end", ValueArray(a.at_end.begin(), a.at_end.end()));
   value.set("rounds_at_s", ValueArray(a.rounds_at_s.begin(), a.rounds_at_s.end()));
@@ -91,6 +92,7 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.run_dir = value.get_string("run_dir");
   a.doorbell = value.get_string("doorbell");
   a.launcher = texts_of(value.find("launcher"));
+  a.agent_launcher = texts_of(value.find("agent_launcher"));
   a.container = texts_of(value.find("container"));
   a.steps = steps_of(value.find("step"));
   a.at_end = texts_of(value.find("at_end"));

@@ -29,6 +29,8 @@ struct Attempt {
   std::string doorbell;     // file to touch when the record is written; "" for none
   // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
   std::vector<std::string> launcher;
+  // Words that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.
+  std::vector<std::string> agent_launcher;
   std::vector<std::string> container;  // further words between launcher and program
   std::vector<JobStep> steps;          // several programs at the same time, instead of the one; empty otherwise
   // The next round of the controller, for a lead whose run is driven by its jobs: run when the record is written, and

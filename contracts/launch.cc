@@ -5,6 +5,10 @@
 
 namespace longhaul {
 
+const std::string& beat_folder(const Launch& launch) {
+  return launch.beat_dir.empty() ? launch.launch_dir : launch.beat_dir;
+}
+
 Value launch_to_value(const Launch& launch) {
   Value value = Value::make_table();
   value.set("file", "longhaul launch");
@@ -18,6 +22,7 @@ Value launch_to_value(const Launch& launch) {
   value.set("rank_host", ValueArray(launch.rank_host.begin(), launch.rank_host.end()));
   value.set("start_checkpoint", launch.start_checkpoint);
   value.set("launch_dir", launch.launch_dir);
+  value.set("beat_dir", launch.beat_dir);
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
@@ -44,6 +49,7 @@ Result<Launch> launch_from_value(const Value& value) {
       if (host.is_integer()) launch.rank_host.push_back(static_cast<int>(host.as_integer()));
   launch.start_checkpoint = value.get_string("start_checkpoint");
   launch.launch_dir = value.get_string("launch_dir");
+  launch.beat_dir = value.get_string("beat_dir");
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");

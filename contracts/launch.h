@@ -20,13 +20,17 @@ struct Launch {
   std::vector<int> rank_host;      // index into hosts, per global rank
   ParallelDims dims;
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
-  std::string launch_dir;        // rank logs, heartbeat pages, stacks of this launch
+  std::string launch_dir;        // rank logs, stacks of this launch
+  std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
   std::string events_path;       // events.jsonl; rank 0 appends
   std::string output_dir;        // staging of the artifact; the lead publishes it
   std::string state_dir;         // survives attempts: checkpoints of this stage
   std::string milestones_dir;    // where milestones are published; "": nowhere
   std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
 };
+
+// Where the pages of a launch lie.
+const std::string& beat_folder(const Launch& launch);
 
 Value launch_to_value(const Launch& launch);
 Result<Launch> launch_from_value(const Value& value);

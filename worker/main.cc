@@ -1,4 +1,6 @@
 // longhaul-worker: what runs inside a job. Started by schedulers and launchers, hardly ever by hand.
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,9 +11,11 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "worker/agent/agent.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
+#include "worker/protocol/lead_address.h"
 
 namespace {
 
@@ -19,7 +23,11 @@ constexpr const char* usage =
     "usage: longhaul-worker lead --attempt DIR             leads one job: claims it, starts its ranks, writes its "
     "record\n"
     "       longhaul-worker lead --by-hand DIR             does the same work once more, beside the run: job scripts\n"
-    "       longhaul-worker rank --log-dir DIR -- PROGRAM  becomes one rank below mpirun, with a log file of its own\n";
+    "       longhaul-worker agent --attempt DIR            watches the ranks of one node for the lead of that attempt\n"
+    "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
+    "                                                      becomes one rank below mpirun or srun, with a log file and "
+    "a\n"
+    "                                                      heartbeat page of its own\n";
 
 std::string launcher_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
@@ -69,14 +77,39 @@ int lead(std::string attempt_dir, bool by_hand) {
   return 1;
 }
 
+std::atomic<bool> stop_asked{false};  // the one thing that a signal handler may touch
+void on_stop_signal(int) {
+  stop_asked.store(true, std::memory_order_relaxed);
+}
+
+int agent(const std::string& attempt_dir) {
+  using namespace longhaul;
+  for (const int signal_number : {SIGTERM, SIGINT}) std::signal(signal_number, on_stop_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  SystemClock clock;
+  const std::string node = variable("SLURMD_NODENAME"), folder = absolute_path(attempt_dir);
+  AgentOptions options;
+  options.host = node.empty() ? host_name() : node;
+  options.address_path = lead_address_path(folder, surroundings().restarts);
+  options.secret_path = lead_secret_path(folder, surroundings().restarts);
+  Logger log("agent", "host=" + options.host);
+  const Status ended = run_agent(options, clock, stop_asked, log);
+  if (ended.ok()) return 0;
+  log.error("event=agent_failed error='" + ended.error().message() + "'");
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
-  if (words.size() >= 5 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--") {
-    const auto failed = longhaul::exec_rank(words[2], launcher_rank(), slurm_step(), {words.begin() + 4, words.end()});
+  if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
+  if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
+      words[5] == "--") {
+    const auto failed =
+        longhaul::exec_rank(words[2], words[4], launcher_rank(), slurm_step(), {words.begin() + 6, words.end()});
     std::fprintf(stderr, "longhaul-worker: %s\n", failed.error().message().c_str());
     return 127;
   }

@@ -66,8 +66,9 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, M
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
   std::optional<HeartbeatPage> beat;
-  if (!launch.launch_dir.empty() && is_directory(launch.launch_dir)) {
-    LH_TRY(HeartbeatPage page, HeartbeatPage::create(beat_page_path(launch.launch_dir, group.rank()), group.rank()));
+  if (!launch.beat_dir.empty()) LH_CHECK(make_directories(launch.beat_dir));
+  if (const std::string& folder = beat_folder(launch); !folder.empty() && is_directory(folder)) {
+    LH_TRY(HeartbeatPage page, HeartbeatPage::create(beat_page_path(folder, group.rank()), group.rank()));
     page.epoch(launch.epoch);
     beat.emplace(std::move(page));
   }

@@ -190,6 +190,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     Diagnostics diagnostics;
     const JobPlan plan = plan_job(*site_, *planned, diagnostics);
     attempt.launcher = plan.launcher;
+    attempt.agent_launcher = plan.agent_launcher;
     attempt.container = plan.container;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;

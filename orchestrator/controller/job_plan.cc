@@ -482,6 +482,7 @@ void JobPlanner::plan_launcher() {
   plan_.launcher.emplace_back("--kill-on-bad-exit=1");
   if (job_.no_kill) plan_.launcher.emplace_back("--no-kill");
   for (const std::string& option : config_.launcher.options) plan_.launcher.push_back(option);
+  if (plan_.nodes > 1) plan_.agent_launcher = agent_launcher(plan_.nodes, config_, plan_.gpus_per_node > 0);
 }
 
 void JobPlanner::plan_container() {

@@ -107,6 +107,23 @@ std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores) 
   return steps;
 }
 
+std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, bool job_has_gpus) {
+  std::vector<std::string> words = {"srun",
+                                    "--job-name=agents",
+                                    "--overlap",
+                                    "--mpi=none",
+                                    format("--nodes={}", nodes),
+                                    format("--ntasks={}", nodes),
+                                    "--ntasks-per-node=1",
+                                    "--cpus-per-task=1",
+                                    "--mem=0",
+                                    "--no-kill",
+                                    "--kill-on-bad-exit=0",
+                                    "--wait=0"};
+  if (job_has_gpus && site.ask.gpu_request != "none") words.emplace_back("--gres=none");
+  return words;
+}
+
 std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus, bool no_kill) {
   std::vector<std::string> words = {"srun",
                                     "--job-name=" + step.name,

@@ -39,6 +39,9 @@ void share_cpus(const std::vector<CommandStep>& asked, int cpus, int threads_per
 // The steps of a stage where no scheduler gives nodes: side by side on `cores`. {} where it runs one program.
 std::vector<JobStep> steps_on_one_machine(const PlannedStage& stage, int cores);
 
+// The `srun` of a job's agents, one a node, beside the ranks on what they leave. The step outlives a node that is lost.
+std::vector<std::string> agent_launcher(int nodes, const SiteConfig& site, bool job_has_gpus);
+
 // The step's `srun`; --nodelist is added in the job. `no_kill`: it outlives the loss of a node, as its job does.
 std::vector<std::string> step_launcher(const JobStep& step, const SiteConfig& site, bool job_has_gpus, bool no_kill);
 

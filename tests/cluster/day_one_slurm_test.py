@@ -86,6 +86,8 @@ def start_alone(name, text, **more):
     """Driven by its leads only: the session that submitted it is gone with its first job."""
     run = runs.start(name, text, driver="lead", **more)
     wait_for("the first job", run.submissions, 30, run.story)
+    # A message whose sender is killed on the way is sent again by a later round only when it is surely not on its way.
+    wait_for("no message is on its way", lambda: not list(run.folder.glob("notify/sending/*")), 30, run.story)
     run.kill_session()
     return run
 

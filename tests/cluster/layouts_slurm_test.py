@@ -6,6 +6,7 @@ usage: layouts_slurm_test.py LONGHAUL
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -113,8 +114,15 @@ def a_rank_of_the_second_host_is_killed(runs):
     first = next(e["step"] for e in facts[second:] if e["kind"] == "metric" and "loss" in e)
     expect("it goes on from the newest checkpoint", first in (before + 1, before + 21), (first, before))
     print(f"  all ranks had ended after {ended:.1f} s (bar: 10 s)")
+    log = "".join(file.read_text() for file in (run.folder / "stages/s/attempts/1").glob("slurm-*.out"))
+    for host in set(hosts.values()):
+        expect(f"the lead heard of the agent on {host}", f"event=agent_connected host={host}" in log, log)
+    expect("the lead knows in what section and step the ranks were", re.search(r"in section \w+ at step \d+", log), log)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
+    left = lambda host: [name for name in cluster.play("exec", host, "--", "ls", "/dev/shm").split() if name.startswith("longhaul-")]
+    wait_for("no heartbeat page is left in a host's memory", lambda: not any(left(h) for h in set(hosts.values())), 20,
+             lambda: [left(h) for h in set(hosts.values())])
 
 
 def main():

@@ -12,8 +12,8 @@
 
 namespace longhaul {
 
-Status exec_rank(const std::string& log_dir, const std::string& rank_text, const std::string& slurm_step,
-                 const std::vector<std::string>& program) {
+Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const std::string& rank_text,
+                 const std::string& slurm_step, const std::vector<std::string>& program) {
   if (rank_text.empty() || rank_text.find_first_not_of("0123456789") != std::string::npos)
     return make_error(ErrorCode::invalid_input, "no rank in the environment of this process",
                       "`rank` is started by mpirun or srun only");
@@ -27,7 +27,8 @@ Status exec_rank(const std::string& log_dir, const std::string& rank_text, const
     return errno_error(ErrorCode::io, "cannot redirect to " + path, errno);
   fd.reset();
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
-  ::setenv("LONGHAUL_BEAT", beat_page_path(log_dir, std::atoi(rank_text.c_str())).c_str(), 1);
+  LH_CHECK(make_directories(beat_dir));
+  ::setenv("LONGHAUL_BEAT", beat_page_path(beat_dir, std::atoi(rank_text.c_str())).c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

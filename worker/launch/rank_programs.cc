@@ -43,7 +43,8 @@ SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launc
                    SpawnSpec program) {
   std::vector<std::string> argv = launcher;
   argv.insert(argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
-  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", log_dir, "--"});
+  const std::string& beat_dir = spec.launch.beat_dir.empty() ? log_dir : spec.launch.beat_dir;
+  argv.insert(argv.end(), {spec.worker_program, "rank", "--log-dir", log_dir, "--beat-dir", beat_dir, "--"});
   argv.insert(argv.end(), program.argv.begin(), program.argv.end());
   program.argv = std::move(argv);
   program.stdout_path = program.stderr_path = launcher_log_path(log_dir);
@@ -190,6 +191,8 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
             "rank",
             "--log-dir",
             spec.launch.launch_dir,
+            "--beat-dir",
+            beat_folder(spec.launch),
             "--"};
   s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <ctime>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "base/fault_point.h"
 #include "base/files.h"
@@ -23,6 +25,8 @@
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/retry_policy.h"
 #include "worker/launch/rank_group.h"
+#include "worker/lead/agent_step.h"
+#include "worker/lead/agent_table.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/milestone_watch.h"
@@ -34,6 +38,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t watch_interval_ms = 100;
+constexpr std::int64_t agents_end_ms = 2'000;
 constexpr std::int64_t last_round_deadline_ms =
     20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
 
@@ -93,7 +98,10 @@ class Lead {
     if (earlier.error().code != ErrorCode::not_found) return earlier.error();
     LH_CHECK(clear_earlier_attempts(attempt_, clock_));
     LH_CHECK(make_directories(attempt_.state_dir()));
-    LH_CHECK(launch_until_done());
+    LH_CHECK(start_agents());
+    const Status launched = launch_until_done();
+    end_agents();
+    LH_CHECK(launched);
     if (!record_.outcome.empty()) return {};
     const auto manifest = publish_artifact(attempt_, task_, clock_);
     if (!manifest.ok()) {
@@ -112,6 +120,36 @@ class Lead {
     record_.cause = note;
     record_.exit_code = record_.signal = 0;
     return {};
+  }
+
+  // Ranks of other nodes are watched there. Without agents training goes on all the same, and less is known of it.
+  Status start_agents() {
+    if (attempt_.agent_launcher.empty() || job_.nodes.empty()) return {};
+    AgentTableOptions options;
+    options.attempt_key = attempt_.key;
+    options.address_path = lead_address_path(attempt_.attempt_dir, job_.restarts);
+    options.secret_path = lead_secret_path(attempt_.attempt_dir, job_.restarts);
+    options.host = host_name();
+    options.everywhere = true;
+    LH_TRY(options.hosts, expand_host_list(job_.nodes));
+    LH_TRY(agents_, AgentTable::open(options, clock_, log_));
+    std::vector<std::string> words = attempt_.agent_launcher;
+    words.insert(words.end(), {worker_program_, "agent", "--attempt", attempt_.attempt_dir});
+    agent_step_.emplace(std::move(words), join_path(attempt_.attempt_dir, "agents.log"), clock_, log_);
+    return agent_step_->start();
+  }
+
+  void look_at_agents() {
+    if (!agents_) return;
+    agents_->look();
+    if (!cancelled_) agent_step_->look();
+  }
+
+  void end_agents() {
+    if (!agents_) return;
+    agents_->end(agents_end_ms);
+    agent_step_->end();
+    agents_.reset();
   }
 
   // Launches until one ends well, we are told to stop, or the policy says that another would not help.
@@ -156,6 +194,7 @@ class Lead {
     LH_CHECK(make_directories(attempt_.staging_dir()));
     LH_TRY(const LaunchSpec spec, prepare_launch());
     RankGroup ranks(clock_);
+    if (agents_) tell_agents(spec.launch);
     LH_CHECK(ranks.start(spec));
     Value fields = Value::make_table();
     fields.set("launch", spec.launch.launch);
@@ -178,6 +217,13 @@ class Lead {
     return end;
   }
 
+  void tell_agents(const Launch& launch) {
+    std::vector<std::vector<int>> ranks_of(launch.hosts.size());
+    for (int rank = 0; rank < launch.ranks; ++rank)
+      ranks_of[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])].push_back(rank);
+    agents_->watch(launch.launch, beat_folder(launch), ranks_of);
+  }
+
   Result<LaunchSpec> prepare_launch() {
     LaunchSpec spec;
     spec.attempt = attempt_;
@@ -192,6 +238,7 @@ class Lead {
     LH_CHECK(place_ranks(launch));
     launch.dims = task_.dims;
     launch.launch_dir = join_path(attempt_.attempt_dir, format("launches/{}", launch.launch));
+    if (agents_) launch.beat_dir = node_beat_folder(attempt_.key, job_.restarts, launch.launch);
     launch.events_path = attempt_.events_path();
     launch.output_dir = attempt_.staging_dir();
     launch.state_dir = attempt_.state_dir();
@@ -254,7 +301,7 @@ class Lead {
   }
 
   Result<LaunchEnd> watch(RankGroup& ranks, const LaunchSpec& spec) {
-    launch_dir_ = spec.launch.launch_dir;
+    launch_dir_ = spec.launch.launch_dir, beat_dir_ = beat_folder(spec.launch);
     beats_.clear();
     orders_.new_launch();
     const std::int64_t limit_ms = static_cast<std::int64_t>(attempt_.time_limit_s * 1000);
@@ -264,6 +311,7 @@ class Lead {
     for (;;) {
       LH_TRY(const auto end, ranks.poll(attempt_.grace_s));
       if (end || clock_.monotonic_ns() >= next_look_ns) {
+        look_at_agents();
         look_at_beats();
         const auto first = pages_.find({record_.launches, 0});
         orders_.look(first == pages_.end() ? nullptr : &first->second);
@@ -295,10 +343,14 @@ class Lead {
     int rank = 0;  // of all steps, one after the other
     for (const JobStep& step : attempt_.steps)
       look_at_beats(step_folder(launch_dir_, step.name), rank, step.ranks), rank += step.ranks;
-    if (attempt_.steps.empty()) look_at_beats(launch_dir_, 0, task_.resources.ranks);
+    if (attempt_.steps.empty()) look_at_beats(beat_dir_, 0, task_.resources.ranks);
   }
   void look_at_beats(const std::string& folder, int first, int count) {
     for (int rank = first; rank < first + count; ++rank) {
+      if (agents_) {
+        if (const RankReport* seen = agents_->rank(rank)) beats_[rank] = seen->beat;
+        if (rank > 0) continue;  // the first one's page takes orders; it is on this node
+      }
       auto page = pages_.find({record_.launches, rank});
       if (page == pages_.end()) {
         auto opened = HeartbeatPage::open(beat_page_path(folder, rank - first));
@@ -354,7 +406,9 @@ class Lead {
   OrderBook orders_;
   Task task_;
   JobRecord record_;
-  std::string launch_dir_;
+  std::string launch_dir_, beat_dir_;
+  std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
+  std::optional<AgentStep> agent_step_;
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
   bool wall_time_over_ = false;

@@ -127,6 +127,10 @@ TEST_CASE("a job of several nodes: every directive with its value and where it c
   CHECK(directive_of(plan, "mem") == "none");
   CHECK(plan.launcher == std::vector<std::string>{"srun", "--mpi=pmix", "--nodes=4", "--ntasks=16",
                                                   "--ntasks-per-node=4", "--cpus-per-task=20", "--kill-on-bad-exit=1"});
+  CHECK(plan.agent_launcher == std::vector<std::string>{"srun", "--job-name=agents", "--overlap", "--mpi=none",
+                                                        "--nodes=4", "--ntasks=4", "--ntasks-per-node=1",
+                                                        "--cpus-per-task=1", "--mem=0", "--no-kill",
+                                                        "--kill-on-bad-exit=0", "--wait=0", "--gres=none"});
   CHECK(plan.resumable);
   CHECK(!plan.chain);
   CHECK(plan.gpu_hours() == doctest::Approx(5 * 4 * 4));

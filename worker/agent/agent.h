@@ -1,0 +1,26 @@
+// The agent of one node: reads the heartbeat pages of the ranks there every 100 ms, tells the lead what changed, and
+// does what the lead orders. It decides nothing. Without a lead it goes on looking for one (the file of its address may
+// name another by then) and lets the ranks be: losing control alone stops no training.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/result.h"
+
+namespace longhaul {
+
+struct AgentOptions {
+  std::string address_path;  // worker/protocol/lead_address.h
+  std::string secret_path;
+  std::string host;          // as the lead knows this node
+  double alone_max_s = 600;  // without a lead and without a rank that lives; then it ends
+};
+
+// Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:
+// what cannot get better (a secret that others can read, a lead that refuses it, another release).
+Status run_agent(const AgentOptions& options, Clock& clock, const std::atomic<bool>& stop, Logger& log);
+
+}  // namespace longhaul

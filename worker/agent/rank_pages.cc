@@ -1,0 +1,44 @@
+#include "worker/agent/rank_pages.h"
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+void RankPages::watch(int launch, std::string folder, std::vector<int> ranks) {
+  if (folder != folder_) leave();
+  pages_.clear();
+  launch_ = launch, folder_ = std::move(folder), ranks_ = std::move(ranks);
+}
+
+void RankPages::leave() {
+  pages_.clear();
+  ranks_.clear();
+  if (starts_with(folder_, node_beat_prefix)) (void)remove_tree(folder_).ok();
+  folder_.clear();
+}
+
+HeartbeatPage* RankPages::page(int rank) {
+  if (const auto known = pages_.find(rank); known != pages_.end()) return &known->second;
+  auto opened = HeartbeatPage::open(beat_page_path(folder_, rank));
+  if (!opened.ok()) return nullptr;  // not there yet
+  return &pages_.emplace(rank, std::move(opened).value()).first->second;
+}
+
+std::vector<RankReport> RankPages::look(const Clock& clock) {
+  std::vector<RankReport> reports;
+  for (const int rank : ranks_) {
+    HeartbeatPage* const found = page(rank);
+    if (!found) continue;
+    RankReport report;
+    report.beat = found->snapshot();
+    report.beat.rank = rank;
+    if (report.beat.changed_ns > 0)
+      report.idle_ms = std::max<std::int64_t>(0, (clock.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
+    report.state = process_state(report.beat.pid);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace longhaul

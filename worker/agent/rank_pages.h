@@ -1,0 +1,36 @@
+// The heartbeat pages of the ranks on one node, opened as they appear.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "resiliency/beat/heartbeat_page.h"
+#include "worker/protocol/node_report.h"
+
+namespace longhaul {
+
+class RankPages {
+ public:
+  RankPages() = default;
+  RankPages(const RankPages&) = delete;
+  RankPages& operator=(const RankPages&) = delete;
+  // From now on these, of this launch; pages of an earlier one are let go, and their folder is removed from memory.
+  void watch(int launch, std::string folder, std::vector<int> ranks);
+  int launch() const { return launch_; }
+  // Those that have a page, by rank.
+  std::vector<RankReport> look(const Clock& clock);
+  // Null while there is none.
+  HeartbeatPage* page(int rank);
+  // The launch is over: nothing of it stays in the node's memory.
+  void leave();
+
+ private:
+  int launch_ = 0;
+  std::string folder_;
+  std::vector<int> ranks_;
+  std::map<int, HeartbeatPage> pages_;
+};
+
+}  // namespace longhaul

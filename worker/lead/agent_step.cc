@@ -1,0 +1,59 @@
+#include "worker/lead/agent_step.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/process.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t pause_ms = 1'000, pause_max_ms = 60'000;
+constexpr int own_end_polls_max = 100;  // of 10 ms each, in which agents that were told so end; then SIGTERM
+constexpr int end_polls_max = 400;      // then SIGKILL
+
+}  // namespace
+
+Status AgentStep::start() {
+  SpawnSpec spec;
+  spec.argv = argv_;
+  spec.stdout_path = spec.stderr_path = log_path_;
+  spec.own_group = true;
+  spec.dies_with_starter = true;
+  ++starts_;
+  // Twice as long between two starts as before: a site that refuses the step is not asked for it all day.
+  const std::int64_t pause = std::min(pause_max_ms, pause_ms << std::min(starts_, 10));
+  next_start_ns_ = clock_.monotonic_ns() + pause * 1'000'000;
+  LH_TRY(pid_, spawn(spec));
+  return {};
+}
+
+void AgentStep::look() {
+  if (pid_ > 0) {
+    const auto exit = poll_exit(pid_);
+    if (exit.ok() && !exit->has_value()) return;
+    pid_ = -1;
+    log_.warn(format("event=agents_ended status='{}' next=start_again log={}",
+                     exit.ok() ? (*exit)->text() : exit.error().message(), log_path_));
+  }
+  if (clock_.monotonic_ns() < next_start_ns_) return;
+  if (const Status started = start(); !started.ok())
+    log_.warn("event=agents_not_started error='" + started.error().message() + "' next=try_again");
+}
+
+void AgentStep::end() {
+  if (pid_ <= 0) return;
+  for (int polls = 0;; ++polls) {
+    const auto exit = poll_exit(pid_);
+    if (!exit.ok() || exit->has_value()) break;
+    if (polls == own_end_polls_max) ::kill(-pid_, SIGTERM);
+    if (polls == end_polls_max) ::kill(-pid_, SIGKILL);
+    ::usleep(10'000);
+  }
+  pid_ = -1;
+}
+
+}  // namespace longhaul

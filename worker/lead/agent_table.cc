@@ -1,0 +1,173 @@
+#include "worker/lead/agent_table.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t hello_within_ms = 5'000;
+constexpr std::size_t strangers_max = 64;  // connections that have not said hello
+
+}  // namespace
+
+AgentTable::AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock,
+                       Logger& log)
+    : options_(options), secret_(std::move(secret)), listener_(std::move(listener)), clock_(clock), log_(log) {
+  for (const std::string& host : options_.hosts) agents_[host].report.host = host;
+}
+
+AgentTable::~AgentTable() {
+  (void)remove_tree(options_.secret_path).ok();
+}
+
+Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& options, Clock& clock, Logger& log) {
+  LH_TRY(std::string secret, make_lead_secret(options.secret_path));
+  LH_TRY(Listener listener, Listener::open(0, options.everywhere));
+  const int port = listener.port();
+  std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
+  LH_CHECK(write_lead_address(options.address_path, {options.attempt_key, options.epoch, options.host, port}));
+  return table;
+}
+
+void AgentTable::look() {
+  take_new_connections();
+  for (const std::unique_ptr<Link>& link : links_)
+    if (!link->over && !pump(*link)) link->over = true;
+  std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return link->over; });
+}
+
+void AgentTable::take_new_connections() {
+  for (;;) {
+    auto socket = listener_.accept();
+    if (!socket.ok() || !socket->valid()) return;
+    const auto strangers = static_cast<std::size_t>(
+        std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->host.empty(); }));
+    const auto nonce = random_hex(32);
+    if (strangers >= strangers_max || !nonce.ok()) {
+      ++refused_;
+      continue;
+    }
+    links_.push_back(
+        std::make_unique<Link>(Link{Connection(std::move(*socket), WireSession::lead(secret_, *nonce, options_.epoch)),
+                                    "", clock_.monotonic_ns(), false}));
+  }
+}
+
+bool AgentTable::pump(Link& link) {
+  auto frames = link.connection.pump();
+  const auto leave = [&](const std::string& why) {
+    if (link.host.empty()) {
+      ++refused_;
+      log_.warn("event=connection_refused reason='" + why + "'");
+    } else if (AgentState& agent = agents_[link.host]; agent.connected) {
+      agent.connected = false;
+      log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
+    }
+    return false;
+  };
+  if (!frames.ok()) return leave(frames.error().message());
+  for (const WireFrame& frame : *frames) {
+    if (frame.kind == WireKind::hello) {
+      if (!greet(link, frame)) return false;
+      continue;
+    }
+    auto report = node_report_from_value(frame.body);
+    if (!report.ok()) return leave(report.error().message());
+    AgentState& agent = agents_[link.host];
+    agent.heard_ns = clock_.monotonic_ns();
+    agent.report = std::move(*report);
+  }
+  if (link.host.empty() && clock_.monotonic_ns() - link.since_ns > hello_within_ms * 1'000'000)
+    return leave("nothing was said");
+  return true;
+}
+
+bool AgentTable::greet(Link& link, const WireFrame& hello) {
+  const std::string host = hello.body.get_string("host");
+  const auto refuse = [&](const std::string& why) {
+    ++refused_;
+    log_.warn(format("event=agent_refused host='{}' reason='{}'", host, why));
+    link.connection.session().refuse(why);
+    (void)link.connection.pump().ok();  // says it, if it can be said at once
+    return false;
+  };
+  if (hello.epoch > options_.epoch) {
+    superseded_ = true;
+    return refuse(format("this lead is of epoch {}, the agent has seen {}", options_.epoch, hello.epoch));
+  }
+  if (!agents_.contains(host)) return refuse("this attempt has no such host");
+  // A new agent of the host takes the place of one that has lost us without our notice.
+  for (const std::unique_ptr<Link>& other : links_)
+    if (other.get() != &link && other->host == host) other->over = true;
+  link.host = host;
+  link.connection.session().welcome(Value::make_table());
+  AgentState& agent = agents_[host];
+  agent.connected = true;
+  agent.heard_ns = clock_.monotonic_ns();
+  log_.info(format("event=agent_connected host={} pid={}", host, hello.body.get_integer("pid")));
+  tell_what_to_watch(link);
+  return true;
+}
+
+void AgentTable::tell_what_to_watch(Link& link) {
+  const auto watched = watched_.find(link.host);
+  if (watched != watched_.end()) link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
+}
+
+void AgentTable::watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of) {
+  LH_ASSERT(ranks_of.size() <= options_.hosts.size(), std::to_string(ranks_of.size()));
+  watched_.clear();
+  for (std::size_t i = 0; i < ranks_of.size(); ++i)
+    watched_[options_.hosts[i]] = {AgentOrder::Kind::watch, launch, folder, ranks_of[i], 0};
+  for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
+  for (const std::unique_ptr<Link>& link : links_)
+    if (!link->host.empty() && link->connection.session().open()) tell_what_to_watch(*link);
+}
+
+void AgentTable::order(const std::string& host, const AgentOrder& order) {
+  for (const std::unique_ptr<Link>& link : links_)
+    if (link->host == host && link->connection.session().open())
+      link->connection.session().send(WireKind::order, agent_order_to_value(order));
+}
+
+void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, int signal_number) {
+  const auto watched = watched_.find(host);
+  const int launch = watched == watched_.end() ? 0 : watched->second.launch;
+  order(host, {AgentOrder::Kind::signal, launch, "", ranks, signal_number});
+}
+
+void AgentTable::end(std::int64_t wait_ms) {
+  for (const auto& [host, agent] : agents_) order(host, {AgentOrder::Kind::end, 0, "", {}, 0});
+  for (const Deadline deadline(clock_, wait_ms); !deadline.passed() && !links_.empty();) {
+    std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return !link->connection.pump().ok(); });
+    if (!links_.empty()) clock_.sleep_ms(10);
+  }
+  links_.clear();
+}
+
+const RankReport* AgentTable::rank(int rank) const {
+  for (const auto& [host, agent] : agents_) {
+    const auto watched = watched_.find(host);
+    if (watched == watched_.end() || agent.report.launch != watched->second.launch) continue;
+    for (const RankReport& report : agent.report.ranks)
+      if (report.beat.rank == rank) return &report;
+  }
+  return nullptr;
+}
+
+int AgentTable::connected() const {
+  return static_cast<int>(
+      std::count_if(agents_.begin(), agents_.end(), [](const auto& entry) { return entry.second.connected; }));
+}
+
+std::vector<int> AgentTable::descriptors() const {
+  std::vector<int> all = {listener_.descriptor()};
+  for (const std::unique_ptr<Link>& link : links_) all.push_back(link->connection.descriptor());
+  return all;
+}
+
+}  // namespace longhaul

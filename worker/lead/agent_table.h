@@ -1,0 +1,85 @@
+// The agents of an attempt, as its lead sees them: who has connected, what each said last and when. One thread, which
+// calls look() often.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "worker/protocol/connection.h"
+#include "worker/protocol/lead_address.h"
+#include "worker/protocol/node_report.h"
+
+namespace longhaul {
+
+struct AgentTableOptions {
+  std::string attempt_key;
+  std::string address_path, secret_path;  // worker/protocol/lead_address.h
+  std::string host;                       // as agents reach this one
+  std::int64_t epoch = 1;
+  bool everywhere = false;         // agents come from other hosts
+  std::vector<std::string> hosts;  // one agent each
+};
+
+struct AgentState {
+  std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
+  bool connected = false;
+  NodeReport report;
+};
+
+class AgentTable {
+ public:
+  // Listens, and only then writes the address.
+  static Result<std::unique_ptr<AgentTable>> open(const AgentTableOptions& options, Clock& clock, Logger& log);
+  ~AgentTable();
+
+  // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
+  // nothing; that is logged.
+  void look();
+  // What every agent is to watch from now on, also one that connects later. ranks_of[i]: those of hosts[i].
+  void watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of);
+  void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
+  // They have no more work. Waits at most `wait_ms` until they have gone.
+  void end(std::int64_t wait_ms);
+
+  const std::map<std::string, AgentState>& agents() const { return agents_; }
+  // Of the launch that is watched; null: nothing is known of it.
+  const RankReport* rank(int rank) const;
+  int connected() const;
+  std::vector<int> descriptors() const;  // for poll(2)
+  // Somebody told of a later epoch: another lead has taken over.
+  bool superseded() const { return superseded_; }
+  int refused() const { return refused_; }  // connections so far
+
+ private:
+  struct Link {
+    Connection connection;
+    std::string host;  // "": has not said hello
+    std::int64_t since_ns = 0;
+    bool over = false;
+  };
+  AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock, Logger& log);
+  void take_new_connections();
+  // Whether the link stays.
+  bool pump(Link& link);
+  bool greet(Link& link, const WireFrame& hello);
+  void tell_what_to_watch(Link& link);
+  void order(const std::string& host, const AgentOrder& order);
+
+  AgentTableOptions options_;
+  std::string secret_;
+  Listener listener_;
+  Clock& clock_;
+  Logger& log_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::map<std::string, AgentState> agents_;
+  std::map<std::string, AgentOrder> watched_;  // by host
+  bool superseded_ = false;
+  int refused_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,54 @@
+// A session over TCP that never blocks. One thread. Who owns it polls descriptors (wanted_events) and calls pump().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "worker/protocol/wire.h"
+
+namespace longhaul {
+
+class Connection {
+ public:
+  Connection(FileDescriptor socket, WireSession session);
+
+  int descriptor() const { return socket_.get(); }
+  short wanted_events() const;  // for poll(2)
+  // Sends what it can and takes what has come. unavailable: the other side is gone; else as WireSession::take.
+  Result<std::vector<WireFrame>> pump();
+  WireSession& session() { return session_; }
+  const WireSession& session() const { return session_; }
+  // Bytes that wait to be sent: an other side that takes nothing any more.
+  std::size_t backlog() const { return unsent_.size() - sent_; }
+
+ private:
+  Status send_what_goes();
+
+  FileDescriptor socket_;
+  WireSession session_;
+  std::string unsent_;
+  std::size_t sent_ = 0;  // of unsent_
+};
+
+// Starts to connect; whether it did shows when the session opens. `address`: an IPv4 address, or a name that the host
+// knows.
+Result<FileDescriptor> connect_to(const std::string& address, int port);
+
+class Listener {
+ public:
+  // port 0: any that is free. everywhere: on all of this host's addresses, not on loopback alone.
+  static Result<Listener> open(int port, bool everywhere);
+  int port() const { return port_; }
+  int descriptor() const { return socket_.get(); }
+  // Not valid: nobody waits.
+  Result<FileDescriptor> accept();
+
+ private:
+  Listener(FileDescriptor socket, int port) : socket_(std::move(socket)), port_(port) {}
+  FileDescriptor socket_;
+  int port_ = 0;
+};
+
+}  // namespace longhaul

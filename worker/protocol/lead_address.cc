@@ -1,0 +1,79 @@
+#include "worker/protocol/lead_address.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* file_kind = "lead-address";
+constexpr int secret_bytes = 32;
+
+std::string with_restarts(const std::string& attempt_dir, const char* name, int restarts) {
+  return join_path(attempt_dir, restarts == 0 ? std::string(name) : format("{}-{}", name, restarts));
+}
+
+}  // namespace
+
+std::string lead_address_path(const std::string& attempt_dir, int restarts) {
+  return with_restarts(attempt_dir, "lead-address", restarts);
+}
+
+std::string lead_secret_path(const std::string& attempt_dir, int restarts) {
+  return with_restarts(attempt_dir, "lead-secret", restarts);
+}
+
+Status write_lead_address(const std::string& path, const LeadAddress& address) {
+  Value value = Value::make_table();
+  value.set("file", file_kind);
+  value.set("format", LeadAddress::format);
+  value.set("attempt_key", address.attempt_key);
+  value.set("epoch", address.epoch);
+  value.set("host", address.host);
+  value.set("port", address.port);
+  return write_file_renamed(path, to_json_pretty(value));
+}
+
+Result<LeadAddress> read_lead_address(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const Value value, parse_json(text, path));
+  if (value.get_string("file") != file_kind || value.get_integer("format") != LeadAddress::format)
+    return make_error(ErrorCode::corrupt, path + " is no address of a lead, or of another release");
+  LeadAddress address;
+  address.attempt_key = value.get_string("attempt_key");
+  address.epoch = value.get_integer("epoch");
+  address.host = value.get_string("host");
+  address.port = static_cast<int>(value.get_integer("port"));
+  if (address.host.empty() || address.port <= 0 || address.port > 65535)
+    return make_error(ErrorCode::corrupt, path + " names no host and port");
+  return address;
+}
+
+Result<std::string> make_lead_secret(const std::string& path) {
+  LH_TRY(const std::string secret, random_hex(secret_bytes));
+  LH_CHECK(remove_tree(path));
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot write " + path, errno);
+  if (::fchmod(fd.get(), 0600) != 0 ||
+      ::write(fd.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    return errno_error(ErrorCode::io, "cannot write " + path, errno);
+  return secret;
+}
+
+Result<std::string> read_lead_secret(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::not_found, "cannot read " + path, errno);
+  if ((info.st_mode & 077) != 0)
+    return make_error(ErrorCode::invalid_input, path + " may be read by others than its owner: it is a secret no more");
+  LH_TRY(const std::string secret, read_file(path));
+  if (secret.size() < 2 * secret_bytes) return make_error(ErrorCode::corrupt, path + " is too short for a secret");
+  return secret;
+}
+
+}  // namespace longhaul

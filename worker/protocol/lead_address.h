@@ -1,0 +1,30 @@
+// Where the lead of an attempt listens: a file that agents read when they start, and again when they have lost it. The
+// secret lies beside it in a file of its own (mode 0600), made for this attempt alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+struct LeadAddress {
+  static constexpr int format = 1;
+  std::string attempt_key;
+  std::int64_t epoch = 1;  // of leads of this attempt
+  std::string host;        // as agents reach it
+  int port = 0;
+};
+
+std::string lead_address_path(const std::string& attempt_dir, int restarts);
+std::string lead_secret_path(const std::string& attempt_dir, int restarts);
+Status write_lead_address(const std::string& path, const LeadAddress& address);  // beside, and renamed
+Result<LeadAddress> read_lead_address(const std::string& path);                  // not_found, corrupt
+
+// A new one, readable by its owner alone. One that is there is replaced.
+Result<std::string> make_lead_secret(const std::string& path);
+// invalid_input where others may read it.
+Result<std::string> read_lead_secret(const std::string& path);
+
+}  // namespace longhaul

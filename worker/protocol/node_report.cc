@@ -1,0 +1,172 @@
+#include "worker/protocol/node_report.h"
+
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+const char* to_string(ProcessState state) {
+  switch (state) {
+    case ProcessState::none: return "none";
+    case ProcessState::running: return "running";
+    case ProcessState::stopped: return "stopped";
+    case ProcessState::blocked: return "blocked";
+    case ProcessState::ended: return "ended";
+  }
+  return "unknown";
+}
+
+namespace {
+
+ProcessState state_named(const std::string& text) {
+  for (const ProcessState state :
+       {ProcessState::running, ProcessState::stopped, ProcessState::blocked, ProcessState::ended})
+    if (text == to_string(state)) return state;
+  return ProcessState::none;
+}
+
+Error wrong(const std::string& what) {
+  return make_error(ErrorCode::corrupt, "a message of an agent or a lead lacks " + what);
+}
+
+}  // namespace
+
+ProcessState process_state(std::int64_t pid) {
+  if (pid <= 0) return ProcessState::none;
+  const auto stat = read_file(format("/proc/{}/stat", pid));
+  // The name stands in parentheses and may hold any character, also these.
+  const auto name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return ProcessState::ended;
+  switch ((*stat)[name_end + 2]) {
+    case 'T':
+    case 't': return ProcessState::stopped;
+    case 'D': return ProcessState::blocked;
+    case 'Z':
+    case 'X':
+    case 'x': return ProcessState::ended;
+    default: return ProcessState::running;
+  }
+}
+
+std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch) {
+  return format("{}{}", node_beat_prefix, hex64(xxh3_64(format("{} {} {}", attempt_key, restarts, launch))));
+}
+
+bool RankReport::operator==(const RankReport& other) const {
+  const auto same = [](const BeatCommunicator& a, const BeatCommunicator& b) {
+    return a.name == b.name && a.enqueued == b.enqueued && a.completed == b.completed;
+  };
+  const BeatSnapshot &a = beat, &b = other.beat;
+  return state == other.state && a.rank == b.rank && a.pid == b.pid && a.epoch == b.epoch && a.step == b.step &&
+         a.section == b.section && a.changed_ns == b.changed_ns &&
+         std::equal(a.communicators.begin(), a.communicators.end(), b.communicators.begin(), b.communicators.end(),
+                    same);
+}
+
+Value node_report_to_value(const NodeReport& report) {
+  Value ranks = Value::make_array();
+  for (const RankReport& rank : report.ranks) {
+    Value communicators = Value::make_array();
+    for (const BeatCommunicator& c : rank.beat.communicators) {
+      Value one = Value::make_array();
+      one.push_back(c.name);
+      one.push_back(c.enqueued);
+      one.push_back(c.completed);
+      communicators.push_back(std::move(one));
+    }
+    Value one = Value::make_table();
+    one.set("rank", rank.beat.rank);
+    one.set("pid", rank.beat.pid);
+    one.set("epoch", rank.beat.epoch);
+    one.set("step", rank.beat.step);
+    one.set("section", rank.beat.section);
+    one.set("idle_ms", rank.idle_ms);
+    one.set("state", to_string(rank.state));
+    one.set("communicators", std::move(communicators));
+    ranks.push_back(std::move(one));
+  }
+  Value value = Value::make_table();
+  value.set("host", report.host);
+  value.set("launch", report.launch);
+  value.set("ranks", std::move(ranks));
+  value.set("agent_cpu_s", report.agent_cpu_s);
+  value.set("agent_rss_kib", report.agent_rss_kib);
+  return value;
+}
+
+Result<NodeReport> node_report_from_value(const Value& value) {
+  NodeReport report;
+  report.host = value.get_string("host");
+  report.launch = static_cast<int>(value.get_integer("launch", -1));
+  report.agent_cpu_s = value.get_number("agent_cpu_s");
+  report.agent_rss_kib = value.get_integer("agent_rss_kib");
+  const Value* ranks = value.find("ranks");
+  if (report.host.empty() || report.launch < 0 || !ranks || !ranks->is_array()) return wrong("host, launch or ranks");
+  for (const Value& one : ranks->as_array()) {
+    RankReport rank;
+    rank.beat.rank = static_cast<int>(one.get_integer("rank", -1));
+    rank.beat.pid = one.get_integer("pid"), rank.beat.epoch = one.get_integer("epoch");
+    rank.beat.step = one.get_integer("step", -1), rank.beat.section = one.get_string("section");
+    rank.idle_ms = one.get_integer("idle_ms");
+    rank.state = state_named(one.get_string("state"));
+    const Value* communicators = one.find("communicators");
+    if (rank.beat.rank < 0 || !communicators || !communicators->is_array()) return wrong("a rank or its communicators");
+    for (const Value& c : communicators->as_array()) {
+      if (!c.is_array() || c.as_array().size() != 3 || !c.as_array()[0].is_string() || !c.as_array()[1].is_integer() ||
+          !c.as_array()[2].is_integer())
+        return wrong("the counts of a communicator");
+      rank.beat.communicators.push_back({c.as_array()[0].as_string(),
+                                         static_cast<std::uint64_t>(c.as_array()[1].as_integer()),
+                                         static_cast<std::uint64_t>(c.as_array()[2].as_integer())});
+    }
+    report.ranks.push_back(std::move(rank));
+  }
+  return report;
+}
+
+namespace {
+
+const char* name_of(AgentOrder::Kind kind) {
+  switch (kind) {
+    case AgentOrder::Kind::watch: return "watch";
+    case AgentOrder::Kind::signal: return "signal";
+    case AgentOrder::Kind::end: return "end";
+  }
+  return "";
+}
+
+}  // namespace
+
+Value agent_order_to_value(const AgentOrder& order) {
+  Value ranks = Value::make_array();
+  for (const int rank : order.ranks) ranks.push_back(rank);
+  Value value = Value::make_table();
+  value.set("order", name_of(order.kind));
+  value.set("launch", order.launch);
+  value.set("folder", order.folder);
+  value.set("ranks", std::move(ranks));
+  value.set("signal", order.signal);
+  return value;
+}
+
+Result<AgentOrder> agent_order_from_value(const Value& value) {
+  AgentOrder order;
+  const std::string name = value.get_string("order");
+  bool known = false;
+  for (const auto kind : {AgentOrder::Kind::watch, AgentOrder::Kind::signal, AgentOrder::Kind::end})
+    if (name == name_of(kind)) order.kind = kind, known = true;
+  if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
+  order.launch = static_cast<int>(value.get_integer("launch"));
+  order.folder = value.get_string("folder");
+  order.signal = static_cast<int>(value.get_integer("signal"));
+  const Value* ranks = value.find("ranks");
+  if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");
+  for (const Value& rank : ranks->as_array()) {
+    if (!rank.is_integer()) return wrong("the ranks of an order");
+    order.ranks.push_back(static_cast<int>(rank.as_integer()));
+  }
+  return order;
+}
+
+}  // namespace longhaul

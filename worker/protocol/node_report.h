@@ -1,0 +1,56 @@
+// What an agent tells its lead of the ranks on its node, and what the lead tells it to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+
+// As the kernel has it (proc(5), field 3 of stat).
+enum class ProcessState {
+  none,     // no page names it yet
+  running,  // or sleeping: it would run if there were something to do
+  stopped,  // SIGSTOP, or under a debugger
+  blocked,  // in the kernel, uninterruptible: a disk or a file system that does not answer
+  ended,    // gone, or a zombie
+};
+const char* to_string(ProcessState state);
+ProcessState process_state(std::int64_t pid);  // of this host
+
+// Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
+inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
+std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch);
+
+struct RankReport {
+  BeatSnapshot beat;         // rank, pid, epoch, step, section, collectives; changed_ns is of no use elsewhere
+  std::int64_t idle_ms = 0;  // since the page last changed
+  ProcessState state = ProcessState::none;
+  bool operator==(const RankReport&) const;  // but for the time that passed
+};
+
+struct NodeReport {
+  std::string host;
+  int launch = 0;                 // 0: none to be watched
+  std::vector<RankReport> ranks;  // those with a page
+  double agent_cpu_s = 0;         // what watching has cost
+  std::int64_t agent_rss_kib = 0;
+};
+Value node_report_to_value(const NodeReport& report);
+Result<NodeReport> node_report_from_value(const Value& value);
+
+struct AgentOrder {
+  enum class Kind { watch, signal, end };
+  Kind kind = Kind::end;
+  int launch = 0;
+  std::string folder;      // watch: where the pages lie on this node
+  std::vector<int> ranks;  // watch, signal: those on this node
+  int signal = 0;
+};
+Value agent_order_to_value(const AgentOrder& order);
+Result<AgentOrder> agent_order_from_value(const Value& value);
+
+}  // namespace longhaul

@@ -1,0 +1,83 @@
+// What lead and agents say to each other over one connection, as bytes in and bytes out: no sockets, no clocks.
+//
+// A frame, little endian:
+//   magic "LHW1" | version u16 | kind u16 | body length u32 | reserved u32 | epoch i64 | number u64 | body | mac 32
+// The body is JSON. The mac is HMAC-SHA256 of all before it. Who connects and who is connected to each add a nonce of
+// their own to the secret of the attempt (a file that only its user reads), and every direction has its key and counts
+// its frames from 0. So a frame that was made elsewhere, changed, left out, or recorded in another connection is
+// refused, and with it the connection.
+//
+//   lead  -> agent   challenge {nonce}                      mac of zeros: nobody knows a key yet
+//   agent -> lead    hello     {nonce, host, node, ...}
+//   lead  -> agent   welcome   {...}                        or refused {why}
+//   agent -> lead    report    ...
+//   lead  -> agent   order     ...
+//
+// Epochs count the leads of one attempt. An agent refuses a lead of an earlier epoch than it has seen, and takes over
+// the epoch of the one that welcomes it; a lead that is told of a later epoch than its own has to give way.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hmac.h"
+#include "base/result.h"
+#include "base/value.h"
+
+namespace longhaul {
+
+inline constexpr std::uint16_t wire_version = 1;
+inline constexpr std::size_t wire_header_bytes = 32, wire_mac_bytes = 32;
+inline constexpr std::size_t wire_body_max = std::size_t{1} << 20;
+
+enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order };
+const char* to_string(WireKind kind);
+
+struct WireFrame {
+  WireKind kind = WireKind::report;
+  std::int64_t epoch = 0;
+  Value body;
+};
+
+// One end of a connection. Both ends give their nonce (random_hex) and the secret; hello and welcome are the bodies
+// that the other side sees first. Errors of take() are for good: unsupported (another version), corrupt (no frame of
+// ours), aborted (not from who it should be, or of an earlier epoch; or the other side refused).
+class WireSession {
+ public:
+  static WireSession lead(std::string secret, std::string nonce, std::int64_t epoch);
+  static WireSession agent(std::string secret, std::string nonce, std::int64_t epoch, Value hello);
+
+  // What has to be sent, oldest first; empties it.
+  std::string outgoing();
+  // Bytes as they came, in pieces of any size. Frames for the owner: of a lead first the agent's hello, which it
+  // answers with welcome() or refuse(); of an agent first the welcome.
+  Result<std::vector<WireFrame>> take(std::string_view bytes);
+  void welcome(Value body);
+  void refuse(const std::string& why);
+  // Only while open.
+  void send(WireKind kind, Value body);
+  bool open() const { return stage_ == Stage::open; }
+  std::int64_t epoch() const { return epoch_; }
+
+ private:
+  enum class Stage { begun, greeted, open, ended };
+  WireSession(bool is_lead, std::string secret, std::string nonce, std::int64_t epoch, Value hello);
+  void derive_keys(const std::string& nonce_of_other);
+  void put(WireKind kind, Value body);
+  Result<std::optional<WireFrame>> next();
+  Status accept(const WireFrame& frame);
+
+  bool is_lead_;
+  std::string secret_, nonce_;
+  std::int64_t epoch_;
+  Value hello_;
+  Stage stage_ = Stage::begun;
+  std::string key_out_, key_in_;  // empty: none yet
+  std::uint64_t sent_ = 0, received_ = 0;
+  std::string out_, in_;
+};
+
+}  // namespace longhaul
