@@ -98,7 +98,11 @@ class Lead {
     if (earlier.error().code != ErrorCode::not_found) return earlier.error();
     LH_CHECK(clear_earlier_attempts(attempt_, clock_));
     LH_CHECK(make_directories(attempt_.state_dir()));
-    LH_CHECK(start_agents());
+    if (const Status started = start_agents(); !started.ok()) {
+      log_.warn("event=no_agents error='" + started.error().message() + "' next=launch_without_them");
+      agents_.reset();
+      agent_step_.reset();
+    }
     const Status launched = launch_until_done();
     end_agents();
     LH_CHECK(launched);
