@@ -48,6 +48,16 @@ TEST_CASE("one failing rank of three ends the others, and is the one that is nam
   CHECK(rig.record().cause == "rank 1 ended: exit code 3: I am broken");
 }
 
+TEST_CASE("a job whose agents cannot be started launches without them") {
+  LeadRig rig("exit 0");
+  rig.environment.emplace_back("SLURM_JOB_NODELIST", "n1");
+  rig.attempt.agent_launcher = {"/nowhere/srun", "--overlap"};
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "succeeded");
+  CHECK(rig.text("work/attempts/1/lead.log").find("event=no_agents") != std::string::npos);
+  CHECK(!file_exists(rig.attempt.attempt_dir + "/lead-secret"));
+}
+
 TEST_CASE("of two leads of one attempt exactly one works") {
   LeadRig rig("echo x >> " + std::string("\"$LONGHAUL_STATE/../count\"; sleep 0.2"));
   std::vector<pid_t> leads;
