@@ -22,6 +22,10 @@ constexpr int beat_sections_max = 32;
 constexpr int beat_communicators_max = 16;
 constexpr std::size_t beat_name_bytes = 32;
 
+// Sections in which a program of ours ends: well, or with an exit code ("failed 3").
+inline constexpr const char* beat_finished = "finished";
+inline constexpr const char* beat_failed = "failed ";
+
 // On disk and in memory; do not reorder. Readers refuse another magic or version.
 struct BeatPageLayout {
   static constexpr std::uint64_t magic_value = 0x313054414542484CULL;  // "LHBEAT01", little endian

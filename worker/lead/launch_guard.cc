@@ -1,0 +1,97 @@
+#include "worker/lead/launch_guard.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+// An agent whose connection was closed comes back within its retry interval (0.25 s) if its node lives.
+constexpr std::int64_t gone_after_ms = 1'000;
+// Ranks beside a lost node stand still, for they wait for its ranks: longer than a step usually takes, if that is known.
+constexpr std::int64_t still_after_ms = 750;
+
+bool has_ended_badly(const RankSight& rank) {
+  return rank.report.state == ProcessState::ended && rank.report.beat.section != beat_finished;
+}
+
+double seconds(std::int64_t ms) {
+  return static_cast<double>(ms) * 1e-3;
+}
+
+}  // namespace
+
+void LaunchGuard::new_launch(std::int64_t now_ms) {
+  told_ = false;
+  begun_ms_ = now_ms_ = now_ms;
+  progress_.clear();
+}
+
+void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankSight>& ranks) {
+  now_ms_ = now_ms;
+  for (const RankSight& rank : ranks) {
+    Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, -1, now_ms}).first->second;
+    if (rank.report.beat.step != known.step) known.step = rank.report.beat.step, known.at_ms = now_ms;
+  }
+}
+
+std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string& host) const {
+  std::int64_t newest = begun_ms_;
+  for (const auto& [rank, progress] : progress_)
+    if (progress.host != host) newest = std::max(newest, progress.at_ms);
+  return now_ms - newest;
+}
+
+std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, const std::vector<RankSight>& ranks,
+                                              const std::vector<HostSight>& hosts) {
+  note_progress(now_ms, ranks);
+  if (told_) return std::nullopt;
+  std::optional<GuardFinding> found = lost_host(ranks, hosts);
+  if (!found && own_program_) found = ended_rank(ranks);
+  told_ = found.has_value();
+  return found;
+}
+
+// Of several the one that ended while the others still worked: whose page has been still for longest.
+std::optional<GuardFinding> LaunchGuard::ended_rank(const std::vector<RankSight>& ranks) const {
+  const RankSight* culprit = nullptr;
+  for (const RankSight& rank : ranks)
+    if (has_ended_badly(rank) && (!culprit || rank.report.idle_ms > culprit->report.idle_ms)) culprit = &rank;
+  if (!culprit) return std::nullopt;
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::rank_ended;
+  found.rank = culprit->rank, found.host = culprit->host;
+  found.section = culprit->report.beat.section, found.step = culprit->report.beat.step;
+  found.detect_s = seconds(culprit->report.idle_ms);
+  found.cause = format("the process of rank {} on {} has ended", found.rank, found.host);
+  return found;
+}
+
+// Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
+// too. A closed connection that stays closed says more than one that is only silent (a cut that may heal).
+std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankSight>& ranks,
+                                                   const std::vector<HostSight>& hosts) const {
+  for (const HostSight& host : hosts) {
+    if (!host.ever_heard) continue;
+    const bool gone = !host.connected && host.apart_ms >= gone_after_ms;
+    const bool silent = static_cast<double>(host.silent_ms) >= settings_.host_silent.value * 1000;
+    if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;
+    const bool has_ranks =
+        std::any_of(ranks.begin(), ranks.end(), [&](const RankSight& rank) { return rank.host == host.host; });
+    if (!has_ranks) continue;
+    GuardFinding found;
+    found.kind = GuardFinding::Kind::host_lost;
+    found.host = host.host;
+    for (const RankSight& rank : ranks) found.step = std::max(found.step, rank.report.beat.step);
+    found.detect_s = seconds(host.silent_ms);
+    found.cause = gone ? format("node {} is gone: its agent was lost {:.1f} s ago and does not come back", host.host,
+                                seconds(host.apart_ms))
+                       : format("node {} was not heard of for {:.1f} s", host.host, seconds(host.silent_ms));
+    found.cause += ", and the ranks of the others stand still";
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace longhaul
