@@ -56,7 +56,7 @@ Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank) {
     layout->version.store(BeatPageLayout::version_value, std::memory_order_relaxed);
     layout->step.store(-1, std::memory_order_relaxed);
     layout->stop_after_step.store(-1, std::memory_order_relaxed);
-    store_name(layout->section_names[0], "start");
+    store_name(layout->section_names[0], beat_start);
     layout->sections.store(1, std::memory_order_relaxed);
     layout->magic.store(BeatPageLayout::magic_value, std::memory_order_release);
   }

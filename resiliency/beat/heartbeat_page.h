@@ -22,7 +22,8 @@ constexpr int beat_sections_max = 32;
 constexpr int beat_communicators_max = 16;
 constexpr std::size_t beat_name_bytes = 32;
 
-// Sections in which a program of ours ends: well, or with an exit code ("failed 3").
+// The section of a page that its rank has not touched, and those in which a program of ours ends: well, or with an exit code ("failed 3").
+inline constexpr const char* beat_start = "start";
 inline constexpr const char* beat_finished = "finished";
 inline constexpr const char* beat_failed = "failed ";
 

@@ -12,8 +12,10 @@ constexpr std::int64_t gone_after_ms = 1'000;
 // Ranks beside a lost node stand still, for they wait for its ranks: longer than a step usually takes, if that is known.
 constexpr std::int64_t still_after_ms = 750;
 
+// One that has not beaten yet is left to its launcher: nothing says whether it ended well.
 bool has_ended_badly(const RankSight& rank) {
-  return rank.report.state == ProcessState::ended && rank.report.beat.section != beat_finished;
+  const std::string& section = rank.report.beat.section;
+  return rank.report.state == ProcessState::ended && section != beat_finished && section != beat_start;
 }
 
 double seconds(std::int64_t ms) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <ctime>
+#include <initializer_list>
 
 namespace longhaul {
 
