@@ -89,7 +89,7 @@ class Training:
         self.wait(lambda: len(self.events("recovered")) >= faults, f"recovery number {faults}", seconds)
         fault, recovered = self.events("fault")[-1], self.events("recovered")[-1]
         # Event times are of the lead's host, which is this machine's clock.
-        again = recovered["t"] / 1000 - begun
+        again = recovered["ms"] / 1000 - begun
         detected = again - (recovered["total_s"] - recovered["detect_s"])
         return detected, again, fault, recovered
 
