@@ -1,7 +1,5 @@
 #include "contracts/settings/resiliency.h"
 
-#include "base/text.h"
-
 namespace longhaul {
 
 const FieldTable<ResiliencySettings>& resiliency_fields() {
@@ -21,39 +19,30 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
           .field("host_suspicion", &R::host_suspicion,
                  {.help = "a node with its second fault is left where a spare is there"})
           .field("on_hang", &R::on_hang,
-                 {.help = "ranks that stand still are started again, only reported, or not looked at",
-                  .choices = {"restart", "report", "ignore"}})
+                 {.help = "ranks that stand still are started again, only reported, or not looked at; empty: started "
+                          "again where the stage takes steps",
+                  .choices = {"", "restart", "report", "ignore"}})
           .field("startup", &R::startup,
                  {.help = "allowed until the first steps are done, and for sections that were never timed", .min = 1})
-          .field("hang_suspect", &R::hang_suspect,
-                 {.help = "standing still so long is reported, with the culprit; 0s: 3 step times, at least 2s",
-                  .min = 0})
+          .field(
+              "hang_suspect", &R::hang_suspect,
+              {.help = "standing still so long is reported, with the culprit; 0s: 3 step times, at least 2s", .min = 0})
           .field("hang_act", &R::hang_act,
                  {.help = "standing still so long is a hang; 0s: the longest time seen times hang_factor", .min = 0})
-          .field("hang_factor", &R::hang_factor,
-                 {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})
+          .field("hang_factor", &R::hang_factor, {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})
+          .field("hang_floor", &R::hang_floor,
+                 {.help = "the shortest learned time; 45s survive a fabric that is silent for 30s", .min = 0.1})
           .field("host_silent", &R::host_silent,
                  {.help = "a node that was not heard of for so long is lost", .min = 0.5});
   return table;
 }
 
-Status check_resiliency(const ResiliencySettings& s) {
-  if (s.hang_act.value > 0 && s.hang_suspect.value > s.hang_act.value)
-    return make_error(ErrorCode::invalid_input,
-                      format("hang_suspect ({}) is longer than hang_act ({})", human_duration(s.hang_suspect.value),
-                             human_duration(s.hang_act.value)),
-                      "a hang is suspected before it is acted upon");
-  if (s.hang_act.value > s.startup.value)
-    return make_error(ErrorCode::invalid_input,
-                      format("hang_act ({}) is longer than startup ({})", human_duration(s.hang_act.value),
-                             human_duration(s.startup.value)),
-                      "start-up takes longer than a step: raise startup");
-  return {};
-}
-
-int restarts_of(const ResiliencySettings& settings, const std::string& stage_kind) {
-  if (settings.restarts >= 0) return settings.restarts;
-  return stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align" ? 3 : 0;
+ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string& stage_kind) {
+  const bool trains = stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align";
+  if (settings.restarts < 0) settings.restarts = trains ? 3 : 0;
+  // A command is only looked at once it has beaten.
+  if (settings.on_hang.empty()) settings.on_hang = trains || stage_kind == "command" ? "restart" : "ignore";
+  return settings;
 }
 
 }  // namespace longhaul

@@ -161,7 +161,8 @@ void JobPlanner::plan_shape() {
   if (config_.is_slurm() && class_.max_nodes > 0 && plan_.nodes + plan_.spares > class_.max_nodes)
     problem("nodes",
             format("{} = {}{}: a job of the class '{}' of {} has at most {} node{}", name("nodes"), plan_.nodes,
-                   plan_.spares > 0 ? format(" and {} of spares", plan_.spares) : "", class_.name, site_text(), class_.max_nodes, class_.max_nodes == 1 ? "" : "s"),
+                   plan_.spares > 0 ? format(" and {} of spares", plan_.spares) : "", class_.name, site_text(),
+                   class_.max_nodes, class_.max_nodes == 1 ? "" : "s"),
             "use fewer nodes, or another job.class");
   if (config_.is_slurm() && plan_.nodes < class_.min_nodes)
     problem("nodes",
@@ -388,8 +389,7 @@ void JobPlanner::plan_resources() {
     add_if("switches", of_user(job_.switches, "job.switches"));
   if (job_.segment > 0) {
     if ((plan_.nodes + plan_.spares) % job_.segment != 0)
-      problem("job.segment",
-              format("{} nodes are not whole segments of {}", plan_.nodes + plan_.spares, job_.segment),
+      problem("job.segment", format("{} nodes are not whole segments of {}", plan_.nodes + plan_.spares, job_.segment),
               "use a number that divides nodes");
     add("segment", of_user(std::to_string(job_.segment), "job.segment"));
   }

@@ -37,7 +37,9 @@ struct JobPlan {
   std::vector<JobStep> steps;
   std::vector<std::string> prologue;  // shell lines of the script, comments included: modules, variables
 
-  double gpu_hours() const { return wall_s / 3600 * (nodes + spares) * gpus_per_node; }  // of one job that uses all its time
+  double gpu_hours() const {
+    return wall_s / 3600 * (nodes + spares) * gpus_per_node;
+  }  // of one job that uses all its time
 };
 
 // Problems (no account, more nodes than the partition has, a wall time over the limit that cannot become a chain, an

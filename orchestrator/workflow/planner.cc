@@ -19,6 +19,7 @@
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/stage_layout.h"
+#include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
 namespace {
@@ -275,11 +276,9 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
       common.as_table().push_back(member);
   const std::size_t before = diagnostics_.size();
   result.common = stage_common_fields().parse(common, where, diagnostics_);
-  if (const Status status = check_resiliency(result.common.resiliency); !status.ok()) {
-    const Value* given = common.find("resiliency");
-    diagnostics_.add((given ? *given : common).pos, where + ".resiliency: " + status.error().what,
-                     status.error().hint);
-  }
+  if (const Value* given = common.find("resiliency"))
+    for (const Error& error : judge_timeouts(result.common.resiliency))
+      diagnostics_.add(given->pos, where + ".resiliency: " + error.what, error.hint);
   result.asked = std::move(common);
   const bool is_command = draft.kind->name == "command";
   if (const Value* steps = table.find("step"); steps && is_command) {

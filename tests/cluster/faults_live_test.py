@@ -149,7 +149,31 @@ def host_killed(cluster, runs, times):
     print_times("host killed, a spare there", seen, ("2 s", "8 s"))
 
 
-CASES = {"rank_killed": rank_killed, "host_killed": host_killed}
+def rank_frozen(cluster, runs, times):
+    training = Training(cluster, runs, "rank-frozen", 'resiliency = { hang_floor = "3s", host_silent = "2s" }\n')
+    seen, suspected = [], []
+    for number in range(1, times + 1):
+        ranks = training.ranks(training.launches())
+        victim = sorted(ranks)[number % 4]
+        launch = training.launches()
+        # The timeouts are learned once the first steps are done.
+        training.wait(lambda: len(training.saved(launch)) >= 2, f"two checkpoints of launch {launch}")
+        begun = time.time()
+        os.kill(victim, signal.SIGSTOP)
+        seen.append(training.recovery(begun, number))
+        fault = seen[-1][2]
+        expect("a hang, restarted in the job", (fault["class"], fault["tier"]) == ("hang", "in_job"), fault)
+        expect("the victim's host is named", fault["host"] == ranks[victim], (fault, ranks, victim))
+        suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
+        expect("suspected first", suspicion, fault)
+        suspected.append(suspicion[0]["ms"] / 1000 - begun)
+        training.wait(lambda: training.saved(launch + 1), f"a checkpoint of launch {launch + 1}")
+    training.end(runs)
+    print(f"  rank frozen: suspected after {statistics.median(suspected):.2f} s (bar 2 s)", flush=True)
+    print_times("rank frozen", seen, ("the learned timeout, here 3 s", "8 s"))
+
+
+CASES = {"rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed}
 
 
 def main():

@@ -21,7 +21,6 @@ FaultScope scope_of(FaultClass fault) {
   }
 }
 
-
 }  // namespace
 
 bool JobLead::go_on_after(const End& end) {
@@ -31,8 +30,8 @@ bool JobLead::go_on_after(const End& end) {
   const FaultView view = view_of(end, cause);
   if (!end.finding) {
     const RankReport* culprit = watch_.rank(culprit_);
-    recovery_.fault(clock_.monotonic_ns() / 1'000'000,
-                    culprit ? static_cast<double>(culprit->idle_ms) * 1e-3 : 0, watch_.newest_step());
+    recovery_.fault(clock_.monotonic_ns() / 1'000'000, culprit ? static_cast<double>(culprit->idle_ms) * 1e-3 : 0,
+                    watch_.newest_step());
   }
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
   TierBudgets budgets;
@@ -87,6 +86,10 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
       view.hosts_lost.push_back(host);  // its ranks would not end
   view.fault = to_string(fault);
   view.group = group_of(fault);
+  if (end.finding && end.finding->kind == GuardFinding::Kind::hang) {
+    view.fault = "hang";
+    view.group = FaultGroup::infrastructure;
+  }
   view.cause = format("{} {}", view.fault, view.scope == FaultScope::host ? view.host : cause);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
@@ -148,7 +151,7 @@ bool JobLead::saved_more() {
 std::string JobLead::cause_of(const End& end) {
   if (!end.finding) return cause_of_launch(end.launch);
   const GuardFinding& finding = *end.finding;
-  if (finding.kind != GuardFinding::Kind::rank_ended) {
+  if (finding.kind != GuardFinding::Kind::rank_ended) {  // whatever its ranks said while they were ended
     culprit_ = finding.rank;
     return finding.cause;
   }
@@ -179,8 +182,8 @@ std::string JobLead::cause_of_launch(const LaunchEnd& end) {
   const LastWords said = by_launcher ? last_words_of_ranks(folder, ranks)
                                      : LastWords{end.rank, last_words(rank_log_path(folder, end.rank))};
   culprit_ = first + said.rank;
-  std::string cause = by_launcher ? "the ranks ended: " + end.status.text()
-                                  : format("rank {} ended: {}", end.rank, end.status.text());
+  std::string cause =
+      by_launcher ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
   if (!end.step.empty()) cause = "step " + end.step + ": " + cause;
   if (const RankReport* report = watch_.rank(culprit_); report && report->beat.step >= 0)
     cause += format(", in section {} at step {}", report->beat.section, report->beat.step);

@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "contracts/host_list.h"
 #include "contracts/launch.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t agents_end_ms = 2'000;
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
-constexpr std::int64_t ranks_gone_ms = 10'000;   // after SIGKILL; then their node is not used again
+constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
 
 bool has_own_program(const Task& task) {
@@ -60,7 +61,12 @@ void JobLead::fail(const std::string& cause) {
 Status JobLead::lead_to_artifact() {
   const Attempt& attempt = lead_.attempt;
   LH_TRY(lead_.task, read_task(attempt.task_path));
-  guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task) && lead_.task.resources.ranks > 1);
+  lead_.attempt.resiliency = resiliency_for(attempt.resiliency, lead_.task.kind);
+  LearnedTimes learned;
+  if (const auto kept = read_file(learned_path()); kept.ok())
+    if (const auto value = parse_json(*kept); value.ok())
+      if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
+  guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   const auto earlier = published_artifact(attempt, lead_.task);
   if (earlier.ok()) return succeed("published by an earlier attempt");
   if (earlier.error().code != ErrorCode::not_found) return earlier.error();
@@ -137,8 +143,7 @@ Status JobLead::launch_until_done() {
     if (wall_time_over_ && !end.ok()) record_.ended_by = "wall_time";
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
-    if (time_limit_passed_)
-      fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
+    if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok() || !go_on_after(end)) return {};
   }
 }
@@ -158,6 +163,7 @@ Result<JobLead::End> JobLead::launch_once() {
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
   LH_TRY(const End end, watch(ranks));
+  if (guard_.learned() != LearnedTimes{}) keep_learned_times();
   Value ended = Value::make_table();
   ended.set("launch", spec_.launch.launch);
   ended.set("status", end.launch.status.text());
@@ -237,9 +243,26 @@ void JobLead::look_at_ranks() {
     events_.write(recovered_event_kind, to_value(*recovered));
 }
 
-std::vector<RankSight> JobLead::rank_sights() const {
-  std::vector<RankSight> sights;
-  for (const auto& [rank, report] : watch_.ranks()) sights.push_back({rank, watch_.host_of(rank), report});
+// All ranks of the launch: one that nothing was seen of yet is also one to wait for.
+std::vector<RankObservation> JobLead::rank_sights() const {
+  std::vector<RankObservation> sights;
+  const std::int64_t now = clock_.monotonic_ns();
+  for (int rank = 0; rank < spec_.launch.ranks; ++rank) {
+    RankObservation sight;
+    sight.rank = rank;
+    sight.host = watch_.host_of(rank);
+    if (const RankReport* report = watch_.rank(rank)) {
+      sight.process = report->state;
+      sight.beat = report->beat;
+      sight.idle_ms = report->idle_ms;
+      sight.seen = true;
+    }
+    if (agents_)
+      if (const auto agent = agents_->agents().find(sight.host);
+          agent != agents_->agents().end() && agent->second.heard_ns > 0)
+        sight.silent_ms = (now - agent->second.heard_ns) / 1'000'000;
+    sights.push_back(std::move(sight));
+  }
   return sights;
 }
 
@@ -261,11 +284,33 @@ std::vector<HostSight> JobLead::host_sights() const {
 std::optional<GuardFinding> JobLead::look_for_faults() {
   if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
   const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+  if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
+  if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   if (!found) return found;
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}' next=end_ranks",
                    record_.launches, found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());
   return found;
+}
+
+void JobLead::tell_suspicion(const HangFinding& finding) {
+  log_.warn(format("event=hang_suspected launch={} what='{}'", record_.launches, finding.text()));
+  Value fields = Value::make_table();
+  fields.set("launch", record_.launches);
+  fields.set("rank_of", finding.culprits.empty() ? finding.rank : finding.culprits.front().rank);
+  fields.set("section", finding.section);
+  fields.set("idle_s", finding.idle_s);
+  fields.set("text", finding.text());
+  events_.write("hang_suspected", std::move(fields));
+}
+
+// How long sections take is known to the next launch and the next job: beside the checkpoints.
+std::string JobLead::learned_path() const {
+  return join_path(lead_.attempt.state_dir(), "section-times.json");
+}
+void JobLead::keep_learned_times() {
+  const Status kept = write_file_renamed(learned_path(), to_json(guard_.learned().to_value()) + "\n");
+  if (!kept.ok()) log_.warn("event=section_times_not_kept error='" + kept.error().message() + "'");
 }
 
 void JobLead::kill_ranks() {

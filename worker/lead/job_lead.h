@@ -62,8 +62,11 @@ class JobLead {
   // the meantime is the better end.
   Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
   void kill_ranks();
-  std::vector<RankSight> rank_sights() const;
+  std::vector<RankObservation> rank_sights() const;
   std::vector<HostSight> host_sights() const;
+  void tell_suspicion(const HangFinding& finding);
+  void keep_learned_times();
+  std::string learned_path() const;
 
   // Whether another launch follows; if so the nodes for it are chosen.
   bool go_on_after(const End& end);

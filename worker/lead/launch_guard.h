@@ -1,5 +1,6 @@
-// Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time come
-// from outside. A rank that has ended well, or told its exit code, is no business of the guard: its launcher says so.
+// Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time
+// come from outside. A rank that has ended well, or told its exit code, is no business of the guard: its launcher says
+// so.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,17 @@
 #include <vector>
 
 #include "contracts/settings/resiliency.h"
-#include "worker/protocol/node_report.h"
+#include "resiliency/detect/hang_detector.h"
+#include "resiliency/detect/rank_observation.h"
 
 namespace longhaul {
 
-struct RankSight {
-  int rank = 0;
-  std::string host;
-  RankReport report;
-};
 struct HostSight {
   std::string host;
-  bool ever_heard = false;      // its agent has reported in this job
-  bool connected = false;       // its connection stands, as far as can be told
-  std::int64_t silent_ms = 0;   // since its last word
-  std::int64_t apart_ms = 0;    // since its connection broke; 0: it stands
+  bool ever_heard = false;     // its agent has reported in this job
+  bool connected = false;      // its connection stands, as far as can be told
+  std::int64_t silent_ms = 0;  // since its last word
+  std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
 };
 
 struct GuardFinding {
@@ -39,21 +36,27 @@ struct GuardFinding {
 
 class LaunchGuard {
  public:
-  // `own_program`: the ranks are the engine's and stand or fall together; programs of others may end one by one.
-  LaunchGuard(const ResiliencySettings& settings, bool own_program)
-      : settings_(settings), own_program_(own_program) {}
+  // `own_program`: the ranks are the engine's and stand or fall together; programs of others may end one by one, and
+  // are looked at once they have beaten. `learned`: of earlier launches.
+  LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned = {});
 
   void new_launch(std::int64_t now_ms);
   // The first fault of the launch; nothing more once it was told.
-  std::optional<GuardFinding> look(std::int64_t now_ms, const std::vector<RankSight>& ranks,
+  std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
                                    const std::vector<HostSight>& hosts);
+  // A hang that was suspected at the last look, and whether the last look ended one.
+  const std::optional<HangFinding>& suspicion() const { return suspicion_; }
+  bool suspicion_over() const { return hangs_.over(); }
+  const LearnedTimes& learned() const { return hangs_.learned(); }
 
  private:
-  std::optional<GuardFinding> ended_rank(const std::vector<RankSight>& ranks) const;
-  std::optional<GuardFinding> lost_host(const std::vector<RankSight>& ranks, const std::vector<HostSight>& hosts) const;
+  std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
+  std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
+                                        const std::vector<HostSight>& hosts) const;
+  std::optional<GuardFinding> hang(std::int64_t now_ms, std::vector<RankObservation> ranks);
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
-  void note_progress(std::int64_t now_ms, const std::vector<RankSight>& ranks);
+  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
 
   struct Progress {
     std::string host;
@@ -61,6 +64,8 @@ class LaunchGuard {
   };
   ResiliencySettings settings_;
   bool own_program_;
+  HangDetector hangs_;
+  std::optional<HangFinding> suspicion_;
   bool told_ = false;
   std::int64_t begun_ms_ = 0, now_ms_ = 0;
   std::map<int, Progress> progress_;

@@ -36,8 +36,7 @@ Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps)
 // Whether ranks are started on the nodes of the job, and not by fork or mpirun on this one.
 bool uses_job_nodes(const LeadOf& lead) {
   if (lead.job.nodes.empty()) return false;
-  return lead.attempt.steps.empty() ? !lead.attempt.launcher.empty()
-                                    : !lead.attempt.steps.front().launcher.empty();
+  return lead.attempt.steps.empty() ? !lead.attempt.launcher.empty() : !lead.attempt.steps.front().launcher.empty();
 }
 
 // Of several programs each has its part of the job's nodes; of one, a launcher deals ranks in blocks, as many to each

@@ -8,25 +8,28 @@ namespace {
 
 // Four ranks on two nodes; the time goes on in looks of 50 ms.
 struct GuardRig {
-  ResiliencySettings settings;
+  ResiliencySettings settings = resiliency_for({}, "pretrain");
   LaunchGuard guard{settings, true};
-  std::vector<RankSight> ranks;
+  std::vector<RankObservation> ranks;
   std::vector<HostSight> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}};
   std::int64_t now_ms = 1'000'000;
 
   GuardRig() {
     for (int rank = 0; rank < 4; ++rank) {
-      RankSight sight{rank, rank < 2 ? "n1" : "n2", {}};
-      sight.report.beat.rank = rank;
-      sight.report.beat.section = "micro_batch";
-      sight.report.state = ProcessState::running;
+      RankObservation sight;
+      sight.rank = rank;
+      sight.host = rank < 2 ? "n1" : "n2";
+      sight.seen = true;
+      sight.beat.rank = rank;
+      sight.beat.section = "micro_batch";
+      sight.process = ProcessState::running;
       ranks.push_back(sight);
     }
     guard.new_launch(now_ms);
   }
   std::optional<GuardFinding> look() { return guard.look(now_ms += 50, ranks, hosts); }
   void step() {
-    for (RankSight& rank : ranks) ++rank.report.beat.step;
+    for (RankObservation& rank : ranks) ++rank.beat.step;
   }
   // Until something is found, at most so long; in ms since now.
   std::optional<std::int64_t> found_after(std::int64_t at_most_ms, bool host_silent, bool stepping = false) {
@@ -47,8 +50,8 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
   GuardRig rig;
   rig.step();
   CHECK(!rig.look());
-  rig.ranks[2].report.state = rig.ranks[3].report.state = ProcessState::ended;
-  rig.ranks[2].report.idle_ms = 120, rig.ranks[3].report.idle_ms = 300;
+  rig.ranks[2].process = rig.ranks[3].process = ProcessState::ended;
+  rig.ranks[2].idle_ms = 120, rig.ranks[3].idle_ms = 300;
   const auto found = rig.look();
   REQUIRE(found);
   CHECK(found->kind == GuardFinding::Kind::rank_ended);
@@ -62,11 +65,11 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
 
 TEST_CASE("guard: ranks that finished are no fault, and programs of others may end one by one") {
   GuardRig rig;
-  for (RankSight& rank : rig.ranks) rank.report.beat.section = beat_finished, rank.report.state = ProcessState::ended;
+  for (RankObservation& rank : rig.ranks) rank.beat.section = beat_finished, rank.process = ProcessState::ended;
   CHECK(!rig.look());
-  rig.ranks[1].report.beat.section = beat_start;  // its launcher will say
+  rig.ranks[1].beat.section = beat_start;  // its launcher will say
   CHECK(!rig.look());
-  rig.ranks[1].report.beat.section = "train";
+  rig.ranks[1].beat.section = "train";
   LaunchGuard of_a_command(rig.settings, false);
   CHECK(!of_a_command.look(rig.now_ms, rig.ranks, rig.hosts));
   CHECK(rig.look());
@@ -109,7 +112,62 @@ TEST_CASE("guard: a node that was never heard of, or has no ranks, is not missed
   rig.hosts[1].ever_heard = false, rig.hosts[1].connected = false;
   CHECK(!rig.found_after(30'000, true));
   rig.hosts[1].ever_heard = true;
-  for (RankSight& rank : rig.ranks) rank.host = "n1";
+  for (RankObservation& rank : rig.ranks) rank.host = "n1";
   rig.guard.new_launch(rig.now_ms);
   CHECK(!rig.found_after(30'000, true));
+}
+
+TEST_CASE("guard: a rank that stands still is suspected, named, and found to hang after the learned time") {
+  GuardRig rig;
+  for (int i = 0; i < 200; ++i) {
+    if (i % 4 == 0) rig.step();
+    CHECK(!rig.look());
+    CHECK(!rig.guard.suspicion());
+  }
+  rig.ranks[2].process = ProcessState::stopped;
+  std::int64_t suspected_ms = 0, found_ms = 0;
+  for (const std::int64_t begin = rig.now_ms; rig.now_ms - begin < 120'000 && found_ms == 0;) {
+    const auto found = rig.look();
+    if (rig.guard.suspicion() && suspected_ms == 0) {
+      suspected_ms = rig.now_ms - begin;
+      REQUIRE(!rig.guard.suspicion()->culprits.empty());
+      CHECK(rig.guard.suspicion()->culprits.front().rank == 2);
+    }
+    if (!found) continue;
+    found_ms = rig.now_ms - begin;
+    CHECK(found->kind == GuardFinding::Kind::hang);
+    CHECK(found->rank == 2);
+    CHECK(found->host == "n2");
+  }
+  CHECK(suspected_ms > 1'500);
+  CHECK(suspected_ms < 2'500);  // 2 s: three steps take less
+  CHECK(found_ms > 44'500);     // the floor of what is learned
+  CHECK(found_ms < 46'000);
+}
+
+TEST_CASE("guard: a hang is only reported where the stage says so, and not looked for where it says ignore") {
+  for (const char* on_hang : {"report", "ignore"}) {
+    GuardRig rig;
+    rig.settings.on_hang = on_hang;
+    rig.guard = LaunchGuard(rig.settings, true);
+    rig.guard.new_launch(rig.now_ms);
+    for (int i = 0; i < 40; ++i) {
+      rig.step();
+      CHECK(!rig.look());
+    }
+    bool suspected = false;
+    for (int i = 0; i < 40'000; ++i) {
+      CHECK(!rig.look());
+      suspected = suspected || rig.guard.suspicion();
+    }
+    CHECK(suspected == (rig.settings.on_hang == "report"));
+  }
+}
+
+TEST_CASE("guard: a program of others that has not beaten is not looked at") {
+  GuardRig rig;
+  LaunchGuard of_a_command(rig.settings, false);
+  of_a_command.new_launch(rig.now_ms);
+  for (RankObservation& rank : rig.ranks) rank.beat.section = beat_start;
+  for (int i = 0; i < 50'000; ++i) CHECK(!of_a_command.look(rig.now_ms += 50, rig.ranks, rig.hosts));
 }
