@@ -57,7 +57,7 @@ class Training:
     def log(self):
         folder = self.run.folder / "stages/s/attempts/1"
         return "".join(f"\n{p.name}: {p.read_text(errors='replace')[-3000:]}"
-                       for p in [*folder.glob("slurm-*.out"), folder / "lead.log", folder / "agents.log"] if p.exists())
+                       for p in [*folder.glob("slurm-*.out"), *folder.glob("agent*.log")] if p.exists())
 
     def saved(self, launch):
         facts = self.events()
@@ -84,7 +84,7 @@ class Training:
                 continue
         return found
 
-    def recovery(self, begun, faults, seconds=60):
+    def recovery(self, begun, faults, seconds=30):
         """Waits for the `recovered` event number `faults`; (detected after, trained again after, both events)."""
         self.wait(lambda: len(self.events("recovered")) >= faults, f"recovery number {faults}", seconds)
         fault, recovered = self.events("fault")[-1], self.events("recovered")[-1]
@@ -173,7 +173,104 @@ def rank_frozen(cluster, runs, times):
     print_times("rank frozen", seen, ("the learned timeout, here 3 s", "8 s"))
 
 
-CASES = {"rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed}
+def leads(run):
+    """Process ids of the lead of this run, held or taken over, without the script's own process."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+        except OSError:
+            continue
+        if b"lead" in words and run.folder.name.encode() in b" ".join(words) and (b"--held" in words or b"--take-over" in words):
+            found.append(int(entry.name))
+    return found
+
+
+def lead_killed(cluster, runs, times):
+    """Losing control alone never stops training: the standby takes over ranks that never stood still."""
+    training = Training(cluster, runs, "lead-killed", "resiliency = { spares = 1 }\n")
+    ranks = training.ranks(1)
+    for number in range(1, times + 1):
+        before = leads(training.run)
+        expect("one lead", len(before) == 1, before)
+        begun = time.time()
+        os.kill(before[0], signal.SIGKILL)
+        training.wait(lambda: len(training.events("taken_over")) >= number, "another lead", 30)
+        taken = training.events("taken_over")[-1]
+        print(f"  lead killed: another one after {taken['ms'] / 1000 - begun:.2f} s (epoch {taken['epoch']} on {taken['host']})", flush=True)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+        expect("no rank was ended", training.ranks(1) == ranks and training.launches() == 1, training.ranks(1))
+    victim = sorted(training.ranks(1))[0]
+    begun = time.time()
+    os.kill(victim, signal.SIGKILL)
+    seen = training.recovery(begun, 1)
+    expect("the new lead restarts in the job", seen[2]["tier"] == "in_job", seen)
+    training.end(runs)
+    print_times("rank killed under the second lead", [seen], ("0.5 s", "5 s"))
+
+
+def lead_host_killed(cluster, runs, times):
+    seen = []
+    for number in range(times):
+        training = Training(cluster, runs, f"lead-host-killed-{number}", "resiliency = { spares = 1 }\n")
+        victim = training.events("launched")[0]["host"]
+        begun = time.time()
+        cluster.play("kill-node", victim)
+        try:
+            seen.append(training.recovery(begun, 1))
+            fault = seen[-1][2]
+            expect("swap", fault["tier"] == "swap" and fault["host"] == victim, fault)
+            expect("the spare works in its place", victim not in training.events("launched")[-1]["hosts"], fault)
+            training.end(runs)
+        finally:
+            cluster.play("start-node", victim)
+    print_times("host of the lead killed", seen, ("2 s", "10 s"))
+
+
+def host_cut(cluster, runs, times):
+    seen = []
+    for number in range(times):
+        training = Training(cluster, runs, f"host-cut-{number}", "resiliency = { spares = 1 }\n")
+        ranks = training.ranks(1)
+        lead = training.events("launched")[0]["host"]
+        victim = next(host for host in set(ranks.values()) if host != lead)
+        begun = time.time()
+        cluster.play("cut-node", victim)
+        try:
+            seen.append(training.recovery(begun, 1, 60))
+            fault = seen[-1][2]
+            expect("swap", fault["tier"] == "swap" and fault["host"] == victim, fault)
+            training.end(runs)
+        finally:
+            cluster.play("join-node", victim)
+            for pid, host in ranks.items():
+                if host == victim:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+            cluster.wait_nodes("idle")
+    print_times("host cut from the network, a spare there", seen, ("5 s", "12 s"))
+
+
+def host_cut_for_three_seconds(cluster, runs, times):
+    training = Training(cluster, runs, "short-cut", "resiliency = { spares = 1 }\n")
+    ranks = training.ranks(1)
+    lead = training.events("launched")[0]["host"]
+    victim = next(host for host in set(ranks.values()) if host != lead)
+    for _ in range(times):
+        cluster.play("cut-node", victim)
+        time.sleep(3)
+        cluster.play("join-node", victim)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+    expect("nothing was ended", not training.events("fault") and training.ranks(1) == ranks, training.events("fault"))
+    training.end(runs)
+
+
+CASES = {"host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
+         "lead_host_killed": lead_host_killed}
 
 
 def main():

@@ -36,6 +36,8 @@ class RankGroup {
   // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that
   // a launcher started on other nodes are killed there by their agents.
   void kill();
+  // They go on without us: nothing of them is ended when this group is.
+  void release() { children_.clear(); }
 
  private:
   struct Child {

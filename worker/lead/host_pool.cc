@@ -17,6 +17,12 @@ std::vector<std::string> HostPool::with(State state) const {
   return names;
 }
 
+std::vector<std::string> HostPool::all() const {
+  std::vector<std::string> names;
+  for (const Host& host : hosts_) names.push_back(host.name);
+  return names;
+}
+
 bool HostPool::is_working(const std::string& host) const {
   return std::any_of(hosts_.begin(), hosts_.end(),
                      [&](const Host& one) { return one.name == host && one.state == State::working; });

@@ -16,6 +16,8 @@ class HostPool {
   std::vector<std::string> working() const { return with(State::working); }
   std::vector<std::string> spares() const { return with(State::spare); }
   std::vector<std::string> left() const { return with(State::left); }
+  std::vector<std::string> all() const;
+  int wanted() const { return wanted_; }  // to work
   bool is_working(const std::string& host) const;
   // As many nodes work as were asked for.
   bool complete() const { return static_cast<int>(working().size()) == wanted_; }

@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/fault_point.h"
 #include "base/files.h"
@@ -22,6 +24,7 @@ constexpr std::int64_t agents_end_ms = 2'000;
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
+constexpr std::int64_t ping_interval_ms = 500;
 
 bool has_own_program(const Task& task) {
   return task.kind != "command";
@@ -40,7 +43,8 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       watch_(clock),
       guard_(lead_.attempt.resiliency, true) {}
 
-JobRecord JobLead::run(std::int64_t started_ms) {
+void JobLead::describe(std::int64_t started_ms) {
+  started_ms_ = started_ms;
   record_.key = lead_.attempt.key;
   record_.attempt = lead_.attempt.attempt;
   record_.host = host_name();
@@ -48,9 +52,34 @@ JobRecord JobLead::run(std::int64_t started_ms) {
   record_.scheduler_job = lead_.job.scheduler_job;
   record_.restarts = lead_.job.restarts;
   record_.nodes = lead_.job.nodes;
+}
+
+JobRecord JobLead::run(std::int64_t started_ms) {
+  describe(started_ms);
+  batch_host_ = own_node();
   const Status status = lead_to_artifact();
   if (!status.ok()) fail(status.error().message());
   return record_;
+}
+
+JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable> agents) {
+  describe(state.started_ms);
+  batch_host_ = state.lead_host;
+  record_.launches = state.launch.launch - 1;
+  record_.step = state.step;
+  hosts_ = state.hosts;
+  history_ = state.history;
+  saved_step_ = state.saved_step;
+  taken_over_ = state.launch;
+  agents_ = std::move(agents);
+  Status status = prepare();
+  if (status.ok()) status = launch_and_publish();
+  if (!status.ok()) fail(status.error().message());
+  return record_;
+}
+
+std::string JobLead::own_node() const {
+  return lead_.job.node.empty() ? host_name() : lead_.job.node;
 }
 
 void JobLead::fail(const std::string& cause) {
@@ -58,7 +87,7 @@ void JobLead::fail(const std::string& cause) {
   if (record_.cause.empty()) record_.cause = cause;
 }
 
-Status JobLead::lead_to_artifact() {
+Status JobLead::prepare() {
   const Attempt& attempt = lead_.attempt;
   LH_TRY(lead_.task, read_task(attempt.task_path));
   lead_.attempt.resiliency = resiliency_for(attempt.resiliency, lead_.task.kind);
@@ -67,6 +96,12 @@ Status JobLead::lead_to_artifact() {
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
+  return {};
+}
+
+Status JobLead::lead_to_artifact() {
+  const Attempt& attempt = lead_.attempt;
+  LH_CHECK(prepare());
   const auto earlier = published_artifact(attempt, lead_.task);
   if (earlier.ok()) return succeed("published by an earlier attempt");
   if (earlier.error().code != ErrorCode::not_found) return earlier.error();
@@ -78,7 +113,17 @@ Status JobLead::lead_to_artifact() {
     agents_.reset();
     agent_step_.reset();
   }
+  return launch_and_publish();
+}
+
+Status JobLead::launch_and_publish() {
+  const Attempt& attempt = lead_.attempt;
   const Status launched = launch_until_done();
+  if (superseded_) return {};
+  if (agents_ && batch_host_ != own_node()) {
+    const auto batch = agents_->agents().find(batch_host_);
+    batch_host_lost_ = batch == agents_->agents().end() || !batch->second.connected;
+  }
   end_agents();
   LH_CHECK(launched);
   if (!record_.outcome.empty()) return {};
@@ -109,7 +154,7 @@ Status JobLead::start_agents() {
   options.attempt_key = attempt.key;
   options.address_path = lead_address_path(attempt.attempt_dir, lead_.job.restarts);
   options.secret_path = lead_secret_path(attempt.attempt_dir, lead_.job.restarts);
-  options.host = host_name();
+  options.host = own_node();
   options.everywhere = true;
   LH_TRY(options.hosts, expand_host_list(lead_.job.nodes));
   LH_TRY(agents_, AgentTable::open(options, clock_, log_));
@@ -122,13 +167,15 @@ Status JobLead::start_agents() {
 void JobLead::look_at_agents() {
   if (!agents_) return;
   agents_->look();
-  if (!cancelled_) agent_step_->look();
+  if (agent_step_ && !cancelled_) agent_step_->look();
+  superseded_ = superseded_ || agents_->superseded();
+  keep_standby();
 }
 
 void JobLead::end_agents() {
   if (!agents_) return;
   agents_->end(agents_end_ms);
-  agent_step_->end();
+  if (agent_step_) agent_step_->end();
   agents_.reset();
 }
 
@@ -136,7 +183,8 @@ void JobLead::end_agents() {
 Status JobLead::launch_until_done() {
   for (;;) {
     ++record_.launches;
-    LH_TRY(const End end, launch_once());
+    LH_TRY(const End end, taken_over_ ? adopt_launch() : launch_once());
+    if (superseded_) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
@@ -150,6 +198,7 @@ Status JobLead::launch_until_done() {
 
 Result<JobLead::End> JobLead::launch_once() {
   const Attempt& attempt = lead_.attempt;
+  adopted_ = false;
   LH_CHECK(remove_tree(attempt.staging_dir()));
   LH_CHECK(make_directories(attempt.staging_dir()));
   LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
@@ -159,6 +208,7 @@ Result<JobLead::End> JobLead::launch_once() {
   RankGroup ranks(clock_);
   if (agents_) tell_agents(spec_.launch);
   LH_CHECK(ranks.start(spec_));
+  state_changed_ = true;
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
@@ -170,6 +220,100 @@ Result<JobLead::End> JobLead::launch_once() {
   if (!end.launch.step.empty()) ended.set("step", end.launch.step);
   events_.write("ranks_ended", std::move(ended));
   return end;
+}
+
+Result<JobLead::End> JobLead::adopt_launch() {
+  spec_ = {};
+  spec_.attempt = lead_.attempt;
+  spec_.task = lead_.task;
+  spec_.worker_program = lead_.worker_program;
+  spec_.launch = *taken_over_;
+  spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
+  taken_over_.reset();
+  adopted_ = state_changed_ = true;
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps));
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000);
+  orders_.new_launch();
+  tell_agents(spec_.launch);
+  Value fields = Value::make_table();
+  fields.set("launch", spec_.launch.launch);
+  fields.set("epoch", agents_->epoch());
+  fields.set("host", host_name());
+  events_.write("taken_over", std::move(fields));
+  RankGroup none(clock_);
+  return watch(none);
+}
+
+Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host) {
+  if (!adopted_) return ranks.poll(grace_s);
+  // Nothing but the pages is known of them. Those on nodes that are not heard of keep this launch open: whether such a
+  // node is lost is the guard's to say.
+  std::optional<LaunchEnd> end = LaunchEnd{0, ExitStatus{0, 0}, {}};
+  for (int rank = 0; rank < spec_.launch.ranks; ++rank) {
+    const RankReport* report = watch_.rank(rank);
+    if (!lost_host.empty() && watch_.host_of(rank) == lost_host) {
+      if (end->ok()) end = LaunchEnd{rank, ExitStatus{-1, SIGKILL}, {}};
+      continue;
+    }
+    if (!report || report->state != ProcessState::ended) return std::optional<LaunchEnd>{};
+    if (report->beat.section == beat_finished || !end->ok()) continue;
+    const bool told = starts_with(report->beat.section, beat_failed);
+    end = LaunchEnd{rank,
+                    told ? ExitStatus{std::atoi(report->beat.section.c_str() + std::strlen(beat_failed)), 0}
+                         : ExitStatus{-1, SIGKILL},
+                    {}};
+  }
+  return end;
+}
+
+// The standby is an agent of another node than this lead's; it is told of every change, and the others whom to turn to.
+// Agents hear of the lead twice a second in any case.
+void JobLead::keep_standby() {
+  const std::int64_t now = clock_.monotonic_ns();
+  if (superseded_ || now < next_ping_ns_) return;
+  next_ping_ns_ = now + ping_interval_ms * 1'000'000;
+  AgentOrder ping;
+  ping.kind = AgentOrder::Kind::ping;
+  agents_->order_all(ping);
+  const auto lives = [&](const std::string& host) {
+    const auto agent = agents_->agents().find(host);
+    return agent != agents_->agents().end() && agent->second.connected;
+  };
+  if (!lives(standby_)) {
+    standby_.clear(), standby_port_ = 0;
+    for (const std::string& host : hosts_.all())
+      if (standby_.empty() && host != own_node() && lives(host)) standby_ = host;
+    state_changed_ = true;
+  }
+  if (standby_.empty() || spec_.launch.launch == 0) return;
+  if (state_changed_) {
+    AgentOrder state;
+    state.kind = AgentOrder::Kind::state;
+    state.state = lead_state_to_value({lead_.attempt.key, agents_->epoch(), started_ms_, batch_host_, spec_.launch,
+                                       hosts_, history_, record_.step, saved_step_});
+    agents_->order(standby_, state);
+    state_changed_ = false;
+  }
+  // Told again and again: agents come and go.
+  standby_port_ = agents_->agents().at(standby_).report.standby_port;
+  if (standby_port_ == 0) return;
+  AgentOrder standby;
+  standby.kind = AgentOrder::Kind::standby;
+  standby.host = standby_, standby.port = standby_port_;
+  agents_->order_all(standby);
+}
+
+// Whether this lead may decide anything: where most agents are not heard of, another may have taken over.
+bool JobLead::has_majority() const {
+  if (!agents_) return true;
+  int heard = 0, all = 0;
+  const std::vector<std::string> left = hosts_.left();
+  for (const auto& [host, agent] : agents_->agents()) {
+    if (std::find(left.begin(), left.end(), host) != left.end()) continue;
+    ++all;
+    if (agent.connected) ++heard;
+  }
+  return 2 * heard > all;
 }
 
 void JobLead::tell_launched(const LaunchSpec& spec) {
@@ -199,16 +343,24 @@ void JobLead::tell_agents(const Launch& launch) {
   agents_->watch(launch.launch, beat_folder(launch), ranks_of);
 }
 
+// Ranks that another lead has started are told through their agents.
+void JobLead::stop_ranks(RankGroup& ranks) {
+  if (!adopted_) return ranks.stop();
+  std::map<std::string, std::vector<int>> remote;
+  for (const int rank : watch_.alive()) remote[watch_.host_of(rank)].push_back(rank);
+  for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, SIGTERM);
+}
+
 void JobLead::obey_signal(RankGroup& ranks) {
   const int told = wait_for_told_signal(look_interval_ms);
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
     log_.info("event=told_to_stop next=stop_ranks");
-    ranks.stop();
+    stop_ranks(ranks);
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
-    ranks.stop();
+    stop_ranks(ranks);
   }
 }
 
@@ -217,8 +369,13 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
   for (;;) {
-    LH_TRY(const auto end, ranks.poll(lead_.attempt.grace_s));
+    LH_TRY(const auto end, poll_ranks(ranks, lead_.attempt.grace_s, {}));
     look_at_agents();
+    if (superseded_) {
+      log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
+      ranks.release();
+      return End{};
+    }
     look_at_ranks();
     orders_.look(watch_.first_page());
     if (end) return End{*end, std::nullopt};
@@ -231,7 +388,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
       time_limit_passed_ = true;
       log_.warn("event=time_limit next=stop_ranks");
-      ranks.stop();
+      stop_ranks(ranks);
     }
     obey_signal(ranks);
   }
@@ -282,7 +439,7 @@ std::vector<HostSight> JobLead::host_sights() const {
 
 // Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.
 std::optional<GuardFinding> JobLead::look_for_faults() {
-  if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
+  if (cancelled_ || time_limit_passed_ || wall_time_over_ || !has_majority()) return std::nullopt;
   const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
@@ -336,7 +493,7 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
       next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
     }
     if (!end) {
-      LH_TRY(end, ranks.poll(0));
+      LH_TRY(end, poll_ranks(ranks, 0, finding.rank < 0 ? finding.host : std::string()));
     }
     look_at_agents();
     look_at_ranks();

@@ -20,6 +20,7 @@
 #include "worker/lead/host_pool.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
+#include "worker/lead/lead_state.h"
 #include "worker/lead/milestone_watch.h"
 #include "worker/lead/next_round.h"
 #include "worker/lead/order_book.h"
@@ -32,8 +33,14 @@ class JobLead {
  public:
   JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
           Logger& log);
-  // The record is complete but for `ended_ms`.
+  // The record is complete but for `ended_ms`; of no use if superseded().
   JobRecord run(std::int64_t started_ms);
+  // Goes on where another lead stood, with agents that have turned to this one: its ranks are let be.
+  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents);
+  // Another lead has taken over while this one was cut off: what it has started belongs to that one now.
+  bool superseded() const { return superseded_; }
+  // The node that the job's script runs on is gone: Slurm does not end the job by itself.
+  bool batch_host_lost() const { return batch_host_lost_; }
 
  private:
   // How a launch ended, and what the guard had found before that.
@@ -45,6 +52,9 @@ class JobLead {
 
   void fail(const std::string& cause);
   Status lead_to_artifact();
+  Status prepare();
+  Status launch_and_publish();
+  void describe(std::int64_t started_ms);
   Status succeed(const std::string& note);
   Status start_agents();
   void look_at_agents();
@@ -52,11 +62,18 @@ class JobLead {
 
   Status launch_until_done();
   Result<End> launch_once();
+  Result<End> adopt_launch();
+  // Of ranks that somebody else has started: what their pages say, once all have ended.
+  Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
+  void keep_standby();
+  bool has_majority() const;
   void tell_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
   Result<End> watch(RankGroup& ranks);
   void look_at_ranks();
   void obey_signal(RankGroup& ranks);
+  void stop_ranks(RankGroup& ranks);
+  std::string own_node() const;
   std::optional<GuardFinding> look_for_faults();
   // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
   // the meantime is the better end.
@@ -99,6 +116,14 @@ class JobLead {
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
   bool wall_time_over_ = false;
+  std::int64_t started_ms_ = 0;
+  std::optional<Launch> taken_over_;  // to be adopted
+  bool adopted_ = false;              // this launch was started by another lead
+  bool superseded_ = false, batch_host_lost_ = false;
+  std::string batch_host_, standby_;
+  int standby_port_ = 0;
+  std::int64_t next_ping_ns_ = 0;
+  bool state_changed_ = true;
 };
 
 }  // namespace longhaul

@@ -7,6 +7,8 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/group_access.h"
+#include "base/json.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "contracts/record.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr std::int64_t last_round_deadline_ms =
     20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
+constexpr std::int64_t majority_within_ms = 4'000;
 
 // On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
 // said on stderr (lead.log) in any case.
@@ -61,6 +64,45 @@ void finish_rounds(NextRound& rounds, Clock& clock) {
 
 }  // namespace
 
+namespace {
+
+// What follows the work of any lead: the record, the news of it, the controller's next round.
+Result<LeadEnd> conclude(const Attempt& attempt, const JobRecord& record, NextRound& rounds, Clock& clock,
+                         Logger& log) {
+  if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
+  LH_CHECK(write_record_patiently(attempt, record, clock, log));
+  log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
+  ring(attempt.doorbell);
+  finish_rounds(rounds, clock);
+  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
+                                                                         : LeadEnd::recorded_failure;
+}
+
+NextRound rounds_of(const Attempt& attempt, Clock& clock, Logger& log) {
+  return NextRound(attempt.at_end, join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
+}
+
+// Agents that have lost their lead turn to the one in waiting, each by itself; most of those of the job must.
+Status wait_for_majority(AgentTable& agents, const LeadState& state, Clock& clock, Logger& log) {
+  const std::size_t all = state.hosts.all().size() - state.hosts.left().size();
+  for (const Deadline deadline(clock, majority_within_ms); !deadline.passed(); clock.sleep_ms(20)) {
+    agents.look();
+    if (2 * static_cast<std::size_t>(agents.connected()) > all) return {};
+  }
+  log.warn(format("event=no_majority agents={} of={} next=leave_the_lead_alone", agents.connected(), all));
+  return make_error(ErrorCode::unavailable,
+                    format("{} of {} agents have lost the lead: no majority", agents.connected(), all));
+}
+
+// The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it.
+void end_allocation(const std::string& job, Logger& log) {
+  const auto ended = run_program({"scancel", job}, 30'000);
+  log.info(format("event=allocation_ended job={} status='{}'", job,
+                  ended.ok() ? ended->status.text() : ended.error().message()));
+}
+
+}  // namespace
+
 Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                          Clock& clock, Logger& log) {
   block_told_signals();
@@ -76,15 +118,43 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
     return claimed.error();
   }
   if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
-  NextRound rounds(attempt.at_end, join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
-  const JobRecord record = JobLead(attempt, worker_program, job, rounds, clock, log).run(started_ms);
-  if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
-  LH_CHECK(write_record_patiently(attempt, record, clock, log));
-  log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
-  ring(attempt.doorbell);
-  finish_rounds(rounds, clock);
-  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
-                                                                         : LeadEnd::recorded_failure;
+  NextRound rounds = rounds_of(attempt, clock, log);
+  JobLead lead(attempt, worker_program, job, rounds, clock, log);
+  const JobRecord record = lead.run(started_ms);
+  if (lead.superseded()) return LeadEnd::superseded;
+  return conclude(attempt, record, rounds, clock, log);
+}
+
+Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+                          const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log) {
+  block_told_signals();
+  keep_group_access(attempt_dir);
+  LH_TRY(const std::string text, read_file(state_path));
+  LH_TRY(const Value value, parse_json(text, state_path));
+  LH_TRY(const LeadState state, lead_state_from_value(value));
+  LH_TRY(const Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
+  if (state.attempt_key != attempt.key)
+    return make_error(ErrorCode::conflict, "the state is of the attempt " + state.attempt_key);
+  AgentTableOptions options;
+  options.attempt_key = attempt.key;
+  options.address_path = lead_address_path(attempt_dir, job.restarts);
+  options.secret_path = lead_secret_path(attempt_dir, job.restarts);
+  options.host = job.node.empty() ? host_name() : job.node;
+  options.epoch = state.epoch;
+  options.hosts = state.hosts.all();
+  LH_TRY(Listener socket, Listener::take(std::move(listener)));
+  LH_TRY(std::unique_ptr<AgentTable> agents, AgentTable::in_waiting(options, std::move(socket), clock, log));
+  LH_CHECK(wait_for_majority(*agents, state, clock, log));
+  LH_CHECK(agents->take_over());
+  log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
+  NextRound rounds = rounds_of(attempt, clock, log);
+  JobLead lead(attempt, worker_program, job, rounds, clock, log);
+  const JobRecord record = lead.take_over(state, std::move(agents));
+  if (lead.superseded()) return LeadEnd::superseded;
+  const auto end = conclude(attempt, record, rounds, clock, log);
+  (void)remove_tree(options.address_path).ok();  // whoever waits for this lead sees that it is done
+  if (lead.batch_host_lost()) end_allocation(job.scheduler_job, log);
+  return end;
 }
 
 }  // namespace longhaul
