@@ -25,10 +25,11 @@ constexpr std::int64_t look_every_ms = 100;
 constexpr std::int64_t report_at_least_every_ms = 500;
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
-constexpr std::int64_t lead_silent_ms = 3'000;     // it says something twice a second
-constexpr std::int64_t other_lead_after_ms = 300;  // of having lost one: the standby is asked, too
-constexpr std::int64_t stand_in_after_ms = 400;
-constexpr std::int64_t stand_in_again_ms = 5'000;  // after one that found no majority
+constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
+constexpr std::int64_t other_lead_after_ms = 300;          // of having lost one: the standby is asked, too
+constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
+constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
+constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
 
 double own_cpu_s() {
   rusage used{};
@@ -101,7 +102,7 @@ class Agent {
     if (lead_ && !lead_->session().open() && clock_.monotonic_ns() - connected_ns_ > welcome_ms() * 1'000'000)
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it does not answer")));
     if (lead_ && lead_->session().open() && clock_.monotonic_ns() - said_ns_ > lead_silent_ms * 1'000'000)
-      LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent")));
+      LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent"), true));
     if (lead_ && lead_->session().open()) report();
     return false;
   }
@@ -168,7 +169,8 @@ class Agent {
       next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
       return;
     }
-    if (!waiting_ || (lead_ && lead_->session().open()) || now - lost_ns_ < stand_in_after_ms * 1'000'000 ||
+    if (!waiting_ || (lead_ && lead_->session().open()) ||
+        now - lost_ns_ < (lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms) * 1'000'000 ||
         now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
@@ -190,9 +192,9 @@ class Agent {
     log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
   }
 
-  Status lose_lead(const Error& why) {
+  Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
-    if (was_open) lost_ns_ = clock_.monotonic_ns();
+    if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch());
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
@@ -258,6 +260,7 @@ class Agent {
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead
+  bool lost_silent_ = false;  // its connection was not closed
   std::int64_t said_ns_ = 0;  // its last word
   bool ending_ = false;
   std::string standby_host_;  // of another agent, or this one
