@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/render/goodput_text.h"
 #include "orchestrator/render/status_text.h"
 #include "orchestrator/render/svg.h"
 #include "orchestrator/render/text_table.h"
@@ -228,8 +229,8 @@ std::string report_html(const RunStory& story, std::int64_t now_ms) {
     html += format("<p class=\"dim\">graph of {} stages left out</p>", nodes.size());
   else if (!nodes.empty())
     html += "<h2>Graph</h2><div class=\"scroll\">" + graph_svg(nodes) + "</div>";
-  html += stages_html(story, now_ms) + curves_html(story) + waterfalls_html(story) + samples_html(story) +
-          warnings_html(story) + provenance_html(story);
+  html += stages_html(story, now_ms) + goodput_html(story.goodput) + curves_html(story) + waterfalls_html(story) +
+          samples_html(story) + warnings_html(story) + provenance_html(story);
   return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
 }
 
@@ -243,6 +244,7 @@ Value report_value(const RunStory& story, std::int64_t now_ms) {
   report.set("plan", run_plan_to_value(story.plan));
   Value& stages = report.set("stages", Value::make_array());
   for (const StageStory& stage : story.stages) stages.push_back(stage_value(stage));
+  report.set("goodput", goodput_value(story.goodput));
   Value& missing = report.set("missing", Value::make_array());
   for (const std::string& text : story.missing) missing.push_back(text);
   return report;
