@@ -218,12 +218,16 @@ Value stage_value(const StageStory& stage) {
 
 }  // namespace
 
-std::string report_html(const RunStory& story, std::int64_t now_ms) {
+std::string html_page(const std::string& title, const std::string& body, std::int64_t now_ms) {
   std::string html =
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\">";
-  html += "<title>" + safe(story.status.name) + "</title><style>" + style + "</style></head><body>" +
-          heading_html(story, now_ms);
+  html += "<title>" + safe(title) + "</title><style>" + style + "</style></head><body>" + body;
+  return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
+}
+
+std::string report_html(const RunStory& story, std::int64_t now_ms) {
+  std::string html = heading_html(story, now_ms);
   const auto nodes = graph_nodes(story);
   if (nodes.size() > graph_stages_max)
     html += format("<p class=\"dim\">graph of {} stages left out</p>", nodes.size());
@@ -231,7 +235,7 @@ std::string report_html(const RunStory& story, std::int64_t now_ms) {
     html += "<h2>Graph</h2><div class=\"scroll\">" + graph_svg(nodes) + "</div>";
   html += stages_html(story, now_ms) + goodput_html(story.goodput) + curves_html(story) + waterfalls_html(story) +
           samples_html(story) + warnings_html(story) + provenance_html(story);
-  return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
+  return html_page(story.status.name, html, now_ms);
 }
 
 Value report_value(const RunStory& story, std::int64_t now_ms) {
