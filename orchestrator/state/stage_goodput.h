@@ -15,8 +15,8 @@ struct StageGoodput {
   GoodputLedger ledger;
 };
 
-// Of every stage that has done a step in this run, from its first submission to its end, or to `now_ms`. Reads whole
-// event files: some 25 MB a second.
+// Of every stage that has done a step in this run, from its first submission to its end, or to `now_ms`. Reads
+// whole event files, of which it parses little (docs/benchmarks.md).
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms);
 
 }  // namespace longhaul

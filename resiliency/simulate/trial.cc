@@ -116,7 +116,8 @@ class Trial {
   std::int64_t ms(double at_s) const { return std::llround(at_s * 1e3); }
   double step_s() const { return base_step_s_ * scenario_.training.replicas / replicas_; }
   bool is_lemon(int host) const { return host < lemons_; }
-  std::string host_name(int host) const { return format("h{}", host); }
+  static std::string host_name(int host) { return format("h{}", host); }
+  static int host_named(const std::string& name) { return std::stoi(name.substr(1)); }
   double exponential() { return -mtbf_s_ * std::log1p(-times_.next_uniform()); }
   double hazard() const;
   double next_fault_after(double at_s);
@@ -300,7 +301,7 @@ TierOffers Trial::offers() const {
 
 void Trial::leave(const std::vector<std::string>& names, RestartTier tier) {
   for (const std::string& name : names) {
-    const auto host = std::find_if(running_.begin(), running_.end(), [&](int h) { return host_name(h) == name; });
+    const auto host = std::find(running_.begin(), running_.end(), host_named(name));
     if (host == running_.end()) continue;
     repairs_.push_back({now_s_ + scenario_.cluster.repair.value, *host});
     ++result_.hosts_left;
@@ -335,7 +336,7 @@ void Trial::fresh_job(double now_s) {
   constexpr std::int64_t suspicion_ms = 24 * 3'600'000;
   std::set<int> suspects;
   for (const NodeSuspicion& suspect : suspect_nodes(evidence_, ms(now_s), suspicion_ms))
-    suspects.insert(std::stoi(suspect.node.substr(1)));
+    suspects.insert(host_named(suspect.node));
   std::erase_if(evidence_, [&](const NodeEvidence& seen) { return ms(now_s) - seen.at_ms > 16 * suspicion_ms; });
   for (int& host : running_)
     if (suspects.contains(host)) host = next_host_++;
