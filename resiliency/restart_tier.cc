@@ -45,15 +45,15 @@ std::string TierClimb::hopeless() const {
 
 std::string TierClimb::without_progress() const {
   if (fault_.made_progress) return {};
-  int barren = 1, same = 1;
+  int barren = accuses_host(fault_.scope) ? 0 : 1, same = 1;
   for (auto past = history_.rbegin(); past != history_.rend(); ++past) {
     if (past->made_progress) break;
-    ++barren;
+    if (!accuses_host(past->scope)) ++barren;
     if (past->cause == fault_.cause) ++same;
   }
   if (same >= budgets_.same_cause_max)
     return format("the same cause {} times without progress: {}", same, fault_.cause);
-  if (barren >= budgets_.without_progress_max) return format("{} restarts in a row without progress", barren);
+  if (barren >= budgets_.without_progress_max) return format("{} restarts without progress", barren);
   return {};
 }
 

@@ -3,8 +3,8 @@
 //
 // The rule, in the order in which it is applied:
 //   1. What no restart cures (bad input, a time limit, a cancelled job) stops.
-//   2. The same cause three times without progress stops; so do ten restarts in a row without any, whatever their
-//   cause.
+//   2. The same cause three times without progress stops; so do ten restarts without any, whatever their causes, unless
+//      these are faults of hosts: a large machine may lose several before the first step.
 //   3. The fault itself names the lowest tier: a step that can be left out is skipped; ranks that are all alive roll
 //   back
 //      in process; ranks that ended are started again on the same hosts; a host that is gone or unfit is swapped, or
@@ -82,7 +82,7 @@ struct TierOffers {
 struct TierBudgets {
   int skip = 3, in_process = 2, in_job = 3, swap = 3;  // restarts per cause
   int same_cause_max = 3;                              // without progress; the last of them stops
-  int without_progress_max = 10;                       // of any cause
+  int without_progress_max = 10;                       // of any causes that accuse no host
   int lemon_faults = 2;                                // faults of one host that make it a lemon
   std::int64_t forgotten_after_ms = 6 * 3'600'000;     // older restarts use up no budget of a tier
   std::int64_t lemon_memory_ms = 7 * 24 * 3'600'000LL;

@@ -67,6 +67,7 @@ Result<std::optional<LoadedCheckpoint>> TrainingLoop::load_newest(TrainingState&
 
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   section("load");
+  load_begun_ns_ = clock_.monotonic_ns();
   TrainingState state = this->state();
   std::string path;
   if (!options_.start_checkpoint.empty()) {
@@ -145,6 +146,13 @@ void TrainingLoop::tell_bad(const StepReport& bad) {
   fields.set("problem", bad.problem);
   events_.write("spike", std::move(fields));
   events_.message("warn", bad.problem + (bad.end == StepEnd::skipped ? "; its update is left out" : "; rolling back"));
+}
+
+void TrainingLoop::tell_ready() {
+  Value fields = Value::make_table();
+  fields.set("step", trainer_.progress().step);
+  fields.set("load_s", load_begun_ns_ > 0 ? static_cast<double>(clock_.monotonic_ns() - load_begun_ns_) * 1e-9 : 0.0);
+  events_.write("ready", std::move(fields));
 }
 
 void TrainingLoop::tell_phase(std::int64_t step) {
@@ -362,6 +370,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
   if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
     events_.message("warn", reserved.error().message());
+  if (trainer_.progress().step < steps) tell_ready();
   while (trainer_.progress().step < steps) {
     if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
     if (beat_) beat_->step(trainer_.progress().step + 1);

@@ -88,6 +88,8 @@ class TrainingLoop {
   void tell_conversion(const TrainingState& loaded);  // of a checkpoint
   void tell_bad(const StepReport& bad);
   void tell_phase(std::int64_t step);
+  // Everything is loaded, and the next step is the first: where start and load end in the accounting of time.
+  void tell_ready();
   double flops_per_token(std::int64_t step) const;
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
@@ -118,6 +120,7 @@ class TrainingLoop {
   TrainingLoopOptions options_;
   TrainingOutcome outcome_;
   CheckpointSaver saver_;
+  std::int64_t load_begun_ns_ = 0;  // 0: nothing was to be loaded
   std::int64_t saved_step_ = -1;
   double waited_ = 0;               // before the checkpoint under way could begin, for the one before
   std::int64_t heldout_step_ = -1;  // of the outcome's held-out loss

@@ -177,6 +177,14 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_option("--output", line.output, "the file [RUN.tar.gz here]")->type_name("FILE");
       app.add_option("--size-max", line.size_max_mib, "of what is packed, in MiB")->capture_default_str();
       break;
+    case Command::simulate:
+      app.add_option("SCENARIO", line.scenario, "TOML file, see docs/reference/simulate.md")->required();
+      app.add_option("--seed", line.seed, "of the faults [the scenario's]")->check(CLI::NonNegativeNumber);
+      app.add_option("--trials", line.trials, "runs of which means and bounds are taken [the scenario's]")
+          ->check(CLI::Range(2, 10'000));
+      app.add_option("--html", line.html, "also a page with plots")->type_name("FILE");
+      json();
+      break;
     case Command::completion:
       app.add_option("SHELL", line.words, "bash, zsh or fish")->required();
       add_runs_dir(app, line);

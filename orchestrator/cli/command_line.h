@@ -1,6 +1,7 @@
 // The command line as a struct. The only file that knows the parsing library is command_line.cc.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ struct CommandLine {
   bool finished = false;
   ExitCode exit = ExitCode::ok;
 
-  std::string workflow;  // run validate plan
-  std::string run;       // "" is the newest
-  std::string stage;     // logs
+  std::string workflow;    // run validate plan
+  std::string scenario;    // simulate
+  std::int64_t seed = -1;  // simulate; -1: the scenario's
+  int trials = 0;          // simulate; 0: the scenario's
+  std::string html;        // simulate
+  std::string run;         // "" is the newest
+  std::string stage;       // logs
   std::vector<std::string> sets;
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs

@@ -28,6 +28,7 @@ enum class Command {
   fork,
   gc,
   support_bundle,
+  simulate,
   completion
 };
 

@@ -22,6 +22,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::fork: return fork_run(line, installation);
     case Command::gc: return collect_garbage(line, installation);
     case Command::support_bundle: return write_support_bundle(line, installation);
+    case Command::simulate: return simulate_scenario(line, installation);
     case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }

@@ -26,6 +26,7 @@ ExitCode send_run_messages(const CommandLine& line, const Installation& installa
 ExitCode fork_run(const CommandLine& line, const Installation& installation);
 ExitCode collect_garbage(const CommandLine& line, const Installation& installation);
 ExitCode write_support_bundle(const CommandLine& line, const Installation& installation);
+ExitCode simulate_scenario(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);
 
 // A round for a run on a cluster that stands still: nobody drives it at the moment. Problems are said, not returned.

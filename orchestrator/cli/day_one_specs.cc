@@ -66,6 +66,19 @@ std::vector<CommandSpec> day_one_specs() {
        "below --size-max MiB. MANIFEST.txt inside says what was cut or left out. Read it before you send it.",
        {"longhaul support-bundle", "longhaul support-bundle latest --output trouble.tar.gz"},
        {not_found, system, timeout}},
+      {Command::simulate,
+       "simulate",
+       "longhaul simulate SCENARIO.toml [options]",
+       "what faults, restarts and saves would cost a long training on a large machine",
+       "Runs a discrete-event model of a cluster under the restart policy of this program itself and prints the "
+       "effective "
+       "training time with its confidence bounds, where the rest of the time goes, what dearer or cheaper recoveries, "
+       "other intervals between saves and more spares would change, and whether published figures that the scenario "
+       "names come out. Latencies that nobody has measured are listed as assumed. Ends with 5 where a published figure "
+       "does not come out. Scenarios lie in workflows/simulations.",
+       {"longhaul simulate workflows/simulations/llama3.toml",
+        "longhaul simulate my-cluster.toml --trials 100 --html simulation.html"},
+       {invalid_input, not_found, run_failed, system}},
       {Command::completion,
        "completion",
        "longhaul completion bash|zsh|fish",

@@ -7,6 +7,7 @@
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/planner.h"
+#include "resiliency/simulate/scenario.h"
 
 namespace longhaul {
 namespace {
@@ -139,6 +140,14 @@ ReferencePage site_page() {
   return {"site.md", text};
 }
 
+ReferencePage simulate_page() {
+  return {"simulate.md", "# Scenarios\n\n" + generated +
+                             "What `longhaul simulate SCENARIO.toml` reads; the guide is "
+                             "[resiliency.md](../resiliency.md#simulation). `[fault.NAME]` and `[expect.NAME]` may "
+                             "stand any number of times; any other key is an error.\n\n" +
+                             field_table(scenario_fields().describe())};
+}
+
 ReferencePage exit_codes_page() {
   std::string text = "# Exit codes\n\n" + generated + "| code | name | meaning | what to do |\n|---|---|---|---|\n";
   for (const ExitCodeText& code : exit_code_texts())
@@ -162,7 +171,7 @@ ReferencePage commands_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(), workflow_page(), stage_kinds_page(), site_page(), exit_codes_page()};
+  return {commands_page(), workflow_page(), stage_kinds_page(), site_page(), simulate_page(), exit_codes_page()};
 }
 
 }  // namespace longhaul

@@ -11,6 +11,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/signals.h"
+#include "orchestrator/render/goodput_text.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
 
@@ -102,10 +103,17 @@ ExitCode show_status(const CommandLine& line, const Installation& installation) 
   move_on_if_undriven(line, *run);
   const auto status = read_run_status(*run);
   if (!status.ok()) return fail(line, status.error());
-  if (line.json)
-    std::fputs(to_json_pretty(run_status_to_value(*status)).c_str(), stdout);
-  else
-    std::fputs(status_text(*status, SystemClock().wall_ms()).c_str(), stdout);
+  const std::int64_t now_ms = SystemClock().wall_ms();
+  const auto goodput = read_goodput(*run, now_ms);
+  if (!goodput.ok()) std::fprintf(stderr, "where the time went: %s\n", goodput.error().message().c_str());
+  if (line.json) {
+    Value document = run_status_to_value(*status);
+    if (goodput.ok()) document.set("goodput", goodput_value(*goodput));
+    std::fputs(to_json_pretty(document).c_str(), stdout);
+  } else {
+    std::fputs(status_text(*status, now_ms).c_str(), stdout);
+    if (goodput.ok()) std::fputs(goodput_text(*goodput).c_str(), stdout);
+  }
   if (status->state == RunState::failed) return ExitCode::run_failed;
   return status->state == RunState::cancelled ? ExitCode::interrupted : ExitCode::ok;
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "orchestrator/render/goodput_text.h"
 #include "orchestrator/render/status_text.h"
 #include "orchestrator/render/svg.h"
 #include "orchestrator/render/text_table.h"
@@ -217,20 +218,24 @@ Value stage_value(const StageStory& stage) {
 
 }  // namespace
 
-std::string report_html(const RunStory& story, std::int64_t now_ms) {
+std::string html_page(const std::string& title, const std::string& body, std::int64_t now_ms) {
   std::string html =
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\">";
-  html += "<title>" + safe(story.status.name) + "</title><style>" + style + "</style></head><body>" +
-          heading_html(story, now_ms);
+  html += "<title>" + safe(title) + "</title><style>" + style + "</style></head><body>" + body;
+  return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
+}
+
+std::string report_html(const RunStory& story, std::int64_t now_ms) {
+  std::string html = heading_html(story, now_ms);
   const auto nodes = graph_nodes(story);
   if (nodes.size() > graph_stages_max)
     html += format("<p class=\"dim\">graph of {} stages left out</p>", nodes.size());
   else if (!nodes.empty())
     html += "<h2>Graph</h2><div class=\"scroll\">" + graph_svg(nodes) + "</div>";
-  html += stages_html(story, now_ms) + curves_html(story) + waterfalls_html(story) + samples_html(story) +
-          warnings_html(story) + provenance_html(story);
-  return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
+  html += stages_html(story, now_ms) + goodput_html(story.goodput) + curves_html(story) + waterfalls_html(story) +
+          samples_html(story) + warnings_html(story) + provenance_html(story);
+  return html_page(story.status.name, html, now_ms);
 }
 
 Value report_value(const RunStory& story, std::int64_t now_ms) {
@@ -243,6 +248,7 @@ Value report_value(const RunStory& story, std::int64_t now_ms) {
   report.set("plan", run_plan_to_value(story.plan));
   Value& stages = report.set("stages", Value::make_array());
   for (const StageStory& stage : story.stages) stages.push_back(stage_value(stage));
+  report.set("goodput", goodput_value(story.goodput));
   Value& missing = report.set("missing", Value::make_array());
   for (const std::string& text : story.missing) missing.push_back(text);
   return report;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -98,6 +99,10 @@ Result<RunStory> read_run_story(const std::string& run_dir) {
     story.stages.push_back(read_stage_story(folder, stage.artifact));
     story.stages.back().id = stage.id;
   }
+  if (auto goodput = read_goodput(run_dir, SystemClock().wall_ms()); goodput.ok())
+    story.goodput = std::move(*goodput);
+  else
+    story.missing.push_back("where the time went: " + goodput.error().message());
   return story;
 }
 

@@ -8,6 +8,7 @@
 #include "contracts/manifest.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/run_status.h"
+#include "orchestrator/state/stage_goodput.h"
 #include "orchestrator/workflow/run_plan.h"
 
 namespace longhaul {
@@ -39,12 +40,13 @@ struct StageStory {
 
 struct RunStory {
   RunStatus status;
-  RunPlan plan;                      // may be empty when resolved.toml cannot be read
-  std::string software;              // that made the run: "longhaul 0.1.0 (git 1a2b3c4)"
-  std::string workflow_path;         // where the workflow came from
-  ForkOrigin fork;                   // the run, stage and step that it goes on from; empty: none
-  std::vector<StageStory> stages;    // in the order of status.stages
-  std::vector<std::string> missing;  // what could not be read, in words
+  RunPlan plan;                       // may be empty when resolved.toml cannot be read
+  std::string software;               // that made the run: "longhaul 0.1.0 (git 1a2b3c4)"
+  std::string workflow_path;          // where the workflow came from
+  ForkOrigin fork;                    // the run, stage and step that it goes on from; empty: none
+  std::vector<StageStory> stages;     // in the order of status.stages
+  std::vector<StageGoodput> goodput;  // of trainings
+  std::vector<std::string> missing;   // what could not be read, in words
 };
 Result<RunStory> read_run_story(const std::string& run_dir);
 

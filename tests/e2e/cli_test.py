@@ -49,7 +49,7 @@ def main():
         expect_call("--help lists the commands", ["--help"], 0, out="validate", cwd=here)
         expect_call("--version", ["--version"], 0, out="longhaul 0.", cwd=here)
         for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor",
-                        "sites"):
+                        "sites", "simulate"):
             out, _ = expect_call(f"help of {command}", [command, "--help"], 0, out=f"Usage: longhaul {command}", cwd=here)
             expect(f"help of {command} has examples and exit codes", "Examples:" in out and "Exit codes:" in out, out)
             expect("hidden options stay hidden", "fault-plan" not in out, out)
@@ -93,6 +93,22 @@ def main():
 
         for command in (["status"], ["status", "x"], ["logs", "x", "a"], ["report", "x"], ["resume", "x"], ["cancel", "x"], ["tick", "x"]):
             expect_call(f"{command[0]} of no run", command, 4, cwd=here)
+
+        simulations = source / "workflows/simulations"
+        out, _ = expect_call("a simulation", ["simulate", str(simulations / "published-bloom-176b.toml"), "--trials", "4", "--html", "page.html"], 0,
+                             out="effective training time", cwd=here)
+        expect("a published figure comes out, and what is assumed is said", " met" in out and "assumed, not measured" in out, out)
+        expect("the page has plots", (here / "page.html").read_text().count("<svg") >= 3)
+        again = ["simulate", str(simulations / "published-bloom-176b.toml"), "--trials", "4", "--json", "--seed", "5"]
+        out, _ = expect_call("a simulation as JSON", again, 0, cwd=here)
+        expect("bounds in JSON", json.loads(out)["effective"]["half_width_95"] > 0, out)
+        expect("the same seed gives the same", call(*again, cwd=here)[1] == out)
+        wrong = (simulations / "published-bloom-176b.toml").read_text().replace("percent = 0.37", "percent = 3.7")
+        (here / "wrong.toml").write_text(wrong)
+        expect_call("a figure that does not come out", ["simulate", "wrong.toml", "--trials", "2"], 5, out="NOT MET", cwd=here)
+        (here / "odd.toml").write_text("[scenario]\nname = 1\n[cluster]\ngpus = 8\n[training]\nlength = \"1d\"\nstepp = 1\n")
+        expect_call("a scenario with problems", ["simulate", "odd.toml"], 3, err="odd.toml:7:1: error: unknown key 'stepp'", cwd=here)
+        expect_call("no such scenario", ["simulate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
 
         expect_call("docs", ["docs", "--output", "reference"], 0, out="exit-codes.md", cwd=here)
         for page in (here / "reference").iterdir():

@@ -159,13 +159,16 @@ TEST_CASE("a fault of the user's program stops after the in-job budget: it costs
         std::vector<RestartTier>{in_process, in_process, in_job, in_job, in_job, stop});
 }
 
-TEST_CASE("ten restarts in a row without progress stop, whatever their causes") {
+TEST_CASE("ten restarts without progress stop, whatever their causes, unless hosts are to blame") {
   TierHistory history;
   for (int i = 0; i < 9; ++i)
     history.push_back({0, format("cause {}", i), FaultScope::rank, "", false, RestartTier::in_job});
   FaultView fault = rank_fault("another");
   fault.made_progress = false;
-  CHECK(decide_tier(fault, history, plenty()).reason == "10 restarts in a row without progress");
+  CHECK(decide_tier(fault, history, plenty()).reason == "10 restarts without progress");
+  history[4].scope = FaultScope::host;
+  CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
+  history[4].scope = FaultScope::rank;
   history[4].made_progress = true;
   CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
 }

@@ -127,3 +127,31 @@ TEST_CASE("a training goes on from the newest of checkpoint and copies on the no
   CHECK(LocalCopies::create(clock, alone.world(), scratch.path(), {"/nowhere/at/all"}).error().code ==
         ErrorCode::invalid_input);
 }
+
+TEST_CASE("a training says once when it is ready, before its first step, and from which step it goes on") {
+  const testing::Scratch scratch;
+  TrainingLoopOptions options;
+  {
+    SavingTraining training(scratch.path(), 3, options);
+    REQUIRE(training.loop.restore(training.setup.context).ok());
+    REQUIRE(training.loop.run(nullptr).ok());
+    const std::vector<Event> ready = training.events_of("ready");
+    REQUIRE(ready.size() == 1);
+    CHECK(ready[0].fields.get_integer("step", -1) == 0);
+    CHECK(ready[0].wall_ms <= training.events_of("metric")[0].wall_ms);
+  }
+  SavingTraining again(scratch.path(), 5, options);
+  const std::int64_t begun_ns = again.clock.monotonic_ns();
+  REQUIRE(again.loop.restore(again.setup.context).ok());
+  REQUIRE(again.loop.run(nullptr).ok());
+  const std::vector<Event> ready = again.events_of("ready");
+  REQUIRE(ready.size() == 2);  // with that of the launch before
+  CHECK(ready[1].fields.get_integer("step", -1) == 3);
+  const double load_s = ready[1].fields.get_number("load_s");
+  CHECK(load_s > 0);
+  CHECK(load_s < static_cast<double>(again.clock.monotonic_ns() - begun_ns) * 1e-9);
+  SavingTraining done(scratch.path(), 5, options);  // no step is left
+  REQUIRE(done.loop.restore(done.setup.context).ok());
+  REQUIRE(done.loop.run(nullptr).ok());
+  CHECK(done.events_of("ready").size() == 2);
+}

@@ -1,0 +1,135 @@
+#include "orchestrator/render/goodput_text.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "orchestrator/render/text_table.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::size_t html_faults_max = 500;
+
+double class_seconds(std::int64_t ms) {
+  return static_cast<double>(ms) * 1e-3;
+}
+double seconds_of(const FaultCost& cost, TimeClass time) {
+  return class_seconds(cost.ms[static_cast<std::size_t>(time)]);
+}
+
+const std::vector<std::string>& fault_columns() {
+  static const std::vector<std::string> columns = {"fault", "tier", "at",        "step",       "detect", "stop",
+                                                   "start", "load", "recompute", "lost steps", "total"};
+  return columns;
+}
+
+std::vector<std::string> fault_row(const FaultCost& cost) {
+  std::vector<std::string> row = {cost.fault.empty() ? "unknown" : cost.fault, cost.tier, utc_text(cost.at_ms),
+                                  std::to_string(cost.step)};
+  for (const TimeClass time :
+       {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::load, TimeClass::recompute})
+    row.push_back(format("{:.1f} s", seconds_of(cost, time)));
+  row.push_back(std::to_string(cost.lost_steps));
+  row.push_back(format("{:.1f} s", class_seconds(cost.total_ms())));
+  return row;
+}
+
+// The newest `most` of them, newest last.
+std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, std::size_t most) {
+  std::vector<std::vector<std::string>> rows;
+  const auto& costs = ledger.costs();
+  for (std::size_t i = costs.size() > most ? costs.size() - most : 0; i < costs.size(); ++i)
+    rows.push_back(fault_row(costs[i]));
+  return rows;
+}
+
+std::string heading_of(const StageGoodput& stage) {
+  const GoodputLedger& ledger = stage.ledger;
+  std::string text = format("effective training time {:.1f} % of {}", 100 * ledger.effective(),
+                            human_duration(class_seconds(ledger.total_ms())));
+  if (ledger.faults() > 0)
+    text +=
+        format(", {} fault{}, {} steps lost", ledger.faults(), ledger.faults() == 1 ? "" : "s", ledger.lost_steps());
+  return text;
+}
+
+}  // namespace
+
+std::string time_shares_text(const GoodputLedger& ledger) {
+  std::vector<TimeClass> order;
+  for (int time = 0; time < time_classes; ++time) order.push_back(static_cast<TimeClass>(time));
+  std::stable_sort(order.begin(), order.end(), [&](TimeClass a, TimeClass b) { return ledger.ms(a) > ledger.ms(b); });
+  std::vector<std::string> parts;
+  for (const TimeClass time : order)
+    if (ledger.share(time) >= 5e-4)
+      parts.push_back(format("{} {:.1f} %", replace_all(to_string(time), "_", " "), 100 * ledger.share(time)));
+  return join(parts, ", ");
+}
+
+std::string goodput_text(const std::vector<StageGoodput>& stages, std::size_t faults_max) {
+  std::string text;
+  for (const StageGoodput& stage : stages) {
+    text += "\n" + stage.stage + ": " + heading_of(stage) + "\n  " + time_shares_text(stage.ledger) + "\n";
+    auto rows = fault_rows(stage.ledger, faults_max);
+    if (rows.empty()) continue;
+    rows.insert(rows.begin(), fault_columns());
+    for (const std::string& line : split(trim(text_table(rows)), '\n')) text += "  " + line + "\n";
+    if (const std::size_t all = stage.ledger.costs().size(); all > faults_max)
+      text += format("  and {} before; longhaul report has all\n", all - faults_max);
+  }
+  return text;
+}
+
+Value goodput_value(const std::vector<StageGoodput>& stages) {
+  Value list = Value::make_array();
+  for (const StageGoodput& stage : stages) {
+    Value entry = Value::make_table();
+    entry.set("stage", stage.stage);
+    entry.set("effective", stage.ledger.effective());
+    entry.set("total_s", class_seconds(stage.ledger.total_ms()));
+    Value& classes = entry.set("classes_s", Value::make_table());
+    for (int time = 0; time < time_classes; ++time)
+      classes.set(to_string(static_cast<TimeClass>(time)),
+                  class_seconds(stage.ledger.ms(static_cast<TimeClass>(time))));
+    entry.set("lost_steps", static_cast<long long>(stage.ledger.lost_steps()));
+    Value& faults = entry.set("faults", Value::make_array());
+    for (const FaultCost& cost : stage.ledger.costs()) {
+      Value fault = Value::make_table();
+      fault.set("fault", cost.fault);
+      fault.set("tier", cost.tier);
+      fault.set("at_ms", static_cast<long long>(cost.at_ms));
+      fault.set("step", static_cast<long long>(cost.step));
+      fault.set("lost_steps", static_cast<long long>(cost.lost_steps));
+      for (const TimeClass time : {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::load,
+                                   TimeClass::recompute, TimeClass::queue, TimeClass::idle})
+        fault.set(std::string(to_string(time)) + "_s", seconds_of(cost, time));
+      fault.set("total_s", class_seconds(cost.total_ms()));
+      faults.push_back(std::move(fault));
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::string goodput_html(const std::vector<StageGoodput>& stages) {
+  std::string html;
+  for (const StageGoodput& stage : stages) {
+    html += "<h3>" + html_escape(stage.stage) + "</h3><p>" + html_escape(heading_of(stage)) + "<br>" +
+            html_escape(time_shares_text(stage.ledger)) + "</p>";
+    const auto rows = fault_rows(stage.ledger, html_faults_max);
+    if (rows.empty()) continue;
+    html += "<div class=\"scroll\"><table><tr>";
+    for (const std::string& column : fault_columns()) html += "<th>" + column;
+    html += "</tr>";
+    for (const auto& row : rows) {
+      html += "<tr>";
+      for (const std::string& cell : row) html += "<td>" + html_escape(cell);
+      html += "</tr>";
+    }
+    html += "</table></div>";
+  }
+  return html.empty() ? "" : "<h2>Where the time went</h2>" + html;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,161 @@
+#include "orchestrator/state/stage_goodput.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "base/files.h"
+#include "contracts/event.h"
+#include "contracts/record.h"
+#include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/run_folder.h"
+#include "resiliency/goodput/goodput_events.h"
+
+namespace longhaul {
+namespace {
+
+constexpr int job_restarts_max = 1000;
+
+constexpr std::size_t read_bytes = 1 << 20;
+constexpr std::int64_t metric_every_ms = 30'000;  // of steps in a row one in so long says enough
+
+std::optional<std::int64_t> integer_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return {};
+  std::int64_t value = 0;
+  const char* const begin = line.data() + at + key.size();
+  const auto [end, error] = std::from_chars(begin, line.data() + line.size(), value);
+  return error == std::errc() && end != begin ? std::optional(value) : std::nullopt;
+}
+
+// The lines of an events.jsonl that say something about time. A training of weeks writes a million metrics; those are
+// neither parsed nor kept, but for the newest before each other line and one in metric_every_ms.
+class TimeEvents {
+ public:
+  void add(std::string_view line) {
+    const std::string_view head = line.substr(0, 160);  // t, ms, kind and rank come first (event_line)
+    if (head.find("\"kind\":\"metric\"") != std::string_view::npos) return add_metric(line);
+    // Progress in steps counts where a program tells no metrics of its own.
+    if (head.find("\"kind\":\"progress\"") != std::string_view::npos && metrics_) return;
+    flush();
+    if (auto event = parse_event(line); event.ok()) events_.push_back(std::move(*event));
+  }
+  std::vector<Event> take() {
+    flush();
+    return std::move(events_);
+  }
+
+ private:
+  void add_metric(std::string_view line) {
+    const auto at_ms = integer_after(line, "\"ms\":"), step = integer_after(line, ",\"step\":");
+    if (!at_ms || !step) return;
+    metrics_ = true;
+    const bool in_a_row = *step >= last_step_;
+    if (!in_a_row) {  // back to a checkpoint
+      flush();
+      furthest_ = std::max(furthest_, last_step_);
+    }
+    last_step_ = *step;
+    newest_ = {*at_ms, *step};
+    // Where recomputation ends is kept as well.
+    if (!in_a_row || *step == furthest_ || *at_ms - kept_ms_ >= metric_every_ms) flush();
+  }
+  void flush() {
+    if (!newest_) return;
+    Event event;
+    event.wall_ms = kept_ms_ = newest_->first;
+    event.kind = "metric";
+    event.fields = Value::make_table();
+    event.fields.set("step", static_cast<long long>(newest_->second));
+    events_.push_back(std::move(event));
+    newest_.reset();
+  }
+
+  std::vector<Event> events_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> newest_;  // time and step of the newest metric, not kept yet
+  std::int64_t kept_ms_ = 0, last_step_ = 0, furthest_ = 0;
+  bool metrics_ = false;
+};
+
+std::vector<Event> read_time_events(const std::string& path) {
+  TimeEvents events;
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;  // what is left of the last read, and the next
+  std::vector<char> buffer(read_bytes);
+  while (fd.valid()) {
+    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+    if (n <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+      events.add(std::string_view(text).substr(begin, end - begin));
+    text.erase(0, begin);
+  }
+  return events.take();  // a torn last line is left out
+}
+
+// When attempts of a stage were submitted, by number; a job that the scheduler queued again counts again.
+using Submissions = std::map<int, std::vector<std::int64_t>>;
+
+bool asks_for_a_job(FactKind kind) {
+  return kind == FactKind::submit || kind == FactKind::submit_next || kind == FactKind::requeued;
+}
+
+void add_mark(std::vector<GoodputFact>& facts, std::int64_t at_ms, GoodputFact::Kind kind) {
+  if (at_ms <= 0) return;
+  GoodputFact fact;
+  fact.at_ms = at_ms;
+  fact.kind = kind;
+  facts.push_back(fact);
+}
+
+std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<std::int64_t>& submitted_ms) {
+  std::vector<GoodputFact> facts = facts_of({}, read_time_events(join_path(folder, "events.jsonl")));
+  for (const std::int64_t at_ms : submitted_ms) add_mark(facts, at_ms, GoodputFact::Kind::submitted);
+  for (int restart = 0; restart < job_restarts_max; ++restart) {
+    const auto claim = read_claim(join_path(folder, claim_file_name(restart)));
+    if (!claim.ok()) break;
+    add_mark(facts, claim->started_ms, GoodputFact::Kind::job_started);
+    if (const auto record = read_record(join_path(folder, record_file_name(restart))); record.ok())
+      add_mark(facts, record->ended_ms, GoodputFact::Kind::job_ended);
+  }
+  return facts;
+}
+
+}  // namespace
+
+Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms) {
+  LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir));
+  LH_TRY(const EpochRead read, read_epochs(run_dir));
+  RunLedger ledger(frozen.stage_ids());
+  std::map<std::string, Submissions> submissions;
+  for (const Fact& fact : read.facts) {
+    ledger.apply(fact);
+    if (asks_for_a_job(fact.kind)) submissions[fact.stage][fact.attempt].push_back(fact.wall_ms);
+  }
+  std::vector<StageGoodput> all;
+  for (const LedgerStage& stage : ledger.stages) {
+    std::vector<GoodputFact> facts;
+    for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
+      const auto more = facts_of_attempt(attempt_folder(run_dir, stage.id, attempt), submitted_ms);
+      facts.insert(facts.end(), more.begin(), more.end());
+    }
+    if (facts.empty()) continue;
+    std::stable_sort(facts.begin(), facts.end(),
+                     [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });
+    GoodputLedger goodput(facts.front().at_ms);
+    for (const GoodputFact& fact : facts) goodput.add(fact);
+    if (!goodput.trained()) continue;
+    // After its end no time belongs to a stage; what its lead said last may be newer than what the controller saw.
+    goodput.advance_to(is_final(stage.state) ? stage.ended_ms : now_ms);
+    all.push_back({stage.id, std::move(goodput)});
+  }
+  return all;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,83 @@
+#include "resiliency/goodput/goodput_events.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "contracts/fault_event.h"
+#include "resiliency/restart_tier.h"
+
+namespace longhaul {
+namespace {
+
+std::int64_t seconds_to_ms(double seconds) {
+  return seconds > 0 && seconds < 1e9 ? std::llround(seconds * 1e3) : 0;
+}
+
+GoodputFact fact_of_fault(const Event& event, GoodputFact fact) {
+  const FaultEvent told = fault_event_of(event);
+  fact.kind = GoodputFact::Kind::fault;
+  fact.step = told.step;
+  fact.part_ms = seconds_to_ms(told.detect_s);
+  fact.fault = told.fault_class;
+  fact.tier = told.tier;
+  fact.processes_stay = told.tier == to_string(RestartTier::skip) || told.tier == to_string(RestartTier::in_process);
+  return fact;
+}
+
+std::optional<GoodputFact> fact_of(const Event& event) {
+  using Kind = GoodputFact::Kind;
+  GoodputFact fact;
+  fact.at_ms = event.wall_ms;
+  if (event.kind == "launched") {
+    fact.kind = Kind::launched;
+  } else if (event.kind == "ready") {
+    fact.kind = Kind::ready;
+    fact.step = event.fields.get_integer("step", -1);
+    fact.part_ms = seconds_to_ms(event.fields.get_number("load_s"));
+  } else if (event.kind == "metric") {
+    const Value* step = event.fields.find("step");
+    if (!step || !step->is_number()) return {};
+    fact.step = static_cast<std::int64_t>(step->as_number());
+  } else if (event.kind == "progress") {  // of a program of the user's own that counts steps
+    if (event.fields.get_string("unit") != "steps") return {};
+    fact.step = static_cast<std::int64_t>(event.fields.get_number("done"));
+  } else if (event.kind == "checkpoint" || event.kind == "local_copy" || event.kind == "milestone") {
+    fact.kind = Kind::stalled;
+    fact.part_ms = seconds_to_ms(event.fields.get_number("stall_s"));
+  } else if (event.kind == fault_event_kind) {
+    // What is only noted, or was seen on the way, interrupts nothing.
+    if (event.fields.get_string("tier").empty()) return {};
+    return fact_of_fault(event, fact);
+  } else if (event.kind == "ranks_ended") {
+    fact.kind = Kind::ranks_ended;
+  } else {
+    return {};
+  }
+  return fact;
+}
+
+}  // namespace
+
+std::vector<GoodputFact> facts_of(const AttemptTimes& times, const std::vector<Event>& events) {
+  using Kind = GoodputFact::Kind;
+  std::vector<GoodputFact> facts;
+  const auto mark = [&](std::int64_t at_ms, Kind kind) {
+    if (at_ms <= 0) return;
+    GoodputFact fact;
+    fact.at_ms = at_ms;
+    fact.kind = kind;
+    facts.push_back(fact);
+  };
+  mark(times.submitted_ms, Kind::submitted);
+  mark(times.started_ms, Kind::job_started);
+  for (const Event& event : events)
+    if (event.fields.is_table())
+      if (auto fact = fact_of(event)) facts.push_back(std::move(*fact));
+  mark(times.ended_ms, Kind::job_ended);
+  std::stable_sort(facts.begin(), facts.end(),
+                   [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });
+  return facts;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,107 @@
+// Where the time of a training went: every millisecond of it belongs to exactly one class. Pure: folded from facts,
+// each with its time; the simulator feeds the same ledger.
+//
+// Between two facts time belongs to what was going on, except for what the later one says about its past: a fault that
+// was noticed late, a checkpoint that was loaded, a save that held the training up. Such a part is cut from the end of
+// the stretch before its fact, and never more than that stretch has, so the classes always add up to the whole.
+//
+// A step counts as training when it is done for the first time, and as recomputation when it was done before; of a
+// stretch with both, by their share of its steps. The step that a fault cut short counts as training: at most one per
+// fault. Effective training time is training / total, as in "The Llama 3 herd of models" (2024), section 3.3.4, and
+// MegaScale (NSDI'24), section 6.3: useful time over elapsed time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longhaul {
+
+enum class TimeClass {
+  training,          // steps done for the first time
+  checkpoint_stall,  // stood still for a save
+  detect,            // from a fault to its verdict
+  stop,              // until the last rank of the launch was gone, and what a job does after its ranks
+  start,             // until ranks run, communicators stand, and loading begins
+  load,              // of a checkpoint
+  recompute,         // steps that were done before
+  queue,             // submitted, not started
+  idle,              // nothing was asked of the scheduler
+};
+inline constexpr int time_classes = static_cast<int>(TimeClass::idle) + 1;
+const char* to_string(TimeClass time);
+
+struct GoodputFact {
+  enum class Kind {
+    submitted,    // a job is asked for; nothing if one is running
+    job_started,  // its lead is there
+    launched,     // ranks are being started
+    ready,        // loaded, about to take step + 1; the last `part_ms` were the loading
+    step,         // `step` is done
+    stalled,      // a save held the training up for part_ms
+    fault,        // verdict; part_ms ago it happened; step: the newest done, -1 if not known
+    ranks_ended,  //
+    job_ended,    //
+  };
+  std::int64_t at_ms = 0;
+  Kind kind = Kind::step;
+  std::int64_t step = -1;
+  std::int64_t part_ms = 0;
+  // Of a fault:
+  std::string fault, tier;
+  bool processes_stay = false;  // skip and in-process: no ranks_ended follows
+};
+
+// One fault and what it cost: the time until the step was done again that had been done before it.
+struct FaultCost {
+  std::int64_t at_ms = 0;
+  std::string fault, tier;
+  std::int64_t step = 0;        // newest done before it
+  std::int64_t lost_steps = 0;  // done again after it
+  std::array<std::int64_t, time_classes> ms{};
+
+  std::int64_t total_ms() const;  // without training and saves
+};
+
+class GoodputLedger {
+ public:
+  explicit GoodputLedger(std::int64_t begin_ms, bool keep_faults = true);
+
+  // In the order of their times; one that lies before the fact before it counts as of that time.
+  void add(const GoodputFact& fact);
+  // What is still going on lasts until then; more facts may follow.
+  void advance_to(std::int64_t at_ms);
+
+  std::int64_t ms(TimeClass time) const { return ms_[static_cast<std::size_t>(time)]; }
+  std::int64_t total_ms() const { return at_ms_ - begin_ms_; }
+  double share(TimeClass time) const;
+  double effective() const { return share(TimeClass::training); }  // 0 where no time has passed
+  bool trained() const { return trained_; }                        // a step was ever done
+  std::int64_t faults() const { return faults_; }
+  std::int64_t lost_steps() const { return lost_steps_; }
+  const std::vector<FaultCost>& costs() const { return costs_; }  // empty without keep_faults
+
+ private:
+  void put(TimeClass time, std::int64_t ms);
+  // Time from now to `at_ms`, of which the last `part_ms` are of class `part`.
+  void close(std::int64_t at_ms, TimeClass part, std::int64_t part_ms);
+  // Work from now to `at_ms`, in which the steps up to `step` were done.
+  void work_until(std::int64_t at_ms, std::int64_t step);
+  void begin_fault(const GoodputFact& fact);
+  void begin_work(std::int64_t step);
+
+  std::int64_t begin_ms_, at_ms_;
+  bool keep_faults_;
+  bool working_ = false, trained_ = false, faulty_ = false;
+  bool successor_ = false;           // the next job is in the queue already
+  TimeClass now_ = TimeClass::idle;  // while not working
+  std::int64_t step_ = 0;            // newest done by this launch
+  std::int64_t furthest_ = 0;        // newest ever done
+  std::int64_t owed_stall_ms_ = 0;   // told of a save whose stretch had been closed already
+  std::array<std::int64_t, time_classes> ms_{};
+  std::int64_t faults_ = 0, lost_steps_ = 0;
+  std::vector<FaultCost> costs_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,45 @@
+// One simulated training: a discrete-event model of a cluster that calls the policy code of the real thing,
+// decide_tier, decide_retry, suspect_nodes and IntervalChooser, and accounts for time with the same GoodputLedger.
+//
+// The model. Faults come at exponential distances on the wall clock while the job holds its hosts, also during a
+// recovery, which then starts anew; of which kind and on which host is drawn by their rates (lemons weigh more). A
+// fault undoes the step it falls into. Its verdict comes after the kind's `detect`; the policy names a tier; stop,
+// queue, start and load of that tier follow one another; training goes on from the newest whole copy that the tier can
+// use. Saves stall all ranks. A host that is left returns as a spare after `repair`; a shrunken training takes longer
+// steps (same global batch) and grows again, by a restart after a save, when a host is back. After a stop an operator
+// takes `operator` to start a new job, and the history is forgotten, as after `longhaul resume`. Not modelled: slow
+// ranks that nobody restarts, wall times, faults of spares, a failed save.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "resiliency/goodput/goodput_ledger.h"
+#include "resiliency/simulate/scenario.h"
+
+namespace longhaul {
+
+struct TrialPoint {
+  double day = 0;
+  double effective = 0;  // up to then, 0 to 1
+};
+
+struct TrialResult {
+  double effective = 0;                       // steps done times the time of a step with all replicas, over the length
+  std::array<double, time_classes> shares{};  // of the length, by class
+  std::int64_t steps = 0, lost_steps = 0;
+  int faults = 0;
+  std::array<int, restart_tiers> tiers{};  // decisions
+  int hosts_left = 0, operators = 0;       // by the policy; stops that somebody had to see to
+  double interval_s = 0;                   // between the most frequent saves, at the end
+  std::vector<TrialPoint> days;            // once a day, if asked for
+};
+
+// `scenario` at scale (Scenario::at_scale). The same seed and trial meet the same faults at the same times, whatever
+// else of a scenario is changed, as long as the kinds and rates of its faults are not. `interval_s` > 0: a fixed
+// interval for the most frequent saves. Pure.
+TrialResult run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s = 0,
+                      bool with_days = false);
+
+}  // namespace longhaul

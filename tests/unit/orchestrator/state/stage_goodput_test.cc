@@ -1,0 +1,112 @@
+// Where the time of a run's trainings went, read from the files of a run.
+#include "orchestrator/state/stage_goodput.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/record.h"
+#include "orchestrator/render/goodput_text.h"
+#include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/run_folder.h"
+
+namespace longhaul {
+namespace {
+
+// A run of one training that is submitted twice: the first job loses a rank and then its node.
+struct GoodputRun {
+  std::string path = format("/tmp/longhaul-goodput-{}", ::getpid());
+  ManualClock clock{1'000'000};
+  std::unique_ptr<EpochLog> log;
+  std::vector<Fact> facts;
+
+  GoodputRun() {
+    FrozenRun frozen;
+    frozen.name = "run";
+    for (const char* id : {"pretrain", "report"}) {
+      PlannedStage stage;
+      stage.stage = id;
+      stage.kind = "command";
+      stage.settings = Value::make_table();
+      frozen.plan.stages.push_back(stage);
+    }
+    REQUIRE(make_directories(path + "/log").ok());
+    REQUIRE(write_file_atomic(path + "/resolved.toml", frozen_run_text(frozen)).ok());
+    auto claimed = EpochLog::claim(path, clock, facts);
+    REQUIRE(claimed.ok());
+    log = std::make_unique<EpochLog>(std::move(claimed).value());
+  }
+  ~GoodputRun() { (void)remove_tree(path).ok(); }
+
+  void tell(std::int64_t at_ms, FactKind kind, int attempt, const std::string& stage = "pretrain") {
+    clock.advance_ms(at_ms - clock.wall_ms());
+    std::vector<Fact> news = {{kind, stage, attempt, Value::make_table(), 0}};
+    REQUIRE(log->append(news, clock).ok());
+  }
+  void attempt(int number, std::int64_t started_ms, std::int64_t ended_ms, const std::string& events,
+               const std::string& stage = "pretrain") {
+    const std::string folder = attempt_folder(path, stage, number);
+    REQUIRE(make_directories(folder).ok());
+    LeadClaim claim;
+    claim.started_ms = started_ms;
+    REQUIRE(write_claim(join_path(folder, claim_file_name(0)), claim).ok());
+    if (ended_ms > 0) {
+      JobRecord record;
+      record.started_ms = started_ms, record.ended_ms = ended_ms;
+      record.outcome = "failed";
+      REQUIRE(write_record(join_path(folder, record_file_name(0)), record).ok());
+    }
+    REQUIRE(write_file_atomic(join_path(folder, "events.jsonl"), events).ok());
+  }
+};
+
+std::string line_at(std::int64_t at_ms, const std::string& kind, const std::string& fields = "") {
+  return format("{{\"ms\":{},\"kind\":\"{}\",\"rank\":0{}}}\n", at_ms, kind, fields);
+}
+
+}  // namespace
+
+TEST_CASE("a training over two jobs, one fault within the first") {
+  GoodputRun run;
+  run.tell(1'000'000, FactKind::submit, 1);
+  run.attempt(1, 1'060'000, 1'200'000,
+              line_at(1'061'000, "launched") + line_at(1'070'000, "ready", ",\"step\":0,\"load_s\":2") +
+                  line_at(1'080'000, "metric", ",\"step\":1") + line_at(1'090'000, "metric", ",\"step\":2") +
+                  line_at(1'091'000, "fault", ",\"class\":\"killed\",\"tier\":\"in_job\",\"step\":2,\"detect_s\":1") +
+                  line_at(1'092'000, "ranks_ended") + line_at(1'093'000, "launched") +
+                  line_at(1'100'000, "ready", ",\"step\":1,\"load_s\":1") +
+                  line_at(1'110'000, "metric", ",\"step\":2") + line_at(1'120'000, "metric", ",\"step\":3"));
+  run.tell(1'210'000, FactKind::submit, 2);
+  run.attempt(2, 1'230'000, 0,
+              line_at(1'240'000, "ready", ",\"step\":3") + line_at(1'260'000, "metric", ",\"step\":5"));
+  run.tell(1'000'500, FactKind::submit, 1, "report");
+  run.attempt(1, 1'001'000, 1'002'000, line_at(1'001'500, "launched"), "report");
+  const auto goodput = read_goodput(run.path, 1'300'000);
+  REQUIRE_MESSAGE(goodput.ok(), goodput.error().message());
+  REQUIRE(goodput->size() == 1);  // the report trains nothing
+  const GoodputLedger& ledger = (*goodput)[0].ledger;
+  CHECK((*goodput)[0].stage == "pretrain");
+  CHECK(ledger.total_ms() == 300'000);
+  // 20 + 10 + 80 until the job's end, of which nobody was told anything else; 60 in the second job.
+  CHECK(ledger.ms(TimeClass::training) == 20'000 + 90'000 + 60'000);
+  CHECK(ledger.ms(TimeClass::recompute) == 10'000);
+  CHECK(ledger.ms(TimeClass::queue) == 60'000 + 20'000);
+  CHECK(ledger.ms(TimeClass::idle) == 10'000);
+  CHECK(ledger.ms(TimeClass::detect) == 1000);
+  CHECK(ledger.ms(TimeClass::load) == 3000);
+  CHECK(ledger.faults() == 1);
+  const std::string text = goodput_text(*goodput);
+  for (const char* part : {"pretrain: effective training time 56.7 % of 5m 00s, 1 fault, 1 steps lost", "queue 26.7 %",
+                           "killed", "in_job"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part << " is not in " << text);
+  const Value value = goodput_value(*goodput);
+  CHECK(value.as_array()[0].find("classes_s")->get_number("recompute") == 10);
+  CHECK(value.as_array()[0].find("faults")->as_array()[0].get_number("total_s") == doctest::Approx(20));
+  CHECK(goodput_html(*goodput).find("<td>killed") != std::string::npos);
+  CHECK(goodput_text({}).empty());
+  CHECK(goodput_html({}).empty());
+}
+
+}  // namespace longhaul

@@ -1,0 +1,200 @@
+// The simulator against what can be computed, against the optimum of intervals, against published figures; and that it
+// is the policy that decides.
+#include "resiliency/simulate/study.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <ctime>
+#include <numeric>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "resiliency/checkpoint_interval.h"
+
+namespace longhaul {
+namespace {
+
+SimFault fault_kind(const std::string& name, double count) {
+  SimFault fault;
+  fault.name = name;
+  fault.count = count;
+  fault.scope = "host";
+  fault.detect = {0};
+  return fault;
+}
+
+// One kind of fault, once in `mtbf_s`, on 1,024 GPUs; a restart is nothing but start.
+Scenario plain_scenario(double stall_s, double mtbf_s, double restart_s) {
+  Scenario scenario;
+  scenario.header.name = "plain";
+  scenario.cluster.gpus = 1024;
+  scenario.training.length = {40 * 86'400.0};
+  scenario.training.step = {1};
+  scenario.saves.global.stall = {stall_s};
+  scenario.restart.in_job.start = {restart_s};
+  scenario.observed.length = {mtbf_s};
+  scenario.faults = {fault_kind("fault", 1)};
+  return scenario;
+}
+
+Estimate effective_over(const Scenario& scenario, int trials, double interval_s = 0) {
+  std::vector<double> values;
+  for (int trial = 0; trial < trials; ++trial) values.push_back(run_trial(scenario, 7, trial, interval_s).effective);
+  return estimate_of(values);
+}
+
+// Nothing but the scenario itself is simulated.
+Scenario alone(Scenario scenario) {
+  scenario.vary.costs.clear();
+  scenario.vary.intervals.clear();
+  scenario.vary.spares = {scenario.cluster.spares};
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("the simulated effective time is that of the expected-time model, within a point") {
+  struct Case {
+    double stall_s, mtbf_s, restart_s, interval_s;
+  };
+  for (const Case& c :
+       {Case{10, 7200, 60, 400}, Case{60, 7200, 600, 900}, Case{5, 1800, 300, 100}, Case{30, 86'400, 900, 2000}}) {
+    CAPTURE(c.mtbf_s);
+    const double expected = 100 / expected_time_factor(c.interval_s, c.stall_s, c.mtbf_s, c.restart_s);
+    const Estimate simulated = effective_over(plain_scenario(c.stall_s, c.mtbf_s, c.restart_s), 12, c.interval_s);
+    CAPTURE(100 * simulated.mean);
+    CAPTURE(expected);
+    CHECK(std::fabs(100 * simulated.mean - expected) < 1);
+  }
+}
+
+TEST_CASE("the interval that is chosen online, and Daly's, are within 1 % of the best fixed one") {
+  const Scenario scenario = plain_scenario(20, 10'000, 120);
+  const double daly_s = daly_interval_s(20, 10'000);
+  double best = 0;
+  for (double interval_s = daly_s / 4; interval_s < 4 * daly_s; interval_s *= 1.15)
+    best = std::max(best, effective_over(scenario, 8, interval_s).mean);
+  CHECK(effective_over(scenario, 8, daly_s).mean > 0.99 * best);
+  CHECK(effective_over(scenario, 8).mean > 0.99 * best);
+  // And the grid is wide enough to tell: a quarter of it costs more than that.
+  CHECK(effective_over(scenario, 8, daly_s / 4).mean < 0.98 * best);
+}
+
+TEST_CASE("classes add up, and the same seed meets the same faults") {
+  const Scenario scenario = plain_scenario(10, 3600, 60);
+  const TrialResult a = run_trial(scenario, 3, 1, 0, true), b = run_trial(scenario, 3, 1);
+  CHECK(std::accumulate(a.shares.begin(), a.shares.end(), 0.0) == doctest::Approx(1));
+  CHECK(a.effective == b.effective);
+  CHECK(a.faults == b.faults);
+  CHECK(a.days.size() == 40);
+  CHECK(b.days.empty());
+  CHECK(run_trial(scenario, 4, 1).faults != a.faults);
+  // A dearer restart meets as many faults at the same times.
+  CHECK(run_trial(scenario.with_costs(2), 3, 1).faults == a.faults);
+  CHECK(run_trial(scenario.with_costs(2), 3, 1).effective < a.effective);
+  const Study one = run_study(scenario, 5, 9, 1), two = run_study(scenario, 5, 9, 2);
+  CHECK(one.effective.mean == two.effective.mean);
+  CHECK(one.costs.size() == 5);
+  CHECK(one.costs[2].difference.mean == 0);
+}
+
+TEST_CASE("a bug of the user's stops the simulated training: no host and no job is spent on it") {
+  Scenario scenario = plain_scenario(10, 600, 30);
+  scenario.faults[0].scope = "user";
+  scenario.faults[0].group = "application";
+  scenario.cluster.spares = 8;
+  const TrialResult result = run_trial(scenario, 1, 0);
+  CHECK(result.operators > 0);
+  CHECK(result.tiers[static_cast<std::size_t>(RestartTier::swap)] == 0);
+  CHECK(result.tiers[static_cast<std::size_t>(RestartTier::new_job)] == 0);
+  CHECK(result.hosts_left == 0);
+}
+
+TEST_CASE("lemons are left at their second fault, and leaving them pays") {
+  Scenario scenario = plain_scenario(5, 3600, 300);
+  scenario.cluster.lemon_share = 0.01;  // one of 128
+  scenario.cluster.lemon_factor = 200;
+  scenario.cluster.repair = {20 * 86'400.0};
+  scenario.restart.new_job.queue = {3600};
+  const TrialResult without = run_trial(scenario, 1, 0);
+  CHECK(without.tiers[static_cast<std::size_t>(RestartTier::swap)] == 0);
+  scenario.cluster.spares = 4;
+  const TrialResult with = run_trial(scenario, 1, 0);
+  CHECK(with.tiers[static_cast<std::size_t>(RestartTier::swap)] > 0);
+  CHECK(with.hosts_left > 0);
+  // 200 of 327 faults were the lemon's: without it less than half of them are left.
+  CHECK(with.faults < 0.5 * 40 * 24);
+}
+
+TEST_CASE("without spares a training shrinks, goes on slower, and grows again when a host is back") {
+  Scenario scenario = plain_scenario(5, 6 * 3600, 30);
+  scenario.faults[0].loses_host = true;
+  scenario.training.replicas = 16;
+  scenario.training.replicas_min = 12;
+  scenario.restart.shrink.start = scenario.restart.swap.start = {30};
+  scenario.cluster.repair = {6 * 3600.0};
+  const TrialResult shrunk = run_trial(scenario, 1, 0);
+  CHECK(shrunk.tiers[static_cast<std::size_t>(RestartTier::shrink)] > 50);
+  // One replica of 16 is missing on average; all of the time is used, at 15/16 of the speed.
+  CHECK(shrunk.shares[0] > 0.96);
+  CHECK(shrunk.effective < shrunk.shares[0] - 0.04);
+  CHECK(shrunk.effective > 0.87);
+  scenario.cluster.spares = 8;
+  CHECK(run_trial(scenario, 1, 0).effective > shrunk.effective + 0.04);
+}
+
+TEST_CASE("a copy in memory serves all tiers but a new job") {
+  Scenario scenario = plain_scenario(60, 3600, 30);
+  const double without = run_trial(scenario, 1, 0).effective;
+  scenario.saves.memory.enabled = true;
+  scenario.saves.memory.stall = {0.5};
+  const TrialResult with = run_trial(scenario, 1, 0);
+  CHECK(with.effective > without + 0.1);
+  CHECK(with.interval_s < 100);
+  for (int tier = 0; tier < static_cast<int>(RestartTier::stop); ++tier)
+    scenario.restart.of(static_cast<RestartTier>(tier)).copy = "global";
+  CHECK(run_trial(scenario, 1, 0).effective < with.effective - 0.05);
+}
+
+TEST_CASE("bounds: Student's t and shares of trials") {
+  CHECK(student_t_975(4) == doctest::Approx(2.776).epsilon(0.002));
+  CHECK(student_t_975(9) == doctest::Approx(2.262).epsilon(0.002));
+  CHECK(student_t_975(19) == doctest::Approx(2.093).epsilon(0.002));
+  const Estimate estimate = estimate_of({1, 2, 3, 4, 5});
+  CHECK(estimate.mean == doctest::Approx(3));
+  CHECK(estimate.half_width == doctest::Approx(2.776 * std::sqrt(2.5 / 5)).epsilon(0.002));
+  CHECK(estimate.low == 1);
+  CHECK(estimate.high == 5);
+}
+
+TEST_CASE("the shipped scenarios give their published figures, and a training of 54 days takes well under a second") {
+  const std::string folder = LONGHAUL_SOURCE_DIR "/workflows/simulations";
+  const auto names = list_directory(folder);
+  REQUIRE(names.ok());
+  int within_points = 0;
+  for (const std::string& name : *names) {
+    if (!ends_with(name, ".toml")) continue;
+    CAPTURE(name);
+    const auto text = read_file(join_path(folder, name), 1 << 20);
+    REQUIRE(text.ok());
+    const auto scenario = parse_scenario(*text, name);
+    REQUIRE_MESSAGE(scenario.ok(), scenario.error().message());
+    CHECK(!scenario->header.sources.empty());
+    const std::clock_t begun = std::clock();
+    (void)run_trial(scenario->at_scale(), 1, 0);
+    const double cpu_s = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+    CHECK(cpu_s < 1);
+    const Study study = run_study(alone(*scenario), 6, -1, 1);
+    CHECK(!study.expectations.empty());
+    for (const ExpectationResult& result : study.expectations) {
+      CAPTURE(result.simulated.mean);
+      CHECK_MESSAGE(result.met, result.expected.name);
+      if (!result.expected.at_least && result.expected.within <= 2) ++within_points;
+    }
+    CHECK(study.operators.mean < 3);
+  }
+  CHECK(within_points >= 3);
+}
+
+}  // namespace longhaul
