@@ -6,13 +6,17 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/philox.h"
 #include "base/text.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/tree_sum.h"
+#include "resiliency/beat/heartbeat_page.h"
+#include "tests/support/scratch.h"
 
 namespace longhaul::comm_contract {
 
@@ -23,13 +27,14 @@ struct Rank {
   std::function<Result<std::unique_ptr<Communicator>>(std::uint64_t epoch, const CommOptions&)> make;
   std::uint64_t next_epoch = 1;
 
-  std::unique_ptr<Communicator> communicator(std::int64_t timeout_ms = 20'000,
-                                             const std::atomic<bool>* abort = nullptr) {
+  std::unique_ptr<Communicator> communicator(std::int64_t timeout_ms = 20'000, const std::atomic<bool>* abort = nullptr,
+                                             HeartbeatPage* beat = nullptr) {
     static const SystemClock clock;
     CommOptions options;
     options.clock = &clock;
     options.timeout_ms = timeout_ms;
     options.abort = abort;
+    options.beat = beat;
     return std::move(make(next_epoch++, options)).value();
   }
 };
@@ -311,6 +316,51 @@ inline Failures check_abort(Rank& me) {
   return failures;
 }
 
+// What a page shows of a wait that lasts: in which group, for whose message, and that it is being polled.
+inline Failures check_heartbeat(Rank& me) {
+  Failures failures;
+  const testing::Scratch folder;
+  HeartbeatPage page = HeartbeatPage::create(folder.file("beat"), me.rank).value();
+  const auto world = me.communicator(20'000, nullptr, &page);
+  std::vector<int> backwards;
+  for (int r = me.size - 1; r >= 0; --r) backwards.push_back(r);
+  const auto other = world->subgroup(2, "dp", backwards);
+  // The last rank comes when the others have waited for a while.
+  const auto shown_while = [&](Request request, Communicator& in) {
+    std::optional<BeatSnapshot> seen;
+    std::thread watcher([&] {
+      const SystemClock clock;
+      const Deadline deadline(clock, 10'000);
+      while (!deadline.passed() && !(seen && seen->waits_in >= 0 && seen->polls > 0)) seen = page.snapshot();
+    });
+    expect_ok(failures, in.wait(std::move(request)), "a wait that is watched");
+    watcher.join();
+    return *seen;
+  };
+  const auto shows = [&](const BeatSnapshot& seen, const std::string& name, int waits_for) {
+    const std::string in = seen.waits_in >= 0 ? seen.communicators[static_cast<std::size_t>(seen.waits_in)].name : "";
+    expect(failures, in == name && seen.waits_for == waits_for,
+           format("the page shows a wait in '{}' for {}; '{}' for {} expected", in, seen.waits_for, name, waits_for));
+  };
+  if (me.size > 1 && me.rank == 0) SystemClock().sleep_ms(100);
+  if (me.size > 1 && me.rank > 0) shows(shown_while(other->barrier(), *other), "dp@0", -1);
+  if (me.rank == 0) expect_ok(failures, other->wait(other->barrier()), "barrier");
+  std::vector<std::byte> word(8);
+  if (me.size > 1 && me.rank == 0) SystemClock().sleep_ms(100);
+  for (int r = 1; me.rank == 0 && r < me.size; ++r)
+    expect_ok(failures, other->wait(other->send(word, me.size - 1 - r, 1)), "send");
+  if (me.rank > 0) shows(shown_while(other->recv(word, me.size - 1, 1), *other), "dp@0", 0);
+  const BeatSnapshot after = page.snapshot();
+  expect(failures, after.waits_in == beat_waits_nowhere, "a wait that is over is still shown");
+  expect(failures, after.communicators.size() == 2 && after.communicators[0].name == "world", "names of groups");
+  expect(failures, after.communicators[1].enqueued == 1 && after.communicators[1].completed == 1,
+         "collectives are counted, messages are not");
+  expect_ok(failures, world->wait(world->barrier()), "barrier");
+  const auto fresh = me.communicator(20'000, nullptr, &page);
+  expect(failures, page.snapshot().communicators[0].enqueued == 0, "a new epoch counts from 0");
+  return failures;
+}
+
 struct Check {
   const char* name;
   std::function<Failures(Rank&)> run;
@@ -323,7 +373,8 @@ inline std::vector<Check> checks() {
           {"subgroups", check_subgroups},
           {"regrouping", check_regrouping},
           {"missing rank", check_missing_rank},
-          {"abort", check_abort}};
+          {"abort", check_abort},
+          {"heartbeat", check_heartbeat}};
 }
 
 }  // namespace longhaul::comm_contract
