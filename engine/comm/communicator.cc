@@ -183,8 +183,8 @@ Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
                                       "that rank did not come to this operation, or its host is gone"));
     }
     // Busy for a moment, then polite to the ranks on the same cores, then asleep.
+    if (polls > 32 && options_.beat) options_.beat->polled();
     if (polls > 4096) {
-      if (options_.beat) options_.beat->polled();
       struct timespec pause{0, 100'000};
       nanosleep(&pause, nullptr);
     } else if (polls > 32) {

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <random>
 
+#include "resiliency/detect/step_times.h"
+
 using namespace longhaul;
 
 namespace straggler_series {
@@ -103,7 +105,7 @@ Found find_slow_ones(int ranks, int count, float factor, std::uint64_t seed) {
 }  // namespace straggler_series
 
 TEST_CASE("a rank 15 % slower is found within 20 steps, among 8 and among 16,384") {
-  for (const auto& [ranks, count] : {std::pair{8, 200}, std::pair{16'384, straggler_series::big_steps / 250}}) {
+  for (const auto& [ranks, count] : {std::pair{8, 200}, std::pair{16'384, straggler_series::big_steps / 500}}) {
     constexpr std::uint64_t seed = 7'001;
     const auto found = straggler_series::find_slow_ones(ranks, count, 1.15F, seed);
     MESSAGE(ranks, " ranks, seed ", seed, ": ", found.in_time, " of ", found.of,
@@ -184,4 +186,27 @@ TEST_CASE("steps of which nothing is known, and a wrong number of ranks, are pas
     CHECK(detector.observe(step, seconds).empty());
     CHECK(detector.observe(step, std::span(seconds).first(2)).empty());
   }
+}
+
+TEST_CASE("times per step come from pages, whatever steps went by between two looks") {
+  StepTimes times(3);
+  std::vector<RankObservation> ranks(2);  // the third has no page yet
+  for (int r = 0; r < 2; ++r)
+    ranks[static_cast<std::size_t>(r)].rank = r, ranks[static_cast<std::size_t>(r)].seen = true;
+  const auto look = [&](std::int64_t step0, double s0, std::int64_t step1, double s1) {
+    ranks[0].beat.step = step0, ranks[0].beat.computed_ns = static_cast<std::int64_t>(1e9 * s0);
+    ranks[1].beat.step = step1, ranks[1].beat.computed_ns = static_cast<std::int64_t>(1e9 * s1);
+    return times.observe(ranks);
+  };
+  CHECK(!look(10, 5.0, 10, 7.0));
+  CHECK(!look(11, 5.2, 10, 7.0));  // the second is still at it
+  CHECK(look(12, 5.4, 11, 7.3));
+  CHECK(times.step() == 12);
+  CHECK(times.seconds()[0] == doctest::Approx(0.2));
+  CHECK(times.seconds()[1] == doctest::Approx(0.3));
+  CHECK(times.seconds()[2] == 0);
+  CHECK(!look(12, 5.4, 11, 7.3));
+  CHECK(!look(3, 5.5, 3, 7.4));  // rolled back: from here
+  CHECK(look(4, 5.75, 4, 7.65));
+  CHECK(times.seconds()[0] == doctest::Approx(0.25));
 }
