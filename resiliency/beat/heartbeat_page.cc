@@ -58,7 +58,7 @@ Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank) {
     layout->stop_after_step.store(-1, std::memory_order_relaxed);
     layout->waits_in.store(beat_waits_unknown, std::memory_order_relaxed);
     layout->waits_for.store(-1, std::memory_order_relaxed);
-    store_name(layout->section_names[0], "start");
+    store_name(layout->section_names[0], beat_start);
     layout->sections.store(1, std::memory_order_relaxed);
     layout->magic.store(BeatPageLayout::magic_value, std::memory_order_release);
   }

@@ -23,6 +23,12 @@ constexpr int beat_sections_max = 32;
 constexpr int beat_communicators_max = 16;
 constexpr std::size_t beat_name_bytes = 32;
 
+// The section of a page that its rank has not touched, and those in which a program of ours ends: well, or with an exit
+// code ("failed 3").
+inline constexpr const char* beat_start = "start";
+inline constexpr const char* beat_finished = "finished";
+inline constexpr const char* beat_failed = "failed ";
+
 // Values of `waits_in` besides the index of a communicator.
 constexpr int beat_waits_nowhere = -1;  // the rank computes, or does something else of its own
 constexpr int beat_waits_unknown = -2;  // its program does not say; so until it first does

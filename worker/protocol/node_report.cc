@@ -86,6 +86,7 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("ranks", std::move(ranks));
   value.set("agent_cpu_s", report.agent_cpu_s);
   value.set("agent_rss_kib", report.agent_rss_kib);
+  value.set("standby_port", report.standby_port);
   return value;
 }
 
@@ -95,6 +96,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.launch = static_cast<int>(value.get_integer("launch", -1));
   report.agent_cpu_s = value.get_number("agent_cpu_s");
   report.agent_rss_kib = value.get_integer("agent_rss_kib");
+  report.standby_port = static_cast<int>(value.get_integer("standby_port"));
   const Value* ranks = value.find("ranks");
   if (report.host.empty() || report.launch < 0 || !ranks || !ranks->is_array()) return wrong("host, launch or ranks");
   for (const Value& one : ranks->as_array()) {
@@ -133,6 +135,9 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::watch: return "watch";
     case AgentOrder::Kind::signal: return "signal";
     case AgentOrder::Kind::end: return "end";
+    case AgentOrder::Kind::ping: return "ping";
+    case AgentOrder::Kind::standby: return "standby";
+    case AgentOrder::Kind::state: return "state";
   }
   return "";
 }
@@ -148,6 +153,8 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("folder", order.folder);
   value.set("ranks", std::move(ranks));
   value.set("signal", order.signal);
+  if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
+  if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   return value;
 }
 
@@ -155,12 +162,16 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   AgentOrder order;
   const std::string name = value.get_string("order");
   bool known = false;
-  for (const auto kind : {AgentOrder::Kind::watch, AgentOrder::Kind::signal, AgentOrder::Kind::end})
+  using Kind = AgentOrder::Kind;
+  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
   order.folder = value.get_string("folder");
   order.signal = static_cast<int>(value.get_integer("signal"));
+  order.host = value.get_string("host");
+  order.port = static_cast<int>(value.get_integer("port"));
+  if (const Value* state = value.find("state")) order.state = *state;
   const Value* ranks = value.find("ranks");
   if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");
   for (const Value& rank : ranks->as_array()) {

@@ -31,17 +31,28 @@ struct NodeReport {
   std::vector<RankReport> ranks;  // those with a page
   double agent_cpu_s = 0;         // what watching has cost
   std::int64_t agent_rss_kib = 0;
+  int standby_port = 0;  // where a lead in waiting would listen on this node; 0: nowhere
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
 
 struct AgentOrder {
-  enum class Kind { watch, signal, end };
+  enum class Kind {
+    watch,
+    signal,
+    end,
+    ping,     // nothing is to be done: the lead lives
+    standby,  // whom to turn to when the lead is lost
+    state,    // this node is the standby, and that is what it would have to know
+  };
   Kind kind = Kind::end;
   int launch = 0;
   std::string folder;      // watch: where the pages lie on this node
   std::vector<int> ranks;  // watch, signal: those on this node
   int signal = 0;
+  std::string host;  // standby
+  int port = 0;      // standby
+  Value state;       // state: worker/lead/lead_state.h
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);
