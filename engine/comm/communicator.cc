@@ -3,10 +3,12 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "base/text.h"
+#include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
 
@@ -14,10 +16,29 @@ Request::~Request() {
   if (operation_) operation_->abandon(std::string(to_string(kind_)) + " was dropped before it was done");
 }
 
-Communicator::Communicator(int rank, int size, std::uint64_t epoch, std::string name, const CommOptions& options)
-    : rank_(rank), size_(size), epoch_(epoch), name_(std::move(name)), options_(options) {
+namespace {
+
+// Messages between two are not counted: members need not have as many of them.
+bool is_message(CollectiveKind kind) {
+  return kind == CollectiveKind::send || kind == CollectiveKind::recv;
+}
+
+}  // namespace
+
+Communicator::Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name,
+                           const CommOptions& options)
+    : rank_(rank),
+      size_(static_cast<int>(members.size())),
+      members_(std::move(members)),
+      epoch_(epoch),
+      name_(std::move(name)),
+      options_(options) {
   LH_ASSERT(options_.clock != nullptr, "a communicator needs a clock");
-  LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
+  LH_ASSERT(rank >= 0 && rank < size_, format("rank {} of {}", rank, size_));
+  if (!options_.beat) return;
+  const int lowest = *std::min_element(members_.begin(), members_.end());
+  shown_as_ = options_.beat->communicator(name_ == "world" ? name_ : format("{}@{}", name_, lowest));
+  options_.beat->restart_counters(shown_as_);
 }
 
 Request Communicator::begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag) {
@@ -34,8 +55,10 @@ std::uint64_t Communicator::bytes_sent_by(const Arguments& a) const {
 Request Communicator::begin(Arguments arguments) {
   Request request;
   request.kind_ = arguments.kind;
+  request.peer_ = arguments.peer;
   request.sequence_ = arguments.sequence = sequence_++;
   counters_.enqueued.fetch_add(1, std::memory_order_relaxed);
+  if (options_.beat && !is_message(arguments.kind)) options_.beat->enqueued(shown_as_);
   counters_.given.fetch_add(arguments.in.size(), std::memory_order_relaxed);
   counters_.sent.fetch_add(bytes_sent_by(arguments), std::memory_order_relaxed);
   if (options_.trace) request.begun_ns_ = options_.trace->now();
@@ -120,6 +143,7 @@ Result<bool> Communicator::test(Request& request) {
   if (!done) return fail(request, done.error().with_context(text_of(request)));
   if (*done) {
     counters_.completed.fetch_add(1, std::memory_order_relaxed);
+    if (options_.beat && !is_message(request.kind_)) options_.beat->completed(shown_as_);
     if (options_.trace) options_.trace->add(name_, to_string(request.kind_), request.begun_ns_, options_.trace->now());
     request.operation_.reset();
     return true;
@@ -133,9 +157,15 @@ Result<bool> Communicator::test(Request& request) {
 Status Communicator::wait(Request request, std::int64_t timeout_ms) {
   const std::int64_t begun = options_.clock->monotonic_ns();
   Status done = wait_for(std::move(request), timeout_ms);
+  if (options_.beat) options_.beat->waits(beat_waits_nowhere);
   counters_.waited_ns.fetch_add(static_cast<std::uint64_t>(options_.clock->monotonic_ns() - begun),
                                 std::memory_order_relaxed);
   return done;
+}
+
+void Communicator::show_wait(const Request& request) const {
+  const bool message = is_message(request.kind_);
+  options_.beat->waits(shown_as_, message ? members_[static_cast<std::size_t>(request.peer_)] : -1);
 }
 
 Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
@@ -143,6 +173,7 @@ Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
   for (std::int64_t polls = 0;; ++polls) {
     LH_TRY(const bool done, test(request));
     if (done) return {};
+    if (polls == 0 && options_.beat) show_wait(request);
     if (polls % 16 == 15 && deadline.passed()) {
       std::vector<std::string> missing;
       for (int rank : request.operation_->waiting_for()) missing.push_back(std::to_string(rank));
@@ -152,6 +183,7 @@ Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
                                       "that rank did not come to this operation, or its host is gone"));
     }
     // Busy for a moment, then polite to the ranks on the same cores, then asleep.
+    if (polls > 32 && options_.beat) options_.beat->polled();
     if (polls > 4096) {
       struct timespec pause{0, 100'000};
       nanosleep(&pause, nullptr);

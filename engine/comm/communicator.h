@@ -38,6 +38,7 @@ struct CommCounters {
 };
 
 struct MemoryAccount;
+class HeartbeatPage;
 
 struct CommOptions {
   const Clock* clock = nullptr;              // required; outlives the communicator
@@ -45,6 +46,9 @@ struct CommOptions {
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
   Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
   MemoryAccount* memory = nullptr;           // of copies of what is under way, where a backend keeps any; borrowed
+  // Where the rank's collectives are counted and its waits are shown, under the name of the communicator; borrowed, and
+  // written by the communicator's thread alone.
+  HeartbeatPage* beat = nullptr;
   std::size_t piece_bytes_max = message_bytes_max;  // longer messages travel as several (smaller in tests)
 };
 
@@ -69,6 +73,7 @@ class Request {
  private:
   friend class Communicator;
   CollectiveKind kind_{};
+  int peer_ = 0;
   std::uint64_t sequence_ = 0;
   std::int64_t begun_ns_ = 0;
   std::unique_ptr<CommOperation> operation_;
@@ -86,6 +91,7 @@ class Communicator {
 
   int rank() const { return rank_; }  // within this group
   int size() const { return size_; }
+  const std::vector<int>& members() const { return members_; }  // as ranks of the world, in the group's order
   std::uint64_t epoch() const { return epoch_; }
   const std::string& name() const { return name_; }
   const CommCounters& counters() const { return counters_; }
@@ -132,7 +138,7 @@ class Communicator {
     int tag = 0;
     std::span<const std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v; valid during start()
   };
-  Communicator(int rank, int size, std::uint64_t epoch, std::string name, const CommOptions& options);
+  Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name, const CommOptions& options);
   virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;
 
  private:
@@ -141,13 +147,16 @@ class Communicator {
   std::uint64_t bytes_sent_by(const Arguments& arguments) const;
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
+  void show_wait(const Request& request) const;
   std::string text_of(const Request& request) const;
 
   int rank_, size_;
+  std::vector<int> members_;
   std::uint64_t epoch_;
   std::string name_;
   CommOptions options_;
   CommCounters counters_;
+  int shown_as_ = -1;  // on the heartbeat page
   std::uint64_t sequence_ = 0;
   std::optional<Error> broken_;
 };

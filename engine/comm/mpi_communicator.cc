@@ -331,8 +331,7 @@ class MpiOperation final : public CommOperation {
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Place place, std::uint64_t epoch, const std::string& name, const CommOptions& options)
-      : Communicator(place.rank, static_cast<int>(place.members.size()), epoch, name, options),
-        place_(std::move(place)) {}
+      : Communicator(place.rank, place.members, epoch, name, options), place_(std::move(place)) {}
 
   std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) override {
     Place place{place_.state, place_.world, {}, axis, -1};

@@ -238,10 +238,9 @@ class ThreadsCommunicator final : public Communicator {
  public:
   ThreadsCommunicator(std::shared_ptr<ThreadsHub> hub, std::vector<int> members, int axis, int rank,
                       std::uint64_t epoch, const std::string& name, const CommOptions& options)
-      : Communicator(rank, static_cast<int>(members.size()), epoch, name, options),
+      : Communicator(rank, std::move(members), epoch, name, options),
         hub_(std::move(hub)),
-        members_(std::move(members)),
-        group_(hub_->group(epoch, axis, members_)) {}
+        group_(hub_->group(epoch, axis, this->members())) {}
 
   std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) override {
     std::vector<int> members;
@@ -249,7 +248,7 @@ class ThreadsCommunicator final : public Communicator {
     for (int r : ranks) {
       LH_ASSERT(r >= 0 && r < size(), format("{}: rank {} of {}", name, r, size()));
       if (r == rank()) own = static_cast<int>(members.size());
-      members.push_back(members_[static_cast<std::size_t>(r)]);
+      members.push_back(this->members()[static_cast<std::size_t>(r)]);
     }
     LH_ASSERT(own >= 0 && axis >= 1 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
     return std::make_unique<ThreadsCommunicator>(hub_, members, axis, own, epoch(), name, options());
@@ -290,7 +289,6 @@ class ThreadsCommunicator final : public Communicator {
 
  private:
   std::shared_ptr<ThreadsHub> hub_;
-  std::vector<int> members_;  // ranks of the world
   std::shared_ptr<ThreadsGroup> group_;
   std::uint64_t collectives_ = 0;
 };

@@ -58,22 +58,27 @@ class Options {
   std::map<std::string, std::string> values_;
 };
 
+// The page of a rank, where the launch has a place for it.
+Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
+  std::optional<HeartbeatPage> beat;
+  if (!launch.beat_dir.empty()) LH_CHECK(make_directories(launch.beat_dir));
+  const std::string& folder = beat_folder(launch);
+  if (folder.empty() || !is_directory(folder)) return beat;
+  LH_TRY(HeartbeatPage page, HeartbeatPage::create(beat_page_path(folder, rank), rank));
+  page.epoch(launch.epoch);
+  page.waits(beat_waits_nowhere);
+  beat.emplace(std::move(page));
+  return beat;
+}
+
 // The ranks of a stage while its communicator lives.
-Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, Trace& trace,
-                   MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, HeartbeatPage* beat,
+                   Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
   CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
-  std::optional<HeartbeatPage> beat;
-  if (!launch.beat_dir.empty()) LH_CHECK(make_directories(launch.beat_dir));
-  if (const std::string& folder = beat_folder(launch); !folder.empty() && is_directory(folder)) {
-    LH_TRY(HeartbeatPage page, HeartbeatPage::create(beat_page_path(folder, group.rank()), group.rank()));
-    page.epoch(launch.epoch);
-    beat.emplace(std::move(page));
-  }
-  TaskRun run{task,       launch, clock,   compute,  mesh, group, events, beat ? &*beat : nullptr,
-              stop_asked, &trace, &memory, scheduler};
+  TaskRun run{task, launch, clock, compute, mesh, group, events, beat, stop_asked, &trace, &memory, scheduler};
   const Status status = run_stage(run);
   run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, engine_exit_code(status.error().code)).c_str());
   return status;
@@ -93,7 +98,8 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
   MemoryAccounts memory;
   if (launch.ranks <= 1) {
     Mesh mesh;
-    return run_as_rank(task, launch, clock, mesh, trace, memory, scheduler);
+    LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
+    return run_as_rank(task, launch, clock, mesh, beat ? &*beat : nullptr, trace, memory, scheduler);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
@@ -101,15 +107,17 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
     return make_error(ErrorCode::invalid_input,
                       format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
+  LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, rank));
   CommOptions comm_options;
   comm_options.clock = &clock;
   comm_options.timeout_ms = 600'000;
   comm_options.trace = &trace;
   comm_options.memory = &memory.of(MemoryCategory::messages);
+  comm_options.beat = beat ? &*beat : nullptr;
   LH_TRY(const std::unique_ptr<Communicator> world,
          runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
   LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, comm_options.timeout_ms));
-  return run_as_rank(task, launch, clock, *mesh, trace, memory, scheduler);
+  return run_as_rank(task, launch, clock, *mesh, beat ? &*beat : nullptr, trace, memory, scheduler);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.

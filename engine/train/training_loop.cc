@@ -384,6 +384,7 @@ Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
     LH_CHECK(done);
     const StepReport& step = *done;
     const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
+    if (beat_) beat_->computed(static_cast<std::int64_t>(1e9 * (seconds - step.waited_s)));
     outcome_.tokens += step.tokens, outcome_.seconds += seconds;
     outcome_.flops += flops_per_token(step.step) * step.tokens;
     if (step.end != StepEnd::done) tell_bad(step);

@@ -128,11 +128,19 @@ int HeartbeatPage::communicator(const std::string& name) {
   page_->communicators.store(known + 1, std::memory_order_release);
   return known;
 }
+void HeartbeatPage::restart_counters(int communicator) {
+  if (communicator < 0) return;
+  page_->communicator[communicator].enqueued.store(0, std::memory_order_relaxed);
+  page_->communicator[communicator].completed.store(0, std::memory_order_relaxed);
+}
 void HeartbeatPage::enqueued(int communicator) {
   if (communicator >= 0) page_->communicator[communicator].enqueued.fetch_add(1, std::memory_order_relaxed);
 }
 void HeartbeatPage::completed(int communicator) {
   if (communicator >= 0) page_->communicator[communicator].completed.fetch_add(1, std::memory_order_relaxed);
+}
+void HeartbeatPage::computed(std::int64_t nanoseconds) {
+  page_->computed_ns.store(page_->computed_ns.load(std::memory_order_relaxed) + nanoseconds, std::memory_order_relaxed);
 }
 void HeartbeatPage::waits(int communicator, int peer) {
   // The peer first: a reader between the two blames it a moment early, never a rank of another communicator.
@@ -184,6 +192,7 @@ BeatSnapshot HeartbeatPage::snapshot() const {
   seen.waits_in = page_->waits_in.load(std::memory_order_acquire);
   if (seen.waits_in >= communicators || seen.waits_in < beat_waits_unknown) seen.waits_in = beat_waits_unknown;
   seen.waits_for = page_->waits_for.load(std::memory_order_relaxed);
+  seen.computed_ns = page_->computed_ns.load(std::memory_order_relaxed);
   seen.polls = page_->polls.load(std::memory_order_relaxed);
   return seen;
 }

@@ -36,7 +36,7 @@ constexpr int beat_waits_unknown = -2;  // its program does not say; so until it
 // On disk and in memory; do not reorder. Readers refuse another magic or version.
 struct BeatPageLayout {
   static constexpr std::uint64_t magic_value = 0x313054414542484CULL;  // "LHBEAT01", little endian
-  static constexpr std::uint32_t version_value = 2;                    // 2: waits_in, waits_for, polls
+  static constexpr std::uint32_t version_value = 2;                    // 2: waits_in, waits_for, polls, computed_ns
 
   // Collectives only, which all members start in the same order: counts of messages between two would not compare.
   struct Communicator {
@@ -60,7 +60,8 @@ struct BeatPageLayout {
   std::atomic<std::int64_t> orders_obeyed;  // the newest value of `orders` that the rank has acted upon
   std::atomic<std::int32_t> waits_for;      // the launch's rank whose message it waits for; -1: a collective
   std::atomic<std::uint32_t> polls;         // grows while the rank itself looks whether its wait is over
-  std::int32_t reserved3[6];
+  std::atomic<std::int64_t> computed_ns;    // in steps that are done, without waiting for other ranks; grows
+  std::int32_t reserved3[4];
   char section_names[beat_sections_max][beat_name_bytes];
   Communicator communicator[beat_communicators_max];
   char reserved1[2048 - 104 - beat_sections_max * beat_name_bytes - beat_communicators_max * 48];
@@ -94,6 +95,7 @@ struct BeatSnapshot {
   int waits_in = beat_waits_unknown;  // index into communicators, or one of the values above
   int waits_for = -1;
   std::uint32_t polls = 0;
+  std::int64_t computed_ns = 0;
 };
 
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
@@ -114,7 +116,11 @@ class HeartbeatPage {
   void enter(int section);
   void step(std::int64_t step);
   void epoch(std::int64_t epoch);
+  // A step is done: so long it computed, without waiting for other ranks. What stragglers are told by.
+  void computed(std::int64_t nanoseconds);
   int communicator(const std::string& name);  // -1 when there is no room
+  // It is made anew: its members count from 0 again.
+  void restart_counters(int communicator);
   void enqueued(int communicator);
   void completed(int communicator);
   // From now on the rank waits in this communicator (beat_waits_nowhere: no longer), for all members or, where

@@ -30,6 +30,9 @@ void longhaul_beat_enter(longhaul_beat* beat, int section) {
 void longhaul_beat_step(longhaul_beat* beat, int64_t step) {
   if (beat) beat->page.step(step);
 }
+void longhaul_beat_computed(longhaul_beat* beat, int64_t nanoseconds) {
+  if (beat) beat->page.computed(nanoseconds);
+}
 void longhaul_beat_epoch(longhaul_beat* beat, int64_t epoch) {
   if (beat) beat->page.epoch(epoch);
 }

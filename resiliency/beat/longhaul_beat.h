@@ -27,6 +27,8 @@ void longhaul_beat_close(struct longhaul_beat* beat);
 int longhaul_beat_section(struct longhaul_beat* beat, const char* name);
 void longhaul_beat_enter(struct longhaul_beat* beat, int section);
 void longhaul_beat_step(struct longhaul_beat* beat, int64_t step);
+/* A step is done: so long it computed, without waiting for other ranks. Optional; finds slow ranks. */
+void longhaul_beat_computed(struct longhaul_beat* beat, int64_t nanoseconds);
 /* The epoch of the communicators; grows with every rebuild. */
 void longhaul_beat_epoch(struct longhaul_beat* beat, int64_t epoch);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "base/text.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/tree_sum.h"
+#include "resiliency/beat/heartbeat_page.h"
+#include "tests/support/scratch.h"
 
 namespace longhaul::comm_contract {
 
@@ -23,13 +26,14 @@ struct Rank {
   std::function<Result<std::unique_ptr<Communicator>>(std::uint64_t epoch, const CommOptions&)> make;
   std::uint64_t next_epoch = 1;
 
-  std::unique_ptr<Communicator> communicator(std::int64_t timeout_ms = 20'000,
-                                             const std::atomic<bool>* abort = nullptr) {
-    static const SystemClock clock;
+  std::unique_ptr<Communicator> communicator(std::int64_t timeout_ms = 20'000, const std::atomic<bool>* abort = nullptr,
+                                             HeartbeatPage* beat = nullptr, const Clock* clock = nullptr) {
+    static const SystemClock system;
     CommOptions options;
-    options.clock = &clock;
+    options.clock = clock ? clock : &system;
     options.timeout_ms = timeout_ms;
     options.abort = abort;
+    options.beat = beat;
     return std::move(make(next_epoch++, options)).value();
   }
 };
@@ -311,6 +315,69 @@ inline Failures check_abort(Rank& me) {
   return failures;
 }
 
+// Looks at the page whenever the communicator asks for the time, which it does while it waits.
+class WatchingClock final : public Clock {
+ public:
+  explicit WatchingClock(const HeartbeatPage& page) : page_(page) {}
+  std::int64_t wall_ms() const override { return system_.wall_ms(); }
+  std::int64_t monotonic_ns() const override {
+    if (const BeatSnapshot now = page_.snapshot(); now.waits_in >= 0 && now.polls > 0) seen = now;
+    return system_.monotonic_ns();
+  }
+  void sleep_ms(std::int64_t ms) override { system_.sleep_ms(ms); }
+  mutable std::optional<BeatSnapshot> seen;
+
+ private:
+  const HeartbeatPage& page_;
+  SystemClock system_;
+};
+
+// What a page shows of a wait that lasts: in which group, for whose message, and that it is being polled.
+inline Failures check_heartbeat(Rank& me) {
+  Failures failures;
+  const testing::Scratch folder;
+  HeartbeatPage page = HeartbeatPage::create(folder.file("beat"), me.rank).value();
+  WatchingClock clock(page);
+  const auto world = me.communicator(20'000, nullptr, &page, &clock);
+  std::vector<int> backwards;
+  for (int r = me.size - 1; r >= 0; --r) backwards.push_back(r);
+  const auto other = world->subgroup(2, "dp", backwards);
+  // The first rank comes last; once more where another one was so late that it did not have to wait.
+  std::uint64_t meetings = 0;
+  const auto watch = [&](int waits_for, const std::function<Status()>& meet) {
+    bool missed = true;
+    for (int attempt = 0; missed && attempt < 20; ++attempt) {
+      clock.seen.reset();
+      if (me.rank == 0) SystemClock().sleep_ms(30 << std::min(attempt, 5));
+      expect_ok(failures, meet(), "a wait that is watched");
+      const std::optional<BeatSnapshot> seen = clock.seen;
+      std::vector<float> somebody = {me.rank > 0 && !seen ? 1.0F : 0.0F};
+      expect_ok(failures, world->wait(world->all_reduce_max(somebody)), "all_reduce_max");
+      missed = somebody[0] > 0;
+      if (missed || me.rank == 0) continue;
+      const std::string in = seen->communicators[static_cast<std::size_t>(seen->waits_in)].name;
+      expect(failures, in == "dp@0" && seen->waits_for == waits_for,
+             format("the page shows a wait in {} for {}; dp@0 for {} expected", in, seen->waits_for, waits_for));
+    }
+    expect(failures, !missed, "no wait was ever shown");
+  };
+  watch(-1, [&] { return ++meetings, other->wait(other->barrier()); });
+  std::vector<std::byte> word(8);
+  watch(0, [&]() -> Status {
+    if (me.rank > 0) return other->wait(other->recv(word, me.size - 1, 1));
+    for (int r = 1; r < me.size; ++r) LH_CHECK(other->wait(other->send(word, me.size - 1 - r, 1)));
+    return {};
+  });
+  const BeatSnapshot after = page.snapshot();
+  expect(failures, after.waits_in == beat_waits_nowhere, "a wait that is over is still shown");
+  expect(failures, after.communicators.size() == 2 && after.communicators[0].name == "world", "names of groups");
+  expect(failures, after.communicators[1].enqueued == meetings && after.communicators[1].completed == meetings,
+         "collectives are counted, messages are not");
+  const auto fresh = me.communicator(20'000, nullptr, &page, &clock);
+  expect(failures, page.snapshot().communicators[0].enqueued == 0, "a new epoch counts from 0");
+  return failures;
+}
+
 struct Check {
   const char* name;
   std::function<Failures(Rank&)> run;
@@ -323,7 +390,8 @@ inline std::vector<Check> checks() {
           {"subgroups", check_subgroups},
           {"regrouping", check_regrouping},
           {"missing rank", check_missing_rank},
-          {"abort", check_abort}};
+          {"abort", check_abort},
+          {"heartbeat", check_heartbeat}};
 }
 
 }  // namespace longhaul::comm_contract

@@ -72,7 +72,7 @@ bool has_heads(const ParallelDims& dims, ContextAttentionKind kind) {
 class SpoilingCommunicator final : public Communicator {
  public:
   SpoilingCommunicator(std::unique_ptr<Communicator> inner, bool spoils)
-      : Communicator(inner->rank(), inner->size(), inner->epoch(), inner->name(), inner->options()),
+      : Communicator(inner->rank(), inner->members(), inner->epoch(), inner->name(), inner->options()),
         inner_(std::move(inner)),
         spoils_(spoils) {}
   std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) override {

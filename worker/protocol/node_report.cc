@@ -75,6 +75,7 @@ Value node_report_to_value(const NodeReport& report) {
     one.set("waits_in", rank.beat.waits_in);
     one.set("waits_for", rank.beat.waits_for);
     one.set("polls", rank.beat.polls);
+    one.set("computed_ns", rank.beat.computed_ns);
     one.set("state", to_string(rank.state));
     one.set("communicators", std::move(communicators));
     ranks.push_back(std::move(one));
@@ -107,6 +108,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
     rank.state = state_named(one.get_string("state"));
     rank.beat.waits_in = static_cast<int>(one.get_integer("waits_in", beat_waits_unknown));
     rank.beat.waits_for = static_cast<int>(one.get_integer("waits_for", -1));
+    rank.beat.computed_ns = one.get_integer("computed_ns");
     rank.beat.polls = static_cast<std::uint32_t>(one.get_integer("polls"));
     const Value* communicators = one.find("communicators");
     if (rank.beat.rank < 0 || !communicators || !communicators->is_array()) return wrong("a rank or its communicators");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
@@ -93,6 +94,55 @@ TEST_CASE("orders reach a program through the C interface") {
   longhaul_beat_obeyed(beat, 2);
   CHECK(worker->orders_obeyed() == 2);
   longhaul_beat_close(beat);
+}
+
+TEST_CASE("where a rank waits is unknown until its program says so, then shown, and shown to be over") {
+  const BeatFolder folder;
+  const std::string path = beat_page_path(folder.path, 0);
+  longhaul_beat* beat = longhaul_beat_open(path.c_str(), 0);
+  const auto worker = HeartbeatPage::open(path);
+  REQUIRE(worker.ok());
+  CHECK(worker->snapshot().waits_in == beat_waits_unknown);
+  CHECK(worker->snapshot().waits_for == -1);
+  const int tp = longhaul_beat_communicator(beat, "tp@0"), pp = longhaul_beat_communicator(beat, "pp@0");
+  longhaul_beat_waits(beat, tp, -1);
+  CHECK(worker->snapshot().waits_in == tp);
+  longhaul_beat_waits(beat, pp, 6);
+  longhaul_beat_polled(beat);
+  CHECK(worker->snapshot().waits_in == pp);
+  CHECK(worker->snapshot().waits_for == 6);
+  CHECK(worker->snapshot().polls == 1);
+  longhaul_beat_waits(beat, -1, -1);
+  CHECK(worker->snapshot().waits_in == beat_waits_nowhere);
+  longhaul_beat_computed(beat, 5), longhaul_beat_computed(beat, 7);
+  CHECK(worker->snapshot().computed_ns == 12);
+  longhaul_beat_waits(beat, 11, -1);  // a communicator that nobody has named
+  CHECK(worker->snapshot().waits_in == beat_waits_unknown);
+  longhaul_beat_close(beat);
+}
+
+TEST_CASE("a communicator that is made anew counts from 0") {
+  const BeatFolder folder;
+  auto page = HeartbeatPage::create(beat_page_path(folder.path, 0), 0);
+  REQUIRE(page.ok());
+  const int dp = page->communicator("dp@0");
+  page->enqueued(dp), page->completed(dp);
+  page->restart_counters(page->communicator("dp@0"));
+  page->restart_counters(-1);
+  CHECK(page->snapshot().communicators[0].enqueued == 0);
+  CHECK(page->snapshot().communicators[0].completed == 0);
+}
+
+TEST_CASE("a page of another version is refused") {
+  const BeatFolder folder;
+  const std::string path = beat_page_path(folder.path, 0);
+  REQUIRE(HeartbeatPage::create(path, 0).ok());
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(offsetof(BeatPageLayout, version));
+  const std::uint32_t older = 1;
+  file.write(reinterpret_cast<const char*>(&older), sizeof older);
+  file.close();
+  CHECK(HeartbeatPage::open(path).error().code == ErrorCode::corrupt);
 }
 
 TEST_CASE("names are bounded: too many or too long are cut, nothing is written beyond the page") {

@@ -74,7 +74,7 @@ Tally many_faults(int count, bool tells_waits, std::uint64_t seed) {
     all.slowest_s = std::max(all.slowest_s, outcome.after_s);
     auto& [named, of] = by_kind[to_string(fault)];
     named += outcome.named, ++of;
-    if (!outcome.named) MESSAGE("not named: ", outcome.text);
+    if (!outcome.named && tells_waits) MESSAGE("not named: ", outcome.text);
   }
   for (const auto& [kind, counts] : by_kind) MESSAGE(kind, ": ", counts.first, " of ", counts.second);
   return all;

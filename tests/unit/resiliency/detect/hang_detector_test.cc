@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+
 using namespace longhaul;
 
 namespace hang_rig {
@@ -250,6 +252,23 @@ TEST_CASE("a section may be left unmonitored, or have timeouts of its own") {
   REQUIRE(rig.found.size() == 2);
   CHECK(rig.found[0].timeout_s == 10);
   CHECK(rig.found[1].timeout_s == 20);
+}
+
+TEST_CASE("a look at 16,384 ranks takes milliseconds") {
+  hang_rig::Rig rig(16'384);
+  double seconds = 0;
+  int looks = 0;
+  for (int step = 0; step < 20; ++step) {
+    for (RankObservation& one : rig.ranks) ++one.beat.step, rig.enter(one.rank, "micro_batch");
+    const auto begun = std::chrono::steady_clock::now();
+    rig.look(200);
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    looks += 2;
+  }
+  const double look_ms = 1e3 * seconds / looks;
+  MESSAGE(look_ms, " ms a look at 16,384 ranks");
+  CHECK(look_ms < 1'000);
+  CHECK(rig.found.empty());
 }
 
 TEST_CASE("learned times are the longest stay, wear off by half, and survive a file") {

@@ -1,0 +1,202 @@
+// Progress, loss, collectives out of step, and silent corruption.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "resiliency/detect/contribution_check.h"
+#include "resiliency/detect/desync.h"
+#include "resiliency/detect/loss_watch.h"
+#include "resiliency/detect/progress_watch.h"
+#include "resiliency/detect/replay_verdict.h"
+
+using namespace longhaul;
+
+TEST_CASE("three launches that get no further are enough; a newer checkpoint forgives") {
+  ProgressWatch watch;
+  CHECK(!watch.launch_ended(100));
+  CHECK(!watch.launch_ended(100));
+  CHECK(!watch.launch_ended(100));
+  CHECK(!watch.launch_ended(150));
+  CHECK(!watch.launch_ended(150));
+  CHECK(!watch.launch_ended(150));
+  const auto reason = watch.launch_ended(150);
+  REQUIRE(reason);
+  CHECK(*reason == "3 launches in a row got no further than step 150");
+}
+
+TEST_CASE("steps that are rolled back again and again are no progress, steps beyond them are") {
+  ProgressWatch watch;
+  std::int64_t step = 0;
+  const auto lap = [&](std::int64_t from, std::int64_t to) {
+    std::optional<std::string> reason;
+    for (step = from; step <= to; ++step)
+      if (auto found = watch.at_step(step)) reason = found;
+    return reason;
+  };
+  CHECK(!lap(0, 20));
+  for (int i = 0; i < 3; ++i) CHECK(!lap(10, 20));
+  CHECK(!lap(10, 21));  // the fourth gets further
+  for (int i = 0; i < 4; ++i) CHECK(!lap(10, 21));
+  const auto reason = lap(10, 21);
+  REQUIRE(reason);
+  CHECK(*reason == "rolled back 5 times without getting beyond step 21");
+  CHECK(!lap(10, 21));  // told once
+}
+
+TEST_CASE("of a falling, noisy loss only spikes are told, once each") {
+  constexpr std::uint64_t seed = 11;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, 0.03);
+  LossWatch watch;
+  int false_alarms = 0, spikes = 0, calm = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const double loss = 2 + 8 * std::exp(-step / 2'000.0) + noise(random);
+    const bool high = step % 1'000 >= 500 && step % 1'000 < 506;  // rings around the limit
+    const LossVerdict verdict = watch.observe(step, high ? loss + (step % 2 ? 3 : 1) : loss);
+    if (high) {
+      spikes += verdict == LossVerdict::spike;
+    } else {
+      false_alarms += verdict == LossVerdict::spike || verdict == LossVerdict::new_level;
+      calm += verdict == LossVerdict::calm_again;
+    }
+  }
+  MESSAGE("seed ", seed, ": ", spikes, " of 20 spikes told, ", false_alarms, " false alarms in 20,000 steps");
+  CHECK(spikes == 20);
+  CHECK(calm == 20);
+  CHECK(false_alarms == 0);
+}
+
+TEST_CASE("what is not a number is told at once, and a new level is accepted in the end") {
+  LossWatch watch;
+  CHECK(watch.observe(0, NAN) == LossVerdict::not_finite);
+  CHECK(watch.observe(1, INFINITY) == LossVerdict::not_finite);
+  for (int step = 0; step < 30; ++step) CHECK(watch.observe(step, 2 + 0.001 * (step % 5)) == LossVerdict::fine);
+  CHECK(watch.observe(30, 5) == LossVerdict::spike);
+  int accepted = 0;
+  for (int step = 31; step < 100 && accepted == 0; ++step)
+    if (watch.observe(step, 5 + 0.001 * (step % 5)) == LossVerdict::new_level) accepted = step;
+  CHECK(accepted == 79);
+  CHECK(watch.observe(100, 5) == LossVerdict::fine);
+}
+
+namespace desync_cases {
+
+RankObservation in_collective(int rank, std::vector<BeatCommunicator> communicators, int waits_in) {
+  RankObservation one;
+  one.rank = rank, one.host = "n" + std::to_string(rank), one.seen = true, one.process = ProcessState::running;
+  one.beat.communicators = std::move(communicators), one.beat.waits_in = waits_in;
+  return one;
+}
+
+}  // namespace desync_cases
+
+TEST_CASE("a rank that left a collective out is told by the counts of its group") {
+  using desync_cases::in_collective;
+  std::vector<RankObservation> ranks;
+  for (int r = 0; r < 4; ++r) ranks.push_back(in_collective(r, {{"dp@0", 9, 8}}, 0));
+  CHECK(find_desyncs(ranks).empty());  // all have come: the transport, not the program
+  ranks[2].beat.communicators[0] = {"dp@0", 8, 7};
+  const auto found = find_desyncs(ranks);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Desync::Kind::counts);
+  CHECK(found[0].behind == std::vector<int>{2});
+  CHECK(found[0].text == "all 4 members wait in dp, but rank 2 started 8 collectives of it and ranks 0, 1, 3 9");
+  ranks[2].process = ProcessState::stopped;
+  CHECK(find_desyncs(ranks).empty());
+}
+
+TEST_CASE("two communicators in another order are a circle; a rank that computes is none") {
+  using desync_cases::in_collective;
+  std::vector<RankObservation> ranks = {in_collective(0, {{"tp@0", 5, 4}, {"dp@0", 2, 2}}, 0),
+                                        in_collective(1, {{"tp@0", 4, 4}, {"dp@0", 3, 2}}, 1)};
+  const auto found = find_desyncs(ranks);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Desync::Kind::order);
+  CHECK(found[0].communicators == std::vector<std::string>{"dp", "tp"});
+  ranks[1].beat.waits_in = beat_waits_nowhere;
+  CHECK(find_desyncs(ranks).empty());
+}
+
+TEST_CASE("checksums of contributions tell a sender from a receiver from the way between") {
+  const auto all_of = [](auto&& received) {
+    std::vector<ContributionPair> pairs;
+    for (int from = 0; from < 4; ++from)
+      for (int to = 0; to < 4; ++to) {
+        const auto given = static_cast<std::uint64_t>(1'000 + from);
+        pairs.push_back({from, to, given, received(from, to, given)});
+      }
+    return pairs;
+  };
+  CHECK(find_corruption(all_of([](int, int, std::uint64_t given) { return given; })).empty());
+  auto found =
+      find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (from == 2 && to != 2); }));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 2);
+  CHECK(found[0].disagreements == 3);
+  found = find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (to == 1 && from != 1); }));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 1);
+  found = find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (from == 0 && to == 3); }));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 0);
+  CHECK(found[0].other == 3);
+  std::vector<std::byte> bytes(1'000);
+  const std::uint64_t before = contribution_checksum(bytes);
+  bytes[617] ^= std::byte{4};
+  CHECK(contribution_checksum(bytes) != before);
+}
+
+TEST_CASE("every transition of a replay is as the table says, and nothing else is taken") {
+  // state -> how to get there: what the two replays give, 1 the same, 0 another.
+  const auto at = [](ReplayState state) {
+    ReplayVerdict verdict;
+    if (state == ReplayState::idle) return verdict;
+    CHECK(verdict.suspect(7, "n1 gpu 2", 42).ok());
+    if (state == ReplayState::in_place) return verdict;
+    CHECK(verdict.replayed("n1 gpu 2", state == ReplayState::transient ? 41 : 42).ok());
+    if (state == ReplayState::transient || state == ReplayState::elsewhere) return verdict;
+    CHECK(verdict.replayed("n2 gpu 2", state == ReplayState::persistent ? 41 : 42).ok());
+    return verdict;
+  };
+  const ReplayState states[] = {ReplayState::idle,    ReplayState::in_place,  ReplayState::elsewhere,
+                                ReplayState::correct, ReplayState::transient, ReplayState::persistent};
+  for (const ReplayState from : states) {
+    CHECK(at(from).state() == from);
+    for (const ReplayEvent event : {ReplayEvent::suspicious, ReplayEvent::same, ReplayEvent::another}) {
+      ReplayVerdict verdict = at(from);
+      const std::string where = from == ReplayState::elsewhere ? "n3 gpu 0" : "n1 gpu 2";
+      const Status taken = event == ReplayEvent::suspicious
+                               ? verdict.suspect(8, where, 42)
+                               : verdict.replayed(where, event == ReplayEvent::same ? 42 : 41);
+      ReplayState to = from;
+      for (const ReplayTransition& one : replay_transitions)
+        if (one.from == from && one.event == event) to = one.to;
+      CAPTURE(to_string(from));
+      CAPTURE(to_string(event));
+      CHECK(verdict.state() == to);
+      CHECK(taken.ok() == (to != from));
+    }
+  }
+}
+
+TEST_CASE("a replay that cannot be done here ends with 16 and goes on from its file; a wrong device ends with 17") {
+  ReplayVerdict verdict;
+  CHECK(verdict.suspect(7, "n1 gpu 2", 42).ok());
+  CHECK(!verdict.replayed("n2 gpu 0", 42).ok());  // that is not in place
+  CHECK(!verdict.exit_code(false));
+  CHECK(verdict.replayed("n1 gpu 2", 42).ok());
+  CHECK(!verdict.exit_code(true));
+  CHECK(verdict.exit_code(false) == 16);
+  auto later = ReplayVerdict::from_value(verdict.to_value());
+  REQUIRE(later.ok());
+  CHECK(!later->replayed("n1 gpu 2", 42).ok());  // that is not elsewhere
+  CHECK(later->replayed("n4 gpu 0", 43).ok());
+  CHECK(later->exit_code(true) == 17);
+  CHECK(later->where() == "n1 gpu 2");
+  CHECK(later->step() == 7);
+  Value broken = verdict.to_value();
+  broken.set("digest", "zz");
+  CHECK(ReplayVerdict::from_value(broken).error().code == ErrorCode::corrupt);
+  CHECK(ReplayVerdict::from_value(Value()).error().code == ErrorCode::corrupt);
+}

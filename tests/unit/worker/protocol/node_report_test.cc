@@ -1,0 +1,34 @@
+// What an agent says of its ranks arrives as it was said, waits included; nonsense is refused.
+#include "worker/protocol/node_report.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+TEST_CASE("a report of a rank that waits arrives whole") {
+  NodeReport report;
+  report.host = "n1", report.launch = 2;
+  RankReport rank;
+  rank.beat.rank = 3, rank.beat.pid = 77, rank.beat.step = 12, rank.beat.section = "micro_batch";
+  rank.beat.communicators = {{"tp@2", 9, 8}, {"pp@1", 0, 0}};
+  rank.beat.waits_in = 1, rank.beat.waits_for = 5, rank.beat.polls = 1234, rank.beat.computed_ns = 5'000'000'000;
+  rank.idle_ms = 40, rank.state = ProcessState::stopped;
+  report.ranks = {rank};
+  const auto read = node_report_from_value(node_report_to_value(report));
+  REQUIRE(read.ok());
+  REQUIRE(read->ranks.size() == 1);
+  const RankReport& got = read->ranks[0];
+  CHECK(got == rank);
+  CHECK(got.beat.waits_in == 1);
+  CHECK(got.beat.waits_for == 5);
+  CHECK(got.beat.polls == 1234);
+  CHECK(got.beat.computed_ns == 5'000'000'000);
+  CHECK(got.idle_ms == 40);
+  RankReport later = rank;
+  later.beat.polls = 2000, later.idle_ms = 140;
+  CHECK(later == rank);  // time that passes is nothing new to tell
+  later.beat.waits_in = beat_waits_nowhere;
+  CHECK(!(later == rank));
+  report.ranks[0].beat.waits_in = 2;  // there are two communicators
+  CHECK(node_report_from_value(node_report_to_value(report)).error().code == ErrorCode::corrupt);
+}
