@@ -1,6 +1,8 @@
-// What a fault belongs to: the smallest thing that has to be left out, repaired or changed. Which host is suspected for
-// it is another question (taxonomy/fault_table.h, Accusation).
+// What a fault belongs to: the smallest thing that has to be left out, repaired or changed. Decides who is accused (a
+// host is suspected for host, gpu and link faults, never for user faults) and the cheapest tier that can help.
 #pragma once
+
+#include <string_view>
 
 namespace longhaul {
 
