@@ -28,7 +28,7 @@ struct FaultEvent {
   std::string section;      // of the culprit's heartbeat
   std::string cause;        // one sentence for people
   std::string fingerprint;  // the cause without what differs from time to time; budgets count by it
-  std::string tier;         // "skip" | "in_process" | "in_job" | "swap" | "new_job" | "stop"
+  std::string tier;         // "skip" | "in_process" | "in_job" | "swap" | "shrink" | "new_job" | "stop"
   std::string next;         // what is done about it, in words: "launch 3 without n7"
   std::string reason;       // why so: "retry 1 of 5 (infrastructure)"
   double detect_s = -1;     // from the last sign of life of the culprit to this event

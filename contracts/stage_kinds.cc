@@ -171,7 +171,11 @@ const FieldTable<StageCommon>& stage_common_fields() {
           .field("time_limit", &S::time_limit,
                  {.help = "the job is ended after this time; 0s is no limit", .min = 0, .speed_only = true})
           .field("retries", &S::retries,
-                 {.help = "further attempts after one that failed by itself", .min = 0, .max = 100, .speed_only = true})
+                 {.help = "further attempts after one that failed by itself; of a resumable stage, without progress in "
+                          "between",
+                  .min = 0,
+                  .max = 100,
+                  .speed_only = true})
           .field("infrastructure_retries", &S::infrastructure_retries,
                  {.help = "further attempts after node, boot and launch failures, without progress in between",
                   .min = 0,

@@ -1,54 +1,36 @@
 #include "resiliency/fault_class.h"
 
-#include <csignal>
+#include "resiliency/taxonomy/exit_class.h"
+#include "resiliency/taxonomy/fault_table.h"
 
 namespace longhaul {
 
 const char* to_string(FaultClass fault) {
-  switch (fault) {
-    case FaultClass::none: return "none";
-    case FaultClass::bad_input: return "bad_input";
-    case FaultClass::program: return "program";
-    case FaultClass::crash: return "crash";
-    case FaultClass::killed: return "killed";
-    case FaultClass::interrupted: return "interrupted";
-    case FaultClass::time_limit: return "time_limit";
-    case FaultClass::disk_full: return "disk_full";
-    case FaultClass::lost: return "lost";
-    case FaultClass::not_started: return "not_started";
-    case FaultClass::wall_time: return "wall_time";
-    case FaultClass::node_fail: return "node_fail";
-    case FaultClass::boot_fail: return "boot_fail";
-    case FaultClass::launch_failed: return "launch_failed";
-    case FaultClass::preempted: return "preempted";
-    case FaultClass::out_of_memory: return "out_of_memory";
-    case FaultClass::cancelled_there: return "cancelled_there";
-    case FaultClass::cancelled: return "cancelled";
+  return info_of(fault).name;
+}
+
+FaultClass fault_class_of(const std::string& text) {
+  for (const FaultInfo& info : fault_table)
+    if (text == info.name) return info.fault;
+  return FaultClass::program;
+}
+
+const char* to_string(FaultGroup group) {
+  switch (group) {
+    case FaultGroup::none: return "none";
+    case FaultGroup::hopeless: return "hopeless";
+    case FaultGroup::application: return "application";
+    case FaultGroup::infrastructure: return "infrastructure";
+    case FaultGroup::preemption: return "preemption";
+    case FaultGroup::wall_time: return "wall_time";
+    case FaultGroup::memory: return "memory";
+    case FaultGroup::validation: return "validation";
   }
   return "unknown";
 }
 
-FaultClass fault_class_of(const std::string& text) {
-  for (int i = 0; i <= static_cast<int>(FaultClass::cancelled); ++i)
-    if (text == to_string(static_cast<FaultClass>(i))) return static_cast<FaultClass>(i);
-  return FaultClass::program;
-}
-
 FaultGroup group_of(FaultClass fault) {
-  switch (fault) {
-    case FaultClass::none:
-    case FaultClass::cancelled_there:
-    case FaultClass::cancelled: return FaultGroup::none;
-    case FaultClass::bad_input:
-    case FaultClass::time_limit: return FaultGroup::hopeless;
-    case FaultClass::node_fail:
-    case FaultClass::boot_fail:
-    case FaultClass::launch_failed: return FaultGroup::infrastructure;
-    case FaultClass::preempted: return FaultGroup::preemption;
-    case FaultClass::wall_time: return FaultGroup::wall_time;
-    case FaultClass::out_of_memory: return FaultGroup::memory;
-    default: return FaultGroup::application;
-  }
+  return info_of(fault).group;
 }
 
 FaultClass classify_end(const JobRecord& record, bool own_program) {
@@ -61,17 +43,9 @@ FaultClass classify_end(const JobRecord& record, bool own_program) {
     return FaultClass::disk_full;
   for (const char* sign : {"out of memory", "Out Of Memory", "oom-kill", "std::bad_alloc"})
     if (record.cause.find(sign) != std::string::npos) return FaultClass::out_of_memory;
-  switch (record.signal) {
-    case 0: break;
-    case SIGKILL: return FaultClass::killed;
-    case SIGTERM:
-    case SIGINT:
-    case SIGHUP: return FaultClass::interrupted;
-    default: return FaultClass::crash;
-  }
-  const bool refused = record.exit_code == engine_exit_invalid_input || record.exit_code == engine_exit_unsupported;
-  if (own_program && refused) return FaultClass::bad_input;
-  return FaultClass::program;
+  if (record.signal != 0) return class_of_signal(record.signal);
+  // Failed without a code of its own: the lead itself gave up.
+  return record.exit_code == 0 ? FaultClass::program : class_of_exit_code(record.exit_code, own_program);
 }
 
 }  // namespace longhaul

@@ -1,5 +1,6 @@
-// What kind of fault ended a job: a small taxonomy that restart decisions are made over. Read off the record of the
-// job; the fault injector's own log is never consulted.
+// What kinds of faults there are. Restart decisions, reports and budgets are made over these names; everything that is
+// known of a class (severity, scope, who pays, what cures it) stands in one table, resiliency/taxonomy/fault_table.h.
+// The fault injector's own log is never consulted.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 namespace longhaul {
 
+// Names stand in logs and events, values do not: new classes may be added anywhere.
 enum class FaultClass {
   none,             // ended well
   bad_input,        // the stage refused its input: trying again cannot help
@@ -27,6 +29,56 @@ enum class FaultClass {
   out_of_memory,    // the kernel or the scheduler ended it for its use of memory
   cancelled_there,  // cancelled in the scheduler, not through us: somebody meant it
   cancelled,        // we asked for it
+  // What the program says of itself.
+  no_retry,           // exit code 93: do not run this again
+  rerun_to_compare,   // exit code 16: run again, so that a wrong result can be told from a right one
+  failed_validation,  // exit code 17: a result did not pass its validation
+  exception,          // ended by an error that it printed
+  cannot_execute,     // the program or a library of it is not there
+  gpu_program,        // wrong memory access or assertion in a kernel
+  checkpoint_unreadable,
+  port_in_use,
+  // What the heartbeats say.
+  frozen,            // stopped from outside, or waiting for a disk for good
+  hang,              // one rank stands still outside of a collective
+  stuck_collective,  // ranks wait in a collective that does not end
+  desynchronised,    // ranks are in different collectives
+  no_progress,       // beats, but no step is completed
+  slow_rank,
+  loss_nan,
+  loss_spike,
+  silent_corruption,  // the same computation gave other bits
+  // Communication.
+  nccl_error,
+  nccl_timeout,
+  mpi_error,
+  connection_lost,  // a peer closed the connection; nearly always the echo of another fault
+  host_unreachable,
+  agent_lost,
+  nic_down,
+  nic_flap,
+  nvlink,
+  // GPUs.
+  gpu_lost,
+  gpu_needs_reset,
+  gpu_needs_reboot,
+  gpu_driver,
+  gpu_memory_error,
+  gpu_memory_contained,
+  gpu_memory_degrading,
+  gpu_remap_pending,
+  gpu_remap_failed,
+  gpu_slowed,
+  gpu_in_use,
+  gpu_event,
+  // Hosts and what they share.
+  file_system,
+  disk_low,
+  shm_full,
+  memory_low,
+  clock_skew,
+  environment,
+  site_check,
 };
 const char* to_string(FaultClass fault);
 FaultClass fault_class_of(const std::string& text);  // program, when no class is named so
@@ -36,18 +88,21 @@ enum class FaultGroup {
   none,            // nothing to try again
   hopeless,        // trying again cannot help
   application,     // the program's own fault, or of unknown cause: the user's `retries`
-  infrastructure,  // node, boot, launch: a budget of its own, suspects excluded
+  infrastructure,  // node, GPU, network, launch: a budget of its own, suspects excluded
   preemption,      // nobody's fault
   wall_time,       // goes on where it stopped, as long as it gets further
   memory,          // not the same way twice
+  validation,      // a result that may be wrong is computed once more, elsewhere where possible
 };
+const char* to_string(FaultGroup group);
 FaultGroup group_of(FaultClass fault);
 
 // Exit codes of longhaul-engine for what it refuses: ErrorCode::invalid_input and ErrorCode::unsupported.
 inline constexpr int engine_exit_invalid_input = 3;
 inline constexpr int engine_exit_unsupported = 5;
 
-// `own_program` is false for `command` stages, whose exit codes mean nothing to us.
+// The class of a whole job's end, read off its record. `own_program` is false for `command` stages, whose exit codes
+// mean nothing to us but for those that taxonomy/exit_class.h calls agreed on.
 FaultClass classify_end(const JobRecord& record, bool own_program);
 
 }  // namespace longhaul

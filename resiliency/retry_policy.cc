@@ -1,9 +1,11 @@
 #include "resiliency/retry_policy.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "base/text.h"
+#include "resiliency/taxonomy/fault_table.h"
+#include "resiliency/taxonomy/fingerprint.h"
 
 namespace longhaul {
 namespace {
@@ -38,9 +40,10 @@ int used_at_all(const std::vector<PastEnd>& ends) {
 
 int same_cause_without_progress(const std::vector<PastEnd>& ends) {
   const PastEnd& newest = ends.back();
+  const std::string cause = fingerprint(newest.cause);
   int same = 0;
   for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
-    if (end->fault != newest.fault || end->cause != newest.cause || end->made_progress) break;
+    if (end->fault != newest.fault || end->made_progress || fingerprint(end->cause) != cause) break;
     ++same;
   }
   return same;
@@ -51,6 +54,17 @@ RetryVerdict within(int used, int budget, const char* of_what) {
     return {false, budget == 0 ? format("no retries of {} allowed", of_what)
                                : format("all {} retries of {} used", budget, of_what)};
   return {true, format("retry {} of {} ({})", used, budget, of_what)};
+}
+
+RetryVerdict after_application(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
+  if (const int same = same_cause_without_progress(ends); same >= same_cause_max)
+    return {false, format("the same cause {} times without progress", same)};
+  const int used = budgets.resumable ? used_without_progress(ends) : used_at_all(ends);
+  if (used > budgets.application)
+    return {false,
+            budgets.application == 0 ? "no retries allowed" : format("all {} retries used", budgets.application)};
+  if (budgets.resumable) return {true, format("retry {} of {} since it last got further", used, budgets.application)};
+  return {true, format("attempt {} of {}", used + 1, budgets.application + 1)};
 }
 
 RetryVerdict after_memory(const std::vector<PastEnd>& ends, const RetryBudgets& budgets) {
@@ -83,32 +97,71 @@ RetryVerdict decide_retry(const std::vector<PastEnd>& ends, const RetryBudgets& 
   if (group == FaultGroup::infrastructure)
     return within(used_without_progress(ends), budgets.infrastructure, "infrastructure");
   if (group == FaultGroup::preemption) return within(used_without_progress(ends), budgets.preemptions, "preemption");
-  if (const int same = same_cause_without_progress(ends); same >= same_cause_max)
-    return {false, format("the same cause {} times without progress", same)};
-  const int used = used_at_all(ends);
-  if (used > budgets.application)
-    return {false,
-            budgets.application == 0 ? "no retries allowed" : format("all {} retries used", budgets.application)};
-  return {true, format("attempt {} of {}", used + 1, budgets.application + 1)};
+  if (group == FaultGroup::validation) return within(used_without_progress(ends), budgets.validations, "validation");
+  return after_application(ends, budgets);
 }
+
+namespace {
+
+// Faults on one host, oldest first.
+using HostFaults = std::vector<const NodeEvidence*>;
+
+// Of a fault that may be the program's: whether other hosts met the same at least as often.
+bool follows_the_program(const NodeEvidence& seen, const std::vector<NodeEvidence>& evidence) {
+  if (seen.cause.empty()) return false;
+  const std::string cause = fingerprint(seen.cause);
+  int here = 0, elsewhere = 0;
+  for (const NodeEvidence& other : evidence) {
+    if (other.node.empty() || other.fault != seen.fault || fingerprint(other.cause) != cause) continue;
+    ++(other.node == seen.node ? here : elsewhere);
+  }
+  return elsewhere >= here;
+}
+
+// Those that speak against the host: the sure ones, and the doubtful ones that are not the program's.
+HostFaults faults_that_count(const std::string& node, const std::vector<NodeEvidence>& evidence) {
+  HostFaults counted;
+  for (const NodeEvidence& seen : evidence) {
+    if (seen.node != node) continue;
+    const Accusation accuses = info_of(seen.fault).accuses;
+    if (accuses == Accusation::sure || (accuses == Accusation::doubtful && !follows_the_program(seen, evidence)))
+      counted.push_back(&seen);
+  }
+  std::stable_sort(counted.begin(), counted.end(),
+                   [](const NodeEvidence* a, const NodeEvidence* b) { return a->at_ms < b->at_ms; });
+  return counted;
+}
+
+NodeSuspicion suspicion_of(const HostFaults& faults, std::int64_t expiry_ms) {
+  constexpr int doublings_max = 3;
+  const std::int64_t memory_ms = expiry_ms << doublings_max;
+  NodeSuspicion suspicion;
+  int accusations = 0;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const NodeEvidence& seen = *faults[i];
+    suspicion.faults = i > 0 && seen.at_ms - faults[i - 1]->at_ms <= memory_ms ? suspicion.faults + 1 : 1;
+    if (info_of(seen.fault).accuses == Accusation::doubtful && suspicion.faults < 2) continue;
+    suspicion.node = seen.node;
+    suspicion.since_ms = seen.at_ms;
+    suspicion.until_ms = seen.at_ms + (expiry_ms << std::min(accusations, doublings_max));
+    suspicion.evidence = seen.what;
+    ++accusations;
+  }
+  return suspicion;
+}
+
+}  // namespace
 
 std::vector<NodeSuspicion> suspect_nodes(const std::vector<NodeEvidence>& evidence, std::int64_t now_ms,
                                          std::int64_t expiry_ms) {
-  constexpr int doublings_max = 3;
-  std::map<std::string, std::pair<NodeSuspicion, int>> found;
-  for (const NodeEvidence& seen : evidence) {
-    const FaultGroup group = group_of(seen.fault);
-    if (seen.node.empty() || (group != FaultGroup::infrastructure && group != FaultGroup::memory)) continue;
-    auto& [suspicion, times] = found[seen.node];
-    suspicion.node = seen.node;
-    suspicion.since_ms = std::max(suspicion.since_ms, seen.at_ms);
-    suspicion.until_ms = suspicion.since_ms + (expiry_ms << std::min(times, doublings_max));
-    suspicion.evidence = seen.what;
-    ++times;
-  }
+  std::set<std::string> nodes;
+  for (const NodeEvidence& seen : evidence)
+    if (!seen.node.empty() && info_of(seen.fault).accuses != Accusation::never) nodes.insert(seen.node);
   std::vector<NodeSuspicion> suspects;
-  for (const auto& [node, entry] : found)
-    if (entry.first.until_ms > now_ms) suspects.push_back(entry.first);
+  for (const std::string& node : nodes) {
+    NodeSuspicion suspicion = suspicion_of(faults_that_count(node, evidence), expiry_ms);
+    if (suspicion.until_ms > now_ms) suspects.push_back(std::move(suspicion));
+  }
   return suspects;
 }
 

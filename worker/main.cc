@@ -6,17 +6,20 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/health_command.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
@@ -30,6 +33,9 @@ constexpr const char* usage =
     "record\n"
     "       longhaul-worker lead --by-hand DIR             does the same work once more, beside the run: job scripts\n"
     "       longhaul-worker agent --attempt DIR            watches the ranks of one node for the lead of that attempt\n"
+    "       longhaul-worker health [--json] [options]      looks at this host: GPUs, network, disks, memory; exit "
+    "code 1:\n"
+    "                                                      it is not fit to work\n"
     "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
     "                                                      becomes one rank below mpirun or srun, with a log file and "
     "a\n"
@@ -159,6 +165,29 @@ int agent(const std::string& attempt_dir) {
   return 1;
 }
 
+std::vector<std::pair<std::string, std::string>> environment() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (char** entry = environ; entry && *entry; ++entry)
+    if (const char* equals = std::strchr(*entry, '='))
+      variables.emplace_back(std::string(*entry, static_cast<std::size_t>(equals - *entry)), equals + 1);
+  return variables;
+}
+
+int health(const std::vector<std::string>& words) {
+  using namespace longhaul;
+  const auto command = parse_health_command(words, environment());
+  if (!command.ok()) {
+    std::fprintf(stderr, "longhaul-worker: %s\n", command.error().message().c_str());
+    return 2;
+  }
+  HostHealth host(command->options);
+  const HealthFindings findings = host.look();
+  const std::string text = command->json ? to_json_pretty(health_value(findings, host_name(), host.gpus()))
+                                         : health_text(findings, host_name(), host.gpus());
+  std::fputs(text.c_str(), stdout);
+  return fit_to_work(findings) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -170,6 +199,7 @@ int main(int argc, char** argv) {
     return stand_in(words[2], words[4]);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
+  if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
   if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
       words[5] == "--") {
     const auto failed =

@@ -108,6 +108,10 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_run(app, line, false);
       json();
       break;
+    case Command::faults:
+      add_run(app, line, false);
+      json();
+      break;
     case Command::logs:
       add_run(app, line, true);
       app.add_option("STAGE", line.stage, "stage, or stage/variant")->required();

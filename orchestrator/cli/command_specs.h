@@ -27,6 +27,7 @@ enum class Command {
   notify,
   fork,
   gc,
+  faults,
   support_bundle,
   simulate,
   completion

@@ -21,6 +21,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::notify: return send_run_messages(line, installation);
     case Command::fork: return fork_run(line, installation);
     case Command::gc: return collect_garbage(line, installation);
+    case Command::faults: return show_faults(line, installation);
     case Command::support_bundle: return write_support_bundle(line, installation);
     case Command::simulate: return simulate_scenario(line, installation);
     case Command::completion: return show_completion(line, installation);

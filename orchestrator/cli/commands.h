@@ -25,6 +25,7 @@ ExitCode tell_run(const CommandLine& line, const Installation& installation);
 ExitCode send_run_messages(const CommandLine& line, const Installation& installation);
 ExitCode fork_run(const CommandLine& line, const Installation& installation);
 ExitCode collect_garbage(const CommandLine& line, const Installation& installation);
+ExitCode show_faults(const CommandLine& line, const Installation& installation);
 ExitCode write_support_bundle(const CommandLine& line, const Installation& installation);
 ExitCode simulate_scenario(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);

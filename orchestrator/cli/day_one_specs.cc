@@ -56,6 +56,16 @@ std::vector<CommandSpec> day_one_specs() {
        "that is pinned (--pin RUN or RUN/STAGE, --unpin). Can be killed at any point; the next one goes on.",
        {"longhaul gc", "longhaul gc --keep-last 3 --delete", "longhaul gc --pin quickstart-2026/pretrain"},
        {invalid_input, not_found, system}},
+      {Command::faults,
+       "faults",
+       "longhaul faults [RUN] [options]",
+       "what can go wrong, or what did in a run and what was decided about it",
+       "Without RUN: the table of fault classes, with the budget that pays for another try, the cheapest restart that "
+       "can cure it, and whether it speaks against its host. With RUN ('latest' is the newest): every fault that its "
+       "leads and controllers told of, by time, with culprit, cause, decision, reason, and where the time until the "
+       "next completed step went. Changes nothing.",
+       {"longhaul faults", "longhaul faults latest", "longhaul faults latest --json"},
+       {not_found, system}},
       {Command::support_bundle,
        "support-bundle",
        "longhaul support-bundle [RUN] [--output FILE.tar.gz]",

@@ -8,6 +8,9 @@
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/planner.h"
 #include "resiliency/simulate/scenario.h"
+#include "resiliency/taxonomy/exit_class.h"
+#include "resiliency/taxonomy/fault_table.h"
+#include "resiliency/taxonomy/xid_class.h"
 
 namespace longhaul {
 namespace {
@@ -156,6 +159,37 @@ ReferencePage exit_codes_page() {
   return {"exit-codes.md", text};
 }
 
+ReferencePage faults_page() {
+  std::string text =
+      "# Fault classes\n\n" + generated +
+      "Every fault gets one class; [resiliency.md](../resiliency.md) tells how. *Paid by* is the budget "
+      "of another try, *tier* the cheapest restart that can cure it, *accuses* whether it speaks against "
+      "the host that it happened on. `longhaul faults` prints this table, `longhaul faults RUN` what "
+      "happened in a run.\n\n"
+      "| class | severity | scope | paid by | tier | accuses | meaning | what to do |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  for (const FaultInfo& info : fault_table)
+    text += format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", info.name, to_string(info.severity),
+                   to_string(info.scope), to_string(info.group), to_string(info.tier), to_string(info.accuses),
+                   cell(info.meaning), cell(info.remedy));
+  text +=
+      "\n## Exit codes\n\nOf any program; [exit-codes.md](exit-codes.md) has those of `longhaul` itself.\n\n"
+      "| code | class |\n|---|---|\n";
+  for (const int code : {exit_rerun_to_compare, exit_failed_validation, exit_no_retry, 126, 127})
+    text += format("| {} | `{}` |\n", code, to_string(class_of_exit_code(code, false)));
+  text += format("| 128 + signal | of the signal: `{}` for KILL, `{}` for TERM, INT, HUP, `{}` for others |\n",
+                 to_string(class_of_signal(9)), to_string(class_of_signal(15)), to_string(class_of_signal(11)));
+  text += format("| {}, {} of `longhaul-engine` | `{}` |\n", engine_exit_invalid_input, engine_exit_unsupported,
+                 to_string(class_of_exit_code(engine_exit_invalid_input, true)));
+  text +=
+      "\n## XIDs\n\nAction is the immediate one of NVIDIA's catalogue. Others are of class `gpu_event`.\n\n"
+      "| XID | meaning | action | class | tier |\n|---|---|---|---|---|\n";
+  for (const XidInfo& info : xid_table)
+    text += format("| {} | {} | {} | `{}` | {} |\n", info.xid, cell(info.meaning), info.action, to_string(info.fault),
+                   to_string(info_of(info.fault).tier));
+  return {"faults.md", text};
+}
+
 ReferencePage commands_page() {
   std::string text = "# Commands\n\n" + generated + "`longhaul COMMAND --help` lists the options.\n";
   for (const CommandSpec& spec : command_specs()) {
@@ -171,7 +205,8 @@ ReferencePage commands_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(), workflow_page(), stage_kinds_page(), site_page(), simulate_page(), exit_codes_page()};
+  return {commands_page(), workflow_page(),   stage_kinds_page(), site_page(),
+          simulate_page(), exit_codes_page(), faults_page()};
 }
 
 }  // namespace longhaul

@@ -387,7 +387,7 @@ class Round {
       for (const LedgerAttempt& attempt : stage.attempts)
         if (!attempt.node.empty())
           evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
-                              format("{} of {}, attempt {}", attempt.fault, stage.id, attempt.number)});
+                              format("{} of {}, attempt {}", attempt.fault, stage.id, attempt.number), attempt.cause});
     suspects_ = suspect_nodes(evidence, seen_.now_ms, rules_.suspicion_ms);
     return *suspects_;
   }

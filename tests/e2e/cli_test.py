@@ -49,7 +49,7 @@ def main():
         expect_call("--help lists the commands", ["--help"], 0, out="validate", cwd=here)
         expect_call("--version", ["--version"], 0, out="longhaul 0.", cwd=here)
         for command in ("run", "validate", "plan", "status", "logs", "cancel", "resume", "tick", "report", "docs", "doctor",
-                        "sites", "simulate"):
+                        "sites", "simulate", "faults"):
             out, _ = expect_call(f"help of {command}", [command, "--help"], 0, out=f"Usage: longhaul {command}", cwd=here)
             expect(f"help of {command} has examples and exit codes", "Examples:" in out and "Exit codes:" in out, out)
             expect("hidden options stay hidden", "fault-plan" not in out, out)
@@ -91,7 +91,7 @@ def main():
         expect("stages in JSON", list(json.loads(out)["stage"]) == ["a", "b"], out)
         expect("planning is deterministic", call("plan", "good.toml", "--json", cwd=here)[1] == out)
 
-        for command in (["status"], ["status", "x"], ["logs", "x", "a"], ["report", "x"], ["resume", "x"], ["cancel", "x"], ["tick", "x"]):
+        for command in (["faults", "x"], ["status"], ["status", "x"], ["logs", "x", "a"], ["report", "x"], ["resume", "x"], ["cancel", "x"], ["tick", "x"]):
             expect_call(f"{command[0]} of no run", command, 4, cwd=here)
 
         simulations = source / "workflows/simulations"
@@ -109,6 +109,12 @@ def main():
         (here / "odd.toml").write_text("[scenario]\nname = 1\n[cluster]\ngpus = 8\n[training]\nlength = \"1d\"\nstepp = 1\n")
         expect_call("a scenario with problems", ["simulate", "odd.toml"], 3, err="odd.toml:7:1: error: unknown key 'stepp'", cwd=here)
         expect_call("no such scenario", ["simulate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
+
+        expect_call("the fault classes", ["faults"], 0, out="gpu_lost", cwd=here)
+        out, _ = expect_call("the fault classes as JSON", ["faults", "--json"], 0, cwd=here)
+        classes = {row["class"]: row for row in json.loads(out)["classes"]}
+        expect("each with what it leads to", classes["gpu_lost"]["tier"] == "swap" and classes["no_retry"]["severity"] == "fatal"
+               and all(row["remedy"] for row in classes.values()), out)
 
         expect_call("docs", ["docs", "--output", "reference"], 0, out="exit-codes.md", cwd=here)
         for page in (here / "reference").iterdir():

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "resiliency/retry_policy.h"
+#include "resiliency/taxonomy/fault_table.h"
 
 namespace longhaul {
 namespace {
@@ -30,7 +31,7 @@ std::string reason_of(const std::vector<PastEnd>& ends, const RetryBudgets& budg
 
 }  // namespace
 
-TEST_CASE("every fault belongs to the group that pays for it") {
+TEST_CASE("the classes of whole jobs belong to the groups that pay for them") {
   const std::pair<F, FaultGroup> groups[] = {
       {F::none, FaultGroup::none},
       {F::bad_input, FaultGroup::hopeless},
@@ -51,7 +52,6 @@ TEST_CASE("every fault belongs to the group that pays for it") {
       {F::cancelled_there, FaultGroup::none},
       {F::cancelled, FaultGroup::none},
   };
-  CHECK(std::size(groups) == static_cast<std::size_t>(F::cancelled) + 1);
   for (const auto& [fault, group] : groups) {
     CAPTURE(to_string(fault));
     CHECK(group_of(fault) == group);
@@ -141,6 +141,57 @@ TEST_CASE("the program's budget counts all of its faults, with or without progre
   CHECK(tries_after({barren(F::crash), barren(F::crash), barren(F::node_fail), barren(F::crash)}, rich) == 4);
   CHECK(reason_of({barren(F::crash)}, two) == "attempt 2 of 3");
   CHECK(decide_retry({}, {.application = 0}).again);
+}
+
+TEST_CASE("where work goes on from what was saved, progress fills the program's budget up again") {
+  const RetryBudgets one{.application = 1, .resumable = true};
+  const PastEnd moved = fruitful(F::crash), stood = barren(F::crash);
+  CHECK(tries_after(std::vector<PastEnd>(200, moved), one) == 200);
+  CHECK(tries_after({moved, moved, stood, moved}, one) == 2);
+  CHECK(tries_after({stood, stood}, one) == 1);
+  CHECK(tries_after({moved}, {.application = 0, .resumable = true}) == 0);  // none granted is none
+  CHECK(reason_of({moved}, one) == "retry 1 of 1 since it last got further");
+  CHECK(reason_of({moved, stood}, one) == "all 1 retries used");
+  // A bug at a certain step: progress up to the checkpoint before it, and then never again.
+  const RetryBudgets rich{.application = 99, .resumable = true};
+  CHECK(tries_after({fruitful(F::exception, "step 7 is odd"), barren(F::exception, "step 7 is odd"),
+                     barren(F::exception, "step 7 is odd"), barren(F::exception, "step 7 is odd")},
+                    rich) == 3);
+}
+
+TEST_CASE("one cause in other words is one cause") {
+  const RetryBudgets rich{.application = 99};
+  CHECK(tries_after({barren(F::crash, "rank 1 ended: killed by signal 11 at 0x7f01"),
+                     barren(F::crash, "rank 3 ended: killed by signal 11 at 0x7f02"),
+                     barren(F::crash, "rank 2 ended: killed by signal 11 at 0x7f03")},
+                    rich) == 2);
+  CHECK(tries_after({barren(F::crash, "killed by signal 11"), barren(F::crash, "killed by signal 6"),
+                     barren(F::crash, "killed by signal 11")},
+                    rich) == 3);
+}
+
+TEST_CASE("93 is never tried again; 16 and 17 are, whatever the user granted to the program, but not for ever") {
+  CHECK(tries_after({fruitful(F::no_retry)}, {.application = 99, .resumable = true}) == 0);
+  const RetryBudgets none{.application = 0};
+  for (const F fault : {F::rerun_to_compare, F::failed_validation}) {
+    CAPTURE(to_string(fault));
+    CHECK(tries_after(std::vector<PastEnd>(9, barren(fault)), none) == 2);
+    CHECK(tries_after(std::vector<PastEnd>(9, fruitful(fault)), none) == 9);
+    CHECK(tries_after({barren(fault)}, {.validations = 0}) == 0);
+  }
+  // They do not use up each other's budgets with the program's faults.
+  CHECK(tries_after({barren(F::failed_validation), barren(F::crash), barren(F::rerun_to_compare)},
+                    {.application = 1}) == 3);
+}
+
+TEST_CASE("every class that a launch can end by has an answer with a reason") {
+  for (const FaultInfo& info : fault_table) {
+    CAPTURE(info.name);
+    const RetryVerdict verdict = decide_retry({barren(info.fault)}, {.application = 1, .resumable = true});
+    CHECK(!verdict.reason.empty());
+    if (info.group == FaultGroup::none || info.group == FaultGroup::hopeless) CHECK(!verdict.again);
+    if (info.group == FaultGroup::application || info.group == FaultGroup::infrastructure) CHECK(verdict.again);
+  }
 }
 
 }  // namespace longhaul

@@ -33,6 +33,10 @@ TEST_CASE("a record's end has one class") {
       {"failed", 0, SIGABRT, "terminate called after std::bad_alloc", true, FaultClass::out_of_memory},
       {"failed", 1, 0, "CUDA error: out of memory", true, FaultClass::out_of_memory},
       {"failed", 0, SIGKILL, "slurmstepd: error: Detected 1 oom-kill event", true, FaultClass::out_of_memory},
+      {"failed", 93, 0, "never again", false, FaultClass::no_retry},  // agreed on among programs, so for commands too
+      {"failed", 16, 0, "", false, FaultClass::rerun_to_compare},
+      {"failed", 17, 0, "", true, FaultClass::failed_validation},
+      {"failed", 137, 0, "", false, FaultClass::killed},  // a shell's way of telling a signal
       {"failed", 0, SIGINT, "", true, FaultClass::interrupted},
       {"failed", 0, SIGHUP, "", true, FaultClass::interrupted},
       {"failed", 0, SIGBUS, "", true, FaultClass::crash},

@@ -16,7 +16,10 @@ std::string suspects_at(const std::vector<NodeEvidence>& evidence, std::int64_t 
 }
 
 NodeEvidence node_failed(const std::string& node, std::int64_t at_ms) {
-  return {node, FaultClass::node_fail, at_ms, "node_fail of p"};
+  return {node, FaultClass::node_fail, at_ms, "node_fail of p", ""};
+}
+NodeEvidence crashed(const std::string& node, std::int64_t at_ms, const std::string& cause = "") {
+  return {node, FaultClass::crash, at_ms, "crash of p", cause};
 }
 
 }  // namespace
@@ -55,18 +58,65 @@ TEST_CASE("evidence that comes out of order counts from the newest fault all the
   CHECK(suspects_at(evidence, 9000 + 2 * suspicion_hour) == "");
 }
 
-TEST_CASE("only what may be the machine's fault accuses a node, and only a node that is known") {
+TEST_CASE("only what is surely the machine's fault accuses a node at once, and only a node that is known") {
   using F = FaultClass;
   for (const F fault : {F::node_fail, F::boot_fail, F::launch_failed, F::out_of_memory}) {
     CAPTURE(to_string(fault));
-    CHECK(suspects_at({{"n1", fault, 1000, "w"}}, 1000) == "n1");
-    CHECK(suspects_at({{"", fault, 1000, "w"}}, 1000) == "");
+    CHECK(suspects_at({{"n1", fault, 1000, "w", ""}}, 1000) == "n1");
+    CHECK(suspects_at({{"", fault, 1000, "w", ""}}, 1000) == "");
   }
   for (const F fault :
        {F::program, F::crash, F::killed, F::bad_input, F::preempted, F::wall_time, F::cancelled_there, F::lost}) {
     CAPTURE(to_string(fault));
-    CHECK(suspects_at({{"n1", fault, 1000, "w"}}, 1000) == "");
+    CHECK(suspects_at({{"n1", fault, 1000, "w", ""}}, 1000) == "");
   }
+}
+
+TEST_CASE("what may be the program's fault accuses its host at the second time there") {
+  const NodeEvidence first = crashed("n1", 1000), second = crashed("n1", 2000);
+  CHECK(suspects_at({first}, 1000) == "");
+  CHECK(suspects_at({first, crashed("n2", 1500)}, 1500) == "");
+  CHECK(suspects_at({first, second}, 2000) == "n1");
+  CHECK(suspects_at({second, first}, 2000 + suspicion_hour - 1) == "n1");
+  CHECK(suspects_at({first, second}, 2000 + suspicion_hour) == "");
+  // A sure fault before it, and it is the second, too: the time doubles.
+  CHECK(suspects_at({node_failed("n1", 1000), second}, 2000 + 2 * suspicion_hour - 1) == "n1");
+  CHECK(suspects_at({node_failed("n1", 1000), second}, 2000 + 2 * suspicion_hour) == "");
+  // Two in half a year are two accidents.
+  const std::int64_t long_after = 1000 + 8 * suspicion_hour + 1;
+  CHECK(suspects_at({first, crashed("n1", long_after)}, long_after) == "");
+  CHECK(suspects_at({first, crashed("n1", long_after - 1)}, long_after) == "n1");
+}
+
+TEST_CASE("a cause that other hosts met as often follows the program and accuses nobody") {
+  const NodeEvidence here = crashed("n1", 1000, "rank 1: bad pointer at step 7"),
+                     again = crashed("n1", 2000, "rank 5: bad pointer at step 9"),
+                     there = crashed("n2", 3000, "rank 2: bad pointer at step 8"),
+                     there_again = crashed("n2", 4000, "rank 2: bad pointer at step 8");
+  CHECK(suspects_at({here, again}, 5000) == "n1");
+  CHECK(suspects_at({here, again, there}, 5000) == "n1");
+  CHECK(suspects_at({here, again, there, there_again}, 5000) == "");
+  NodeEvidence other_cause = there_again;
+  other_cause.cause = "another";
+  CHECK(suspects_at({here, again, there, other_cause}, 5000) == "n1");  // n2 has one of its own
+  // What is surely the host's is so whatever other hosts met.
+  CHECK(suspects_at({node_failed("n1", 1000), node_failed("n2", 1000)}, 1000) == "n1 n2");
+}
+
+TEST_CASE("a host that fails again within its suspicion's memory is a lemon") {
+  const auto lemons = [](const std::vector<NodeEvidence>& evidence, std::int64_t now_ms) {
+    std::string names;
+    for (const NodeSuspicion& suspect : suspect_nodes(evidence, now_ms, suspicion_hour))
+      if (suspect.lemon()) names += suspect.node;
+    return names;
+  };
+  CHECK(lemons({node_failed("n1", 1000)}, 1000) == "");
+  CHECK(lemons({node_failed("n1", 1000), node_failed("n1", 2000)}, 2000) == "n1");
+  CHECK(lemons({crashed("n1", 1000), crashed("n1", 2000)}, 2000) == "n1");
+  CHECK(lemons({node_failed("n1", 1000), node_failed("n2", 2000)}, 2000) == "");
+  const std::int64_t long_after = 1000 + 9 * suspicion_hour;
+  CHECK(lemons({node_failed("n1", 1000), node_failed("n1", long_after)}, long_after) == "");
+  CHECK(suspects_at({node_failed("n1", 1000), node_failed("n1", long_after)}, long_after) == "n1");
 }
 
 }  // namespace longhaul

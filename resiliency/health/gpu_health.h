@@ -1,0 +1,72 @@
+// Whether a GPU is fit to train on, judged from one reading, and from the one before it where a count matters.
+//
+// Counters of errors since the driver was loaded tell what was; only their growth tells what is. So a first reading
+// with uncorrected errors is a warning, and growth is a fault.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "resiliency/health/health_finding.h"
+
+namespace longhaul {
+
+struct GpuProcess {
+  int pid = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What a device does not support, or the driver does not tell, is absent.
+struct GpuReading {
+  int index = 0;
+  std::string uuid, pci;
+  bool lost = false;                                  // NVML_ERROR_GPU_IS_LOST
+  std::optional<unsigned> temperature_c, slowdown_c;  // now; where the device slows itself down
+  std::optional<unsigned> power_mw, power_limit_mw;   // now; enforced
+  std::optional<unsigned> sm_clock_mhz, sm_clock_max_mhz;
+  std::optional<unsigned long long> clock_reasons;           // bits, below
+  std::optional<unsigned long long> corrected, uncorrected;  // ECC errors since the driver was loaded
+  std::optional<unsigned long long> corrected_ever, uncorrected_ever;
+  std::optional<unsigned> remapped_rows;  // for uncorrectable errors
+  bool remap_pending = false, remap_failed = false;
+  std::optional<int> recovery_action;                                               // taxonomy/xid_class.h
+  std::optional<unsigned long long> nvlink_replays, nvlink_recoveries, nvlink_crc;  // of all links
+  std::vector<GpuProcess> processes;
+};
+
+// Bits of nvmlDeviceGetCurrentClocksEventReasons that mean that the hardware protects itself; SW power cap (0x4) and
+// idle (0x1) are normal.
+inline constexpr unsigned long long clock_hw_slowdown = 0x8, clock_hw_thermal = 0x40, clock_hw_power_brake = 0x80;
+
+struct GpuLimits {
+  // Of machines with more than ten remapped rows 83 % regressed (SuperBench, Azure, 24,000 A100).
+  unsigned remapped_rows_max = 10;
+  // A reading in which the links of a GPU replayed or recovered is flagged; more than 15 of the last 30 readings make
+  // it a fault (nvidia-resiliency-ext, NVLink window check, there with readings a minute apart).
+  int nvlink_window = 30, nvlink_flagged_max = 15;
+};
+
+// `before`: nullptr at the first look. `ours`: pids that may use the GPU; others are foreign. Without `ours` (nullptr)
+// processes are not judged.
+HealthFindings judge_gpu(const GpuReading& now, const GpuReading* before, const std::set<int>* ours,
+                         const GpuLimits& limits = {});
+
+// The last readings of one GPU's links, flagged or not.
+class NvlinkWindow {
+ public:
+  explicit NvlinkWindow(const GpuLimits& limits = {}) : limits_(limits) {}
+  void add(const GpuReading& now, const GpuReading& before);
+  bool bad() const { return flagged_ > limits_.nvlink_flagged_max; }
+  int flagged() const { return flagged_; }
+
+ private:
+  GpuLimits limits_;
+  std::vector<bool> seen_;  // a ring
+  std::size_t next_ = 0;
+  int flagged_ = 0;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,32 @@
+// What a look at a host found wrong: one sentence each, with its class in the table of faults. A healthy host has none.
+// Every check is a pure judgement over a reading; reading is a thin function beside it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "resiliency/taxonomy/verdict.h"
+
+namespace longhaul {
+
+struct HealthFinding {
+  std::string check;  // "gpu", "nic", "memory", "disk", "clock", "environment", "site"
+  FaultClass fault = FaultClass::none;
+  FaultScope scope = FaultScope::host;
+  FaultSeverity severity = FaultSeverity::warning;
+  std::string device;  // "GPU 3", "mlx5_0/1", a path; "" for the host itself
+  std::string what;
+  std::string remedy;
+};
+using HealthFindings = std::vector<HealthFinding>;
+
+// Scope, severity and remedy are those of the class.
+HealthFinding health_finding(const std::string& check, FaultClass fault, const std::string& device,
+                             const std::string& what);
+// Whether the host may be worked on: nothing worse than a warning.
+bool fit_to_work(const HealthFindings& findings);
+Observation observe_health(const HealthFinding& finding, const std::string& host, std::int64_t at_ms);
+Value to_value(const HealthFinding& finding);
+
+}  // namespace longhaul

@@ -1,0 +1,100 @@
+#include "resiliency/health/host_health.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "resiliency/taxonomy/xid_class.h"
+
+namespace longhaul {
+namespace {
+
+void append(HealthFindings& all, HealthFindings some) {
+  all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+}
+
+}  // namespace
+
+HostHealth::HostHealth(HostHealthOptions options) : options_(std::move(options)), shm_(options_.shm_path) {
+  for (const std::string& folder : options_.folders) folders_.emplace_back(folder);
+}
+
+HealthFindings HostHealth::look() {
+  HealthFindings findings;
+  look_at_gpus(findings);
+  const MemoryReading memory = read_memory(options_.proc_root);
+  append(findings, judge_memory(memory, memory_ ? &*memory_ : nullptr, options_.memory));
+  memory_ = memory;
+  std::vector<PortReading> ports = read_ports(options_.class_root);
+  append(findings, judge_ports(ports, ports_));
+  ports_ = std::move(ports);
+  look_at_disks(findings);
+  if (!looked_) append(findings, judge_environment(options_.environment, options_.cores));
+  run_site_check(findings);
+  looked_ = true;
+  return findings;
+}
+
+void HostHealth::look_at_gpus(HealthFindings& findings) {
+  if (options_.nvml_path.empty() || options_.gpus_expected == 0) return;
+  if (!nvml_) {
+    auto opened = NvmlLibrary::open(options_.nvml_path);
+    if (opened.ok())
+      nvml_ = std::move(opened).value();
+    else if (opened.error().code != ErrorCode::not_found || options_.gpus_expected > 0)
+      findings.push_back(health_finding("gpu", FaultClass::gpu_driver, "", opened.error().what));
+  }
+  if (nvml_) judge_gpus(findings);
+}
+
+void HostHealth::judge_gpus(HealthFindings& findings) {
+  for (int seen = 0; seen < 1000; ++seen) {  // a storm of events is told in part
+    const auto event = nvml_->wait_event(0);
+    if (!event) break;
+    const XidInfo* info = xid_info(event->xid);
+    const std::string what = format("XID {} ({})", event->xid, info ? info->meaning : "not in the table");
+    const std::string device = event->device >= 0 ? format("GPU {}", event->device) : std::string();
+    findings.push_back(health_finding("gpu", class_of_xid(event->xid), device, what));
+  }
+  std::vector<GpuReading> readings = nvml_->read();
+  const std::set<int>* ours = options_.ours ? &*options_.ours : nullptr;
+  for (const GpuReading& now : readings) {
+    const auto same = [&](const GpuReading& then) { return then.index == now.index; };
+    const auto before = std::find_if(gpus_.begin(), gpus_.end(), same);
+    append(findings, judge_gpu(now, before == gpus_.end() ? nullptr : &*before, ours, options_.gpu));
+    if (before == gpus_.end()) continue;
+    NvlinkWindow& links = links_.try_emplace(now.index, options_.gpu).first->second;
+    links.add(now, *before);
+    if (links.bad())
+      findings.push_back(health_finding(
+          "gpu", FaultClass::nvlink, format("GPU {}", now.index),
+          format("its links had errors in {} of the last {} readings", links.flagged(), options_.gpu.nvlink_window)));
+  }
+  if (const int count = static_cast<int>(readings.size()); count < options_.gpus_expected)
+    findings.push_back(health_finding("gpu", FaultClass::gpu_lost, "",
+                                      format("{} of {} GPUs are there", count, options_.gpus_expected)));
+  gpus_ = std::move(readings);
+}
+
+void HostHealth::look_at_disks(HealthFindings& findings) {
+  for (FileSystemProbe& folder : folders_)
+    append(findings, judge_file_system(folder.look(options_.file_system_deadline_ms), options_.disk));
+  if (!options_.shm_path.empty()) append(findings, judge_shared_memory(shm_.look(options_.file_system_deadline_ms)));
+}
+
+void HostHealth::run_site_check(HealthFindings& findings) const {
+  if (options_.site_check.empty()) return;
+  SpawnSpec program;
+  program.argv = options_.site_check;
+  const auto ran = run_captured(program, options_.site_check_deadline_ms);
+  if (ran.ok() && ran->status.success()) return;
+  std::string what = ran.ok() ? ran->status.text() : ran.error().what;
+  if (ran.ok()) {
+    const std::string said = trim(ran->out.empty() ? ran->err : ran->out);
+    if (!said.empty()) what += ": " + repair_utf8(said.substr(0, 400));
+  }
+  findings.push_back(health_finding("site", FaultClass::site_check, options_.site_check.front(), what));
+}
+
+}  // namespace longhaul

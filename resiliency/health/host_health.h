@@ -1,0 +1,60 @@
+// All checks of one host together: reads, compares with the reading before, and tells what is wrong. Called by
+// `longhaul-worker health` once, and by whoever watches a host again and again; the GPU library stays loaded between.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "resiliency/health/file_system_probe.h"
+#include "resiliency/health/gpu_health.h"
+#include "resiliency/health/host_readings.h"
+#include "resiliency/health/nvml_library.h"
+
+namespace longhaul {
+
+struct HostHealthOptions {
+  std::string nvml_path = nvml_default_path;  // "": GPUs are not looked at
+  int gpus_expected = -1;                     // -1: not known; a host without the library then has no GPUs
+  std::vector<std::string> folders;           // whose file systems have to answer
+  std::string shm_path = "/dev/shm";          // "": not looked at
+  std::string class_root = "/sys/class", proc_root = "/proc";
+  std::int64_t file_system_deadline_ms = 5'000;
+  std::vector<std::string> site_check;  // program and arguments; exit code 0: healthy
+  std::int64_t site_check_deadline_ms = 60'000;
+  std::vector<std::pair<std::string, std::string>> environment;
+  int cores = 0;                      // of a rank; 0: not known
+  std::optional<std::set<int>> ours;  // pids that may use the GPUs; nothing: processes are not judged
+  GpuLimits gpu;
+  MemoryLimits memory;
+  FileSystemLimits disk;
+};
+
+// Not thread-safe; every look returns within the deadlines above, except for what the GPU's driver does.
+class HostHealth {
+ public:
+  explicit HostHealth(HostHealthOptions options);
+  HealthFindings look();
+  std::size_t gpus() const { return gpus_.size(); }  // of the last look
+
+ private:
+  void look_at_gpus(HealthFindings& findings);
+  void judge_gpus(HealthFindings& findings);
+  void look_at_disks(HealthFindings& findings);
+  void run_site_check(HealthFindings& findings) const;
+
+  HostHealthOptions options_;
+  std::optional<NvmlLibrary> nvml_;
+  bool looked_ = false;
+  std::vector<GpuReading> gpus_;
+  std::map<int, NvlinkWindow> links_;
+  std::optional<MemoryReading> memory_;
+  std::vector<PortReading> ports_;
+  std::vector<FileSystemProbe> folders_;
+  FileSystemProbe shm_;
+};
+
+}  // namespace longhaul

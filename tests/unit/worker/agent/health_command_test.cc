@@ -1,0 +1,51 @@
+// `longhaul-worker health`: its words, and what it prints.
+#include "worker/agent/health_command.h"
+
+#include <doctest/doctest.h>
+
+namespace longhaul {
+
+TEST_CASE("the words of the command become options; what is not known is refused with the usage") {
+  const auto plain = parse_health_command({}, {{"A", "b"}});
+  REQUIRE(plain.ok());
+  CHECK(!plain->json);
+  CHECK(plain->options.nvml_path == nvml_default_path);
+  CHECK(plain->options.environment.size() == 1);
+  CHECK(!plain->options.ours);
+  const auto all = parse_health_command({"--json", "--nvml", "none", "--gpus", "8", "--folder", "/a", "--folder", "/b",
+                                         "--idle", "--check", "/c", "--deadline", "3"},
+                                        {});
+  REQUIRE(all.ok());
+  CHECK(all->json);
+  CHECK(all->options.nvml_path == "");
+  CHECK(all->options.gpus_expected == 8);
+  CHECK(all->options.folders == std::vector<std::string>{"/a", "/b"});
+  CHECK(all->options.ours);
+  CHECK(all->options.site_check == std::vector<std::string>{"/c"});
+  CHECK(all->options.file_system_deadline_ms == 3000);
+  CHECK(all->options.site_check_deadline_ms == 3000);
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--jsn"}, {"--nvml"}, {"--gpus", "many"}, {"--gpus", "-1"}, {"--deadline", ""}, {"x"}}) {
+    const auto refused = parse_health_command(wrong, {});
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::invalid_input);
+    CHECK(refused.error().hint.find("longhaul-worker health") != std::string::npos);
+  }
+}
+
+TEST_CASE("findings are told one a line with the remedy; warnings leave a host fit to work") {
+  const HealthFinding lost = health_finding("gpu", FaultClass::gpu_lost, "GPU 3", "the driver has lost it");
+  const HealthFinding low = health_finding("memory", FaultClass::memory_low, "", "1 GiB of 64 GiB are available");
+  CHECK(health_text({}, "n1", 8) == "n1: fit to work, 8 GPUs, 0 findings\n");
+  const std::string warned = health_text({low}, "n1", 8);
+  CHECK(warned.find("warning: memory_low: 1 GiB of 64 GiB are available; ") == 0);
+  CHECK(warned.find("n1: fit to work, 8 GPUs, 1 findings") != std::string::npos);
+  const std::string bad = health_text({low, lost}, "n1", 7);
+  CHECK(bad.find("error: gpu_lost: GPU 3: the driver has lost it; ") != std::string::npos);
+  CHECK(bad.find("n1: not fit to work, 7 GPUs, 2 findings") != std::string::npos);
+  const Value value = health_value({low, lost}, "n1", 7);
+  CHECK(!value.get_bool("fit", true));
+  CHECK(value.find("findings")->as_array().at(1).get_string("class") == "gpu_lost");
+}
+
+}  // namespace longhaul
