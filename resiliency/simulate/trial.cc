@@ -321,7 +321,7 @@ void Trial::remember(const FaultView& view, RestartTier tier) {
   if (history_.size() > 2 * history_kept)
     history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(history_kept));
   if (!view.hosts_lost.empty() || accuses_host(view.scope))
-    evidence_.push_back({view.host, FaultClass::node_fail, view.at_ms, view.fault});
+    evidence_.push_back({view.host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
   furthest_at_fault_ = furthest_;
 }
 
