@@ -80,8 +80,8 @@ struct BeatSnapshot {
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
 class HeartbeatPage {
  public:
-  // Creates the file if it is not there and writes the header if it has none.
-  static Result<HeartbeatPage> create(const std::string& path, int rank);
+  // Creates the file if it is not there and writes the header if it has none. `pid`: the rank, 0: this process.
+  static Result<HeartbeatPage> create(const std::string& path, int rank, std::int64_t pid = 0);
   // Only what exists and has the right magic and version: not_found, corrupt.
   static Result<HeartbeatPage> open(const std::string& path);
   ~HeartbeatPage();
@@ -98,6 +98,9 @@ class HeartbeatPage {
   int communicator(const std::string& name);  // -1 when there is no room
   void enqueued(int communicator);
   void completed(int communicator);
+  void progress() { touch(); }  // nothing of the above changed, and yet the rank is at work
+  // Another process than this one, whose words are passed on (beat_line.h). Signals and stacks are for this one.
+  void process(std::int64_t pid) { page_->pid.store(pid, std::memory_order_relaxed); }
   // Orders, as the rank reads them.
   std::int64_t checkpoint_orders() const { return page_->checkpoint_orders.load(std::memory_order_relaxed); }
   std::int64_t stop_after_step() const { return page_->stop_after_step.load(std::memory_order_relaxed); }

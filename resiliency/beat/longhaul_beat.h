@@ -29,6 +29,8 @@ void longhaul_beat_enter(struct longhaul_beat* beat, int section);
 void longhaul_beat_step(struct longhaul_beat* beat, int64_t step);
 /* The epoch of the communicators; grows with every rebuild. */
 void longhaul_beat_epoch(struct longhaul_beat* beat, int64_t epoch);
+/* Nothing of the above changed, and yet the program is at work: in a long loop of one section. */
+void longhaul_beat_progress(struct longhaul_beat* beat);
 
 /* Names a communicator (at most 16); -1 when there is no room. Then: one collective enqueued, one completed. */
 int longhaul_beat_communicator(struct longhaul_beat* beat, const char* name);

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "worker/agent/rank_pages.h"
+#include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
@@ -43,7 +44,7 @@ std::int64_t own_rss_kib() {
 class Agent {
  public:
   Agent(const AgentOptions& options, Clock& clock, const std::atomic<bool>& stop, Logger& log)
-      : options_(options), clock_(clock), stop_(stop), log_(log), heard_ns_(clock.monotonic_ns()) {}
+      : options_(options), clock_(clock), stop_(stop), log_(log), sockets_(log), heard_ns_(clock.monotonic_ns()) {}
 
   Status run() {
     while (!stop_.load(std::memory_order_relaxed)) {
@@ -53,7 +54,7 @@ class Agent {
         return make_error(ErrorCode::unavailable,
                           format("no lead and no living rank for {}", human_duration(options_.alone_max_s)));
     }
-    pages_.leave();  // told to end: the job is over
+    leave();  // told to end: the job is over
     return {};
   }
 
@@ -62,6 +63,7 @@ class Agent {
   Result<bool> once() {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
+    sockets_.look();
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
@@ -72,7 +74,7 @@ class Agent {
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
-            pages_.leave();
+            leave();
             return true;
           }
           obey(order);
@@ -130,8 +132,7 @@ class Agent {
 
   void obey(const AgentOrder& order) {
     if (order.kind == AgentOrder::Kind::watch) {
-      pages_.watch(order.launch, order.folder, order.ranks);
-      reported_ns_ = 0;
+      watch(order);
       return;
     }
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
@@ -141,6 +142,21 @@ class Agent {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // A lead that has found us again says what it said before: what is connected stays.
+  void watch(const AgentOrder& order) {
+    if (order.folder != beat_folder_) sockets_.close();
+    beat_folder_ = order.folder;
+    pages_.watch(order.launch, order.folder, order.ranks);
+    if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
+      log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
+    reported_ns_ = 0;
+  }
+
+  void leave() {
+    sockets_.close();
+    pages_.leave();
   }
 
   // What changed, at once; that nothing did, now and then.
@@ -169,6 +185,8 @@ class Agent {
   const std::atomic<bool>& stop_;
   Logger& log_;
   RankPages pages_;
+  BeatSockets sockets_;
+  std::string beat_folder_;
   std::optional<Connection> lead_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;

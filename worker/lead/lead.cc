@@ -33,6 +33,7 @@
 #include "worker/lead/next_round.h"
 #include "worker/lead/order_book.h"
 #include "worker/lead/publish.h"
+#include "worker/protocol/beat_sockets.h"
 
 namespace longhaul {
 namespace {
@@ -69,7 +70,8 @@ class Lead {
         clock_(clock),
         log_(log),
         events_(clock, attempt_.events_path(), 0),
-        orders_(attempt_.stage_dir, clock, events_) {}
+        orders_(attempt_.stage_dir, clock, events_),
+        beat_sockets_(log) {}
 
   // Everything between claim and record; the record is complete but for `ended_ms`.
   JobRecord run(std::int64_t started_ms) {
@@ -198,7 +200,10 @@ class Lead {
     LH_CHECK(make_directories(attempt_.staging_dir()));
     LH_TRY(const LaunchSpec spec, prepare_launch());
     RankGroup ranks(clock_);
-    if (agents_) tell_agents(spec.launch);
+    if (agents_)
+      tell_agents(spec.launch);
+    else
+      open_beat_sockets(spec.launch);
     LH_CHECK(ranks.start(spec));
     Value fields = Value::make_table();
     fields.set("launch", spec.launch.launch);
@@ -226,6 +231,19 @@ class Lead {
     for (int rank = 0; rank < launch.ranks; ++rank)
       ranks_of[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])].push_back(rank);
     agents_->watch(launch.launch, beat_folder(launch), ranks_of);
+  }
+
+  // For programs that speak text; without sockets they run as well, and less is known of them.
+  void open_beat_sockets(const Launch& launch) {
+    beat_sockets_.close();
+    const auto open = [&](const std::string& folder, int count) {
+      std::vector<int> ranks;
+      for (int rank = 0; rank < count; ++rank) ranks.push_back(rank);
+      if (const Status opened = beat_sockets_.open(folder, ranks); !opened.ok())
+        log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=launch_without_them");
+    };
+    for (const JobStep& step : attempt_.steps) open(step_folder(launch.launch_dir, step.name), step.ranks);
+    if (attempt_.steps.empty() && task_.kind == "command") open(beat_folder(launch), launch.ranks);
   }
 
   Result<LaunchSpec> prepare_launch() {
@@ -344,6 +362,7 @@ class Lead {
 
   // What each rank did last: for the cause, when it ends. A page that is not there yet, or never will be, is no fault.
   void look_at_beats() {
+    beat_sockets_.look();
     int rank = 0;  // of all steps, one after the other
     for (const JobStep& step : attempt_.steps)
       look_at_beats(step_folder(launch_dir_, step.name), rank, step.ranks), rank += step.ranks;
@@ -408,6 +427,7 @@ class Lead {
   Logger& log_;
   EventWriter events_;
   OrderBook orders_;
+  BeatSockets beat_sockets_;
   Task task_;
   JobRecord record_;
   std::string launch_dir_, beat_dir_;

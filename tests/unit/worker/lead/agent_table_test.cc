@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "resiliency/beat/beat_line.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
 
@@ -126,6 +127,40 @@ TEST_CASE("agents: the lead sees what the pages of a node say, and whether its r
   rig.table->end(5'000);
   rig.thread.join();
   CHECK(rig.ended.ok());
+}
+
+TEST_CASE(
+    "agents: a program that says in text what it does is seen like any other, also after its lead has come back") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  rig.table->watch(1, rig.scratch.path(), {{3}, {}});
+  SpawnSpec program;
+  program.environment = {{beat_socket_variable, beat_socket_path(rig.scratch.path(), 3)}};
+  program.argv = {"python3", "-c",
+                  "import os, socket, time\n"
+                  "s = socket.socket(socket.AF_UNIX)\n"
+                  "while s.connect_ex(os.environ['LONGHAUL_BEAT_SOCKET']): time.sleep(0.01)\n"
+                  "for step in range(100000): s.sendall(b'step %d\\n' % step); time.sleep(0.01)\n"};
+  program.dies_with_starter = true;
+  const auto pid = spawn(program);
+  REQUIRE(pid.ok());
+  const auto step = [&] { return rig.table && rig.table->rank(3) ? rig.table->rank(3)->beat.step : -1; };
+  CHECK(rig.sees([&] { return step() > 3; }));
+  REQUIRE(rig.table->rank(3));
+  CHECK(rig.table->rank(3)->beat.pid == *pid);
+  CHECK(rig.table->rank(3)->state == ProcessState::running);
+  const std::int64_t before = step();
+  rig.table.reset();
+  rig.open_table(2);
+  rig.table->watch(1, rig.scratch.path(), {{3}, {}});
+  CHECK(rig.sees([&] { return step() > before; }));
+  ::kill(*pid, SIGKILL);
+  CHECK(rig.sees([&] { return rig.table->rank(3)->state == ProcessState::ended; }));
+  while (!poll_exit(*pid)->has_value()) ::usleep(2'000);
+  rig.table->end(5'000);
+  rig.thread.join();
+  CHECK(!file_exists(beat_socket_path(rig.scratch.path(), 3)));
 }
 
 TEST_CASE("agents: strangers at the port change nothing") {
