@@ -16,6 +16,7 @@
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/stacks/stack_text.h"
 
 namespace {
 
@@ -27,7 +28,9 @@ constexpr const char* usage =
     "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
     "                                                      becomes one rank below mpirun or srun, with a log file and "
     "a\n"
-    "                                                      heartbeat page of its own\n";
+    "                                                      heartbeat page of its own\n"
+    "       longhaul-worker stacks --pid PID [--title TEXT] [--deadline-ms N] [--output FILE]\n"
+    "                                                      what the threads of a process and its children are doing\n";
 
 std::string launcher_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
@@ -92,10 +95,36 @@ int agent(const std::string& attempt_dir) {
   options.host = node.empty() ? host_name() : node;
   options.address_path = lead_address_path(folder, surroundings().restarts);
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
+  options.worker_program = own_program_path();
   Logger log("agent", "host=" + options.host);
   const Status ended = run_agent(options, clock, stop_asked, log);
   if (ended.ok()) return 0;
   log.error("event=agent_failed error='" + ended.error().message() + "'");
+  return 1;
+}
+
+int stacks(const std::vector<std::string>& words) {
+  using namespace longhaul;
+  StackQuestion question;
+  std::string output;
+  for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+    const std::string& value = words[i + 1];
+    if (words[i] == "--pid") question.pid = static_cast<pid_t>(std::atoi(value.c_str()));
+    if (words[i] == "--title") question.title = value;
+    if (words[i] == "--deadline-ms") question.deadline_ms = std::atoll(value.c_str());
+    if (words[i] == "--output") output = value;
+  }
+  if (question.pid <= 0 || words.size() % 2 == 0) {
+    std::fputs(usage, stderr);
+    return 2;
+  }
+  if (question.title.empty()) question.title = "stacks on " + host_name();
+  SystemClock clock;
+  const std::string text = stack_text(question, clock);
+  if (output.empty()) return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
+  const Status written = write_file_renamed(output, text);
+  if (written.ok()) return 0;
+  std::fprintf(stderr, "longhaul-worker: %s\n", written.error().message().c_str());
   return 1;
 }
 
@@ -106,6 +135,7 @@ int main(int argc, char** argv) {
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
+  if (!words.empty() && words[0] == "stacks") return stacks(words);
   if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
       words[5] == "--") {
     const auto failed =

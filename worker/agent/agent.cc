@@ -16,6 +16,7 @@
 #include "worker/protocol/connection.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
+#include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
 namespace {
@@ -44,7 +45,13 @@ std::int64_t own_rss_kib() {
 class Agent {
  public:
   Agent(const AgentOptions& options, Clock& clock, const std::atomic<bool>& stop, Logger& log)
-      : options_(options), clock_(clock), stop_(stop), log_(log), sockets_(log), heard_ns_(clock.monotonic_ns()) {}
+      : options_(options),
+        clock_(clock),
+        stop_(stop),
+        log_(log),
+        sockets_(log),
+        stacks_(options.worker_program, clock),
+        heard_ns_(clock.monotonic_ns()) {}
 
   Status run() {
     while (!stop_.load(std::memory_order_relaxed)) {
@@ -64,6 +71,7 @@ class Agent {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
     sockets_.look();
+    stacks_.look();
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
@@ -136,12 +144,24 @@ class Agent {
       return;
     }
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
+    if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     for (const RankReport& rank : pages_.look(clock_))
       if (std::find(order.ranks.begin(), order.ranks.end(), rank.beat.rank) != order.ranks.end() && rank.beat.pid > 0 &&
           rank.state != ProcessState::ended) {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // A file for each rank, in the folder that the lead shares with us.
+  void dump_stacks(const AgentOrder& order) {
+    std::vector<StackTarget> targets;
+    for (const int rank : order.ranks) {
+      const HeartbeatPage* const page = pages_.page(rank);
+      targets.push_back({rank, page ? static_cast<pid_t>(page->snapshot().pid) : 0});
+    }
+    if (const Status begun = stacks_.begin(order.folder, targets); !begun.ok())
+      log_.warn("event=no_stacks error='" + begun.error().message() + "'");
   }
 
   // A lead that has found us again says what it said before: what is connected stays.
@@ -187,6 +207,7 @@ class Agent {
   RankPages pages_;
   BeatSockets sockets_;
   std::string beat_folder_;
+  StackDumps stacks_;
   std::optional<Connection> lead_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;

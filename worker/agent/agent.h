@@ -15,8 +15,9 @@ namespace longhaul {
 struct AgentOptions {
   std::string address_path;  // worker/protocol/lead_address.h
   std::string secret_path;
-  std::string host;          // as the lead knows this node
-  double alone_max_s = 600;  // without a lead and without a rank that lives; then it ends
+  std::string host;                 // as the lead knows this node
+  double alone_max_s = 600;         // without a lead and without a rank that lives; then it ends
+  std::string worker_program = {};  // longhaul-worker, which looks at stacks
 };
 
 // Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:

@@ -65,6 +65,13 @@ void RankGroup::stop() {
   for (Child& child : children_) tell(child);
 }
 
+std::vector<RankGroup::Process> RankGroup::processes() const {
+  std::vector<Process> running;
+  for (const Child& child : children_)
+    if (!child.ended) running.push_back({child.program.step, child.program.rank, child.pid});
+  return running;
+}
+
 void RankGroup::press(Child& child, double grace_s) {
   if (!child.told_ns) return;
   const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.told_ns) * 1e-9;

@@ -43,6 +43,8 @@ class AgentTable {
   // What every agent is to watch from now on, also one that connects later. ranks_of[i]: those of hosts[i].
   void watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of);
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
+  // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
+  void dump_stacks(const std::string& folder);
   // They have no more work. Waits at most `wait_ms` until they have gone.
   void end(std::int64_t wait_ms);
 

@@ -33,6 +33,7 @@
 #include "worker/lead/next_round.h"
 #include "worker/lead/order_book.h"
 #include "worker/lead/publish.h"
+#include "worker/lead/stack_round.h"
 #include "worker/protocol/beat_sockets.h"
 
 namespace longhaul {
@@ -71,7 +72,8 @@ class Lead {
         log_(log),
         events_(clock, attempt_.events_path(), 0),
         orders_(attempt_.stage_dir, clock, events_),
-        beat_sockets_(log) {}
+        beat_sockets_(log),
+        stacks_(worker_program_, clock) {}
 
   // Everything between claim and record; the record is complete but for `ended_ms`.
   JobRecord run(std::int64_t started_ms) {
@@ -337,6 +339,9 @@ class Lead {
         look_at_beats();
         const auto first = pages_.find({record_.launches, 0});
         orders_.look(first == pages_.end() ? nullptr : &first->second);
+        if (orders_.stacks_wanted())
+          stacks_.begin(launch_dir_, spec.launch.ranks, processes_of_ranks(ranks), agents_.get());
+        if (const auto seen = stacks_.look()) orders_.tell_stacks(*seen);
         if (end) return *end;
         next_look_ns = clock_.monotonic_ns() + watch_interval_ms * 1'000'000;
       }
@@ -358,6 +363,22 @@ class Lead {
         ranks.stop();
       }
     }
+  }
+
+  // A rank's page knows best which process it is; a program without heartbeat is what was started for it.
+  std::map<int, pid_t> processes_of_ranks(const RankGroup& ranks) const {
+    std::map<int, pid_t> pids;
+    for (const RankGroup::Process& process : ranks.processes()) {
+      int rank = process.rank;
+      for (const JobStep& step : attempt_.steps) {
+        if (step.name == process.step) break;
+        rank += step.ranks;
+      }
+      pids[rank] = process.pid;
+    }
+    for (const auto& [rank, beat] : beats_)
+      if (beat.pid > 0) pids[rank] = static_cast<pid_t>(beat.pid);
+    return pids;
   }
 
   // What each rank did last: for the cause, when it ends. A page that is not there yet, or never will be, is no fault.
@@ -428,6 +449,7 @@ class Lead {
   EventWriter events_;
   OrderBook orders_;
   BeatSockets beat_sockets_;
+  StackRound stacks_;
   Task task_;
   JobRecord record_;
   std::string launch_dir_, beat_dir_;

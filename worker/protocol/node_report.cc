@@ -132,6 +132,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::watch: return "watch";
     case AgentOrder::Kind::signal: return "signal";
     case AgentOrder::Kind::end: return "end";
+    case AgentOrder::Kind::stacks: return "stacks";
   }
   return "";
 }
@@ -154,7 +155,8 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   AgentOrder order;
   const std::string name = value.get_string("order");
   bool known = false;
-  for (const auto kind : {AgentOrder::Kind::watch, AgentOrder::Kind::signal, AgentOrder::Kind::end})
+  for (const auto kind :
+       {AgentOrder::Kind::watch, AgentOrder::Kind::signal, AgentOrder::Kind::end, AgentOrder::Kind::stacks})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));

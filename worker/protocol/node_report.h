@@ -43,11 +43,11 @@ Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
 
 struct AgentOrder {
-  enum class Kind { watch, signal, end };
+  enum class Kind { watch, signal, end, stacks };
   Kind kind = Kind::end;
   int launch = 0;
-  std::string folder;      // watch: where the pages lie on this node
-  std::vector<int> ranks;  // watch, signal: those on this node
+  std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go
+  std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
 };
 Value agent_order_to_value(const AgentOrder& order);

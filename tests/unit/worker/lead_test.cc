@@ -208,6 +208,27 @@ TEST_CASE("a program that says its steps in text is known by them, and takes ord
   CHECK(read_order_outcome(rig.attempt.stage_dir, "1").ok());
 }
 
+TEST_CASE("stacks are written on demand, also of programs that say nothing of themselves") {
+  LeadRig rig("while [ ! -e \"$LONGHAUL_STATE/go\" ]; do sleep 0.01; done", 2);
+  const pid_t lead = rig.start();
+  const std::string launch = rig.attempt.attempt_dir + "/launches/1";
+  rig.until([&] { return file_exists(launch + "/rank-1.log"); });
+  REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stacks", 0}).ok());
+  rig.until([&] { return read_order_outcome(rig.attempt.stage_dir, "1").ok(); });
+  const auto outcome = read_order_outcome(rig.attempt.stage_dir, "1");
+  CHECK(outcome->done);
+  CHECK(outcome->text == "stacks of 2 ranks in " + launch + "/stacks");
+  for (const int rank : {0, 1}) {
+    const auto text = read_file(format("{}/stacks/rank-{}.txt", launch, rank));
+    REQUIRE(text.ok());
+    CHECK(text->find(format("rank {} on ", rank)) == 0);
+    CHECK(text->find("bash: ") != std::string::npos);
+    CHECK(text->find("go") != std::string::npos);
+  }
+  REQUIRE(write_file_atomic(rig.attempt.state_dir() + "/go", "").ok());
+  CHECK(rig.wait(lead).success());
+}
+
 TEST_CASE("a program that does not exist is a record, not a lost job") {
   LeadRig rig("");
   CommandSettings settings;

@@ -13,9 +13,11 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "resiliency/beat/beat_line.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
+#include "worker/lead/stack_round.h"
 
 using namespace longhaul;
 
@@ -30,6 +32,7 @@ struct AgentRig {
   std::thread thread;
   Status ended;
   std::unique_ptr<AgentTable> table;
+  std::string worker_program = parent_path(own_program_path()) + "/longhaul-worker";
 
   std::string path(const std::string& name) const { return join_path(scratch.path(), name); }
   AgentTableOptions options(std::int64_t epoch = 1) const {
@@ -42,7 +45,7 @@ struct AgentRig {
   }
   void start_agent(const std::string& host = "n1", double alone_max_s = 60) {
     thread = std::thread([this, host, alone_max_s] {
-      ended = run_agent({path("address"), path("secret"), host, alone_max_s}, clock, stop, log);
+      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program}, clock, stop, log);
     });
   }
   bool sees(const std::function<bool()>& what, std::int64_t within_ms = 10'000) {
@@ -161,6 +164,30 @@ TEST_CASE(
   rig.table->end(5'000);
   rig.thread.join();
   CHECK(!file_exists(beat_socket_path(rig.scratch.path(), 3)));
+}
+
+TEST_CASE("agents: each writes the stacks of its ranks where the lead says") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  const PretendedRank three(rig.scratch.path(), 3);
+  rig.table->watch(2, rig.scratch.path(), {{3, 4}, {5}});
+  REQUIRE(rig.sees([&] { return rig.table->rank(3) != nullptr; }));
+  StackRound round("", rig.clock);
+  round.begin(rig.scratch.path(), 5, {}, rig.table.get());
+  std::optional<OrderOutcome> outcome;
+  CHECK(rig.sees(
+      [&] { return file_exists(rig.path("stacks/rank-4.txt")) && file_exists(rig.path("stacks/rank-3.txt")); }));
+  CHECK(!round.look());  // nothing has come of rank 0, and that is waited for a while
+  const auto text = read_file(rig.path("stacks/rank-3.txt"));
+  REQUIRE(text.ok());
+  CHECK(text->find(format("thread {} sleep", three.pid)) != std::string::npos);
+  CHECK(read_file(rig.path("stacks/rank-4.txt"))->find("says which process it is") != std::string::npos);
+  for (const int rank : {0, 1, 2}) REQUIRE(write_file_renamed(rig.path(format("stacks/rank-{}.txt", rank)), "").ok());
+  CHECK(rig.sees([&] { return (outcome = round.look()).has_value(); }));
+  CHECK(outcome->done);
+  CHECK(outcome->text.find("stacks of 5 ranks in ") == 0);
+  CHECK(!round.look());
 }
 
 TEST_CASE("agents: strangers at the port change nothing") {

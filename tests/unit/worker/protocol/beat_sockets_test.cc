@@ -166,7 +166,7 @@ TEST_CASE("beat sockets: a program that floods and never reads holds up neither 
   REQUIRE(quiet.say("step 9\n"));
   rig.sockets.look();
   CHECK(rig.page(1).step == 9);
-  CHECK(longest_ns < 1'000'000'000);
+  CHECK(longest_ns < 5'000'000'000);
   MESSAGE("longest look at a flood: ", static_cast<double>(longest_ns) * 1e-6, " ms for at most 64 KiB");
 }
 
