@@ -273,7 +273,7 @@ TEST_CASE("stacks: many ranks at once have a file each, and what was there befor
   for (int rank = 0; rank < 12; ++rank) targets.push_back({rank, rank == 5 ? 0 : child.pid});
   StackDumps dumps(rig.program, rig.clock);
   REQUIRE(dumps.begin(rig.folder, targets).ok());
-  CHECK(dumps.under_way() == 11);  // the one without a process has its file already
+  CHECK(dumps.under_way() == 11);                            // the one without a process has its file already
   REQUIRE(dumps.begin(rig.folder, {{11, child.pid}}).ok());  // still waits for its turn: no second one
   CHECK(dumps.under_way() <= 11);
   const Deadline deadline(rig.clock, 60'000);
