@@ -12,17 +12,18 @@
 namespace longhaul {
 namespace {
 
-enum class Operand { none, number, name };
+enum class Operand { none, number, name, optional_name };
 struct WordOf {
   const char* text;
   BeatLine::Word word;
   Operand operand;
 };
-constexpr std::array<WordOf, 7> beat_words = {{{"step", BeatLine::Word::step, Operand::number},
+constexpr std::array<WordOf, 8> beat_words = {{{"step", BeatLine::Word::step, Operand::number},
                                                {"section", BeatLine::Word::section, Operand::name},
                                                {"epoch", BeatLine::Word::epoch, Operand::number},
                                                {"enqueued", BeatLine::Word::enqueued, Operand::name},
                                                {"completed", BeatLine::Word::completed, Operand::name},
+                                               {"waits", BeatLine::Word::waits, Operand::optional_name},
                                                {"progress", BeatLine::Word::progress, Operand::none},
                                                {"done", BeatLine::Word::done, Operand::number}}};
 
@@ -66,8 +67,8 @@ Result<BeatLine> parse_beat_line(std::string_view text) {
     }
     case Operand::name:
       if (rest.empty()) return refused(first + " wants a name");
-      LH_CHECK(check_name(rest));
-      parsed.name = rest;
+      [[fallthrough]];
+    case Operand::optional_name: LH_CHECK(check_name(rest)); parsed.name = rest;
   }
   return parsed;
 }
@@ -98,6 +99,14 @@ Status apply_beat_line(const BeatLine& line, HeartbeatPage& page) {
       page.completed(id);
       break;
     }
+    case BeatLine::Word::waits:
+      if (line.name.empty()) {
+        page.waits(beat_waits_nowhere);
+      } else {
+        LH_TRY(const int id, communicator());
+        page.waits(id);
+      }
+      break;
     case BeatLine::Word::progress: page.progress(); break;
     case BeatLine::Word::done:
       if (line.number < 1 || line.number > page.orders())

@@ -7,6 +7,7 @@
 //   epoch 3               of the communicators: grows with every rebuild
 //   enqueued dp           one more collective of this communicator was started; at most 16 names
 //   completed dp          ... and one was completed
+//   waits dp              it waits for others in this communicator; `waits` alone: it does not any more
 //   progress              nothing of the above changed, and yet it is at work
 //   done 4                order 4 and all before it are carried out
 //
@@ -42,10 +43,10 @@ inline constexpr std::size_t beat_line_max = 127;         // without its end
 inline constexpr std::size_t beat_socket_path_max = 107;  // unix(7): sun_path without its zero
 
 struct BeatLine {
-  enum class Word { step, section, epoch, enqueued, completed, progress, done };
+  enum class Word { step, section, epoch, enqueued, completed, waits, progress, done };
   Word word = Word::progress;
   std::int64_t number = 0;  // step, epoch, done
-  std::string name;         // section, enqueued, completed
+  std::string name;         // section, enqueued, completed, waits
 };
 // invalid_input: what is wrong with it, and what there is.
 Result<BeatLine> parse_beat_line(std::string_view line);

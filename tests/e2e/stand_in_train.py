@@ -32,7 +32,9 @@ for step in range(first + 1, options.steps + 1):
     beat.section("backward")
     slope, loss = slope - 0.5 * error * x, error * error
     beat.enqueued("dp")
+    beat.waits("dp")
     beat.completed("dp")
+    beat.waits()
     beat.step(step)
     orders = beat.orders()
     for number, what, value in orders:

@@ -14,7 +14,10 @@ int main(int argc, char** argv) {
   longhaul_beat_epoch(beat, 2);
   longhaul_beat_enter(beat, forward);
   longhaul_beat_enqueued(beat, dp);
+  longhaul_beat_waits(beat, dp, -1);
+  longhaul_beat_polled(beat);
   longhaul_beat_completed(beat, dp);
+  longhaul_beat_waits(beat, -1, -1);
   longhaul_beat_step(beat, 8);
   for (tries = 0; tries < 10000; ++tries) {
     const int64_t orders = longhaul_beat_orders(beat);

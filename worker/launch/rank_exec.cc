@@ -29,8 +29,11 @@ Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const 
   fd.reset();
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
   LH_CHECK(make_directories(beat_dir));
+  // The program finds its page made: an end before its first beat is seen, too.
   const int rank = std::atoi(rank_text.c_str());
-  ::setenv("LONGHAUL_BEAT", beat_page_path(beat_dir, rank).c_str(), 1);
+  const std::string page = beat_page_path(beat_dir, rank);
+  LH_CHECK(HeartbeatPage::create(page, rank));
+  ::setenv("LONGHAUL_BEAT", page.c_str(), 1);
   ::setenv(beat_socket_variable, beat_socket_path(beat_dir, rank).c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -40,6 +40,9 @@ class RankGroup {
   std::vector<Process> processes() const;
   // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
   void stop();
+  // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that
+  // a launcher started on other nodes are killed there by their agents.
+  void kill();
 
  private:
   struct Child {

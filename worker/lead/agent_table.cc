@@ -65,6 +65,7 @@ bool AgentTable::pump(Link& link) {
       log_.warn("event=connection_refused reason='" + why + "'");
     } else if (AgentState& agent = agents_[link.host]; agent.connected) {
       agent.connected = false;
+      agent.lost_ns = clock_.monotonic_ns();
       log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
     }
     return false;
@@ -118,11 +119,13 @@ void AgentTable::tell_what_to_watch(Link& link) {
   if (watched != watched_.end()) link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
 }
 
-void AgentTable::watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of) {
-  LH_ASSERT(ranks_of.size() <= options_.hosts.size(), std::to_string(ranks_of.size()));
+void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of) {
   watched_.clear();
-  for (std::size_t i = 0; i < ranks_of.size(); ++i)
-    watched_[options_.hosts[i]] = {AgentOrder::Kind::watch, launch, folder, ranks_of[i], 0};
+  for (const std::string& host : options_.hosts) {
+    const auto ranks = ranks_of.find(host);
+    watched_[host] = {AgentOrder::Kind::watch, launch, folder,
+                      ranks == ranks_of.end() ? std::vector<int>{} : ranks->second, 0};
+  }
   for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
   for (const std::unique_ptr<Link>& link : links_)
     if (!link->host.empty() && link->connection.session().open()) tell_what_to_watch(*link);

@@ -28,6 +28,7 @@ struct AgentTableOptions {
 struct AgentState {
   std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
   bool connected = false;
+  std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
   NodeReport report;
 };
 
@@ -40,8 +41,8 @@ class AgentTable {
   // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
   // nothing; that is logged.
   void look();
-  // What every agent is to watch from now on, also one that connects later. ranks_of[i]: those of hosts[i].
-  void watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of);
+  // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
+  void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of);
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
   // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
   void dump_stacks(const std::string& folder);

@@ -6,17 +6,6 @@
 
 namespace longhaul {
 
-const char* to_string(ProcessState state) {
-  switch (state) {
-    case ProcessState::none: return "none";
-    case ProcessState::running: return "running";
-    case ProcessState::stopped: return "stopped";
-    case ProcessState::blocked: return "blocked";
-    case ProcessState::ended: return "ended";
-  }
-  return "unknown";
-}
-
 namespace {
 
 ProcessState state_named(const std::string& text) {
@@ -59,7 +48,8 @@ bool RankReport::operator==(const RankReport& other) const {
   };
   const BeatSnapshot &a = beat, &b = other.beat;
   return state == other.state && a.rank == b.rank && a.pid == b.pid && a.epoch == b.epoch && a.step == b.step &&
-         a.section == b.section && a.changed_ns == b.changed_ns &&
+         a.section == b.section && a.changed_ns == b.changed_ns && a.waits_in == b.waits_in &&
+         a.waits_for == b.waits_for &&
          std::equal(a.communicators.begin(), a.communicators.end(), b.communicators.begin(), b.communicators.end(),
                     same);
 }
@@ -82,6 +72,9 @@ Value node_report_to_value(const NodeReport& report) {
     one.set("step", rank.beat.step);
     one.set("section", rank.beat.section);
     one.set("idle_ms", rank.idle_ms);
+    one.set("waits_in", rank.beat.waits_in);
+    one.set("waits_for", rank.beat.waits_for);
+    one.set("polls", rank.beat.polls);
     one.set("state", to_string(rank.state));
     one.set("communicators", std::move(communicators));
     ranks.push_back(std::move(one));
@@ -110,6 +103,9 @@ Result<NodeReport> node_report_from_value(const Value& value) {
     rank.beat.step = one.get_integer("step", -1), rank.beat.section = one.get_string("section");
     rank.idle_ms = one.get_integer("idle_ms");
     rank.state = state_named(one.get_string("state"));
+    rank.beat.waits_in = static_cast<int>(one.get_integer("waits_in", beat_waits_unknown));
+    rank.beat.waits_for = static_cast<int>(one.get_integer("waits_for", -1));
+    rank.beat.polls = static_cast<std::uint32_t>(one.get_integer("polls"));
     const Value* communicators = one.find("communicators");
     if (rank.beat.rank < 0 || !communicators || !communicators->is_array()) return wrong("a rank or its communicators");
     for (const Value& c : communicators->as_array()) {
@@ -120,6 +116,9 @@ Result<NodeReport> node_report_from_value(const Value& value) {
                                          static_cast<std::uint64_t>(c.as_array()[1].as_integer()),
                                          static_cast<std::uint64_t>(c.as_array()[2].as_integer())});
     }
+    if (rank.beat.waits_in >= static_cast<int>(rank.beat.communicators.size()) ||
+        rank.beat.waits_in < beat_waits_unknown)
+      return wrong("the communicator that a rank waits in");
     report.ranks.push_back(std::move(rank));
   }
   return report;

@@ -7,19 +7,12 @@
 
 #include "base/value.h"
 #include "resiliency/beat/heartbeat_page.h"
+#include "resiliency/detect/process_state.h"
 
 namespace longhaul {
 
-// As the kernel has it (proc(5), field 3 of stat).
-enum class ProcessState {
-  none,     // no page names it yet
-  running,  // or sleeping: it would run if there were something to do
-  stopped,  // SIGSTOP, or under a debugger
-  blocked,  // in the kernel, uninterruptible: a disk or a file system that does not answer
-  ended,    // gone, or a zombie
-};
-const char* to_string(ProcessState state);
-ProcessState process_state(std::int64_t pid);  // of this host
+// As the kernel of this host has it (proc(5), field 3 of stat).
+ProcessState process_state(std::int64_t pid);
 
 // Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
 inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
@@ -29,7 +22,7 @@ struct RankReport {
   BeatSnapshot beat;         // rank, pid, epoch, step, section, collectives; changed_ns is of no use elsewhere
   std::int64_t idle_ms = 0;  // since the page last changed
   ProcessState state = ProcessState::none;
-  bool operator==(const RankReport&) const;  // but for the time that passed
+  bool operator==(const RankReport&) const;  // but for the time that passed and the polls of a wait
 };
 
 struct NodeReport {

@@ -198,7 +198,7 @@ TEST_CASE("a program that says its steps in text is known by them, and takes ord
       "open(os.environ[\"LONGHAUL_STATE\"] + \"/order\", \"w\").write(order)\n"
       "s.sendall(b\"done 1\\nstep 42\\n\")\n"
       "' && exit 3");
-  rig.attempt.launches_max = 1;
+  rig.attempt.resiliency.restarts = 0;
   rig.write();
   REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stop_after", 42}).ok());
   CHECK(rig.wait(rig.start()).code == 1);
@@ -269,7 +269,7 @@ TEST_CASE(
   REQUIRE(remove_tree(rig.attempt.out_dir()).ok());
   REQUIRE(write_file_atomic(rig.root() + "/break", "").ok());
   rig.use_attempt(2);
-  rig.attempt.launches_max = 2;
+  rig.attempt.resiliency.restarts = 1;
   CHECK(rig.wait(rig.start()).code == 1);
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().launches == 2);

@@ -3,7 +3,7 @@
     beat = Beat()                      # outside of Longhaul it does nothing
     beat.section("forward")            # what it does now
     beat.step(12)                      # the newest completed step
-    beat.enqueued("dp"); ...; beat.completed("dp")        # a collective of a communicator
+    beat.enqueued("dp"); beat.waits("dp"); ...; beat.completed("dp"); beat.waits()      # a collective of a communicator
     for number, what, value in beat.orders():             # ("checkpoint", None), ("stop_after", 500.0), ...
         ...
         beat.done(number)
@@ -38,6 +38,10 @@ class Beat:
 
     def completed(self, communicator):
         self._say("completed", communicator)
+
+    def waits(self, communicator=""):
+        """It waits for others in this communicator; without a name: it does not any more."""
+        self._say("waits", communicator)
 
     def progress(self):
         self._say("progress")

@@ -82,8 +82,10 @@ def main():
             flat = torch.cat([p.grad.flatten() for p in model.parameters()])
             for tensor, how in ((flat, dist.ReduceOp.SUM), (wish, dist.ReduceOp.MAX)):
                 beat.enqueued("dp")
+                beat.waits("dp")
                 dist.all_reduce(tensor, op=how)
                 beat.completed("dp")
+                beat.waits()
             torch.nn.utils.vector_to_parameters(flat / ranks, [p.grad for p in model.parameters()])
         beat.section("optimizer")
         optimizer.step()

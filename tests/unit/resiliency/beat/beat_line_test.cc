@@ -51,6 +51,11 @@ TEST_CASE("beat lines: what is said stands on the page") {
   CHECK(seen.communicators[0].enqueued == 2);
   CHECK(seen.communicators[0].completed == 1);
   CHECK(seen.communicators[1].enqueued == 1);
+  CHECK(seen.waits_in == beat_waits_unknown);
+  REQUIRE(say(page, "waits tp").ok());
+  CHECK(page.snapshot().waits_in == 1);
+  REQUIRE(say(page, "waits").ok());
+  CHECK(page.snapshot().waits_in == beat_waits_nowhere);
 }
 
 TEST_CASE("beat lines: progress is a change although nothing else changes") {

@@ -1,0 +1,114 @@
+// The lead of one job, between claim and record: starts the agents and the ranks, watches them, decides what follows a
+// fault, publishes the artifact. One thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "contracts/event.h"
+#include "contracts/fault_event.h"
+#include "contracts/record.h"
+#include "resiliency/restart_tier.h"
+#include "worker/launch/rank_group.h"
+#include "worker/lead/agent_step.h"
+#include "worker/lead/agent_table.h"
+#include "worker/lead/host_pool.h"
+#include "worker/lead/launch_guard.h"
+#include "worker/lead/launch_plan.h"
+#include "worker/lead/milestone_watch.h"
+#include "worker/lead/next_round.h"
+#include "worker/lead/order_book.h"
+#include "worker/lead/rank_watch.h"
+#include "worker/lead/recovery_clock.h"
+#include "worker/lead/stack_round.h"
+#include "worker/protocol/beat_sockets.h"
+
+namespace longhaul {
+
+class JobLead {
+ public:
+  JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
+          Logger& log);
+  // The record is complete but for `ended_ms`.
+  JobRecord run(std::int64_t started_ms);
+
+ private:
+  // How a launch ended, and what the guard had found before that.
+  struct End {
+    LaunchEnd launch;
+    std::optional<GuardFinding> finding;
+    bool ok() const { return launch.ok() && !finding; }
+  };
+
+  void fail(const std::string& cause);
+  Status lead_to_artifact();
+  Status succeed(const std::string& note);
+  Status start_agents();
+  void look_at_agents();
+  void end_agents();
+
+  Status launch_until_done();
+  Result<End> launch_once();
+  void tell_agents(const Launch& launch);
+  void tell_launched(const LaunchSpec& spec);
+  Result<End> watch(RankGroup& ranks);
+  void look_at_ranks();
+  void open_beat_sockets();
+  void note_processes(const RankGroup& ranks);
+  void look_at_stacks();
+  void begin_stacks();
+  void finish_stacks();
+  void obey_signal(RankGroup& ranks);
+  std::optional<GuardFinding> look_for_faults();
+  // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
+  // the meantime is the better end.
+  Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
+  void kill_ranks();
+  std::vector<RankObservation> rank_sights() const;
+  std::vector<HostSight> host_sights() const;
+  void tell_suspicion(const HangFinding& finding);
+  void keep_learned_times();
+  std::string learned_path() const;
+
+  // Whether another launch follows; if so the nodes for it are chosen.
+  bool go_on_after(const End& end);
+  void leave_dead_spares();
+  FaultView view_of(const End& end, const std::string& cause);
+  TierOffers offers() const;
+  void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
+  std::string cause_of(const End& end);
+  std::string cause_of_launch(const LaunchEnd& end);
+  bool saved_more();
+  Status try_to_write() const;
+
+  LeadOf lead_;
+  NextRound& rounds_;
+  Clock& clock_;
+  Logger& log_;
+  EventWriter events_;
+  OrderBook orders_;
+  JobRecord record_;
+  HostPool hosts_;
+  LaunchSpec spec_;  // of the newest launch
+  RankWatch watch_;
+  BeatSockets beat_sockets_;
+  StackRound stacks_;
+  std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
+  LaunchGuard guard_;
+  RecoveryClock recovery_;
+  TierHistory history_;
+  int culprit_ = -1;  // rank that the newest cause speaks of
+  std::int64_t saved_step_ = -1;
+  std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
+  std::optional<AgentStep> agent_step_;
+  bool cancelled_ = false;
+  bool time_limit_passed_ = false;
+  bool wall_time_over_ = false;
+};
+
+}  // namespace longhaul
