@@ -1,6 +1,6 @@
 """Stands in for workflows/examples/pytorch/train.py where there is no torch: the same life, with a training that fits a line.
 
-A checkpoint per rank; ranks do not meet. With a file `slow` in $LONGHAUL_STATE each step takes longer.
+Each rank has its checkpoint. After every step all ranks meet, through files in $LONGHAUL_OUT, which is empty at each start.
 """
 import argparse
 import json
@@ -11,7 +11,7 @@ import time
 
 from longhaul_beat import Beat
 
-rank = int(os.environ["LONGHAUL_RANK"])
+rank, ranks = int(os.environ["LONGHAUL_RANK"]), int(os.environ["LONGHAUL_RANKS"])
 state, out = pathlib.Path(os.environ["LONGHAUL_STATE"]), pathlib.Path(os.environ["LONGHAUL_OUT"])
 options = argparse.ArgumentParser()
 options.add_argument("--steps", type=int, required=True)
@@ -20,8 +20,19 @@ options = options.parse_args()
 
 checkpoint = state / f"rank-{rank}.json"
 saved = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"step": 0, "slope": 0.0}
-first, slope, loss = saved["step"], saved["slope"], None
+first, slope = saved["step"], saved["slope"]
 print(f"rank {rank}: process {os.getpid()}, goes on after step {first}", flush=True)
+
+
+
+def meet(step):
+    """Returns once every rank has come as far as this step."""
+    (out / f"coming-{rank}").write_text(str(step))
+    os.replace(out / f"coming-{rank}", out / f"came-{rank}")
+    for other in range(ranks):
+        while not (out / f"came-{other}").exists() or int((out / f"came-{other}").read_text()) < step:
+            time.sleep(0.002)
+
 
 beat, last = Beat(), options.steps
 for step in range(first + 1, options.steps + 1):
@@ -30,9 +41,10 @@ for step in range(first + 1, options.steps + 1):
     error = slope * x - 3 * x
     time.sleep(0.02)
     beat.section("backward")
-    slope, loss = slope - 0.5 * error * x, error * error
+    slope -= 0.5 * error * x
     beat.enqueued("dp")
     beat.waits("dp")
+    meet(step)
     beat.completed("dp")
     beat.waits()
     beat.step(step)

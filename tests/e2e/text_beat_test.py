@@ -96,7 +96,7 @@ def a_killed_rank_goes_on_from_its_checkpoint(here):
 
 @case
 def a_rank_that_is_stopped_is_shown_and_goes_on(here):
-    process = start(here, steps=600)
+    process = start(here, steps=400)
     pid = process_past(here, 1, 20)
     os.kill(pid, signal.SIGSTOP)
     longhaul(here, "tell", "latest", "stacks", code=0, says="stacks of 2 ranks in ")
@@ -114,7 +114,7 @@ def a_rank_that_is_stopped_is_shown_and_goes_on(here):
 
 @case
 def an_order_reaches_a_program_that_speaks_text(here):
-    process = start(here, steps=100_000, ranks=1)  # the first rank hears of orders, and these ranks do not meet
+    process = start(here, steps=100_000, ranks=1)  # the first rank hears of orders, and the stand-in does not pass them on
     process_past(here, 0, 10)
     saved = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
     last = int(re.search(r"done at step (\d+)", saved)[1]) + 250
@@ -125,10 +125,15 @@ def an_order_reaches_a_program_that_speaks_text(here):
 
 
 def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
-    process = start(here, 'resiliency = { on_hang = "restart", hang_act = "3s", hang_suspect = "1s" }\n')
+    process = start(here, 'resiliency = { on_hang = "restart", hang_act = "5s", hang_suspect = "1s", restarts = 2 }\n')
     os.kill(process_past(here, 1, 30), signal.SIGSTOP)
     finish(process)
     went_on(here, 30)
+    hung = launches(here)[0]
+    lines = (hung.parent.parent / "events.jsonl").read_text().splitlines()
+    suspected = [e for e in map(json.loads, lines) if e["kind"] == "hang_suspected"]
+    expect("the one that stood still is named, not the one that waits for it", suspected and suspected[0]["rank_of"] == 1, suspected)
+    expect("its stacks were kept", "T (stopped by a signal)" in (hung / "stacks/rank-1.txt").read_text())
 
 
 if HANGS_ARE_ACTED_UPON:
