@@ -43,6 +43,17 @@ else()
   message(STATUS "curate: ICU, gumbo or CLD2 not found; the stage kind will say so when it is asked for")
 endif()
 
+# Native stacks of ranks that hang: without libdw a dump holds what the kernel says of the threads, and says so.
+option(LONGHAUL_LIBDW "Native stacks in dumps of ranks, by libdw, where it is found" ON)
+set(LONGHAUL_HAVE_LIBDW OFF)
+if(LONGHAUL_LIBDW)
+  pkg_check_modules(LIBDW IMPORTED_TARGET libdw)
+  set(LONGHAUL_HAVE_LIBDW ${LIBDW_FOUND})
+endif()
+if(NOT LONGHAUL_HAVE_LIBDW)
+  message(STATUS "stacks: libdw is not used; dumps of ranks hold the state of their threads without native stacks")
+endif()
+
 # CUDA
 set(LONGHAUL_HAVE_CUDA OFF)
 if(NOT LONGHAUL_CUDA STREQUAL "OFF")

@@ -17,7 +17,7 @@ std::string outcome_path(const std::string& stage_dir, const std::string& id) {
 }  // namespace
 
 std::string Order::text() const {
-  if (what == "checkpoint") return "checkpoint";
+  if (what == "checkpoint" || what == "stacks") return what;
   if (what == "stop_after") return format("stop after step {:.0f}", value);
   return format("{} = {:g}", what, value);
 }

@@ -12,11 +12,11 @@ namespace longhaul {
 
 struct Order {
   std::string id;    // of the request; ids sort by time
-  std::string what;  // "checkpoint" | "stop_after" | "checkpoint_interval" | "lr"
-  double value = 0;  // step, steps, or peak; 0 for a checkpoint
+  std::string what;  // "checkpoint" | "stop_after" | "checkpoint_interval" | "lr" | "stacks"
+  double value = 0;  // step, steps, or peak; 0 for a checkpoint and for stacks
 
-  // Holds for every later start of the ranks as well; a checkpoint is asked for once.
-  bool stands() const { return what != "checkpoint"; }
+  // Holds for every later start of the ranks as well; a checkpoint is asked for once, and so are stacks.
+  bool stands() const { return what != "checkpoint" && what != "stacks"; }
   std::string text() const;  // "stop after step 500"
 };
 

@@ -60,11 +60,12 @@ WALLS = {
     "orchestrator/web": CONTROL_FLOOR + CONTROL_BELOW + ["orchestrator/controller"],
     "orchestrator/slurm_helper": ["base", "contracts"],
     "orchestrator": CONTROL_FLOOR + ["orchestrator"],
-    # worker: lead agent -> launch protocol
+    # worker: lead agent -> launch protocol stacks
     "worker/launch": WORKER_FLOOR,
     "worker/protocol": WORKER_FLOOR,
-    "worker/lead": WORKER_FLOOR + ["worker/launch", "worker/protocol"],
-    "worker/agent": WORKER_FLOOR + ["worker/launch", "worker/protocol"],
+    "worker/stacks": WORKER_FLOOR,
+    "worker/lead": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
+    "worker/agent": WORKER_FLOOR + ["worker/launch", "worker/protocol", "worker/stacks"],
     "worker": WORKER_FLOOR + ["worker"],
 }
 OUR_ROOTS = sorted({room.split("/")[0] for room in WALLS} | {"tests"})
@@ -85,6 +86,7 @@ HEADERS = [
     (r"sqlite3\.h$", ["orchestrator/state/*"]),
     (r"curl/", ["orchestrator/notify/*"]),
     (r"doctest/", []),
+    (r"elfutils/|dwarf\.h$", ["worker/stacks/native_stacks.cc"]),
     (r"slurm/", ["orchestrator/slurm_helper/*"]),
     (r"(mpi|nccl)\.h$|cuda|cublas|cudnn|curand|nvrtc|cub/|cooperative_groups|nvml\.h$",
      ["engine/ops/*", "engine/comm/*", "engine/core/*"]),

@@ -25,6 +25,7 @@
 #include "worker/lead/lead.h"
 #include "worker/lead/lead_holder.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/stacks/stack_text.h"
 
 namespace {
 
@@ -39,7 +40,9 @@ constexpr const char* usage =
     "       longhaul-worker rank --log-dir DIR --beat-dir DIR -- PROGRAM\n"
     "                                                      becomes one rank below mpirun or srun, with a log file and "
     "a\n"
-    "                                                      heartbeat page of its own\n";
+    "                                                      heartbeat page of its own\n"
+    "       longhaul-worker stacks --pid PID [--title TEXT] [--deadline-ms N] [--output FILE]\n"
+    "                                                      what the threads of a process and its children are doing\n";
 
 std::string launcher_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
@@ -188,6 +191,31 @@ int health(const std::vector<std::string>& words) {
   return fit_to_work(findings) ? 0 : 1;
 }
 
+int stacks(const std::vector<std::string>& words) {
+  using namespace longhaul;
+  StackQuestion question;
+  std::string output;
+  for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
+    const std::string& value = words[i + 1];
+    if (words[i] == "--pid") question.pid = static_cast<pid_t>(std::atoi(value.c_str()));
+    if (words[i] == "--title") question.title = value;
+    if (words[i] == "--deadline-ms") question.deadline_ms = std::atoll(value.c_str());
+    if (words[i] == "--output") output = value;
+  }
+  if (question.pid <= 0 || words.size() % 2 == 0) {
+    std::fputs(usage, stderr);
+    return 2;
+  }
+  if (question.title.empty()) question.title = "stacks on " + host_name();
+  SystemClock clock;
+  const std::string text = stack_text(question, clock);
+  if (output.empty()) return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
+  const Status written = write_file_renamed(output, text);
+  if (written.ok()) return 0;
+  std::fprintf(stderr, "longhaul-worker: %s\n", written.error().message().c_str());
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -200,6 +228,7 @@ int main(int argc, char** argv) {
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
   if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});
+  if (!words.empty() && words[0] == "stacks") return stacks(words);
   if (words.size() >= 7 && words[0] == "rank" && words[1] == "--log-dir" && words[3] == "--beat-dir" &&
       words[5] == "--") {
     const auto failed =

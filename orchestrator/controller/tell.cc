@@ -10,10 +10,11 @@
 namespace longhaul {
 namespace {
 
-const std::string what_can_be_told = "checkpoint, stop-after STEP, set lr=VALUE, set checkpoint_interval=STEPS";
+const std::string what_can_be_told = "checkpoint, stop-after STEP, set lr=VALUE, set checkpoint_interval=STEPS, stacks";
 
 // Kinds whose programs read orders; a `command` may, through the heartbeat's C interface.
-bool can_be_told(const PlannedStage& stage) {
+bool can_be_told(const PlannedStage& stage, const Order& order) {
+  if (order.what == "stacks") return true;  // its lead does that, whatever its programs are
   return stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align" || stage.kind == "command";
 }
 
@@ -36,7 +37,7 @@ bool is_count(double value) {
 
 // "" if the order makes sense for the stage.
 std::string problem_of(const Order& order, const PlannedStage& stage) {
-  if (order.what == "checkpoint") return {};
+  if (order.what == "checkpoint" || order.what == "stacks") return {};
   if (order.what == "stop_after") {
     if (!is_count(order.value)) return "stop-after wants a step, 1 or later";
     const std::int64_t steps = stage.settings.get_integer("steps");
@@ -60,7 +61,7 @@ TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value
   std::vector<std::string> open, running;
   for (const LedgerStage& stage : ledger.stages) {
     const PlannedStage* planned = plan.find(stage.id);
-    if (!planned || !can_be_told(*planned) || !stage.job_open()) continue;
+    if (!planned || !can_be_told(*planned, answer.order) || !stage.job_open()) continue;
     open.push_back(stage.id);
     if (planned->kind != "command") running.push_back(stage.id);  // where no stage is named: those that train
   }
@@ -72,7 +73,7 @@ TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value
   const PlannedStage* planned = plan.find(answer.stage);
   const LedgerStage* stage = ledger.find(answer.stage);
   if (!planned || !stage) return refused("the run has no stage '" + answer.stage + "'");
-  if (!can_be_told(*planned))
+  if (!can_be_told(*planned, answer.order))
     return refused(format("stage {} is of kind {}, which takes no orders", answer.stage, planned->kind));
   if (!stage->job_open()) return refused(format("stage {} is {}, not running", answer.stage, to_string(stage->state)));
   if (stage->newest()->cancel_wanted) return refused("stage " + answer.stage + " is being cancelled");
@@ -96,9 +97,9 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
     return make_error(ErrorCode::invalid_input, what, "what can be told: " + what_can_be_told);
   };
   if (words.empty()) return wrong("nothing to tell");
-  if (words[0] == "checkpoint") {
-    if (words.size() > 1) return wrong("checkpoint takes nothing behind it");
-    add("checkpoint", 0);
+  if (words[0] == "checkpoint" || words[0] == "stacks") {
+    if (words.size() > 1) return wrong(words[0] + " takes nothing behind it");
+    add(words[0], 0);
   } else if (words[0] == "stop-after") {
     const auto step = words.size() == 2 ? number_of(words[1]) : std::nullopt;
     if (!step || !is_count(*step)) return wrong("stop-after wants one step, 1 or later");
@@ -117,7 +118,7 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
       add(key, *value);
     }
   } else {
-    const std::string nearest = nearest_word(words[0], {"checkpoint", "stop-after", "set"});
+    const std::string nearest = nearest_word(words[0], {"checkpoint", "stop-after", "set", "stacks"});
     return wrong("a run cannot be told '" + words[0] + "'" +
                  (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
   }

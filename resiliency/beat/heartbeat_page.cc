@@ -49,7 +49,7 @@ std::string beat_page_path(const std::string& launch_dir, int rank) {
   return join_path(launch_dir, "beat-" + std::to_string(rank));
 }
 
-Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank) {
+Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank, std::int64_t pid) {
   LH_TRY(BeatPageLayout* const layout, map_page(path, O_CREAT));
   HeartbeatPage page(layout);
   if (layout->magic.load(std::memory_order_acquire) != BeatPageLayout::magic_value) {
@@ -63,7 +63,7 @@ Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank) {
     layout->magic.store(BeatPageLayout::magic_value, std::memory_order_release);
   }
   layout->rank.store(rank, std::memory_order_relaxed);
-  layout->pid.store(::getpid(), std::memory_order_relaxed);
+  layout->pid.store(pid > 0 ? pid : ::getpid(), std::memory_order_relaxed);
   page.touch();
   return page;
 }

@@ -101,8 +101,8 @@ struct BeatSnapshot {
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
 class HeartbeatPage {
  public:
-  // Creates the file if it is not there and writes the header if it has none.
-  static Result<HeartbeatPage> create(const std::string& path, int rank);
+  // Creates the file if it is not there and writes the header if it has none. `pid`: the rank, 0: this process.
+  static Result<HeartbeatPage> create(const std::string& path, int rank, std::int64_t pid = 0);
   // Only what exists and has the right magic and version: not_found, corrupt.
   static Result<HeartbeatPage> open(const std::string& path);
   ~HeartbeatPage();
@@ -123,6 +123,9 @@ class HeartbeatPage {
   void restart_counters(int communicator);
   void enqueued(int communicator);
   void completed(int communicator);
+  void progress() { touch(); }  // nothing of the above changed, and yet the rank is at work
+  // Another process than this one, whose words are passed on (beat_line.h). Signals and stacks are for this one.
+  void process(std::int64_t pid) { page_->pid.store(pid, std::memory_order_relaxed); }
   // From now on the rank waits in this communicator (beat_waits_nowhere: no longer), for all members or, where
   // `peer` >= 0, for that rank of the launch.
   void waits(int communicator, int peer = -1);

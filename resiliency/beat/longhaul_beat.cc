@@ -36,6 +36,9 @@ void longhaul_beat_computed(longhaul_beat* beat, int64_t nanoseconds) {
 void longhaul_beat_epoch(longhaul_beat* beat, int64_t epoch) {
   if (beat) beat->page.epoch(epoch);
 }
+void longhaul_beat_progress(longhaul_beat* beat) {
+  if (beat) beat->page.progress();
+}
 int longhaul_beat_communicator(longhaul_beat* beat, const char* name) {
   return beat && name ? beat->page.communicator(name) : -1;
 }

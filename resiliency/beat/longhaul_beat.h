@@ -31,6 +31,8 @@ void longhaul_beat_step(struct longhaul_beat* beat, int64_t step);
 void longhaul_beat_computed(struct longhaul_beat* beat, int64_t nanoseconds);
 /* The epoch of the communicators; grows with every rebuild. */
 void longhaul_beat_epoch(struct longhaul_beat* beat, int64_t epoch);
+/* Nothing of the above changed, and yet the program is at work: in a long loop of one section. */
+void longhaul_beat_progress(struct longhaul_beat* beat);
 
 /* Names a communicator (at most 16); -1 when there is no room. Ranks that give the same name are its members: where a
  * kind of group exists several times call them "dp@0", "dp@1" and so on, after the lowest rank in each. Then: one

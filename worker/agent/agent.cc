@@ -14,9 +14,11 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "worker/agent/rank_pages.h"
+#include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
+#include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
 namespace {
@@ -54,6 +56,8 @@ class Agent {
         clock_(clock),
         stop_(stop),
         log_(log),
+        sockets_(log),
+        stacks_(options.worker_program, clock),
         heard_ns_(clock.monotonic_ns()),
         lost_ns_(clock.monotonic_ns()) {}
   ~Agent() {
@@ -70,7 +74,7 @@ class Agent {
         return make_error(ErrorCode::unavailable,
                           format("no lead and no living rank for {}", human_duration(options_.alone_max_s)));
     }
-    pages_.leave();  // told to end: the job is over
+    leave();  // told to end: the job is over
     return {};
   }
 
@@ -81,6 +85,8 @@ class Agent {
     wait();
     look_at_stand_in();
     if (ending_) return stand_in_ <= 0;
+    sockets_.look();
+    stacks_.look();
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
@@ -91,7 +97,7 @@ class Agent {
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
-            pages_.leave();
+            leave();
             ending_ = true;
             return stand_in_ <= 0;  // the lead that we have started has yet to write its record
           }
@@ -216,17 +222,43 @@ class Agent {
       return;
     }
     if (order.kind == AgentOrder::Kind::watch) {
-      pages_.watch(order.launch, order.folder, order.ranks);
-      reported_ns_ = 0;
+      watch(order);
       return;
     }
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
+    if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     for (const RankReport& rank : pages_.look(clock_))
       if (std::find(order.ranks.begin(), order.ranks.end(), rank.beat.rank) != order.ranks.end() && rank.beat.pid > 0 &&
           rank.state != ProcessState::ended) {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // A file for each rank, in the folder that the lead shares with us.
+  void dump_stacks(const AgentOrder& order) {
+    std::vector<StackTarget> targets;
+    for (const int rank : order.ranks) {
+      const HeartbeatPage* const page = pages_.page(rank);
+      targets.push_back({rank, page ? static_cast<pid_t>(page->snapshot().pid) : 0});
+    }
+    if (const Status begun = stacks_.begin(order.folder, targets); !begun.ok())
+      log_.warn("event=no_stacks error='" + begun.error().message() + "'");
+  }
+
+  // A lead that has found us again says what it said before: what is connected stays.
+  void watch(const AgentOrder& order) {
+    if (order.folder != beat_folder_) sockets_.close();
+    beat_folder_ = order.folder;
+    pages_.watch(order.launch, order.folder, order.ranks);
+    if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
+      log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
+    reported_ns_ = 0;
+  }
+
+  void leave() {
+    sockets_.close();
+    pages_.leave();
   }
 
   // What changed, at once; that nothing did, now and then.
@@ -256,6 +288,9 @@ class Agent {
   const std::atomic<bool>& stop_;
   Logger& log_;
   RankPages pages_;
+  BeatSockets sockets_;
+  std::string beat_folder_;
+  StackDumps stacks_;
   std::optional<Connection> lead_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;

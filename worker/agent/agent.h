@@ -17,10 +17,10 @@ namespace longhaul {
 struct AgentOptions {
   std::string address_path;  // worker/protocol/lead_address.h
   std::string secret_path;
-  std::string host;          // as the lead knows this node
-  double alone_max_s = 600;  // without a lead and without a rank that lives; then it ends
-  // For an agent that is made the standby: what it starts when the lead is lost.
-  std::string worker_program = {}, attempt_dir = {};
+  std::string host;                 // as the lead knows this node
+  double alone_max_s = 600;         // without a lead and without a rank that lives; then it ends
+  std::string worker_program = {};  // longhaul-worker: looks at stacks, and leads where this agent is the standby
+  std::string attempt_dir = {};     // of use to a standby
 };
 
 // Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/launch/rank_programs.h"
 
@@ -29,9 +30,11 @@ Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const 
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
   LH_CHECK(make_directories(beat_dir));
   // The program finds its page made: an end before its first beat is seen, too.
-  const std::string page = beat_page_path(beat_dir, std::atoi(rank_text.c_str()));
-  LH_CHECK(HeartbeatPage::create(page, std::atoi(rank_text.c_str())));
+  const int rank = std::atoi(rank_text.c_str());
+  const std::string page = beat_page_path(beat_dir, rank);
+  LH_CHECK(HeartbeatPage::create(page, rank));
   ::setenv("LONGHAUL_BEAT", page.c_str(), 1);
+  ::setenv(beat_socket_variable, beat_socket_path(beat_dir, rank).c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

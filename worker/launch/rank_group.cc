@@ -65,6 +65,13 @@ void RankGroup::stop() {
   for (Child& child : children_) tell(child);
 }
 
+std::vector<RankGroup::Process> RankGroup::processes() const {
+  std::vector<Process> running;
+  for (const Child& child : children_)
+    if (!child.ended) running.push_back({child.program.step, child.program.rank, child.pid});
+  return running;
+}
+
 void RankGroup::kill() {
   for (Child& child : children_) {
     if (!child.told_ns) child.told_ns = clock_.monotonic_ns();

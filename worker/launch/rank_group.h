@@ -31,6 +31,13 @@ class RankGroup {
   Status start(const LaunchSpec& spec);
   // Reaps what ended; nullopt while ranks run. When one rank failed, the others get SIGTERM, after `grace_s` SIGKILL.
   Result<std::optional<LaunchEnd>> poll(double grace_s);
+  // What this host started and has not seen end: rank by rank, or one launcher for all of a program's.
+  struct Process {
+    std::string step;
+    int rank = 0;  // of its step
+    pid_t pid = -1;
+  };
+  std::vector<Process> processes() const;
   // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
   void stop();
   // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that

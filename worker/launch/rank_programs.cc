@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/settings/command.h"
+#include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
@@ -102,6 +103,7 @@ Result<SpawnSpec> command_spawn(const LaunchSpec& spec, const CommandPart& part,
   if (part.launcher.empty()) {
     s.environment.emplace_back("LONGHAUL_RANK", std::to_string(rank));
     s.environment.emplace_back("LONGHAUL_BEAT", beat_page_path(part.log_dir, rank));
+    s.environment.emplace_back(beat_socket_variable, beat_socket_path(part.log_dir, rank));
   }
   s.environment.emplace_back("LONGHAUL_RANKS", std::to_string(part.ranks));
   s.working_directory = spec.launch.output_dir;

@@ -177,6 +177,12 @@ void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, 
   order(host, {AgentOrder::Kind::signal, launch, "", ranks, signal_number, {}, 0, {}});
 }
 
+void AgentTable::dump_stacks(const std::string& folder) {
+  for (const auto& [host, watched] : watched_)
+    if (!watched.ranks.empty())
+      order(host, {AgentOrder::Kind::stacks, watched.launch, folder, watched.ranks, 0, {}, 0, {}});
+}
+
 void AgentTable::end(std::int64_t wait_ms) {
   for (const auto& [host, agent] : agents_) order(host, {AgentOrder::Kind::end, 0, "", {}, 0, {}, 0, {}});
   for (const Deadline deadline(clock_, wait_ms); !deadline.passed() && !links_.empty();) {

@@ -53,6 +53,8 @@ class AgentTable {
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
+  // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
+  void dump_stacks(const std::string& folder);
   // They have no more work. Waits at most `wait_ms` until they have gone.
   void end(std::int64_t wait_ms);
 

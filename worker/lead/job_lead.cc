@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "base/fault_point.h"
 #include "base/files.h"
@@ -25,6 +26,7 @@ constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks a
 constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
 constexpr std::int64_t ping_interval_ms = 500;
+constexpr std::int64_t stacks_at_a_hang_ms = 2'000;
 
 bool has_own_program(const Task& task) {
   return task.kind != "command";
@@ -41,6 +43,8 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       events_(clock, lead_.attempt.events_path(), 0),
       orders_(lead_.attempt.stage_dir, clock, events_),
       watch_(clock),
+      beat_sockets_(log),
+      stacks_(lead_.worker_program, clock),
       guard_(lead_.attempt.resiliency, true) {}
 
 void JobLead::describe(std::int64_t started_ms) {
@@ -206,9 +210,13 @@ Result<JobLead::End> JobLead::launch_once() {
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000);
   orders_.new_launch();
   RankGroup ranks(clock_);
-  if (agents_) tell_agents(spec_.launch);
+  if (agents_)
+    tell_agents(spec_.launch);
+  else
+    open_beat_sockets();
   LH_CHECK(ranks.start(spec_));
   state_changed_ = true;
+  note_processes(ranks);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   tell_launched(spec_);
   if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
@@ -378,8 +386,10 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     }
     look_at_ranks();
     orders_.look(watch_.first_page());
+    look_at_stacks();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {
+      if (finding->kind == GuardFinding::Kind::hang) finish_stacks();
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return End{put, finding};
     }
@@ -394,7 +404,57 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
   }
 }
 
+// For programs that speak text; without sockets they run as well, and less is known of them.
+void JobLead::open_beat_sockets() {
+  beat_sockets_.close();
+  if (lead_.task.kind != "command") return;
+  for (const PageFolder& folder : page_folders(spec_.launch, lead_.attempt.steps)) {
+    std::vector<int> ranks(static_cast<std::size_t>(folder.ranks));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (const Status opened = beat_sockets_.open(folder.path, ranks); !opened.ok())
+      log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=launch_without_them");
+  }
+}
+
+void JobLead::note_processes(const RankGroup& ranks) {
+  started_here_.clear();
+  for (const RankGroup::Process& process : ranks.processes()) {
+    int rank = process.rank;
+    for (const JobStep& step : lead_.attempt.steps) {
+      if (step.name == process.step) break;
+      rank += step.ranks;
+    }
+    started_here_[rank] = process.pid;
+  }
+}
+
+// A rank's page knows best which process it is; a program without heartbeat is what was started for it.
+void JobLead::begin_stacks() {
+  std::map<int, pid_t> pids = started_here_;
+  for (const auto& [rank, report] : watch_.ranks())
+    if (report.beat.pid > 0) pids[rank] = static_cast<pid_t>(report.beat.pid);
+  stacks_.begin(spec_.launch.launch_dir, spec_.launch.ranks, pids, agents_.get());
+}
+
+void JobLead::look_at_stacks() {
+  if (orders_.stacks_wanted()) begin_stacks();
+  if (const auto seen = stacks_.look()) {
+    log_.info(format("event=stacks launch={} text='{}'", record_.launches, seen->text));
+    orders_.tell_stacks(*seen);
+  }
+}
+
+// What a hang looked like is gone with its ranks. Begun when it was suspected, it is mostly there by now.
+void JobLead::finish_stacks() {
+  for (const Deadline deadline(clock_, stacks_at_a_hang_ms); stacks_.under_way() && !deadline.passed();
+       clock_.sleep_ms(5)) {
+    look_at_agents();
+    look_at_stacks();
+  }
+}
+
 void JobLead::look_at_ranks() {
+  beat_sockets_.look();
   watch_.look(agents_.get());
   if (const auto recovered = recovery_.look(clock_.monotonic_ns() / 1'000'000, watch_.ranks()))
     events_.write(recovered_event_kind, to_value(*recovered));
@@ -451,6 +511,7 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
 }
 
 void JobLead::tell_suspicion(const HangFinding& finding) {
+  begin_stacks();
   log_.warn(format("event=hang_suspected launch={} what='{}'", record_.launches, finding.text()));
   Value fields = Value::make_table();
   fields.set("launch", record_.launches);

@@ -26,6 +26,8 @@
 #include "worker/lead/order_book.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
+#include "worker/lead/stack_round.h"
+#include "worker/protocol/beat_sockets.h"
 
 namespace longhaul {
 
@@ -71,6 +73,11 @@ class JobLead {
   void tell_launched(const LaunchSpec& spec);
   Result<End> watch(RankGroup& ranks);
   void look_at_ranks();
+  void open_beat_sockets();
+  void note_processes(const RankGroup& ranks);
+  void look_at_stacks();
+  void begin_stacks();
+  void finish_stacks();
   void obey_signal(RankGroup& ranks);
   void stop_ranks(RankGroup& ranks);
   std::string own_node() const;
@@ -106,6 +113,9 @@ class JobLead {
   HostPool hosts_;
   LaunchSpec spec_;  // of the newest launch
   RankWatch watch_;
+  BeatSockets beat_sockets_;
+  StackRound stacks_;
+  std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
   RecoveryClock recovery_;
   TierHistory history_;

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -20,16 +21,35 @@ std::int64_t changed_ns(const std::string& path) {
 }  // namespace
 
 void OrderBook::look(HeartbeatPage* first_rank) {
-  if (!first_rank) return;
-  note_outcomes(*first_rank);
+  if (first_rank) note_outcomes(*first_rank);
   const std::int64_t now = clock_.monotonic_ns();
-  if (now < next_look_ns_) return;
+  if (now < next_look_ns_ && !(first_rank && page_wanted_)) return;
   next_look_ns_ = now + look_interval_ns;
   const std::int64_t changed = changed_ns(orders_folder(stage_dir_));
   if (changed < 0 || changed == folder_changed_ns_) return;  // nothing was ever ordered, or nothing new
-  for (const Order& order : read_orders(stage_dir_))
-    if (!handed_.count(order.id)) hand_over(order, *first_rank);
-  folder_changed_ns_ = changed;
+  page_wanted_ = false;
+  for (const Order& order : read_orders(stage_dir_)) {
+    if (handed_.count(order.id)) continue;
+    if (order.what == "stacks")
+      handed_.emplace(order.id, Handed{order, 0, read_order_outcome(stage_dir_, order.id).ok()});
+    else if (first_rank)
+      hand_over(order, *first_rank);
+    else
+      page_wanted_ = true;
+  }
+  if (!page_wanted_) folder_changed_ns_ = changed;
+}
+
+bool OrderBook::stacks_wanted() const {
+  return std::any_of(handed_.begin(), handed_.end(), [](const auto& entry) { return entry.second.wants_stacks(); });
+}
+
+void OrderBook::tell_stacks(const OrderOutcome& outcome) {
+  for (auto& [id, handed] : handed_) {
+    if (!handed.wants_stacks()) continue;
+    tell(handed.order, outcome);
+    handed.told = true;
+  }
 }
 
 void OrderBook::hand_over(const Order& order, HeartbeatPage& page) {

@@ -21,12 +21,16 @@ class OrderBook {
   void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1; }
   // `first_rank`: its page, or null while it has none: orders wait. Cheap to call often.
   void look(HeartbeatPage* first_rank);
+  // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
+  bool stacks_wanted() const;
+  void tell_stacks(const OrderOutcome& outcome);
 
  private:
   struct Handed {
     Order order;
     std::int64_t number = 0;  // of the page
     bool told = false;        // its outcome is written
+    bool wants_stacks() const { return order.what == "stacks" && !told; }
   };
   void hand_over(const Order& order, HeartbeatPage& page);
   void note_outcomes(const HeartbeatPage& page);
@@ -37,6 +41,7 @@ class OrderBook {
   EventWriter& events_;
   std::map<std::string, Handed> handed_;  // in this launch, by id
   std::int64_t next_look_ns_ = 0, folder_changed_ns_ = -1;
+  bool page_wanted_ = false;  // an order waits for the first rank's page
 };
 
 }  // namespace longhaul

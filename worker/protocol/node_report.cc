@@ -138,6 +138,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::ping: return "ping";
     case AgentOrder::Kind::standby: return "standby";
     case AgentOrder::Kind::state: return "state";
+    case AgentOrder::Kind::stacks: return "stacks";
   }
   return "";
 }
@@ -163,7 +164,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   const std::string name = value.get_string("order");
   bool known = false;
   using Kind = AgentOrder::Kind;
-  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state})
+  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));

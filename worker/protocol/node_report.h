@@ -41,14 +41,15 @@ struct AgentOrder {
     watch,
     signal,
     end,
+    stacks,   // what the ranks are doing, into a file each
     ping,     // nothing is to be done: the lead lives
     standby,  // whom to turn to when the lead is lost
     state,    // this node is the standby, and that is what it would have to know
   };
   Kind kind = Kind::end;
   int launch = 0;
-  std::string folder;      // watch: where the pages lie on this node
-  std::vector<int> ranks;  // watch, signal: those on this node
+  std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go
+  std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;  // standby
   int port = 0;      // standby

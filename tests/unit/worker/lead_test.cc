@@ -187,6 +187,48 @@ TEST_CASE("an order that was obeyed in the program's last moment is told as done
   CHECK(outcome->text == "done at step 7");
 }
 
+TEST_CASE("a program that says its steps in text is known by them, and takes orders") {
+  LeadRig rig(
+      "python3 -c '\n"
+      "import os, socket\n"
+      "s = socket.socket(socket.AF_UNIX)\n"
+      "s.connect(os.environ[\"LONGHAUL_BEAT_SOCKET\"])\n"
+      "s.sendall(b\"section forward\\nstep 41\\n\")\n"
+      "order = s.makefile().readline()\n"
+      "open(os.environ[\"LONGHAUL_STATE\"] + \"/order\", \"w\").write(order)\n"
+      "s.sendall(b\"done 1\\nstep 42\\n\")\n"
+      "' && exit 3");
+  rig.attempt.resiliency.restarts = 0;
+  rig.write();
+  REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stop_after", 42}).ok());
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(*read_file(rig.attempt.state_dir() + "/order") == "order 1 stop_after 42\n");
+  CHECK(rig.record().step == 42);
+  CHECK(rig.record().cause.find("in section forward at step 42") != std::string::npos);
+  CHECK(read_order_outcome(rig.attempt.stage_dir, "1").ok());
+}
+
+TEST_CASE("stacks are written on demand, also of programs that say nothing of themselves") {
+  LeadRig rig("while [ ! -e \"$LONGHAUL_STATE/go\" ]; do sleep 0.01; done", 2);
+  const pid_t lead = rig.start();
+  const std::string launch = rig.attempt.attempt_dir + "/launches/1";
+  rig.until([&] { return file_exists(launch + "/rank-1.log"); });
+  REQUIRE(place_order(rig.attempt.stage_dir, {"1", "stacks", 0}).ok());
+  rig.until([&] { return read_order_outcome(rig.attempt.stage_dir, "1").ok(); });
+  const auto outcome = read_order_outcome(rig.attempt.stage_dir, "1");
+  CHECK(outcome->done);
+  CHECK(outcome->text == "stacks of 2 ranks in " + launch + "/stacks");
+  for (const int rank : {0, 1}) {
+    const auto text = read_file(format("{}/stacks/rank-{}.txt", launch, rank));
+    REQUIRE(text.ok());
+    CHECK(text->find(format("rank {} on ", rank)) == 0);
+    CHECK(text->find("bash: ") != std::string::npos);
+    CHECK(text->find("go") != std::string::npos);
+  }
+  REQUIRE(write_file_atomic(rig.attempt.state_dir() + "/go", "").ok());
+  CHECK(rig.wait(lead).success());
+}
+
 TEST_CASE("a program that does not exist is a record, not a lost job") {
   LeadRig rig("");
   CommandSettings settings;

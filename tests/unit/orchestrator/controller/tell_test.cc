@@ -43,6 +43,7 @@ struct TellRig {
 
 TEST_CASE("tell: words become orders, and nonsense says what can be told") {
   REQUIRE(tell_arguments({"checkpoint"}, "").ok());
+  CHECK((*tell_arguments({"stacks"}, "")).front().get_string("what") == "stacks");
   const auto stop = tell_arguments({"stop-after", "500"}, "train");
   REQUIRE(stop.ok());
   CHECK((*stop)[0].get_string("what") == "stop_after");
@@ -81,6 +82,7 @@ TEST_CASE("tell: only a running stage that can obey, and the refusal says why") 
   CHECK(answer_tell(rig.plan, rig.ledger, rig.ask("checkpoint", 0, "train")).answer.find("waiting") !=
         std::string::npos);
   rig.start("tokens");
+  CHECK(answer_tell(rig.plan, rig.ledger, rig.ask("stacks", 0)).accepted);  // of any kind of stage
   CHECK(answer_tell(rig.plan, rig.ledger, rig.ask("checkpoint", 0, "tokens")).answer.find("takes no orders") !=
         std::string::npos);
   CHECK(answer_tell(rig.plan, rig.ledger, rig.ask("checkpoint", 0, "trian")).answer.find("no stage 'trian'") !=

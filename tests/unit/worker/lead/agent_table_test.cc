@@ -13,8 +13,11 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
+#include "resiliency/beat/beat_line.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
+#include "worker/lead/stack_round.h"
 
 using namespace longhaul;
 
@@ -29,6 +32,7 @@ struct AgentRig {
   std::thread thread;
   Status ended;
   std::unique_ptr<AgentTable> table;
+  std::string worker_program = parent_path(own_program_path()) + "/longhaul-worker";
 
   std::string path(const std::string& name) const { return join_path(scratch.path(), name); }
   AgentTableOptions options(std::int64_t epoch = 1) const {
@@ -41,7 +45,7 @@ struct AgentRig {
   }
   void start_agent(const std::string& host = "n1", double alone_max_s = 60) {
     thread = std::thread([this, host, alone_max_s] {
-      ended = run_agent({path("address"), path("secret"), host, alone_max_s}, clock, stop, log);
+      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program}, clock, stop, log);
     });
   }
   bool sees(const std::function<bool()>& what, std::int64_t within_ms = 10'000) {
@@ -126,6 +130,64 @@ TEST_CASE("agents: the lead sees what the pages of a node say, and whether its r
   rig.table->end(5'000);
   rig.thread.join();
   CHECK(rig.ended.ok());
+}
+
+TEST_CASE(
+    "agents: a program that says in text what it does is seen like any other, also after its lead has come back") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {3}}});
+  SpawnSpec program;
+  program.environment = {{beat_socket_variable, beat_socket_path(rig.scratch.path(), 3)}};
+  program.argv = {"python3", "-c",
+                  "import os, socket, time\n"
+                  "s = socket.socket(socket.AF_UNIX)\n"
+                  "while s.connect_ex(os.environ['LONGHAUL_BEAT_SOCKET']): time.sleep(0.01)\n"
+                  "for step in range(100000): s.sendall(b'step %d\\n' % step); time.sleep(0.01)\n"};
+  program.dies_with_starter = true;
+  const auto pid = spawn(program);
+  REQUIRE(pid.ok());
+  const auto step = [&] { return rig.table && rig.table->rank(3) ? rig.table->rank(3)->beat.step : -1; };
+  CHECK(rig.sees([&] { return step() > 3; }));
+  REQUIRE(rig.table->rank(3));
+  CHECK(rig.table->rank(3)->beat.pid == *pid);
+  CHECK(rig.table->rank(3)->state == ProcessState::running);
+  const std::int64_t before = step();
+  rig.table.reset();
+  rig.open_table(2);
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {3}}});
+  CHECK(rig.sees([&] { return step() > before; }));
+  ::kill(*pid, SIGKILL);
+  CHECK(rig.sees([&] { return rig.table->rank(3)->state == ProcessState::ended; }));
+  while (!poll_exit(*pid)->has_value()) ::usleep(2'000);
+  rig.table->end(5'000);
+  rig.thread.join();
+  CHECK(!file_exists(beat_socket_path(rig.scratch.path(), 3)));
+}
+
+TEST_CASE("agents: each writes the stacks of its ranks where the lead says") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  const PretendedRank three(rig.scratch.path(), 3);
+  rig.table->watch(2, rig.scratch.path(), {{"n1", {3, 4}}, {"n2", {5}}});
+  REQUIRE(rig.sees([&] { return rig.table->rank(3) != nullptr; }));
+  StackRound round("", rig.clock);
+  round.begin(rig.scratch.path(), 5, {}, rig.table.get());
+  std::optional<OrderOutcome> outcome;
+  CHECK(rig.sees(
+      [&] { return file_exists(rig.path("stacks/rank-4.txt")) && file_exists(rig.path("stacks/rank-3.txt")); }));
+  CHECK(!round.look());  // nothing has come of rank 0, and that is waited for a while
+  const auto text = read_file(rig.path("stacks/rank-3.txt"));
+  REQUIRE(text.ok());
+  CHECK(text->find(format("thread {} sleep", three.pid)) != std::string::npos);
+  CHECK(read_file(rig.path("stacks/rank-4.txt"))->find("says which process it is") != std::string::npos);
+  for (const int rank : {0, 1, 2}) REQUIRE(write_file_renamed(rig.path(format("stacks/rank-{}.txt", rank)), "").ok());
+  CHECK(rig.sees([&] { return (outcome = round.look()).has_value(); }));
+  CHECK(outcome->done);
+  CHECK(outcome->text.find("stacks of 5 ranks in ") == 0);
+  CHECK(!round.look());
 }
 
 TEST_CASE("agents: strangers at the port change nothing") {

@@ -75,6 +75,27 @@ TEST_CASE("order book: orders reach the page in their order, and their outcome i
   CHECK(read_order_outcome(folder.path, "005").ok());
 }
 
+TEST_CASE("order book: stacks need no page, and are told once; other orders wait for one") {
+  OrderFolder folder;
+  ManualClock clock;
+  EventWriter events(clock, "", 0);
+  OrderBook book(folder.path, clock, events);
+  REQUIRE(place_order(folder.path, {"001", "checkpoint", 0}).ok());
+  REQUIRE(place_order(folder.path, {"002", "stacks", 0}).ok());
+  CHECK(!book.stacks_wanted());
+  book.look(nullptr);
+  CHECK(book.stacks_wanted());
+  book.tell_stacks({true, "stacks of 4 ranks"});
+  CHECK(!book.stacks_wanted());
+  CHECK(read_order_outcome(folder.path, "002")->text == "stacks of 4 ranks");
+  HeartbeatPage page = folder.page(0);
+  book.look(&page);
+  CHECK(page.checkpoint_orders() == 1);
+  book.new_launch();
+  book.look(&page);
+  CHECK(!book.stacks_wanted());  // seen in the launch before
+}
+
 TEST_CASE("order book: the folder is read again only when it changed") {
   OrderFolder folder;
   ManualClock clock;

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""The PyTorch example with a stand-in for its training: a rank is killed, stopped, told something, looked into.
+
+usage: text_beat_test.py LONGHAUL SOURCE_DIR
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+from scenario import LONGHAUL, SOURCE, case, expect, longhaul, main, newest_run, runs, wait_for
+
+STEPS, EVERY = 200, 10
+HANGS_ARE_ACTED_UPON = "on_hang" in (SOURCE / "docs/reference/workflow.md").read_text()
+
+
+def start(here, more="", steps=STEPS, ranks=2):
+    """The example as it is shipped, but for the script that it runs."""
+    text = (SOURCE / "workflows/examples/pytorch/workflow.toml").read_text()
+    (here / "workflow.toml").write_text(text.replace("ranks = 2", f"ranks = {ranks}") + more)
+    (here / "longhaul_beat.py").write_text((SOURCE / "workflows/examples/pytorch/longhaul_beat.py").read_text())
+    (here / "stand_in_train.py").write_text((SOURCE / "tests/e2e/stand_in_train.py").read_text())
+    settings = {"python": sys.executable, "script": "stand_in_train.py", "steps": steps, "checkpoint_every": EVERY}
+    words = [word for name, value in settings.items() for word in ("--set", f"params.{name}={json.dumps(value)}")]
+    return subprocess.Popen([str(LONGHAUL), "run", "workflow.toml", *words], cwd=here, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+def finish(process, seconds=90):
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    expect("the run ends well", process.returncode == 0, out)
+    return out
+
+
+def launches(here):
+    if not runs(here):
+        return []
+    found = newest_run(here).glob("stages/train/attempts/*/launches/*")
+    return sorted(found, key=lambda p: (int(p.parent.parent.name), int(p.name)))
+
+
+def first_words(launch, rank):
+    """(process, the step that it goes on after), once it has said so."""
+    log = launch / f"rank-{rank}.log"
+    said = re.search(r"process (\d+), goes on after step (\d+)", log.read_text() if log.exists() else "")
+    return (int(said[1]), int(said[2])) if said else None
+
+
+def process_past(here, rank, step):
+    """The process of a rank in the first launch, once its checkpoint of `step` is there."""
+    def found():
+        saved = [p for p in here.glob(f"runs/*/stages/train/state/rank-{rank}.json")]
+        return saved and launches(here) and json.loads(saved[0].read_text())["step"] >= step
+    wait_for(f"rank {rank} saves step {step}", found)
+    return first_words(launches(here)[0], rank)[0]
+
+
+def went_on(here, least):
+    expect("a second launch", len(launches(here)) == 2, launches(here))
+    for rank in (0, 1):
+        expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
+        after = first_words(launches(here)[1], rank)[1]
+        expect("it went on from its checkpoint", least <= after < STEPS and after % EVERY == 0, after)
+    figures = json.loads((newest_run(here) / "stages/train/out/artifact.json").read_text())["figures"]
+    expect("to the last step", figures["steps"] == STEPS and figures["first_step"] > least, figures)
+    expect("with the result of a training never interrupted", abs(figures["slope"] - slope_after(STEPS)) < 1e-12, figures)
+
+
+def slope_after(steps):
+    import random
+    slope = 0.0
+    for step in range(1, steps + 1):
+        x = random.Random(step).uniform(-1, 1)
+        slope -= 0.5 * (slope * x - 3 * x) * x
+    return slope
+
+
+@case
+def a_killed_rank_goes_on_from_its_checkpoint(here):
+    process = start(here)
+    os.kill(process_past(here, 1, 30), signal.SIGKILL)
+    finish(process)
+    went_on(here, 30)
+    facts = "".join(path.read_text() for path in newest_run(here).glob("log/*.jsonl"))
+    facts += "".join(path.read_text() for path in newest_run(here).glob("stages/train/attempts/*/events.jsonl"))
+    cause = re.search(r"rank 1 ended: killed by signal 9 \(Killed\), in section (\w+) at step (\d+)", facts)
+    expect("where it was killed is known from what it said", cause and int(cause[2]) >= 30, facts)
+
+
+@case
+def a_rank_that_is_stopped_is_shown_and_goes_on(here):
+    process = start(here, steps=400)
+    pid = process_past(here, 1, 20)
+    os.kill(pid, signal.SIGSTOP)
+    longhaul(here, "tell", "latest", "stacks", code=0, says="stacks of 2 ranks in ")
+    stacks = launches(here)[0] / "stacks"
+    stopped, running = (stacks / "rank-1.txt").read_text(), (stacks / "rank-0.txt").read_text()
+    expect("the stopped one is known", f"process {pid}" in stopped and "T (stopped by a signal)" in stopped, stopped)
+    expect("with its program", "stand_in_train.py" in stopped, stopped)
+    expect("the other one runs", "T (stopped" not in running and "stand_in_train.py" in running, running)
+    state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    expect("looking at it leaves it stopped", state == "T", state)
+    os.kill(pid, signal.SIGCONT)
+    finish(process)
+    expect("and nothing was started again", len(launches(here)) == 1, launches(here))
+
+
+@case
+def an_order_reaches_a_program_that_speaks_text(here):
+    process = start(here, steps=100_000, ranks=1)  # the first rank hears of orders, and the stand-in does not pass them on
+    process_past(here, 0, 10)
+    saved = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
+    last = int(re.search(r"done at step (\d+)", saved)[1]) + 250
+    longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
+    finish(process)
+    figures = json.loads((newest_run(here) / "stages/train/out/artifact.json").read_text())["figures"]
+    expect("it stopped where it was told to", figures["steps"] == last, figures)
+
+
+def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
+    process = start(here, 'resiliency = { on_hang = "restart", hang_act = "5s", hang_suspect = "1s", restarts = 2 }\n')
+    os.kill(process_past(here, 1, 30), signal.SIGSTOP)
+    finish(process)
+    went_on(here, 30)
+    hung = launches(here)[0]
+    lines = (hung.parent.parent / "events.jsonl").read_text().splitlines()
+    suspected = [e for e in map(json.loads, lines) if e["kind"] == "hang_suspected"]
+    expect("the one that stood still is named, not the one that waits for it", suspected and suspected[0]["rank_of"] == 1, suspected)
+    expect("its stacks were kept", "T (stopped by a signal)" in (hung / "stacks/rank-1.txt").read_text())
+
+
+if HANGS_ARE_ACTED_UPON:
+    case(a_hung_rank_is_found_and_goes_on_from_its_checkpoint)
+if __name__ == "__main__":
+    main()
