@@ -43,8 +43,11 @@ struct CommOptions {
   const Clock* clock = nullptr;              // required; outlives the communicator
   std::int64_t timeout_ms = 60'000;          // of every wait that names none
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
-  Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
-  MemoryAccount* memory = nullptr;           // of copies of what is under way, where a backend keeps any; borrowed
+  // Raised from outside to the epoch of the communicators that are to follow: every wait of an earlier epoch ends with
+  // ErrorCode::aborted, those of that epoch go on. Outlives the communicator.
+  const std::atomic<std::int64_t>* newest_epoch = nullptr;
+  Trace* trace = nullptr;           // spans of every operation, on a lane of the communicator's name; borrowed
+  MemoryAccount* memory = nullptr;  // of copies of what is under way, where a backend keeps any; borrowed
   std::size_t piece_bytes_max = message_bytes_max;  // longer messages travel as several (smaller in tests)
 };
 
@@ -141,6 +144,7 @@ class Communicator {
   std::uint64_t bytes_sent_by(const Arguments& arguments) const;
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
+  std::optional<Error> told_to_leave(const Request& request) const;
   std::string text_of(const Request& request) const;
 
   int rank_, size_;
