@@ -42,13 +42,17 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "local_copy_staged",
                                                                                         "local_copy_before_part",
                                                                                         "local_copy_after_part",
-                                                                                        "local_copy_retiring"};
+                                                                                        "local_copy_retiring",
+                                                                                        "engine_backward",
+                                                                                        "engine_update",
+                                                                                        "engine_step_done"};
 
 struct Action {
   FaultPoint point;
   enum class Kind { kill, exit, error, delay } kind;
   int delay_ms = 0;
   int nth = 1;
+  int rank = -1;  // -1: of any
   int passages = 0;
 };
 
@@ -63,10 +67,12 @@ Plan& plan() {
   return instance;
 }
 
-// 0 where the text is anything but digits.
-int positive_number(const std::string& text) {
-  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos) return 0;
-  return std::atoi(text.c_str());
+// -1 where the text is anything but `prefix` and digits.
+int number_after(const std::string& prefix, const std::string& text) {
+  if (!starts_with(text, prefix)) return -1;
+  const std::string digits = text.substr(prefix.size());
+  if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return -1;
+  return std::atoi(digits.c_str());
 }
 
 Result<Action> parse_action(const std::string& line) {
@@ -84,14 +90,17 @@ Result<Action> parse_action(const std::string& line) {
   else if (words[1] == "error")
     action.kind = Action::Kind::error;
   else if (starts_with(words[1], "delay_ms="))
-    action.kind = Action::Kind::delay, action.delay_ms = positive_number(words[1].substr(9));
+    action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", words[1]);
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
                       "kill, exit, error or delay_ms=N");
-  if (words.size() > 2) action.nth = starts_with(words[2], "nth=") ? positive_number(words[2].substr(4)) : 0;
-  if (words.size() > 3 || action.nth == 0 || (action.kind == Action::Kind::delay && action.delay_ms == 0))
+  std::size_t next = 2;
+  if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
+  bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);
+  if (next < words.size()) readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
+  if (!readable || next < words.size())
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
-                      "<point> <kill|exit|error|delay_ms=N> [nth=K], N and K from 1");
+                      "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R], N and K from 1");
   return action;
 }
 
@@ -141,13 +150,14 @@ std::vector<std::string> fault_point_names(const std::string& prefix) {
   return found;
 }
 
-Status load_fault_plan(const std::string& path) {
+Status load_fault_plan(const std::string& path, int rank) {
   LH_TRY(const std::string text, read_file(path));
   Plan& p = plan();
   p.hits_path = path + ".hits";
   for (const std::string& line : split(text, '\n')) {
     if (trim(line).empty()) continue;
     LH_TRY(const Action action, parse_action(trim(line)));
+    if (action.rank >= 0 && action.rank != rank) continue;
     p.actions.push_back(action);
   }
   fault_detail::armed.store(!p.actions.empty(), std::memory_order_relaxed);

@@ -3,9 +3,9 @@
 //
 //   if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
 //
-// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K]" (nth: at the K-th passage,
-// default 1). Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so that a test can count them
-// from outside.
+// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R]" (nth: at the K-th
+// passage, default 1; rank: in this rank of a launch only, default every process). Each hit that fires is first
+// appended to "<plan>.hits" as "<point> <pid>", so that a test can count them from outside.
 #pragma once
 
 #include <atomic>
@@ -49,13 +49,17 @@ enum class FaultPoint : int {
   local_copy_before_part,      // a share written and synced, its part of the manifest not
   local_copy_after_part,       // a share is whole on this node
   local_copy_retiring,         // whole on all ranks, about to remove an older one
+  engine_backward,             // between two operations of a step, weights untouched
+  engine_update,               // weights and moments partly updated
+  engine_step_done,            // a step is done here, others may be in it
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);
 std::vector<std::string> fault_point_names(const std::string& prefix);
 
-// Reads a plan and switches the points on for this process. Called once, below main, before threads start.
-Status load_fault_plan(const std::string& path);
+// Reads a plan and switches the points on for this process, of a launch's ranks that of this number (-1: it is none).
+// Called once, below main, before threads start.
+Status load_fault_plan(const std::string& path, int rank = -1);
 
 namespace fault_detail {
 extern std::atomic<bool> armed;  // the one relaxed load

@@ -13,6 +13,9 @@
 //   sample       prompt, text                                    a text that the report shows
 //   message      level, text       (spike, phase: of a training, for people: docs/workflows.md)
 //   endpoint     url, token_file, pid                            a server that was left running
+//   faulted      code, what                                     by the rank: a fault that it survived; it waits for an
+//   order
+//   ready        step, load_s, from, epoch                       ranks go on from that step after a fault
 //   launched / ranks_ended / published                           by the lead
 //   taken_over       launch, epoch, host                          by a lead that has followed another
 //   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it

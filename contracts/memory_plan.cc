@@ -242,7 +242,8 @@ std::int64_t batches_of(const TrainingOutline& o) {
 }
 
 // engine/checkpoint/checkpoint_share.h, in whole pages; with copies on the nodes as much again for this rank's and its
-// partner's (taken to be alike).
+// partner's (taken to be alike). engine/checkpoint/memory_snapshot.h: a copy of all that is owned, where it is in
+// memory.
 std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
   constexpr std::int64_t page = 4096;
   std::int64_t elements = 0;
@@ -254,7 +255,11 @@ std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layo
       });
   const std::int64_t bytes = elements * (f32 + o.moment_bytes()), pages = (bytes + page - 1) / page * page;
   const bool staged = o.staged_checkpoints && (o.staging_limit == 0 || bytes <= o.staging_limit);
-  return (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0);
+  std::int64_t snapshot = 0;
+  if (o.memory_snapshot && !o.moments_on_disk)
+    for (const std::int64_t width : {f32, std::int64_t{o.first_moment_bytes}, std::int64_t{o.second_moment_bytes}})
+      snapshot += (layout.owned().size() * width + page - 1) / page * page;
+  return (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
 }
 
 // engine/ops/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens
@@ -319,13 +324,15 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
     case MemoryCategory::master:
     case MemoryCategory::gradients:
     case MemoryCategory::optimizer:
-    case MemoryCategory::checkpoint:
       if (o.dims.zero < 3 && o.dims.dp() > 1)
         return format(
             "share it among the data-parallel ranks: parallel.zero = {} with a larger dp_shard; or split the "
             "model with a larger tp or pp",
             o.dims.zero + 1);
       return "split the model over more ranks with a larger tp or pp, or share it with dp_shard and zero";
+    case MemoryCategory::checkpoint:
+      return o.memory_snapshot ? "set checkpoint.snapshot_every = 0, which keeps no copy for in-process restarts"
+                               : "set checkpoint.asynchronous = false, which keeps no copy of what is written";
     case MemoryCategory::gathered_weights:
       return "use parallel.zero = 3, which keeps a few layers at a time, or a larger tp or pp";
     case MemoryCategory::activations:

@@ -45,6 +45,7 @@ struct TrainingOutline {
   bool staged_checkpoints = false;
   std::int64_t staging_limit = 0;
   bool local_copies = false;
+  bool memory_snapshot = false;  // a copy of the state in memory, for in-process restarts
 
   int moment_bytes() const { return first_moment_bytes + second_moment_bytes; }
   void set_moments(const OptimizerSettings& settings);
@@ -73,6 +74,7 @@ Status take_settings(const Settings& settings, const ParallelDims& dims, Trainin
   o.overlap_tensor = settings.overlap.tensor, o.overlap_experts = settings.overlap.experts;
   o.staged_checkpoints = settings.checkpoint.asynchronous, o.staging_limit = settings.checkpoint.staging_limit.value;
   o.local_copies = settings.checkpoint.local_every_steps > 0;
+  o.memory_snapshot = settings.checkpoint.in_process && settings.checkpoint.snapshot_every > 0;
   return {};
 }
 

@@ -281,7 +281,18 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                   .max = 1e12,
                   .speed_only = true})
           .field("local_dir", &C::local_dir,
-                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true});
+                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true})
+          .field("in_process", &C::in_process,
+                 {.help = "a fault that all ranks survive is got over without new processes, where the job's lead "
+                          "orders it; no ends the ranks, which are then started again",
+                  .speed_only = true})
+          .field("snapshot_every", &C::snapshot_every,
+                 {.unit = "steps",
+                  .help = "for in_process each rank keeps a copy of its state in memory, at most this often and so "
+                          "seldom that it costs a hundredth of the time; 0 never, then some faults need new processes",
+                  .min = 0,
+                  .max = 1e12,
+                  .speed_only = true});
   return table;
 }
 

@@ -63,6 +63,8 @@ struct CheckpointSettings {
   ByteCount staging_limit;             // of a rank's copy of its share; 0: as much as it needs
   std::int64_t local_every_steps = 0;  // copies on the nodes; 0: none
   std::string local_dir;
+  bool in_process = true;           // faults that all ranks survive need no new processes
+  std::int64_t snapshot_every = 1;  // steps between copies in memory for it; 0: none
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 

@@ -63,4 +63,12 @@ Status BackgroundJob::take() {
   return std::exchange(outcome_, Status());
 }
 
+Status BackgroundJob::give_up(const Clock& clock, std::int64_t deadline_ms) {
+  cancelled_.store(true, std::memory_order_relaxed);
+  LH_CHECK(wait(clock, deadline_ms));
+  [[maybe_unused]] const Status forgotten = take();
+  cancelled_.store(false, std::memory_order_relaxed);
+  return {};
+}
+
 }  // namespace longhaul

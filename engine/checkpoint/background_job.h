@@ -34,6 +34,9 @@ class BackgroundJob {
   Status wait(const Clock& clock, std::int64_t deadline_ms);
   // Of a job that is done.
   Status take();
+  // Asks the work to be given up, waits for its end and forgets its outcome; then the next may begin. timeout as above:
+  // what the work touches still belongs to it.
+  Status give_up(const Clock& clock, std::int64_t deadline_ms);
 
  private:
   bool low_priority_;

@@ -128,6 +128,12 @@ Result<std::optional<SavedCheckpoint>> CheckpointSaver::advance(CollectiveGroup&
   return std::optional(saved_);
 }
 
+Status CheckpointSaver::give_up(std::int64_t deadline_ms) {
+  LH_CHECK(job_.give_up(clock_, deadline_ms).with_context(context()));
+  phase_ = Phase::idle;
+  return {};
+}
+
 Result<SavedCheckpoint> CheckpointSaver::finish(CollectiveGroup& group) {
   LH_ASSERT(busy(), "nothing is under way");
   while (true) {

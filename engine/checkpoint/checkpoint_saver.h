@@ -40,6 +40,8 @@ class CheckpointSaver {
 
   bool busy() const { return phase_ != Phase::idle; }
   std::int64_t step() const { return saved_.step; }  // of the last one that was started
+  // How far this rank is, for comparison with others: -1 when nothing is under way.
+  std::int64_t progress_key() const { return busy() ? 4 * saved_.step + static_cast<std::int64_t>(phase_) : -1; }
   // Has this rank done all it can do before the next advance()? True when nothing is under way.
   bool ready() const { return job_.done(); }
 
@@ -50,6 +52,9 @@ class CheckpointSaver {
   Result<std::optional<SavedCheckpoint>> advance(CollectiveGroup& group);
   // Collective: what is under way is waited for.
   Result<SavedCheckpoint> finish(CollectiveGroup& group);
+  // Not collective: what is under way is not waited for by others any more. It may yet be whole, where its manifest was
+  // being written; else it is half a checkpoint, as of a rank that was killed. Waits for this rank's own thread only.
+  Status give_up(std::int64_t deadline_ms);
 
  private:
   enum class Phase { idle, writing, publishing };

@@ -133,6 +133,12 @@ Result<SavedCheckpoint> LocalCopies::advance(CollectiveGroup& group) {
   return saved_;
 }
 
+Status LocalCopies::give_up(std::int64_t deadline_ms) {
+  LH_CHECK(job_.give_up(clock_, deadline_ms).with_context("copy on this node " + saved_.path));
+  busy_ = false;
+  return {};
+}
+
 Result<SavedCheckpoint> LocalCopies::finish(CollectiveGroup& group) {
   const Status waited = group.agree(job_.wait(clock_, options_.deadline_ms));
   if (!waited.ok()) busy_ = false;

@@ -41,6 +41,9 @@ class LocalCopies {
   Result<SavedCheckpoint> advance(CollectiveGroup& group);
   // Collective: what is under way is waited for.
   Result<SavedCheckpoint> finish(CollectiveGroup& group);
+  std::int64_t step() const { return saved_.step; }  // of the last one that was started
+  // Not collective: what is under way is given up, as if this rank had been killed. Waits for its own thread only.
+  Status give_up(std::int64_t deadline_ms);
 
   // Collective. Fills the state from the newest step after `newer_than` of which every share is there and has its
   // digests; nullopt if there is none.

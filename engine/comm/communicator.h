@@ -44,8 +44,11 @@ struct CommOptions {
   const Clock* clock = nullptr;              // required; outlives the communicator
   std::int64_t timeout_ms = 60'000;          // of every wait that names none
   const std::atomic<bool>* abort = nullptr;  // raised from outside: every wait ends with ErrorCode::aborted
-  Trace* trace = nullptr;                    // spans of every operation, on a lane of the communicator's name; borrowed
-  MemoryAccount* memory = nullptr;           // of copies of what is under way, where a backend keeps any; borrowed
+  // Raised from outside to the epoch of the communicators that are to follow: every wait of an earlier epoch ends with
+  // ErrorCode::aborted, those of that epoch go on. Outlives the communicator.
+  const std::atomic<std::int64_t>* newest_epoch = nullptr;
+  Trace* trace = nullptr;           // spans of every operation, on a lane of the communicator's name; borrowed
+  MemoryAccount* memory = nullptr;  // of copies of what is under way, where a backend keeps any; borrowed
   // Where the rank's collectives are counted and its waits are shown, under the name of the communicator; borrowed, and
   // written by the communicator's thread alone.
   HeartbeatPage* beat = nullptr;
@@ -148,6 +151,7 @@ class Communicator {
   Status wait_for(Request request, std::int64_t timeout_ms);
   Error fail(Request& request, Error error);
   void show_wait(const Request& request) const;
+  std::optional<Error> told_to_leave(const Request& request) const;
   std::string text_of(const Request& request) const;
 
   int rank_, size_;

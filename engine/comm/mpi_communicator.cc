@@ -28,6 +28,24 @@ struct Messages {
   std::vector<std::byte> outgoing, incoming;
   std::vector<MPI_Request> sends;
   std::vector<Receive> receives;
+  int epochs = 0;  // that began since it was given up
+
+  // What has come or gone by now is done with; true when nothing is left.
+  bool settled() {
+    bool all = true;
+    const auto test = [&all](MPI_Request& request) {
+      int done = 0;
+      if (request != MPI_REQUEST_NULL && MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 0;
+      all = all && request == MPI_REQUEST_NULL;
+    };
+    for (Receive& receive : receives) test(receive.request);
+    for (MPI_Request& request : sends) test(request);
+    return all;
+  }
+  void cancel_receives() {
+    for (Receive& receive : receives)
+      if (receive.request != MPI_REQUEST_NULL) MPI_Cancel(&receive.request);
+  }
 };
 
 }  // namespace
@@ -36,10 +54,24 @@ struct MpiState {
   MPI_Comm control = MPI_COMM_NULL;
   int rank = 0, size = 1;
   bool control_lost = false;
+  bool parted = false;  // something was given up since the last world: others may not come to a meeting
   std::vector<MPI_Comm> worlds;
   std::vector<std::unique_ptr<Messages>> quarantine;
 
+  // All ranks have left what came before and met again. Messages that were on their way find their receives in the next
+  // moments; what nobody has sent until the epoch after this is not going to come, and such receives are cancelled.
+  void begin_epoch() {
+    parted = false;
+    std::erase_if(quarantine, [](const std::unique_ptr<Messages>& messages) {
+      if (messages->settled()) return true;
+      if (++messages->epochs < 2) return false;
+      messages->cancel_receives();
+      return messages->settled();
+    });
+  }
+
   ~MpiState() {
+    if (!parted && !control_lost) meet();
     for (auto& messages : quarantine) {
       for (auto& receive : messages->receives) {
         if (receive.request == MPI_REQUEST_NULL) continue;
@@ -52,7 +84,6 @@ struct MpiState {
     }
     // Worlds with given-up messages are left to MPI_Finalize: freeing them would wait for the other side.
     if (quarantine.empty() && !control_lost) {
-      meet();
       for (MPI_Comm& world : worlds) MPI_Comm_free(&world);
       MPI_Comm_free(&control);
     }
@@ -175,7 +206,9 @@ class MpiOperation final : public CommOperation {
   }
 
   void abandon(const std::string&) override {
-    if (messages_) place_.state->quarantine.push_back(std::move(messages_));
+    if (!messages_) return;
+    place_.state->quarantine.push_back(std::move(messages_));
+    place_.state->parted = true;
   }
 
  private:
@@ -402,7 +435,8 @@ std::size_t MpiRuntime::quarantined() const {
   return state_->quarantine.size();
 }
 
-Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, const CommOptions& options) {
+Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, const CommOptions& options,
+                                                        std::int64_t meet_ms) {
   LH_ASSERT(options.clock != nullptr, "a communicator needs a clock");
   if (state_->control_lost) {
     return make_error(ErrorCode::unavailable, "the control communicator is lost", "start the process anew");
@@ -411,7 +445,8 @@ Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, con
   auto* fresh = new MPI_Comm(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   LH_MPI(MPI_Comm_idup(state_->control, fresh, &request));
-  const Deadline deadline(*options.clock, options.timeout_ms);
+  if (meet_ms <= 0) meet_ms = options.timeout_ms;
+  const Deadline deadline(*options.clock, meet_ms);
   for (;;) {
     int done = 0;
     LH_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -419,10 +454,10 @@ Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, con
     const bool stop = options.abort != nullptr && options.abort->load(std::memory_order_acquire);
     if (stop || deadline.passed()) {
       state_->control_lost = true;  // the pending request and `fresh` stay with MPI
-      return make_error(stop ? ErrorCode::aborted : ErrorCode::timeout,
-                        format("new communicator of epoch {}: not all of {} ranks came within {} ms", epoch,
-                               state_->size, options.timeout_ms),
-                        "start the process anew");
+      return make_error(
+          stop ? ErrorCode::aborted : ErrorCode::timeout,
+          format("new communicator of epoch {}: not all of {} ranks came within {} ms", epoch, state_->size, meet_ms),
+          "start the process anew");
     }
     sched_yield();
   }
@@ -431,6 +466,7 @@ Result<std::unique_ptr<Communicator>> MpiRuntime::world(std::uint64_t epoch, con
   LH_MPI(MPI_Comm_set_errhandler(place.world, MPI_ERRORS_RETURN));
   std::iota(place.members.begin(), place.members.end(), 0);
   state_->worlds.push_back(place.world);
+  state_->begin_epoch();
   return std::unique_ptr<Communicator>(new MpiCommunicator(std::move(place), epoch, "world", options));
 }
 

@@ -25,10 +25,13 @@ class MpiRuntime {
   int size() const;
 
   // All ranks, as a fresh communicator. Every rank asks for the same epochs in the same order. A timeout here means
-  // that the control communicator is lost: the process has to be started anew.
-  Result<std::unique_ptr<Communicator>> world(std::uint64_t epoch, const CommOptions& options);
+  // that the control communicator is lost: the process has to be started anew. meet_ms: how long to wait for the others
+  // here; 0: the options' timeout.
+  Result<std::unique_ptr<Communicator>> world(std::uint64_t epoch, const CommOptions& options,
+                                              std::int64_t meet_ms = 0);
 
-  // Operations that were given up and whose memory is kept until the end.
+  // Operations that were given up and whose memory is kept: until their messages have come and gone, which is looked at
+  // whenever a world is made, or until the end.
   std::size_t quarantined() const;
 
  private:

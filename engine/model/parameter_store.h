@@ -44,6 +44,8 @@ class ParameterStore {
 
   // With ZeRO: the ranks to gather weights with, before anything is computed. Does nothing else, and nothing without.
   void connect(Mesh& mesh, bool overlap = true);
+  // Nothing is gathered from other ranks any more, until the store is connected again.
+  void disconnect() { gather_.reset(); }
   // The optimizer has changed masters and compute_copy().
   void shares_changed();
   // Lets gathers that are under way go on.

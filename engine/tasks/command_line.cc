@@ -71,17 +71,47 @@ Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
   return beat;
 }
 
+using Reconnect = std::function<Status(std::int64_t epoch)>;
+
 // The ranks of a stage while its communicator lives.
 Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, HeartbeatPage* beat,
-                   Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+                   const Reconnect& reconnect, Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
   CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
-  TaskRun run{task, launch, clock, compute, mesh, group, events, beat, stop_asked, &trace, &memory, scheduler};
+  TaskRun run{task, launch,     clock,  compute, mesh,      group,    events,
+              beat, stop_asked, &trace, &memory, scheduler, reconnect};
   const Status status = run_stage(run);
   run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, engine_exit_code(status.error().code)).c_str());
   return status;
+}
+
+// Healthy ranks come when the operation that they compute is done; what takes longer is not a transient fault.
+constexpr std::int64_t reconnect_deadline_ms = 60'000;
+
+Status run_with_mpi(MpiRuntime& runtime, const Task& task, const Launch& launch, const Clock& clock, Trace& trace,
+                    MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+  LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, runtime.rank()));
+  CommOptions options;
+  options.clock = &clock;
+  options.timeout_ms = 600'000;
+  options.trace = &trace;
+  options.memory = &memory.of(MemoryCategory::messages);
+  if (beat) {
+    options.newest_epoch = &beat->restart_word();
+    options.beat = &*beat;
+  }
+  LH_TRY(std::unique_ptr<Communicator> world, runtime.world(static_cast<std::uint64_t>(launch.epoch), options));
+  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, options.timeout_ms));
+  const Reconnect reconnect = [&](std::int64_t epoch) -> Status {
+    LH_TRY(auto fresh, runtime.world(static_cast<std::uint64_t>(epoch), options, reconnect_deadline_ms));
+    LH_TRY(const std::unique_ptr<Mesh> made, Mesh::create(launch.dims, *fresh, options.timeout_ms));
+    *mesh = std::move(*made);
+    world = std::move(fresh);
+    return {};
+  };
+  return run_as_rank(task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, scheduler);
 }
 
 Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler, int& rank) {
@@ -89,17 +119,20 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
   LH_TRY(const std::string launch_path, options.require("launch"));
   LH_TRY(const Task task, read_task(task_path));
   LH_TRY(const Launch launch, read_launch(launch_path));
-  if (!launch.fault_plan.empty()) LH_CHECK(load_fault_plan(launch.fault_plan));
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGUSR1, on_stop_signal);  // srun passes this one on; on SIGTERM it kills
   const SystemClock clock;
   Trace trace(clock);
   MemoryAccounts memory;
+  const auto load_faults = [&]() -> Status {
+    return launch.fault_plan.empty() ? Status() : load_fault_plan(launch.fault_plan, rank);
+  };
   if (launch.ranks <= 1) {
+    LH_CHECK(load_faults());
     Mesh mesh;
     LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
-    return run_as_rank(task, launch, clock, mesh, beat ? &*beat : nullptr, trace, memory, scheduler);
+    return run_as_rank(task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, scheduler);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   rank = runtime->rank();
@@ -107,17 +140,8 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
     return make_error(ErrorCode::invalid_input,
                       format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
-  LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, rank));
-  CommOptions comm_options;
-  comm_options.clock = &clock;
-  comm_options.timeout_ms = 600'000;
-  comm_options.trace = &trace;
-  comm_options.memory = &memory.of(MemoryCategory::messages);
-  comm_options.beat = beat ? &*beat : nullptr;
-  LH_TRY(const std::unique_ptr<Communicator> world,
-         runtime->world(static_cast<std::uint64_t>(launch.epoch), comm_options));
-  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, comm_options.timeout_ms));
-  return run_as_rank(task, launch, clock, *mesh, beat ? &*beat : nullptr, trace, memory, scheduler);
+  LH_CHECK(load_faults());
+  return run_with_mpi(*runtime, task, launch, clock, trace, memory, scheduler);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,6 +31,10 @@ struct TaskRun {
   Trace* trace = nullptr;            // that of the communicators and of `compute`; may be null
   MemoryAccounts* memory = nullptr;  // of this rank, its communicators' included; may be null
   SchedulerMemory scheduler = {};    // granted to the ranks of this node
+  // New communicators between the ranks, of a later epoch than those before, which nobody may use any more: `mesh` and
+  // `group` stand for them from then on. All ranks ask for the same. After an error the process has to be started anew.
+  // Empty: there is only one rank.
+  std::function<Status(std::int64_t epoch)> reconnect = {};
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

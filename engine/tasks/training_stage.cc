@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <set>
 #include <thread>
 #include <utility>
@@ -69,10 +70,21 @@ Status TrainingStage::prepare() {
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
-  LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
+  LH_CHECK(training_schedules(trainer_options(), run_.mesh));
   LH_CHECK(check_memory_here());
   store_ = std::make_unique<ParameterStore>(shape, dtype, &memory_, place);
-  for (int chunk = 0; chunk < place.dims.vp; ++chunk) {
+  LH_CHECK(make_stages());
+  run_.section("initialize");
+  if (settings_.start_model.empty()) {
+    initialize_parameters(run_.compute, *store_, settings_.seed);
+    return {};
+  }
+  return load_model_weights(run_.compute, settings_.start_model, *store_);
+}
+
+Status TrainingStage::make_stages() {
+  LH_TRY(const TrainingSchedules schedules, training_schedules(trainer_options(), run_.mesh));
+  for (int chunk = 0; chunk < run_.mesh.dims().vp; ++chunk) {
     LlamaOptions options = stage_options(schedules, trainer_options(), run_.mesh, chunk);
     options.tokens_max = tokens_max_;
     options.length_max = settings_.sequence_length;
@@ -86,12 +98,7 @@ Status TrainingStage::prepare() {
     options.overlap_experts = settings_.overlap.experts;
     stages_.push_back(std::make_unique<Llama>(*store_, options));
   }
-  run_.section("initialize");
-  if (settings_.start_model.empty()) {
-    initialize_parameters(run_.compute, *store_, settings_.seed);
-    return {};
-  }
-  return load_model_weights(run_.compute, settings_.start_model, *store_);
+  return {};
 }
 
 TrainerOptions TrainingStage::trainer_options() const {
@@ -115,6 +122,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
   o.micro_batch_size *= settings_.sequences_per_sample;
   o.positions = settings_.positions, o.first_key = settings_.first_key;
   o.preference_pairs = settings_.sequences_per_sample == 2;
+  o.memory_snapshot &= run_.beat != nullptr;  // there is nobody to order a restart
   return o;
 }
 
@@ -249,6 +257,31 @@ Status TrainingStage::offload_moments() {
   return {};
 }
 
+// The weights stay where they are; the models, which hold the communicators, are made again.
+InProcessRestart TrainingStage::in_process_restart() {
+  InProcessRestart restart;
+  restart.epoch = run_.launch.epoch;
+  restart.leave = [this] { stages_.clear(); };
+  restart.join = [this](std::int64_t epoch) -> Result<std::vector<Llama*>> {
+    if (run_.reconnect) LH_CHECK(run_.reconnect(epoch));
+    LH_CHECK(make_stages());
+    std::vector<Llama*> stages;
+    for (const auto& stage : stages_) stages.push_back(stage.get());
+    return stages;
+  };
+  restart.tell = [this](const Error& fault) {
+    const int rank = run_.group.rank();
+    std::fprintf(stderr, "longhaul-engine rank %d: faulted, waits for an order to restart: %s\n", rank,
+                 fault.message().c_str());
+    EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
+    Value fields = Value::make_table();
+    fields.set("code", to_string(fault.code));
+    fields.set("what", fault.message());
+    own.write("faulted", std::move(fields));
+  };
+  return restart;
+}
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
@@ -277,6 +310,10 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     loop_options.local_copies = local_copies.get();
     loop_options.local_every_steps = settings_.checkpoint.local_every_steps;
   }
+  InProcessRestart restart = in_process_restart();
+  if (settings_.checkpoint.in_process && run_.beat) loop_options.restart = &restart;
+  loop_options.snapshot_every_steps = settings_.checkpoint.snapshot_every;
+  loop_options.snapshot_account = &memory_.of(MemoryCategory::checkpoint);
   loop_options.eval_every_steps = settings_.eval_every_steps;
   loop_options.eval_samples = heldout ? heldout->samples_per_epoch() : 0;
   loop_options.flops_per_token = settings_.shape.train_flops_per_token(settings_.sequence_length);
@@ -300,8 +337,10 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
   LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
   if (outcome.stopped)
-    return make_error(ErrorCode::aborted, format("stopped after step {} of {} as asked; a checkpoint of it was saved",
-                                                 outcome.step, options.steps));
+    return make_error(ErrorCode::aborted, format("stopped after step {} of {} {}; {}", outcome.step, options.steps,
+                                                 run_.stop.load() ? "as asked" : "as the time is nearly over",
+                                                 outcome.saved_at_stop ? "a checkpoint of it was saved"
+                                                                       : "there was no time for a checkpoint of it"));
 
   LH_CHECK(report_memory(figures));
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
@@ -312,6 +351,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
   if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
   if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
+  if (outcome.restarts > 0) figures.push_back({"in_process_restarts", static_cast<double>(outcome.restarts), ""});
   if (outcome.shortened) figures.push_back({"steps_planned", static_cast<double>(options.steps), "steps"});
   figures.push_back({"parameters", static_cast<double>(settings_.shape.parameter_count()), ""});
   if (outcome.tokens > 0) {

@@ -65,6 +65,8 @@ class TrainingStage {
   TrainingStage(TaskRun& run, const TrainingStageSettings& settings)
       : run_(run), settings_(settings), memory_(run.memory ? *run.memory : own_memory_) {}
   Status prepare();
+  Status make_stages();
+  InProcessRestart in_process_restart();
   TrainerOptions trainer_options() const;
   Result<TrainingOutline> outline() const;
   // Before any memory is taken: does what all ranks of this node will hold fit? Collective. Says what is planned.

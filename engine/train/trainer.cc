@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/lr_schedule.h"
@@ -104,6 +105,20 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
   store.connect(mesh, options.overlap_weights);
 }
 
+void Trainer::leave() {
+  gradient_.reset();
+  store_.disconnect();
+  stages_.clear();
+}
+
+void Trainer::join(std::vector<Llama*> stages) {
+  stages_ = std::move(stages);
+  LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
+  gradient_ = make_gradient_sum(store_.layout(), mesh_, gradient_options(options_, mesh_, schedules_),
+                                account_of(memory_, MemoryCategory::gradients));
+  store_.connect(mesh_, options_.overlap_weights);
+}
+
 std::int64_t Trainer::batch_size() const {
   return global_batch_size_at(options_.batch_rampup, options_.global_batch_size, progress_.consumed_samples);
 }
@@ -173,6 +188,7 @@ Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   expect(0);
   for (std::size_t op = 0; op < schedule_.size(); ++op) {
     expect(op + 1);
+    if (auto fault = fault_here(FaultPoint::engine_backward)) return *fault;
     LH_CHECK(run(schedule_[op], sums));
   }
   count_memory();
@@ -413,22 +429,27 @@ Result<StepReport> Trainer::do_step() {
   if (!report.problem.empty()) {
     for (Llama* stage : stages_)
       if (stage->experts()) (void)stage->experts()->take_totals();  // of a step that does not count
+    whole_ = false;
     LH_CHECK(pass_over(report, group_sums));
     if (report.end == StepEnd::roll_back) return report;
     progress_.step += 1, progress_.consumed_samples += batch;
+    whole_ = true;
     return report;
   }
+  whole_ = false;
   guard_.accept(report.loss, report.grad_norm);
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
   const TraceSpan span(context_.trace(), "optimizer");
   Status updated = optimizer_.update(context_, store_, report.lr, progress_.adam_step + 1, scale, summed);
+  if (auto fault = fault_here(FaultPoint::engine_update)) return *fault;
   // A disk that fails under one rank ends all of them.
   if (options_.offloaded) updated = group().agree(updated);
   LH_CHECK(std::move(updated).with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += batch;
+  whole_ = true;
   return report;
 }
 

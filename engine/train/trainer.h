@@ -93,6 +93,16 @@ class Trainer {
   // Of the step to come; nullptr without phases.
   const PlannedPhase* phase_at(std::int64_t step) const;
 
+  // Weights, moments, progress and guard are those after some whole step. Not so from the first change of an update on
+  // until its last; after a failure in between, when somebody has put all of them back and says so.
+  bool whole() const { return whole_; }
+  void set_whole(bool whole) { whole_ = whole; }
+  // Lets go of everything that works with other ranks. The models may be destroyed then, and the mesh may get other
+  // communicators. A step that failed is forgotten; weights, moments and progress stay as they are.
+  void leave();
+  // With models made anew, as for the constructor, over the mesh as it is now. Compute weights have to be refreshed.
+  void join(std::vector<Llama*> stages);
+
   TrainingProgress& progress() { return progress_; }
   // Samples of the global order that were left out by rollbacks: the step to come reads from consumed_samples + this.
   std::int64_t& skipped_samples() { return skipped_samples_; }
@@ -146,7 +156,8 @@ class Trainer {
   int micro_batches_ = 0;             // of this rank in the step
   std::vector<int> slots_;            // of each stage
   Optimizer optimizer_;
-  std::unique_ptr<GradientSum> gradient_;
+  std::unique_ptr<GradientSum> gradient_;  // null between leave and join
+  bool whole_ = true;
   TrainingProgress progress_;
   std::int64_t skipped_samples_ = 0;
   SpikeGuard guard_;

@@ -3,14 +3,10 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "engine/train/training_extra.h"
 
 namespace longhaul {
 namespace {
-// In a checkpoint's extra table:
-constexpr const char* ordered_lr_key = "ordered_lr";    // the peak that an order set
-constexpr const char* spikes_key = "spikes";            // SpikeGuard::state
-constexpr const char* skipped_key = "skipped_samples";  // left out by rollbacks
-
 CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const Trainer& trainer) {
   CheckpointSaverOptions saver = options.saver;
   saver.compute = &trainer.context();
@@ -133,7 +129,12 @@ Status TrainingLoop::roll_back(const StepReport& bad) {
   events_.message("warn", format("back to step {}; samples {} to {} are left out", state.progress.step,
                                  state.progress.consumed_samples + state.extra.get_integer(skipped_key), read - 1));
   if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
-  return trainer_.store().status();
+  // Only when all have come so far is the copy of what was before given up.
+  trainer_.set_whole(true), ++version_;
+  LH_CHECK(trainer_.group().agree(trainer_.store().status()));
+  next_copy_ = version_;
+  keep_copy(options_.snapshot_every_steps);
+  return {};
 }
 
 void TrainingLoop::tell_bad(const StepReport& bad) {
@@ -233,6 +234,7 @@ Status TrainingLoop::copy_locally(bool advance, bool due) {
 }
 
 void TrainingLoop::report_save(const SavedCheckpoint& saved) {
+  save_seconds_ = saved.seconds + saved.write_seconds;
   Value fields = Value::make_table();
   fields.set("step", saved.step);
   fields.set("path", saved.path);
@@ -326,106 +328,163 @@ void TrainingLoop::set_learning_rate(double peak) {
   trainer_.set_peak_learning_rate(peak);
 }
 
+namespace {
+// What a rank tells the others after a step.
+struct Told {
+  enum Field { stop, shorten, save, writing, copying, interval, lr, copies, left, saves, lasts, fields };
+};
+}  // namespace
+
+void TrainingLoop::tell(std::span<double> mine) {
+  if (stop_.load(std::memory_order_relaxed)) mine[Told::stop] = 1;
+  if (!saver_.ready()) mine[Told::writing] = 1;
+  if (options_.local_copies && !options_.local_copies->ready()) mine[Told::copying] = 1;
+  if (beat_) {
+    if (beat_->stop_after_step() >= 0 && trainer_.progress().step >= beat_->stop_after_step()) mine[Told::shorten] = 1;
+    const std::int64_t orders = beat_->checkpoint_orders();
+    if (orders != checkpoint_orders_seen_) mine[Told::save] = 1;
+    checkpoint_orders_seen_ = orders;
+    mine[Told::interval] = static_cast<double>(beat_->checkpoint_interval());
+    mine[Told::lr] = beat_->learning_rate();
+    const std::int64_t end_by_ms = beat_->end_by_ms();
+    if (end_by_ms > 0) mine[Told::left] = std::max(1e-3, static_cast<double>(end_by_ms - clock_.wall_ms()) * 1e-3);
+  }
+  mine[Told::saves] = save_seconds_, mine[Told::lasts] = step_seconds_;
+  if (snapshot_)
+    mine[Told::copies] = static_cast<double>(
+        copy_interval(options_.snapshot_every_steps, copy_seconds_, step_seconds_, options_.snapshot_share_max));
+}
+
 Result<TrainingLoop::Asked> TrainingLoop::asked() {
   const std::int64_t step = trainer_.progress().step;
-  enum { stop, shorten, save, writing, copying, interval, lr, fields };
-  double mine[fields] = {};
   Asked asked;
-  if (stop_.load(std::memory_order_relaxed)) mine[stop] = 1;
-  if (!saver_.ready()) mine[writing] = 1;
-  if (options_.local_copies && !options_.local_copies->ready()) mine[copying] = 1;
-  if (beat_) {
-    asked.orders = beat_->orders();
-    if (beat_->stop_after_step() >= 0 && step >= beat_->stop_after_step()) mine[shorten] = 1;
-    const std::int64_t orders = beat_->checkpoint_orders();
-    if (orders != checkpoint_orders_seen_) mine[save] = 1;
-    checkpoint_orders_seen_ = orders;
-    mine[interval] = static_cast<double>(beat_->checkpoint_interval());
-    mine[lr] = beat_->learning_rate();
-  }
+  if (beat_) asked.orders = beat_->orders();
+  double mine[Told::fields] = {};
+  tell(mine);
   const std::size_t ranks = static_cast<std::size_t>(trainer_.group().size());
-  std::vector<double> all(ranks * fields);
+  std::vector<double> all(ranks * Told::fields);
   LH_CHECK(trainer_.group().all_gather(mine, all));
   asked.advance = saver_.busy();
   asked.advance_copy = options_.local_copies && options_.local_copies->busy();
   for (std::size_t i = 0; i < ranks; ++i) {
-    const double* of_rank = &all[i * fields];
-    asked.advance &= of_rank[writing] == 0;
-    asked.advance_copy &= of_rank[copying] == 0;
-    asked.stop |= of_rank[stop] > 0, asked.shorten |= of_rank[shorten] > 0, asked.ordered |= of_rank[save] > 0;
+    const double* of_rank = &all[i * Told::fields];
+    asked.advance &= of_rank[Told::writing] == 0;
+    asked.advance_copy &= of_rank[Told::copying] == 0;
+    asked.stop |= of_rank[Told::stop] > 0, asked.shorten |= of_rank[Told::shorten] > 0,
+        asked.ordered |= of_rank[Told::save] > 0;
+    asked.save_s = std::max(asked.save_s, of_rank[Told::saves]);
+    if (of_rank[Told::left] > 0 && (!asked.time_is_known || of_rank[Told::left] < asked.left_s))
+      asked.time_is_known = true, asked.left_s = of_rank[Told::left];
+    asked.copy_every = std::max(asked.copy_every, static_cast<std::int64_t>(of_rank[Told::copies]));
   }
+  // By an own timer: after one step more it would be too late.
+  const double needed_s = save_margin * (asked.save_s * (saver_.busy() ? 2 : 1) + all[Told::lasts]) + end_margin_s;
+  asked.stop |= asked.time_is_known && asked.left_s < needed_s;
   // Values are one order for the whole launch: the first rank's page counts.
   const std::int64_t every =
-      all[interval] > 0 ? static_cast<std::int64_t>(all[interval]) : options_.checkpoint_every_steps;
+      all[Told::interval] > 0 ? static_cast<std::int64_t>(all[Told::interval]) : options_.checkpoint_every_steps;
   asked.save = asked.ordered || (every > 0 && step % every == 0);
-  if (all[lr] > 0 && all[lr] != ordered_lr_) {
-    set_learning_rate(all[lr]);
-    events_.message("info", format("the learning rate's peak is {:g} from step {} on, as ordered", all[lr], step + 1));
+  if (all[Told::lr] > 0 && all[Told::lr] != ordered_lr_) {
+    set_learning_rate(all[Told::lr]);
+    events_.message("info",
+                    format("the learning rate's peak is {:g} from step {} on, as ordered", all[Told::lr], step + 1));
   }
   return asked;
 }
 
-Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
-  const std::int64_t steps = trainer_.options().steps;
-  trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
-  if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
-    events_.message("warn", reserved.error().message());
-  if (trainer_.progress().step < steps) tell_ready();
-  while (trainer_.progress().step < steps) {
-    if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
-    if (beat_) beat_->step(trainer_.progress().step + 1);
-    tell_phase(trainer_.progress().step + 1);
-    trace_begin(trainer_.progress().step + 1);
-    const std::int64_t begun = clock_.monotonic_ns();
-    const Result<StepReport> done = trainer_.step();
-    trace_end(trainer_.progress().step);
-    // Alone, the checkpoint under way is still worth its wait; of several ranks the others may not have failed.
-    if (!done.ok() && trainer_.group().size() == 1) (void)finish_save().ok();
-    LH_CHECK(done);
-    const StepReport& step = *done;
-    const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
-    if (beat_) beat_->computed(static_cast<std::int64_t>(1e9 * (seconds - step.waited_s)));
-    outcome_.tokens += step.tokens, outcome_.seconds += seconds;
-    outcome_.flops += flops_per_token(step.step) * step.tokens;
-    if (step.end != StepEnd::done) tell_bad(step);
-    if (step.end == StepEnd::roll_back) {
-      LH_CHECK(roll_back(step).with_context(format("step {}", step.step)));
-      continue;
-    }
-    if (step.end == StepEnd::done) {
-      outcome_.loss = step.loss;
-      report(step, seconds);
-    }
-    const bool early = step.step < steps;
-    if (early && options_.milestone_every_steps > 0 && step.step % options_.milestone_every_steps == 0)
-      LH_CHECK(options_.on_milestone({step.step, step.loss, ordered_lr_ > 0}));
-    LH_TRY(const Asked told, asked());
-    if (told.advance) LH_CHECK(advance_save());
-    const bool ends = (told.stop || told.shorten) && early;
-    if (heldout && !ends && early && options_.eval_every_steps > 0 && step.step % options_.eval_every_steps == 0)
-      LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
-    if (told.save || ends) LH_CHECK(save());
-    const bool copy = options_.local_every_steps > 0 && step.step % options_.local_every_steps == 0;
-    LH_CHECK(copy_locally(told.advance_copy, copy && early && saved_step_ != step.step));
-    if (told.ordered || ends) LH_CHECK(finish_save());  // who gave the order hears of a whole checkpoint
-    if (beat_) beat_->obeyed(told.orders);
-    if (told.shorten && early) {
-      outcome_.shortened = true;
-      events_.message("info", format("ends after step {} of {}, as ordered", step.step, steps));
-      break;
-    }
-    if (told.stop && early) {
-      outcome_.stopped = true;
-      break;
+Result<bool> TrainingLoop::do_step() {
+  if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
+  if (beat_) beat_->step(trainer_.progress().step + 1);
+  tell_phase(trainer_.progress().step + 1);
+  trace_begin(trainer_.progress().step + 1);
+  const std::int64_t begun = clock_.monotonic_ns();
+  const Result<StepReport> done = trainer_.step();
+  trace_end(trainer_.progress().step);
+  LH_CHECK(done);
+  const StepReport& step = *done;
+  const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
+  step_seconds_ = seconds;
+  if (beat_) beat_->computed(static_cast<std::int64_t>(1e9 * (seconds - step.waited_s)));
+  outcome_.tokens += step.tokens, outcome_.seconds += seconds;
+  outcome_.flops += flops_per_token(step.step) * step.tokens;
+  if (step.end != StepEnd::done) tell_bad(step);
+  if (step.end == StepEnd::roll_back) {
+    LH_CHECK(roll_back(step).with_context(format("step {}", step.step)));
+    return false;
+  }
+  ++version_;
+  if (step.end == StepEnd::done) {
+    outcome_.loss = step.loss;
+    report(step, seconds);
+  }
+  if (auto fault = fault_here(FaultPoint::engine_step_done)) return *fault;
+  return true;
+}
+
+Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
+  const std::int64_t steps = trainer_.options().steps, step = trainer_.progress().step;
+  const bool early = step < steps;
+  if (early && options_.milestone_every_steps > 0 && step % options_.milestone_every_steps == 0)
+    LH_CHECK(options_.on_milestone({step, outcome_.loss, ordered_lr_ > 0}));
+  LH_TRY(const Asked told, asked());
+  if (told.advance) LH_CHECK(advance_save());
+  const bool ends = (told.stop || told.shorten) && early, fits = !ends || told.shorten || told.fits(saver_.busy());
+  if (heldout && !ends && early && options_.eval_every_steps > 0 && step % options_.eval_every_steps == 0)
+    LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
+  if ((told.save || ends) && fits) LH_CHECK(save());
+  if (!fits)
+    events_.message("warn", format("no checkpoint of step {}: {:.1f} s are left, the last took {:.1f} s", step,
+                                   told.left_s, told.save_s));
+  const bool copy = options_.local_every_steps > 0 && step % options_.local_every_steps == 0;
+  LH_CHECK(copy_locally(told.advance_copy, copy && early && saved_step_ != step));
+  if (told.ordered || ends) LH_CHECK(finish_save());  // who gave the order hears of a whole checkpoint
+  if (beat_) beat_->obeyed(told.orders);
+  checkpoint_orders_obeyed_ = checkpoint_orders_seen_;
+  if (told.shorten && early) {
+    outcome_.shortened = true;
+    events_.message("info", format("ends after step {} of {}, as ordered", step, steps));
+  } else if (told.stop && early) {
+    outcome_.stopped = true, outcome_.saved_at_stop = fits;
+  } else if (early) {
+    keep_copy(told.copy_every);
+  }
+  return ends;
+}
+
+Status TrainingLoop::run_steps(BatchSource* heldout) {
+  bool ends = false;
+  if (std::exchange(end_again_, false)) {
+    LH_TRY(ends, end_step(heldout));
+  }
+  while (!ends && trainer_.progress().step < trainer_.options().steps) {
+    LH_TRY(const bool stepped, do_step());
+    if (stepped) {
+      LH_TRY(ends, end_step(heldout));
     }
   }
   outcome_.step = trainer_.progress().step;
   outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
-  if (outcome_.stopped) return outcome_;
+  if (outcome_.stopped) return {};
   LH_CHECK(save());
   if (heldout) LH_CHECK(evaluate(*heldout));  // while it is written
-  LH_CHECK(finish_save());
-  return outcome_;
+  return finish_save();
+}
+
+Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
+  trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
+  if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
+    events_.message("warn", reserved.error().message());
+  keep_copy(options_.snapshot_every_steps);
+  if (trainer_.progress().step < trainer_.options().steps) tell_ready();
+  while (true) {
+    const Status done = run_steps(heldout);
+    if (done.ok()) return outcome_;
+    const Status restarted = restart(done.error());
+    if (restarted.ok()) continue;
+    // Alone, the checkpoint under way is still worth its wait; of several ranks the others may not have failed.
+    if (trainer_.group().size() == 1) (void)finish_save().ok();
+    return restarted.error();
+  }
 }
 
 }  // namespace longhaul

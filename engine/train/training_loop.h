@@ -7,7 +7,9 @@
 #include "contracts/event.h"
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/checkpoint/local_copies.h"
+#include "engine/checkpoint/memory_snapshot.h"
 #include "engine/interop/tensorboard.h"
+#include "engine/train/in_process_restart.h"
 #include "engine/train/trainer.h"
 #include "resiliency/beat/heartbeat_page.h"
 
@@ -38,11 +40,18 @@ struct TrainingLoopOptions {
   Trace* trace = nullptr;  // borrowed, may be null
   TraceSettings trace_settings;
   std::string trace_folder;             // made where it is needed; a file for every rank
-  TensorBoardWriter* curves = nullptr;  // every number of a metric goes there, too; borrowed, may be null
+  InProcessRestart* restart = nullptr;  // what it takes; borrowed; null: a fault ends the training. Needs a page
+  // Copies in memory for it: every so many steps at most (0: none), and so seldom that they cost this share of the
+  // time.
+  std::int64_t snapshot_every_steps = 0;
+  double snapshot_share_max = 0.01;
+  MemoryAccount* snapshot_account = nullptr;  // borrowed, may be null
+  TensorBoardWriter* curves = nullptr;        // every number of a metric goes there, too; borrowed, may be null
 };
 
 struct TrainingOutcome {
-  bool stopped = false;          // asked to stop before the last step; a checkpoint was saved
+  bool stopped = false;          // asked to stop, or out of time, before the last step
+  bool saved_at_stop = false;    // in time
   bool shortened = false;        // an order ended it early: what it has is its result
   bool steered = false;          // by an order that changes results
   std::int64_t step = 0;         // done
@@ -53,6 +62,7 @@ struct TrainingOutcome {
   double tokens = 0, seconds = 0;           // of the steps done here
   double flops = 0;                         // by the formula of ModelShape::train_flops_per_token
   std::int64_t skipped = 0, rollbacks = 0;  // bad steps here
+  std::int64_t restarts = 0;                // in-process
   double tokens_per_s() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
@@ -66,7 +76,7 @@ class TrainingLoop {
 
   // Goes on from the newest checkpoint, if there is one. Collective. True if there was one.
   Result<bool> restore(const ComputeContext& context);
-  // heldout may be null.
+  // heldout may be null. A fault that an in-process restart gets over is not seen outside.
   Result<TrainingOutcome> run(BatchSource* heldout);
 
  private:
@@ -97,6 +107,19 @@ class TrainingLoop {
   // Around the steps that are to be traced.
   void trace_begin(std::int64_t step);
   void trace_end(std::int64_t step);
+  Status run_steps(BatchSource* heldout);
+  // False: rolled back, what ends a step does not follow.
+  Result<bool> do_step();
+  // What follows a step on all ranks: milestone, orders, held-out loss, saves, a copy. True: the training ends here.
+  // May be done again for the same step, after a restart.
+  Result<bool> end_step(BatchSource* heldout);
+  // training_restart.cc. An error: the process is to be started anew.
+  Status restart(const Error& fault);
+  Status go_back(std::int64_t epoch);
+  Status settle_saves(bool save_goes_on, bool copy_goes_on);
+  void keep_copy(std::int64_t interval);
+  // A save may take that much longer than the last, and a training stops so long before it must.
+  static constexpr double save_margin = 1.5, end_margin_s = 2;
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {
     bool stop = false;          // at once, to go on later (SIGTERM on any rank)
@@ -105,9 +128,15 @@ class TrainingLoop {
     bool ordered = false;       // somebody waits for it
     bool advance = false;       // every rank has done its part of the checkpoint under way
     bool advance_copy = false;  // and of the copy on the nodes
-    std::int64_t orders = 0;    // of the page, acted upon once save is done
+    double left_s = 0;          // until the ranks are ended by force, where it is known: of the rank with least
+    double save_s = 0;          // what a save takes, of the rank with most; 0: there was none yet
+    bool time_is_known = false;
+    bool fits(bool busy) const { return !time_is_known || (busy ? 2 : 1) * save_s * save_margin < left_s; }
+    std::int64_t copy_every = 0;  // steps between copies in memory, of the rank that can bear fewest
+    std::int64_t orders = 0;      // of the page, acted upon once save is done
   };
   Result<Asked> asked();
+  void tell(std::span<double> mine);
   void set_learning_rate(double peak);
 
   const Clock& clock_;
@@ -127,6 +156,15 @@ class TrainingLoop {
   std::int64_t checkpoint_orders_seen_ = 0;
   double ordered_lr_ = 0;  // 0: as configured
   const PlannedPhase* told_phase_ = nullptr;
+  // Counts the changes of the state, steps and rollbacks, alike on all ranks.
+  std::int64_t version_ = 0;
+  std::optional<MemorySnapshot> snapshot_;
+  bool snapshot_refused_ = false;
+  std::int64_t next_copy_ = 0;      // the version of which the next copy is due
+  std::int64_t told_interval_ = 0;  // between copies; 0: nothing told yet
+  double copy_seconds_ = 0, step_seconds_ = 0, save_seconds_ = 0;
+  std::int64_t checkpoint_orders_obeyed_ = 0;
+  bool end_again_ = false;  // after a restart: a step may not have been ended on all ranks
 };
 
 }  // namespace longhaul

@@ -29,6 +29,9 @@ inline constexpr const char* beat_start = "start";
 inline constexpr const char* beat_finished = "finished";
 inline constexpr const char* beat_failed = "failed ";
 
+// The section of a rank with a fault that is alive and waits for an order to restart in-process.
+inline constexpr const char* beat_faulted = "faulted";
+
 // Values of `waits_in` besides the index of a communicator.
 constexpr int beat_waits_nowhere = -1;  // the rank computes, or does something else of its own
 constexpr int beat_waits_unknown = -2;  // its program does not say; so until it first does
@@ -72,7 +75,12 @@ struct BeatPageLayout {
   std::atomic<std::int64_t> checkpoint_interval;  // steps; 0: as configured
   std::atomic<std::int64_t> orders;               // grows by one with each order of any kind, after its value is there
   std::atomic<std::uint64_t> learning_rate;       // bits of a double, the peak of the schedule; 0: as configured
-  char reserved2[2048 - 40];
+  // In-process restart (docs/resiliency.md): leave everything, roll back, meet again in communicators of this epoch. 0,
+  // or the rank's own: nothing to do.
+  std::atomic<std::int64_t> restart_epoch;
+  std::atomic<std::int64_t> restart_wait_ms;  // how long a rank with a fault waits for that order; 0: nobody gives any
+  std::atomic<std::int64_t> end_by_ms;        // when the ranks are ended by force, Unix time; 0: not known
+  char reserved2[2048 - 64];
 };
 static_assert(sizeof(BeatPageLayout) == beat_page_bytes);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
@@ -135,6 +143,11 @@ class HeartbeatPage {
   std::int64_t stop_after_step() const { return page_->stop_after_step.load(std::memory_order_relaxed); }
   std::int64_t checkpoint_interval() const { return page_->checkpoint_interval.load(std::memory_order_relaxed); }
   double learning_rate() const;  // 0: none
+  std::int64_t restart_epoch() const { return page_->restart_epoch.load(std::memory_order_acquire); }
+  std::int64_t restart_wait_ms() const { return page_->restart_wait_ms.load(std::memory_order_acquire); }
+  std::int64_t end_by_ms() const { return page_->end_by_ms.load(std::memory_order_relaxed); }
+  // The word itself, for those who look at it again and again (CommOptions::newest_epoch). Lives as long as the page.
+  const std::atomic<std::int64_t>& restart_word() const { return page_->restart_epoch; }
   // Read before the values; obeyed(that) afterwards tells the worker that they were acted upon.
   std::int64_t orders() const { return page_->orders.load(std::memory_order_acquire); }
   void obeyed(std::int64_t orders) { page_->orders_obeyed.store(orders, std::memory_order_release); }
@@ -146,6 +159,15 @@ class HeartbeatPage {
   std::int64_t order_stop_after(std::int64_t step);
   std::int64_t order_checkpoint_interval(std::int64_t steps);
   std::int64_t order_learning_rate(double peak);
+  // The end of the job's wall time, or of the grace after a signal: the ranks save in time and stop, or do not begin a
+  // save that would not fit. May be moved.
+  void must_end_by(std::int64_t wall_ms) { page_->end_by_ms.store(wall_ms, std::memory_order_relaxed); }
+  // Ranks with a fault wait from now on for an order to restart in-process instead of ending. To be given to every rank
+  // of the launch as its page appears.
+  void offer_restart(std::int64_t wait_ms) { page_->restart_wait_ms.store(wait_ms, std::memory_order_release); }
+  // To every rank of the launch, with one epoch that none of them has had. It is carried out when the rank's own epoch
+  // (BeatSnapshot::epoch) has reached it.
+  void order_restart(std::int64_t epoch) { page_->restart_epoch.store(epoch, std::memory_order_release); }
   std::int64_t orders_obeyed() const { return page_->orders_obeyed.load(std::memory_order_acquire); }
 
  private:

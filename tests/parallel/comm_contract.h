@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/philox.h"
@@ -378,6 +379,44 @@ inline Failures check_heartbeat(Rank& me) {
   return failures;
 }
 
+// An order to go on in a later epoch ends the waits of this one, at every rank; that epoch's own go on.
+inline Failures check_newest_epoch(Rank& me) {
+  Failures failures;
+  if (me.size == 1) return failures;
+  static const SystemClock clock;
+  std::atomic<std::int64_t> newest{0};
+  CommOptions options;
+  options.clock = &clock;
+  options.timeout_ms = 20'000;
+  options.newest_epoch = &newest;
+  const std::uint64_t epoch = me.next_epoch++;
+  const auto comm = std::move(me.make(epoch, options)).value();
+  newest = static_cast<std::int64_t>(epoch);
+  std::vector<float> data(50'000, 1.0F), never(4);
+  expect_ok(failures, comm->wait(comm->all_reduce_sum(data)), "told of its own epoch");
+  // The first rank does not come; the others stand in the collective when the order reaches them.
+  const bool late = me.rank == 0;
+  std::optional<Request> receive;
+  if (late) receive = comm->recv(std::as_writable_bytes(std::span(never)), 1, 3);
+  const std::int64_t begin = clock.monotonic_ns();
+  std::thread order([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    newest = static_cast<std::int64_t>(epoch) + 1;
+  });
+  const Status left = late ? comm->wait(std::move(*receive)) : comm->wait(comm->all_reduce_sum(data));
+  order.join();
+  expect(failures, !left.ok() && left.error().code == ErrorCode::aborted, "a wait of an earlier epoch went on");
+  expect(failures, clock.monotonic_ns() - begin < 10'000'000'000, "it took its deadline");
+  for (int later = 0; later < 3; ++later) {
+    const auto fresh = std::move(me.make(me.next_epoch++, options)).value();
+    data.assign(50'000, 1.0F);
+    newest = static_cast<std::int64_t>(me.next_epoch) - 1;
+    expect_ok(failures, fresh->wait(fresh->all_reduce_sum(data)), "the epoch that was ordered");
+    expect(failures, data[49'999] == static_cast<float>(me.size), "its sum");
+  }
+  return failures;
+}
+
 struct Check {
   const char* name;
   std::function<Failures(Rank&)> run;
@@ -391,7 +430,8 @@ inline std::vector<Check> checks() {
           {"regrouping", check_regrouping},
           {"missing rank", check_missing_rank},
           {"abort", check_abort},
-          {"heartbeat", check_heartbeat}};
+          {"heartbeat", check_heartbeat},
+          {"newest epoch", check_newest_epoch}};
 }
 
 }  // namespace longhaul::comm_contract

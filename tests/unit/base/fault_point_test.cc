@@ -60,6 +60,27 @@ TEST_CASE("an error fires at the passage that the plan names, once, and is count
   CHECK(words[0] == "engine_step_begin");
 }
 
+TEST_CASE("an action for one rank of a launch happens in that one only") {
+  const testing::Scratch scratch;
+  const auto passes = [](const std::string& path, int rank) {
+    if (!load_fault_plan(path, rank).ok()) return 9;
+    return (fault_here(FaultPoint::engine_update) ? 1 : 0) + (fault_here(FaultPoint::engine_backward) ? 2 : 0);
+  };
+  const auto in_child = [&](int rank) {
+    const std::string path = scratch.file("plan");
+    REQUIRE(write_file_atomic(path, "engine_update error nth=1 rank=0\nengine_backward error rank=2\n").ok());
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(passes(path, rank));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  CHECK(in_child(0) == 1);
+  CHECK(in_child(2) == 2);
+  CHECK(in_child(1) == 0);
+  CHECK(in_child(-1) == 0);
+}
+
 TEST_CASE("kill, exit and delay happen inside the point") {
   const testing::Scratch scratch;
   const auto pass_once = [] {
@@ -81,9 +102,10 @@ TEST_CASE("kill, exit and delay happen inside the point") {
 
 TEST_CASE("a plan that cannot be meant is refused, not ignored") {
   const testing::Scratch scratch;
-  for (const std::string line :
-       {"no_such_point kill", "lead_claimed", "lead_claimed explode", "lead_claimed kill nth=0",
-        "lead_claimed kill nth=x", "lead_claimed kill 3", "lead_claimed delay_ms=soon"}) {
+  for (const std::string line : {"no_such_point kill", "lead_claimed", "lead_claimed explode",
+                                 "lead_claimed kill nth=0", "lead_claimed kill nth=x", "lead_claimed kill 3",
+                                 "lead_claimed delay_ms=soon", "lead_claimed kill rank=", "lead_claimed kill rank=-1",
+                                 "lead_claimed kill rank=1 nth=2", "lead_claimed kill nth=1 rank=1 2"}) {
     CAPTURE(line);
     REQUIRE(write_file_atomic(scratch.file("plan"), line).ok());
     CHECK(load_fault_plan(scratch.file("plan")).error().code == ErrorCode::invalid_input);

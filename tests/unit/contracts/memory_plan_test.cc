@@ -102,6 +102,18 @@ TEST_CASE("too little memory is refused with the sum, the largest category, and 
   CHECK(activations.error().message().find("recompute") != std::string::npos);
 }
 
+TEST_CASE("the copy in memory is all that a rank owns, in whole pages, unless its moments lie elsewhere") {
+  TrainingOutline o = planned_training();
+  const MemoryTable without = planned_bytes(o);
+  o.memory_snapshot = true;
+  const std::int64_t copy = planned_bytes(o)[Category::checkpoint] - without[Category::checkpoint];
+  CHECK(copy % 4096 == 0);
+  CHECK(copy >= without[Category::master] + without[Category::optimizer]);
+  CHECK(copy < without[Category::master] + without[Category::optimizer] + 3 * 4096);
+  o.moments_on_disk = true;
+  CHECK(planned_bytes(o)[Category::checkpoint] == without[Category::checkpoint]);
+}
+
 TEST_CASE("experts are planned for an even spread, with a bound for any other") {
   TrainingOutline o = planned_training();
   o.shape.architecture = "mixtral", o.shape.num_local_experts = 8, o.shape.moe_intermediate_size = 512;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/fault_point.h"
 #include "base/files.h"
 #include "engine/train/lr_schedule.h"
 #include "engine/train/training_loop.h"
@@ -100,4 +101,42 @@ TEST_CASE("orders: another learning rate holds from the next step on, and throug
   CHECK(again->step == 3);
   CHECK(again->lr == next->lr);
   CHECK(again->loss == next->loss);
+}
+
+TEST_CASE("orders: a training whose time is nearly over saves and stops by itself") {
+  OrderedTraining training(50);
+  training.worker->must_end_by(training.clock.wall_ms() + 1'500);  // less than a step and the margin need
+  const auto outcome = training.loop->run(nullptr);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->stopped);
+  CHECK(outcome->saved_at_stop);
+  CHECK(outcome->step == 1);
+  CHECK(training.store->list() == std::vector<std::string>{"step-00000001"});
+
+  OrderedTraining in_time(5);
+  in_time.worker->must_end_by(in_time.clock.wall_ms() + 3'600'000);
+  const auto whole = in_time.loop->run(nullptr);
+  REQUIRE(whole.ok());
+  CHECK(!whole->stopped);
+}
+
+TEST_CASE("orders: a save that does not fit into the time that is left is not begun") {
+  OrderedTraining training(50);
+  training.options.checkpoint_every_steps = 1, training.options.saver.asynchronous = false;
+  training.options.milestone_every_steps = 1;
+  training.options.on_milestone = [&](const MilestoneReached& reached) -> Status {
+    if (reached.step == 3) training.worker->must_end_by(training.clock.wall_ms() + 300);
+    return {};
+  };
+  TrainingLoop loop(training.clock, training.setup.trainer, training.setup.objective, *training.store, training.events,
+                    training.stop, training.page.get(), training.options);
+  const std::string plan = join_path(training.folder, "plan");
+  REQUIRE(write_file_atomic(plan, "checkpoint_before_shard delay_ms=400 nth=2\n").ok());
+  REQUIRE(load_fault_plan(plan).ok());
+  const auto outcome = loop.run(nullptr);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->stopped);
+  CHECK(!outcome->saved_at_stop);
+  CHECK(outcome->step == 3);
+  CHECK(training.store->list() == std::vector<std::string>{"step-00000002", "step-00000001"});
 }

@@ -196,3 +196,26 @@ TEST_CASE("a write costs nanoseconds") {
   CHECK(step_ns < 2000);
   CHECK(counter_ns < 500);
 }
+
+TEST_CASE("a restart is offered and ordered on the page, and a rank may wait on the word itself") {
+  const BeatFolder folder;
+  auto rank = HeartbeatPage::create(beat_page_path(folder.path, 7), 7);
+  auto worker = HeartbeatPage::open(beat_page_path(folder.path, 7));
+  REQUIRE(rank.ok());
+  REQUIRE(worker.ok());
+  CHECK(rank->restart_epoch() == 0);
+  CHECK(rank->restart_wait_ms() == 0);
+  CHECK(rank->end_by_ms() == 0);
+  const std::atomic<std::int64_t>& word = rank->restart_word();
+  worker->offer_restart(10'000);
+  worker->order_restart(4);
+  worker->must_end_by(1'700'000'000'000);
+  CHECK(rank->restart_wait_ms() == 10'000);
+  CHECK(rank->restart_epoch() == 4);
+  CHECK(word.load() == 4);
+  CHECK(rank->end_by_ms() == 1'700'000'000'000);
+  // Beside the orders that were there before.
+  CHECK(rank->checkpoint_orders() == 0);
+  CHECK(rank->stop_after_step() == -1);
+  CHECK(rank->orders() == 0);
+}
