@@ -40,9 +40,9 @@ def pretrain(more="", nodes=2):
 class Training:
     """A run whose stage `s` trains; its events as they come, with the time at which a line was seen."""
 
-    def __init__(self, cluster, runs, name, more="", nodes=2):
+    def __init__(self, cluster, runs, name, more="", nodes=2, options=()):
         self.cluster = cluster
-        self.run = runs.start(name, TOKENS + pretrain(more, nodes))
+        self.run = runs.start(name, TOKENS + pretrain(more, nodes), *options)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
 
@@ -173,6 +173,25 @@ def rank_frozen(cluster, runs, times):
     print_times("rank frozen", seen, ("the learned timeout, here 3 s", "8 s"))
 
 
+def transient_error(cluster, runs, times):
+    """An error inside a step of one rank; all processes stay, and go on in communicators of a new epoch."""
+    plan = runs.folder / "transient.plan"
+    plan.write_text("".join(f"engine_update error nth={200 * (n + 1)} rank={n % 4}\n" for n in range(times)))
+    training = Training(cluster, runs, "transient", options=("--worker-fault-plan", plan))
+    ranks, seen = training.ranks(1), []
+    for number in range(1, times + 1):
+        training.wait(lambda: len(training.events("faulted")) >= number, f"fault number {number}", 60)
+        training.recovery(time.time(), number)
+        begun = training.events("faulted")[number - 1]["ms"] / 1000
+        fault, recovered = training.events("fault")[number - 1], training.events("recovered")[number - 1]
+        again = recovered["ms"] / 1000 - begun
+        seen.append((fault["ms"] / 1000 - begun, again, fault, recovered))
+        expect("in-process", fault["tier"] == "in_process" and fault["rank"] == (number - 1) % 4, fault)
+    expect("nothing was started anew", training.ranks(1) == ranks and training.launches() == 1, training.events("launched"))
+    training.end(runs)
+    print_times("transient error, all ranks alive", seen, ("0.5 s", "2 s"))
+
+
 def leads(run):
     """Process ids of the lead of this run, held or taken over, without the script's own process."""
     found = []
@@ -269,7 +288,7 @@ def host_cut_for_three_seconds(cluster, runs, times):
     training.end(runs)
 
 
-CASES = {"host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
+CASES = {"transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
          "lead_host_killed": lead_host_killed}
 
 

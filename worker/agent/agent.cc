@@ -227,6 +227,12 @@ class Agent {
     }
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
+    if (order.kind == AgentOrder::Kind::restart) {
+      for (const int rank : order.ranks)
+        if (HeartbeatPage* const page = pages_.page(rank)) page->order_restart(order.epoch);
+      log_.info(format("event=restart_ordered epoch={}", order.epoch));
+      return;
+    }
     for (const RankReport& rank : pages_.look(clock_))
       if (std::find(order.ranks.begin(), order.ranks.end(), rank.beat.rank) != order.ranks.end() && rank.beat.pid > 0 &&
           rank.state != ProcessState::ended) {
@@ -250,7 +256,7 @@ class Agent {
   void watch(const AgentOrder& order) {
     if (order.folder != beat_folder_) sockets_.close();
     beat_folder_ = order.folder;
-    pages_.watch(order.launch, order.folder, order.ranks);
+    pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
     if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
       log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
     reported_ns_ = 0;

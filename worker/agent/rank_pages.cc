@@ -5,7 +5,8 @@
 
 namespace longhaul {
 
-void RankPages::watch(int launch, std::string folder, std::vector<int> ranks) {
+void RankPages::watch(int launch, std::string folder, std::vector<int> ranks, std::int64_t restart_wait_ms) {
+  restart_wait_ms_ = restart_wait_ms;
   if (folder != folder_) leave();
   pages_.clear();
   launch_ = launch, folder_ = std::move(folder), ranks_ = std::move(ranks);
@@ -22,6 +23,7 @@ HeartbeatPage* RankPages::page(int rank) {
   if (const auto known = pages_.find(rank); known != pages_.end()) return &known->second;
   auto opened = HeartbeatPage::open(beat_page_path(folder_, rank));
   if (!opened.ok()) return nullptr;  // not there yet
+  opened->offer_restart(restart_wait_ms_);
   return &pages_.emplace(rank, std::move(opened).value()).first->second;
 }
 

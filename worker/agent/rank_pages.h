@@ -17,7 +17,8 @@ class RankPages {
   RankPages(const RankPages&) = delete;
   RankPages& operator=(const RankPages&) = delete;
   // From now on these, of this launch; pages of an earlier one are let go, and their folder is removed from memory.
-  void watch(int launch, std::string folder, std::vector<int> ranks);
+  // `restart_wait_ms`: how long a rank with a fault waits for an order to restart in-process; 0: it does not.
+  void watch(int launch, std::string folder, std::vector<int> ranks, std::int64_t restart_wait_ms = 0);
   int launch() const { return launch_; }
   // Those that have a page, by rank.
   std::vector<RankReport> look(const Clock& clock);
@@ -30,6 +31,7 @@ class RankPages {
   int launch_ = 0;
   std::string folder_;
   std::vector<int> ranks_;
+  std::int64_t restart_wait_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
 };
 

@@ -141,18 +141,16 @@ void AgentTable::tell_what_to_watch(Link& link) {
   if (watched != watched_.end()) link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
 }
 
-void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of) {
+void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
+                       std::int64_t restart_wait_ms) {
   watched_.clear();
   for (const std::string& host : options_.hosts) {
     const auto ranks = ranks_of.find(host);
-    watched_[host] = {AgentOrder::Kind::watch,
-                      launch,
-                      folder,
-                      ranks == ranks_of.end() ? std::vector<int>{} : ranks->second,
-                      0,
-                      {},
-                      0,
-                      {}};
+    AgentOrder watch;
+    watch.kind = AgentOrder::Kind::watch;
+    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms;
+    if (ranks != ranks_of.end()) watch.ranks = ranks->second;
+    watched_[host] = watch;
   }
   for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
   for (const std::unique_ptr<Link>& link : links_)
@@ -174,17 +172,34 @@ void AgentTable::order_all(const AgentOrder& order) {
 void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, int signal_number) {
   const auto watched = watched_.find(host);
   const int launch = watched == watched_.end() ? 0 : watched->second.launch;
-  order(host, {AgentOrder::Kind::signal, launch, "", ranks, signal_number, {}, 0, {}});
+  AgentOrder signal;
+  signal.kind = AgentOrder::Kind::signal;
+  signal.launch = launch, signal.ranks = ranks, signal.signal = signal_number;
+  order(host, signal);
+}
+
+void AgentTable::restart(std::int64_t epoch) {
+  for (const auto& [host, watched] : watched_) {
+    if (watched.ranks.empty()) continue;
+    AgentOrder restart;
+    restart.kind = AgentOrder::Kind::restart;
+    restart.launch = watched.launch, restart.ranks = watched.ranks, restart.epoch = epoch;
+    order(host, restart);
+  }
 }
 
 void AgentTable::dump_stacks(const std::string& folder) {
-  for (const auto& [host, watched] : watched_)
-    if (!watched.ranks.empty())
-      order(host, {AgentOrder::Kind::stacks, watched.launch, folder, watched.ranks, 0, {}, 0, {}});
+  for (const auto& [host, watched] : watched_) {
+    if (watched.ranks.empty()) continue;
+    AgentOrder stacks;
+    stacks.kind = AgentOrder::Kind::stacks;
+    stacks.launch = watched.launch, stacks.folder = folder, stacks.ranks = watched.ranks;
+    order(host, stacks);
+  }
 }
 
 void AgentTable::end(std::int64_t wait_ms) {
-  for (const auto& [host, agent] : agents_) order(host, {AgentOrder::Kind::end, 0, "", {}, 0, {}, 0, {}});
+  order_all(AgentOrder{});  // end
   for (const Deadline deadline(clock_, wait_ms); !deadline.passed() && !links_.empty();) {
     std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return !link->connection.pump().ok(); });
     if (!links_.empty()) clock_.sleep_ms(10);

@@ -48,11 +48,14 @@ class AgentTable {
   // nothing; that is logged.
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
-  void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of);
+  void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
+             std::int64_t restart_wait_ms = 0);
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
+  // Every rank of the launch goes on in-process, in that epoch.
+  void restart(std::int64_t epoch);
   // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
   void dump_stacks(const std::string& folder);
   // They have no more work. Waits at most `wait_ms` until they have gone.

@@ -4,21 +4,25 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/fault_table.h"
+#include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/last_words.h"
 
 namespace longhaul {
 namespace {
 
-// Classes that the user's own input, settings or program are to blame for.
-FaultScope scope_of(FaultClass fault) {
-  switch (fault) {
-    case FaultClass::bad_input:
-    case FaultClass::program: return FaultScope::user;
-    case FaultClass::disk_full:
-    case FaultClass::time_limit: return FaultScope::job;
-    default: return FaultScope::rank;
+// Ranks with a fault that they survived wait so long for an order; then they end, and are started again.
+constexpr std::int64_t restart_wait_ms = 10'000;
+
+FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
+  switch (finding.kind) {
+    case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
+    case GuardFinding::Kind::faulted: return FaultClass::exception;
+    default: break;
   }
+  const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
+  return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
 }  // namespace
@@ -34,13 +38,8 @@ bool JobLead::go_on_after(const End& end) {
                     watch_.newest_step());
   }
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
-  TierBudgets budgets;
-  budgets.in_job = budgets.swap = lead_.attempt.resiliency.restarts;
-  budgets.without_progress_max = std::max(1, lead_.attempt.resiliency.restarts) + 1;
-  budgets.lemon_faults = lead_.attempt.resiliency.host_suspicion ? budgets.lemon_faults : 1 << 30;
   leave_dead_spares();
-  const TierDecision decision = decide_tier(view, history_, offers(), budgets);
-  history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, decision.tier});
+  const TierDecision decision = decide(view, {false, "ranks that have ended cannot go on"});
   const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
   tell_fault(end, view, cause, decision);
   if (!again) {
@@ -49,6 +48,63 @@ bool JobLead::go_on_after(const End& end) {
     return false;
   }
   for (const std::string& host : decision.hosts_to_leave) hosts_.leave(host);
+  return true;
+}
+
+// What was tried before the newest checkpoint counts no more, but for what speaks against a node.
+TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process) {
+  const ResiliencySettings& settings = lead_.attempt.resiliency;
+  TierBudgets budgets;
+  budgets.in_job = budgets.swap = settings.restarts;
+  budgets.without_progress_max = std::max(1, settings.restarts) + 1;
+  if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30;
+  if (view.made_progress) std::erase_if(history_, [](const PastRestart& past) { return !accuses_host(past.scope); });
+  TierOffers can = offers();
+  can.in_process = in_process;
+  const TierDecision decision = decide_tier(view, history_, can, budgets);
+  history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, decision.tier});
+  state_changed_ = true;
+  return decision;
+}
+
+std::int64_t JobLead::restart_wait() const {
+  const bool together = has_own_program(lead_.task) && lead_.task.resources.ranks > 1;
+  return together && lead_.attempt.resiliency.restarts > 0 ? restart_wait_ms : 0;
+}
+
+// The rank says what happened in an event of its own; newest last.
+std::string JobLead::told_fault(int rank) const {
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  if (!events.ok()) return {};
+  std::string what;
+  for (const Event& event : *events)
+    if (event.kind == "faulted" && event.rank == rank) what = event.fields.get_string("what");
+  return what;
+}
+
+// All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
+bool JobLead::restart_in_process(const GuardFinding& finding) {
+  culprit_ = finding.rank;
+  std::string cause = finding.cause;
+  if (const std::string what = told_fault(finding.rank); !what.empty()) cause += ": " + what;
+  FaultView view = view_of({LaunchEnd{}, finding}, cause);
+  view.all_ranks_alive = static_cast<int>(watch_.alive().size()) == spec_.launch.ranks;
+  const TierDecision decision = decide(view, {true, {}});
+  if (decision.tier != RestartTier::in_process) {
+    history_.pop_back();  // decided again, and told, when they have ended
+    return false;
+  }
+  tell_fault({LaunchEnd{}, finding}, view, cause, decision);
+  std::int64_t epoch = spec_.launch.epoch;
+  for (const auto& [rank, report] : watch_.ranks()) epoch = std::max(epoch, report.beat.epoch);
+  ++epoch;
+  watch_.order_restart(epoch);
+  if (agents_) agents_->restart(epoch);
+  const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
+  guard_.restarted(now_ms, epoch);
+  recovery_.stopped(now_ms);
+  recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   return true;
 }
 
@@ -68,13 +124,13 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
   JobRecord so_far = record_;
   so_far.outcome = "failed";
   so_far.cause = cause;
-  FaultClass fault = classify_end(so_far, lead_.task.kind != "command");
+  FaultClass fault = classify_end(so_far, has_own_program(lead_.task));
+  if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended)
+    fault = class_of(*end.finding, watch_.rank(culprit_));
   FaultView view;
   view.rank = culprit_;
-  view.scope = scope_of(fault);
+  view.scope = info_of(fault).scope;
   if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) {
-    fault = FaultClass::node_fail;
-    view.scope = FaultScope::host;
     view.rank = -1;
     view.host = end.finding->host;
     view.hosts_lost = {end.finding->host};
@@ -86,11 +142,8 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
       view.hosts_lost.push_back(host);  // its ranks would not end
   view.fault = to_string(fault);
   view.group = group_of(fault);
-  if (end.finding && end.finding->kind == GuardFinding::Kind::hang) {
-    view.fault = "hang";
-    view.group = FaultGroup::infrastructure;
-  }
-  view.cause = format("{} {}", view.fault, view.scope == FaultScope::host ? view.host : cause);
+  view.cause =
+      view.scope == FaultScope::host ? format("{} {}", view.fault, view.host) : fingerprint(cause, spec_.launch.hosts);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;
@@ -100,7 +153,6 @@ TierOffers JobLead::offers() const {
   TierOffers offers;
   const ResiliencySettings& settings = lead_.attempt.resiliency;
   offers.skip = {false, "the training leaves steps out by itself"};
-  offers.in_process = {false, "ranks that have ended cannot go on"};
   offers.shrink = {false, "a training keeps its number of replicas"};
   if (settings.restarts == 0) offers.in_job = {false, "resiliency.restarts is 0"};
   offers.spares_left = static_cast<int>(hosts_.spares().size());
@@ -116,7 +168,8 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
   event.launch = record_.launches;
   event.fault_class = view.fault;
   event.scope = to_string(view.scope);
-  event.severity = decision.tier == RestartTier::stop ? "fatal" : "error";
+  event.severity =
+      decision.tier == RestartTier::stop ? "fatal" : to_string(info_of(fault_class_of(view.fault)).severity);
   event.rank = view.rank;
   event.host = view.host;
   event.step = watch_.newest_step();
@@ -125,12 +178,14 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
   event.fingerprint = view.cause;
   event.tier = to_string(decision.tier);
   const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
-  event.next = again ? format("launch {}", record_.launches + 1) : std::string("record");
+  event.next = decision.tier == RestartTier::in_process ? "new communicators, same processes"
+               : again                                  ? format("launch {}", record_.launches + 1)
+                                                        : "record";
   if (again && !decision.hosts_to_leave.empty()) event.next += " without " + join(decision.hosts_to_leave, ", ");
   event.reason = decision.reason;
   if (end.finding) event.detect_s = end.finding->detect_s;
   events_.write(fault_event_kind, to_value(event));
-  log_.warn(format("event=launch_failed launch={} cause='{}' tier={} next='{}' reason='{}'", record_.launches, cause,
+  log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", record_.launches, cause,
                    event.tier, event.next, decision.reason));
 }
 

@@ -28,10 +28,6 @@ constexpr std::int64_t kill_again_ms = 500;
 constexpr std::int64_t ping_interval_ms = 500;
 constexpr std::int64_t stacks_at_a_hang_ms = 2'000;
 
-bool has_own_program(const Task& task) {
-  return task.kind != "command";
-}
-
 }  // namespace
 
 JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
@@ -206,8 +202,8 @@ Result<JobLead::End> JobLead::launch_once() {
   LH_CHECK(remove_tree(attempt.staging_dir()));
   LH_CHECK(make_directories(attempt.staging_dir()));
   LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
-  watch_.new_launch(spec_.launch, page_folders(spec_.launch, attempt.steps));
-  guard_.new_launch(clock_.monotonic_ns() / 1'000'000);
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, attempt.steps), restart_wait());
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   orders_.new_launch();
   RankGroup ranks(clock_);
   if (agents_)
@@ -239,8 +235,8 @@ Result<JobLead::End> JobLead::adopt_launch() {
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
   adopted_ = state_changed_ = true;
-  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps));
-  guard_.new_launch(clock_.monotonic_ns() / 1'000'000);
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   orders_.new_launch();
   tell_agents(spec_.launch);
   Value fields = Value::make_table();
@@ -348,7 +344,7 @@ void JobLead::tell_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait());
 }
 
 // Ranks that another lead has started are told through their agents.
@@ -389,6 +385,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     look_at_stacks();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {
+      if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;
       if (finding->kind == GuardFinding::Kind::hang) finish_stacks();
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return End{put, finding};
@@ -504,8 +501,8 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   if (!found) return found;
-  log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}' next=end_ranks",
-                   record_.launches, found->rank, found->host, found->detect_s, found->cause));
+  log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
+                   found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());
   return found;
 }

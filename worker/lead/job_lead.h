@@ -94,6 +94,10 @@ class JobLead {
 
   // Whether another launch follows; if so the nodes for it are chosen.
   bool go_on_after(const End& end);
+  TierDecision decide(const FaultView& view, const TierOffer& in_process);
+  bool restart_in_process(const GuardFinding& finding);
+  std::int64_t restart_wait() const;
+  std::string told_fault(int rank) const;
   void leave_dead_spares();
   FaultView view_of(const End& end, const std::string& cause);
   TierOffers offers() const;

@@ -29,7 +29,12 @@ double seconds(std::int64_t ms) {
 LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned)
     : settings_(settings), own_program_(own_program), hangs_(hang_timeouts_of(settings), std::move(learned)) {}
 
-void LaunchGuard::new_launch(std::int64_t now_ms) {
+void LaunchGuard::restarted(std::int64_t now_ms, std::int64_t epoch) {
+  new_launch(now_ms, epoch);
+}
+
+void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
+  epoch_ = epoch;
   told_ = false;
   suspicion_.reset();
   begun_ms_ = now_ms_ = now_ms;
@@ -59,8 +64,27 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   if (told_) return std::nullopt;
   std::optional<GuardFinding> found = lost_host(ranks, hosts);
   if (!found && own_program_) found = ended_rank(ranks);
+  if (!found && own_program_) found = faulted_rank(ranks);
   if (!found) found = hang(now_ms, std::move(ranks));
   told_ = found.has_value();
+  return found;
+}
+
+// The one that says so first has the fault; others may say so because of it.
+std::optional<GuardFinding> LaunchGuard::faulted_rank(const std::vector<RankObservation>& ranks) const {
+  const RankObservation* culprit = nullptr;
+  for (const RankObservation& rank : ranks) {
+    if (rank.process != ProcessState::running && rank.process != ProcessState::blocked) return std::nullopt;
+    const bool faulted = rank.beat.section == beat_faulted && rank.beat.epoch >= epoch_;
+    if (faulted && (!culprit || rank.idle_ms > culprit->idle_ms)) culprit = &rank;
+  }
+  if (!culprit) return std::nullopt;
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::faulted;
+  found.rank = culprit->rank, found.host = culprit->host;
+  found.section = culprit->beat.section, found.step = culprit->beat.step;
+  found.detect_s = seconds(culprit->idle_ms);
+  found.cause = format("rank {} has a fault at step {} that all processes survived", found.rank, found.step);
   return found;
 }
 

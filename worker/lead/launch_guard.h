@@ -24,7 +24,12 @@ struct HostSight {
 };
 
 struct GuardFinding {
-  enum class Kind { rank_ended, host_lost, hang };
+  enum class Kind {
+    rank_ended,
+    host_lost,
+    hang,
+    faulted,  // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+  };
   Kind kind = Kind::rank_ended;
   int rank = -1;     // culprit; -1: a whole node
   std::string host;  // of the culprit
@@ -40,7 +45,9 @@ class LaunchGuard {
   // are looked at once they have beaten. `learned`: of earlier launches.
   LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned = {});
 
-  void new_launch(std::int64_t now_ms);
+  void new_launch(std::int64_t now_ms, std::int64_t epoch);
+  // The ranks were ordered to go on in-process, in this epoch: what they show of an earlier one is over.
+  void restarted(std::int64_t now_ms, std::int64_t epoch);
   // The first fault of the launch; nothing more once it was told.
   std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
                                    const std::vector<HostSight>& hosts);
@@ -53,6 +60,7 @@ class LaunchGuard {
   std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
                                         const std::vector<HostSight>& hosts) const;
+  std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
   std::optional<GuardFinding> hang(std::int64_t now_ms, std::vector<RankObservation> ranks);
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
@@ -67,6 +75,7 @@ class LaunchGuard {
   HangDetector hangs_;
   std::optional<HangFinding> suspicion_;
   bool told_ = false;
+  std::int64_t epoch_ = 0;
   std::int64_t begun_ms_ = 0, now_ms_ = 0;
   std::map<int, Progress> progress_;
 };

@@ -19,6 +19,10 @@ struct LeadOf {
   JobSurroundings job;
   std::string worker_program;  // longhaul-worker
 };
+// The engine, whose ranks stand or fall together; not a `command`.
+inline bool has_own_program(const Task& task) {
+  return task.kind != "command";
+}
 
 // The job's nodes: those that the stage asked for work, more are spares. Only this node where no scheduler gave any.
 // invalid_input: fewer than the stage's programs need.

@@ -17,7 +17,12 @@ std::vector<PageFolder> page_folders(const Launch& launch, const std::vector<Job
   return folders;
 }
 
-void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders) {
+void RankWatch::order_restart(std::int64_t epoch) {
+  for (auto& [rank, page] : pages_) page.order_restart(epoch);
+}
+
+void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms) {
+  restart_wait_ms_ = restart_wait_ms;
   launch_ = launch;
   folders_ = std::move(folders);
   pages_.clear();
@@ -39,6 +44,7 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
   if (page == pages_.end()) {
     auto opened = HeartbeatPage::open(beat_page_path(folder.path, rank - folder.first_rank));
     if (!opened.ok()) return;
+    opened->offer_restart(restart_wait_ms_);
     page = pages_.emplace(rank, std::move(opened).value()).first;
   }
   RankReport report;

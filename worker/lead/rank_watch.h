@@ -28,7 +28,9 @@ class RankWatch {
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  void new_launch(const Launch& launch, std::vector<PageFolder> folders);
+  // `restart_wait_ms`: as of HeartbeatPage::offer_restart, for ranks on this node.
+  void new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms = 0);
+  void order_restart(std::int64_t epoch);  // to those on this node
   // `agents`: null where all ranks are on this node. A page that is not there yet, or never will be, is no fault.
   void look(const AgentTable* agents);
 
@@ -50,6 +52,7 @@ class RankWatch {
   const Clock& clock_;
   Launch launch_;
   std::vector<PageFolder> folders_;
+  std::int64_t restart_wait_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
   std::map<int, RankReport> ranks_;
 };

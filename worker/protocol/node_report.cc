@@ -135,6 +135,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::watch: return "watch";
     case AgentOrder::Kind::signal: return "signal";
     case AgentOrder::Kind::end: return "end";
+    case AgentOrder::Kind::restart: return "restart";
     case AgentOrder::Kind::ping: return "ping";
     case AgentOrder::Kind::standby: return "standby";
     case AgentOrder::Kind::state: return "state";
@@ -154,6 +155,8 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("folder", order.folder);
   value.set("ranks", std::move(ranks));
   value.set("signal", order.signal);
+  if (order.restart_wait_ms > 0) value.set("restart_wait_ms", order.restart_wait_ms);
+  if (order.epoch > 0) value.set("epoch", order.epoch);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   return value;
@@ -164,13 +167,16 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   const std::string name = value.get_string("order");
   bool known = false;
   using Kind = AgentOrder::Kind;
-  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks})
+  for (const auto kind :
+       {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks, Kind::restart})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
   order.folder = value.get_string("folder");
   order.signal = static_cast<int>(value.get_integer("signal"));
   order.host = value.get_string("host");
+  order.restart_wait_ms = value.get_integer("restart_wait_ms");
+  order.epoch = value.get_integer("epoch");
   order.port = static_cast<int>(value.get_integer("port"));
   if (const Value* state = value.find("state")) order.state = *state;
   const Value* ranks = value.find("ranks");

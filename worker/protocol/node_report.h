@@ -42,6 +42,7 @@ struct AgentOrder {
     signal,
     end,
     stacks,   // what the ranks are doing, into a file each
+    restart,  // in-process, in this epoch
     ping,     // nothing is to be done: the lead lives
     standby,  // whom to turn to when the lead is lost
     state,    // this node is the standby, and that is what it would have to know
@@ -52,6 +53,8 @@ struct AgentOrder {
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;  // standby
+  std::int64_t restart_wait_ms = 0;  // watch: how long a rank with a fault waits for an order; 0: it does not
+  std::int64_t epoch = 0;            // restart
   int port = 0;      // standby
   Value state;       // state: worker/lead/lead_state.h
 };

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/philox.h"
+#include "resiliency/taxonomy/scheduler_class.h"
 
 namespace longhaul {
 namespace {

@@ -25,7 +25,7 @@ struct GuardRig {
       sight.process = ProcessState::running;
       ranks.push_back(sight);
     }
-    guard.new_launch(now_ms);
+    guard.new_launch(now_ms, 1);
   }
   std::optional<GuardFinding> look() { return guard.look(now_ms += 50, ranks, hosts); }
   void step() {
@@ -59,7 +59,7 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
   CHECK(found->host == "n2");
   CHECK(found->detect_s == doctest::Approx(0.3));
   CHECK(!rig.look());  // told once
-  rig.guard.new_launch(rig.now_ms);
+  rig.guard.new_launch(rig.now_ms, 1);
   CHECK(rig.look());
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("guard: a node that was never heard of, or has no ranks, is not missed
   CHECK(!rig.found_after(30'000, true));
   rig.hosts[1].ever_heard = true;
   for (RankObservation& rank : rig.ranks) rank.host = "n1";
-  rig.guard.new_launch(rig.now_ms);
+  rig.guard.new_launch(rig.now_ms, 1);
   CHECK(!rig.found_after(30'000, true));
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("guard: a hang is only reported where the stage says so, and not looke
     GuardRig rig;
     rig.settings.on_hang = on_hang;
     rig.guard = LaunchGuard(rig.settings, true);
-    rig.guard.new_launch(rig.now_ms);
+    rig.guard.new_launch(rig.now_ms, 1);
     for (int i = 0; i < 40; ++i) {
       rig.step();
       CHECK(!rig.look());
@@ -167,7 +167,29 @@ TEST_CASE("guard: a hang is only reported where the stage says so, and not looke
 TEST_CASE("guard: a program of others that has not beaten is not looked at") {
   GuardRig rig;
   LaunchGuard of_a_command(rig.settings, false);
-  of_a_command.new_launch(rig.now_ms);
+  of_a_command.new_launch(rig.now_ms, 1);
   for (RankObservation& rank : rig.ranks) rank.beat.section = beat_start;
   for (int i = 0; i < 50'000; ++i) CHECK(!of_a_command.look(rig.now_ms += 50, rig.ranks, rig.hosts));
+}
+
+TEST_CASE("guard: a fault that all ranks survive is found, and over once they are ordered to a later epoch") {
+  GuardRig rig;
+  for (RankObservation& rank : rig.ranks) rank.beat.epoch = 1;
+  CHECK(!rig.look());
+  rig.ranks[1].beat.section = rig.ranks[3].beat.section = beat_faulted;
+  rig.ranks[1].idle_ms = 80, rig.ranks[3].idle_ms = 20;
+  const auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::faulted);
+  CHECK(found->rank == 1);
+  rig.guard.restarted(rig.now_ms, 2);
+  CHECK(!rig.look());  // they have not left yet
+  for (RankObservation& rank : rig.ranks) rank.beat.epoch = 2, rank.beat.section = "micro_batch";
+  CHECK(!rig.look());
+  rig.ranks[0].beat.section = beat_faulted;
+  CHECK(rig.look());
+  // With a process that does not run, that one is the fault.
+  rig.guard.restarted(rig.now_ms, 2);
+  rig.ranks[2].process = ProcessState::stopped;
+  CHECK(!rig.look());
 }
