@@ -57,7 +57,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("software", a.software);
   value.set("time_limit_s", a.time_limit_s);
   value.set("grace_s", a.grace_s);
-  value.set("launches_max", a.launches_max);
+  value.set("resiliency", resiliency_fields().to_value(a.resiliency));
   value.set("fault_plan", a.fault_plan);
   value.set("run_dir", a.run_dir);
   value.set("doorbell", a.doorbell);
@@ -87,7 +87,9 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.software = value.get_string("software");
   a.time_limit_s = value.get_number("time_limit_s");
   a.grace_s = value.get_number("grace_s", 10);
-  a.launches_max = static_cast<int>(value.get_integer("launches_max", 1));
+  if (const Value* resiliency = value.find("resiliency")) {
+    LH_TRY(a.resiliency, resiliency_fields().parse(*resiliency, path + ": resiliency"));
+  }
   a.fault_plan = value.get_string("fault_plan");
   a.run_dir = value.get_string("run_dir");
   a.doorbell = value.get_string("doorbell");

@@ -8,6 +8,7 @@
 #include "base/value.h"
 #include "contracts/job_step.h"
 #include "contracts/record.h"
+#include "contracts/settings/resiliency.h"
 
 namespace longhaul {
 
@@ -24,9 +25,9 @@ struct Attempt {
   std::string software;     // for the manifest
   double time_limit_s = 0;  // 0: none
   double grace_s = 10;      // between SIGTERM and SIGKILL
-  int launches_max = 1;     // starts of the ranks within this job
-  std::string run_dir;      // of the whole run
-  std::string doorbell;     // file to touch when the record is written; "" for none
+  ResiliencySettings resiliency;
+  std::string run_dir;   // of the whole run
+  std::string doorbell;  // file to touch when the record is written; "" for none
   // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.
   std::vector<std::string> launcher;
   // Words that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.

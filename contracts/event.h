@@ -13,6 +13,8 @@
 //   message      level, text       (spike, phase: of a training, for people: docs/workflows.md)
 //   endpoint     url, token_file, pid                            a server that was left running
 //   launched / ranks_ended / published                           by the lead
+//   taken_over       launch, epoch, host                          by a lead that has followed another
+//   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it
 //   fault / recovered                                            by the lead: contracts/fault_event.h
 #pragma once
 

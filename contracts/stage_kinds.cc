@@ -185,12 +185,13 @@ const FieldTable<StageCommon>& stage_common_fields() {
                  {.help = "what a failed stage does to the run",
                   .choices = {"stop", "continue", "skip-dependents"},
                   .speed_only = true})
-          .group("job", &S::job, job_options_fields(), "what only a cluster's scheduler needs to know");
+          .group("job", &S::job, job_options_fields(), "what only a cluster's scheduler needs to know")
+          .group("resiliency", &S::resiliency, resiliency_fields(), "what is done about faults inside a job");
   return table;
 }
 
 std::vector<std::string> workflow_stage_keys() {
-  std::vector<std::string> keys = {"kind", "inputs", "matrix", "best", "parallel", "recipe", "for", "resiliency"};
+  std::vector<std::string> keys = {"kind", "inputs", "matrix", "best", "parallel", "recipe", "for"};
   for (const FieldInfo& field : stage_common_fields().describe()) keys.push_back(field.name);
   return keys;
 }

@@ -9,6 +9,7 @@
 
 #include "contracts/field_table.h"
 #include "contracts/settings/job_options.h"
+#include "contracts/settings/resiliency.h"
 
 namespace longhaul {
 
@@ -52,9 +53,12 @@ struct StageCommon {
   int infrastructure_retries = 5;   // after faults of nodes and launches, without progress in between
   std::string on_failure = "stop";  // stop | continue | skip-dependents
   JobOptions job;                   // what only a cluster's scheduler needs to know
+  ResiliencySettings resiliency;    // what is done about faults inside a job
+  // Nodes of a job: those that work, and those that wait for one of them to fail.
+  int nodes_with_spares() const { return nodes + resiliency.spares; }
 };
 const FieldTable<StageCommon>& stage_common_fields();
-// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for, resiliency
+// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for
 // and the common fields.
 std::vector<std::string> workflow_stage_keys();
 

@@ -1,4 +1,5 @@
 // longhaul-worker: what runs inside a job. Started by schedulers and launchers, hardly ever by hand.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -6,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,11 +17,13 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/attempt.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
+#include "worker/lead/lead_holder.h"
 #include "worker/protocol/lead_address.h"
 
 namespace {
@@ -60,6 +64,7 @@ longhaul::JobSurroundings surroundings() {
   job.scheduler_job = array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
   job.restarts = std::atoi(variable("SLURM_RESTART_COUNT").c_str());
   job.nodes = variable("SLURM_JOB_NODELIST");
+  job.node = variable("SLURMD_NODENAME");
   return job;
 }
 
@@ -80,14 +85,60 @@ int lead(std::string attempt_dir, bool by_hand) {
     log.info("event=started_by_hand attempt=" + attempt_dir);
   }
   const auto end = run_lead(attempt_dir, own_program_path(), job, clock, log);
+  if (end.ok() && *end == LeadEnd::superseded) return lead_superseded_exit;
   if (end.ok()) return *end == LeadEnd::recorded_failure ? 1 : 0;
   log.error("event=lead_failed error='" + end.error().message() + "'");
   return 1;
 }
 
+// What a step of the job has in its environment would change the steps that a lead starts from it.
+void forget_step() {
+  const std::set<std::string> kept = {"SLURM_JOB_ID",       "SLURM_JOBID",         "SLURM_CONF",
+                                      "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_ARRAY_JOB_ID",
+                                      "SLURMD_NODENAME",    "SLURM_CLUSTER_NAME",  "SLURM_ARRAY_TASK_ID"};
+  std::vector<std::string> gone;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
+    const bool of_step = longhaul::starts_with(name, "SLURM_") || longhaul::starts_with(name, "PMIX_") ||
+                         longhaul::starts_with(name, "OMPI_");
+    if (of_step && !kept.count(name)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) ::unsetenv(name.c_str());
+}
+
+int stand_in(const std::string& attempt_dir, const std::string& state_path) {
+  using namespace longhaul;
+  forget_step();
+  SystemClock clock;
+  Logger log("lead", "attempt=" + attempt_dir);
+  FileDescriptor listener(::fcntl(0, F_DUPFD_CLOEXEC, 3));  // what we start does not listen
+  const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (nothing.valid()) (void)::dup2(nothing.get(), 0);
+  const auto end = take_over(absolute_path(attempt_dir), own_program_path(), surroundings(), state_path,
+                             std::move(listener), clock, log);
+  if (end.ok()) return *end == LeadEnd::recorded ? 0 : 1;
+  log.error("event=no_takeover error='" + end.error().message() + "'");
+  return end.error().code == ErrorCode::unavailable ? 3 : 1;
+}
+
 std::atomic<bool> stop_asked{false};  // the one thing that a signal handler may touch
 void on_stop_signal(int) {
   stop_asked.store(true, std::memory_order_relaxed);
+}
+
+// The script's process lives as long as the job's work is led, by whomever: Slurm ends a job with its script.
+int held_lead(const std::string& attempt_dir) {
+  using namespace longhaul;
+  const std::string folder = absolute_path(attempt_dir);
+  const auto attempt = read_attempt(join_path(folder, "attempt.toml"));
+  if (!attempt.ok() || attempt->agent_launcher.empty()) return lead(attempt_dir, false);
+  SystemClock clock;
+  Logger log("holder", "attempt=" + folder);
+  const auto end =
+      hold_lead({own_program_path(), "lead", "--attempt", folder, "--held"}, *attempt, surroundings(), clock, log);
+  if (end.ok()) return *end;
+  log.error("event=lead_failed error='" + end.error().message() + "'");
+  return 1;
 }
 
 int agent(const std::string& attempt_dir) {
@@ -98,8 +149,15 @@ int agent(const std::string& attempt_dir) {
   const std::string node = variable("SLURMD_NODENAME"), folder = absolute_path(attempt_dir);
   AgentOptions options;
   options.host = node.empty() ? host_name() : node;
+  options.worker_program = own_program_path();
+  options.attempt_dir = folder;
   options.address_path = lead_address_path(folder, surroundings().restarts);
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
+  // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
+  const std::string log_path = agent_log_path(folder, options.host);
+  if (const FileDescriptor file(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+      file.valid())
+    (void)::dup2(file.get(), 1), (void)::dup2(file.get(), 2);
   Logger log("agent", "host=" + options.host);
   const Status ended = run_agent(options, clock, stop_asked, log);
   if (ended.ok()) return 0;
@@ -134,7 +192,11 @@ int health(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return lead(words[2], false);
+  if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return held_lead(words[2]);
+  if (words.size() == 4 && words[0] == "lead" && words[1] == "--attempt" && words[3] == "--held")
+    return lead(words[2], false);
+  if (words.size() == 5 && words[0] == "lead" && words[1] == "--attempt" && words[3] == "--take-over")
+    return stand_in(words[2], words[4]);
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--by-hand") return lead(words[2], true);
   if (words.size() == 3 && words[0] == "agent" && words[1] == "--attempt") return agent(words[2]);
   if (!words.empty() && words[0] == "health") return health({words.begin() + 1, words.end()});

@@ -74,7 +74,9 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, M
   }
   TaskRun run{task,       launch, clock,   compute,  mesh, group, events, beat ? &*beat : nullptr,
               stop_asked, &trace, &memory, scheduler};
-  return run_stage(run);
+  const Status status = run_stage(run);
+  run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, engine_exit_code(status.error().code)).c_str());
+  return status;
 }
 
 Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler, int& rank) {

@@ -25,11 +25,6 @@ Value with(const char* name, const std::string& text) {
   return fields;
 }
 
-// Kinds that keep checkpoints may start their ranks once more within the job.
-int launches_max_of(const std::string& kind) {
-  return kind == "pretrain" || kind == "sft" || kind == "align" ? 2 : 1;
-}
-
 // The acts that one submission serves: one, or all tasks of one array.
 std::size_t group_size(std::span<const PendingAct> acts) {
   std::size_t size = 1;
@@ -183,7 +178,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.engine = join_path(run_dir_, "bin/longhaul-engine");
   attempt.software = frozen_.software;
   attempt.time_limit_s = time_left_s(*planned, stage);
-  attempt.launches_max = launches_max_of(planned->kind);
+  attempt.resiliency = planned->common.resiliency;
   attempt.fault_plan = options_.worker_fault_plan;
   attempt.doorbell = doorbell_path(run_dir_);
   if (site_) {

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_options_check.h"
+#include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/memory_check.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/controller/step_plan.h"
@@ -96,6 +97,7 @@ class JobPlanner {
   void choose_class();
   void plan_shape();
   void plan_ranks();
+  void plan_spares();
   void plan_gpus(bool exclusive);
   void plan_cpus();
   void plan_step_cpus(int share, int of_node, bool ratio_binds);
@@ -155,10 +157,12 @@ void JobPlanner::plan_shape() {
   asked_ = steps_asked(stage_);
   plan_.steps = lay_out_steps(asked_, plan_.nodes, !config_.is_slurm());
   plan_ranks();
-  if (config_.is_slurm() && class_.max_nodes > 0 && plan_.nodes > class_.max_nodes)
+  plan_spares();
+  if (config_.is_slurm() && class_.max_nodes > 0 && plan_.nodes + plan_.spares > class_.max_nodes)
     problem("nodes",
-            format("{} = {}: a job of the class '{}' of {} has at most {} node{}", name("nodes"), plan_.nodes,
-                   class_.name, site_text(), class_.max_nodes, class_.max_nodes == 1 ? "" : "s"),
+            format("{} = {}{}: a job of the class '{}' of {} has at most {} node{}", name("nodes"), plan_.nodes,
+                   plan_.spares > 0 ? format(" and {} of spares", plan_.spares) : "", class_.name, site_text(),
+                   class_.max_nodes, class_.max_nodes == 1 ? "" : "s"),
             "use fewer nodes, or another job.class");
   if (config_.is_slurm() && plan_.nodes < class_.min_nodes)
     problem("nodes",
@@ -318,6 +322,21 @@ void JobPlanner::plan_routing() {
   add_if("licenses", of_user(job_.licenses, "job.licenses"));
 }
 
+// A spare takes the place of a node that fails: another launch, on other nodes of the same job.
+void JobPlanner::plan_spares() {
+  const int spares = stage_.common.resiliency.spares;
+  if (spares == 0 || !config_.is_slurm()) return;
+  const std::string where = "resiliency.spares";
+  if (spares > plan_.nodes)
+    problem(where, format("{} = {}: more spares than the {} nodes that work", name(where), spares, plan_.nodes),
+            "a spare for every node is the most that can be used");
+  if (!plan_.steps.empty()) problem(where, "several programs in one job have nodes of their own", "remove it");
+  if (config_.launcher.kind != "srun")
+    problem(where, "ranks of " + site_text() + " are started by " + config_.launcher.kind + ", which takes no spares",
+            "remove it, or set launcher.kind = \"srun\" in the site file");
+  plan_.spares = spares;
+}
+
 void JobPlanner::plan_resources() {
   const auto common = [&](const std::string& key, int value) {
     Chosen chosen = of_user(std::to_string(value), key);
@@ -326,8 +345,14 @@ void JobPlanner::plan_resources() {
       chosen.origin = "workflow: " + name("step");
     return chosen;
   };
-  add("nodes", common("nodes", plan_.nodes));
-  add("ntasks", common("ranks", plan_.ranks));
+  if (plan_.spares > 0) {
+    add("nodes", of_user(std::to_string(plan_.nodes + plan_.spares), "resiliency.spares"));
+    add("ntasks", {std::to_string(plan_.ranks_per_node * (plan_.nodes + plan_.spares)), "room for ranks on spares, too",
+                   stage_.where, false});
+  } else {
+    add("nodes", common("nodes", plan_.nodes));
+    add("ntasks", common("ranks", plan_.ranks));
+  }
   add("ntasks-per-node",
       job_.ranks_per_node > 0
           ? of_user(std::to_string(plan_.ranks_per_node), "job.ranks_per_node")
@@ -363,8 +388,8 @@ void JobPlanner::plan_resources() {
   else
     add_if("switches", of_user(job_.switches, "job.switches"));
   if (job_.segment > 0) {
-    if (plan_.nodes % job_.segment != 0)
-      problem("job.segment", format("{} nodes are not whole segments of {}", plan_.nodes, job_.segment),
+    if ((plan_.nodes + plan_.spares) % job_.segment != 0)
+      problem("job.segment", format("{} nodes are not whole segments of {}", plan_.nodes + plan_.spares, job_.segment),
               "use a number that divides nodes");
     add("segment", of_user(std::to_string(job_.segment), "job.segment"));
   }
@@ -383,7 +408,7 @@ void JobPlanner::add_gpus() {
   const std::string type = config_.ask.gpu_type.empty() ? "" : config_.ask.gpu_type + ":";
   int count = plan_.gpus_per_node;
   std::string option = replace_all(request, "_", "-");
-  if (request == "gpus") count *= plan_.nodes;
+  if (request == "gpus") count *= plan_.nodes + plan_.spares;
   if (request == "gpus_per_task") {
     if (count % plan_.ranks_per_node != 0) {
       problem("ranks", format("{} GPUs of a node cannot be given evenly to {} ranks", count, plan_.ranks_per_node),
@@ -416,10 +441,11 @@ void JobPlanner::plan_behaviour() {
     problem("job.requeue", site_text() + " lets no job be requeued", "remove it");
   Chosen requeue = job_.requeue.empty() ? of_site("", "ask.requeue") : of_user("", "job.requeue");
   add(plan_.requeue ? "requeue" : "no-requeue", requeue);
-  if (job_.no_kill) {
+  if (job_.no_kill || plan_.spares > 0) {
+    const char* key = job_.no_kill ? "job.no_kill" : "resiliency.spares";
     if (config_.can.no_kill == "no")
-      problem("job.no_kill", site_text() + " ends every job that loses a node", "remove job.no_kill");
-    add("no-kill", of_user("", "job.no_kill"));
+      problem(key, site_text() + " ends every job that loses a node", std::string("remove ") + key);
+    add("no-kill", of_user("", key));
   }
 }
 
@@ -466,23 +492,15 @@ void JobPlanner::plan_launcher() {
   if (steps && plan_.nodes > 1)
     problem("step", "steps on several nodes are started by srun, and " + site_text() + " has another launcher",
             "use one node, or set launcher.kind = \"srun\" in the site file");
-  if (config_.launcher.kind != "srun" || (plan_.ranks == 1 && !srun_starts_container)) {
+  if (config_.launcher.kind != "srun" || (plan_.ranks == 1 && !srun_starts_container && plan_.spares == 0)) {
     if (srun_starts_container)
       problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",
               "remove it, or set launcher.kind = \"srun\" in the site file");
     return;
   }
-  plan_.launcher = {"srun",
-                    "--mpi=" + (plan_.ranks == 1 ? "none" : config_.launcher.mpi),
-                    format("--nodes={}", plan_.nodes),
-                    format("--ntasks={}", plan_.ranks),
-                    format("--ntasks-per-node={}", plan_.ranks_per_node),
-                    format("--cpus-per-task={}", plan_.cpus_per_rank)};
-  if (!config_.launcher.cpu_bind.empty()) plan_.launcher.push_back("--cpu-bind=" + config_.launcher.cpu_bind);
-  plan_.launcher.emplace_back("--kill-on-bad-exit=1");
-  if (job_.no_kill) plan_.launcher.emplace_back("--no-kill");
-  for (const std::string& option : config_.launcher.options) plan_.launcher.push_back(option);
-  if (plan_.nodes > 1) plan_.agent_launcher = agent_launcher(plan_.nodes, config_, plan_.gpus_per_node > 0);
+  plan_.launcher = rank_launcher(plan_, config_, job_.no_kill || plan_.spares > 0);
+  if (plan_.nodes + plan_.spares > 1)
+    plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node > 0);
 }
 
 void JobPlanner::plan_container() {
@@ -510,23 +528,9 @@ void JobPlanner::plan_container() {
     if (!is_one_line(mount) || mount.find(',') != std::string::npos || mount.find(':') == std::string::npos ||
         starts_with(mount, ":"))
       problem("job.mounts", "'" + one_line(mount) + "' is not SRC:DST", "without commas and line ends");
-  if (runtime == "pyxis") {
-    plan_.container.push_back("--container-image=" + image);
-    if (!mounts.empty()) plan_.container.push_back("--container-mounts=" + join(mounts, ","));
-  } else if (runtime == "cscs-edf") {
-    plan_.container.push_back("--environment=" + image);
-    if (!job_.mounts.empty())
-      problem("job.mounts", "an environment file of " + site_text() + " holds its own mounts", "write them there");
-  } else {
-    plan_.container = {runtime, "exec"};
-    if (plan_.gpus_per_node > 0) plan_.container.emplace_back("--nv");
-    for (const std::string& mount : mounts) {
-      plan_.container.emplace_back("--bind");
-      plan_.container.push_back(mount);
-    }
-  }
-  for (const std::string& option : config_.container.options) plan_.container.push_back(option);
-  if (runtime == "apptainer" || runtime == "singularity") plan_.container.push_back(image);
+  if (runtime == "cscs-edf" && !job_.mounts.empty())
+    problem("job.mounts", "an environment file of " + site_text() + " holds its own mounts", "write them there");
+  plan_.container = container_words(config_, image, mounts, plan_.gpus_per_node > 0);
 }
 
 void JobPlanner::plan_modules() {

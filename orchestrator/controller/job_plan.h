@@ -27,6 +27,7 @@ struct JobPlan {
   bool chain = false;        // longer than one job may be: goes on in another, queued before the first ends
   bool requeue = false;      // Slurm may start the same job again
   int nodes = 1, ranks = 1, ranks_per_node = 1, cpus_per_rank = 1, gpus_per_node = 0;
+  int spares = 0;  // further nodes, like the others, without ranks at first
   // The words before the rank's program, for the lead: {"srun", "--mpi=pmix", "--ntasks=8", ...}; empty: the lead forks
   // the one rank, or calls mpirun.
   std::vector<std::string> launcher;
@@ -36,7 +37,9 @@ struct JobPlan {
   std::vector<JobStep> steps;
   std::vector<std::string> prologue;  // shell lines of the script, comments included: modules, variables
 
-  double gpu_hours() const { return wall_s / 3600 * nodes * gpus_per_node; }  // of one job that uses all its time
+  double gpu_hours() const {
+    return wall_s / 3600 * (nodes + spares) * gpus_per_node;
+  }  // of one job that uses all its time
 };
 
 // Problems (no account, more nodes than the partition has, a wall time over the limit that cannot become a chain, an

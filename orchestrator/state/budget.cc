@@ -13,7 +13,7 @@ double spent_node_hours(const RunLedger& ledger, const RunPlan& plan, std::int64
     for (const LedgerAttempt& attempt : stage.attempts) ms += std::max<std::int64_t>(0, attempt.ran_ms);
     if (stage.state == StageState::running && stage.started_ms > 0)
       ms += std::max<std::int64_t>(0, now_ms - stage.started_ms);
-    node_ms += static_cast<double>(ms) * plan.stages[i].common.nodes;
+    node_ms += static_cast<double>(ms) * plan.stages[i].common.nodes_with_spares();
   }
   return node_ms / 3.6e6;
 }

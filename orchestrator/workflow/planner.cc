@@ -19,6 +19,7 @@
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/stage_layout.h"
+#include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
 namespace {
@@ -203,9 +204,8 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
     diagnostics_.add(refused);
     return draft;
   }
-  for (const char* later : {"for", "resiliency"})
-    if (const Value* value = table.find(later))
-      diagnostics_.add(value->pos, where + "." + later + " is not part of this version", "remove it");
+  if (const Value* later = table.find("for"))
+    diagnostics_.add(later->pos, where + ".for is not part of this version", "remove it");
   draft.is_matrix = table.find("matrix") != nullptr || names_every_milestone(table);
   read_best(table, draft);
   for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
@@ -276,6 +276,9 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
       common.as_table().push_back(member);
   const std::size_t before = diagnostics_.size();
   result.common = stage_common_fields().parse(common, where, diagnostics_);
+  if (const Value* given = common.find("resiliency"))
+    for (const Error& error : judge_timeouts(result.common.resiliency))
+      diagnostics_.add(given->pos, where + ".resiliency: " + error.what, error.hint);
   result.asked = std::move(common);
   const bool is_command = draft.kind->name == "command";
   if (const Value* steps = table.find("step"); steps && is_command) {

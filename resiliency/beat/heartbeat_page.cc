@@ -56,7 +56,9 @@ Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank) {
     layout->version.store(BeatPageLayout::version_value, std::memory_order_relaxed);
     layout->step.store(-1, std::memory_order_relaxed);
     layout->stop_after_step.store(-1, std::memory_order_relaxed);
-    store_name(layout->section_names[0], "start");
+    layout->waits_in.store(beat_waits_unknown, std::memory_order_relaxed);
+    layout->waits_for.store(-1, std::memory_order_relaxed);
+    store_name(layout->section_names[0], beat_start);
     layout->sections.store(1, std::memory_order_relaxed);
     layout->magic.store(BeatPageLayout::magic_value, std::memory_order_release);
   }
@@ -71,7 +73,8 @@ Result<HeartbeatPage> HeartbeatPage::open(const std::string& path) {
   HeartbeatPage page(layout);
   if (layout->magic.load(std::memory_order_acquire) != BeatPageLayout::magic_value ||
       layout->version.load(std::memory_order_relaxed) != BeatPageLayout::version_value)
-    return make_error(ErrorCode::corrupt, path + " is not a heartbeat page of version 1");
+    return make_error(ErrorCode::corrupt,
+                      path + " is not a heartbeat page of version " + std::to_string(BeatPageLayout::version_value));
   return page;
 }
 
@@ -131,6 +134,15 @@ void HeartbeatPage::enqueued(int communicator) {
 void HeartbeatPage::completed(int communicator) {
   if (communicator >= 0) page_->communicator[communicator].completed.fetch_add(1, std::memory_order_relaxed);
 }
+void HeartbeatPage::waits(int communicator, int peer) {
+  // The peer first: a reader between the two blames it a moment early, never a rank of another communicator.
+  page_->waits_for.store(peer, std::memory_order_relaxed);
+  page_->waits_in.store(communicator, std::memory_order_release);
+}
+void HeartbeatPage::polled() {
+  // One writer: no read-modify-write is needed.
+  page_->polls.store(page_->polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 double HeartbeatPage::learning_rate() const {
   return std::bit_cast<double>(page_->learning_rate.load(std::memory_order_relaxed));
@@ -169,6 +181,10 @@ BeatSnapshot HeartbeatPage::snapshot() const {
     seen.communicators.push_back(
         {name_of(c.name), c.enqueued.load(std::memory_order_relaxed), c.completed.load(std::memory_order_relaxed)});
   }
+  seen.waits_in = page_->waits_in.load(std::memory_order_acquire);
+  if (seen.waits_in >= communicators || seen.waits_in < beat_waits_unknown) seen.waits_in = beat_waits_unknown;
+  seen.waits_for = page_->waits_for.load(std::memory_order_relaxed);
+  seen.polls = page_->polls.load(std::memory_order_relaxed);
   return seen;
 }
 

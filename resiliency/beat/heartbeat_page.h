@@ -1,5 +1,6 @@
 // The heartbeat page: one 4 KiB mapped file per rank. One half is written by the rank (epoch, step, section, time of
-// the last change, collectives enqueued and completed per communicator), the other by the worker (orders back). Every
+// the last change, collectives enqueued and completed per communicator, where it waits now), the other by the worker
+// (orders back). Every
 // word is an atomic of its own; there is no lock and no sequence number, because each field makes sense alone and a
 // reader that sees a step before its section errs by one observation of 100 ms. Names are written once, before their
 // count grows.
@@ -22,11 +23,22 @@ constexpr int beat_sections_max = 32;
 constexpr int beat_communicators_max = 16;
 constexpr std::size_t beat_name_bytes = 32;
 
+// The section of a page that its rank has not touched, and those in which a program of ours ends: well, or with an exit
+// code ("failed 3").
+inline constexpr const char* beat_start = "start";
+inline constexpr const char* beat_finished = "finished";
+inline constexpr const char* beat_failed = "failed ";
+
+// Values of `waits_in` besides the index of a communicator.
+constexpr int beat_waits_nowhere = -1;  // the rank computes, or does something else of its own
+constexpr int beat_waits_unknown = -2;  // its program does not say; so until it first does
+
 // On disk and in memory; do not reorder. Readers refuse another magic or version.
 struct BeatPageLayout {
   static constexpr std::uint64_t magic_value = 0x313054414542484CULL;  // "LHBEAT01", little endian
-  static constexpr std::uint32_t version_value = 1;
+  static constexpr std::uint32_t version_value = 2;                    // 2: waits_in, waits_for, polls
 
+  // Collectives only, which all members start in the same order: counts of messages between two would not compare.
   struct Communicator {
     std::atomic<std::uint64_t> enqueued;
     std::atomic<std::uint64_t> completed;
@@ -44,9 +56,11 @@ struct BeatPageLayout {
   std::atomic<std::int32_t> section;
   std::atomic<std::int32_t> sections;       // names in use
   std::atomic<std::int32_t> communicators;  // names in use
-  std::int32_t reserved0[1];
+  std::atomic<std::int32_t> waits_in;       // index of a communicator, or one of the values above
   std::atomic<std::int64_t> orders_obeyed;  // the newest value of `orders` that the rank has acted upon
-  std::int32_t reserved3[8];
+  std::atomic<std::int32_t> waits_for;      // the launch's rank whose message it waits for; -1: a collective
+  std::atomic<std::uint32_t> polls;         // grows while the rank itself looks whether its wait is over
+  std::int32_t reserved3[6];
   char section_names[beat_sections_max][beat_name_bytes];
   Communicator communicator[beat_communicators_max];
   char reserved1[2048 - 104 - beat_sections_max * beat_name_bytes - beat_communicators_max * 48];
@@ -65,6 +79,8 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std:
 // Where the page of a rank lies: the lead makes the folder, the rank (or the lead before it) the page.
 std::string beat_page_path(const std::string& launch_dir, int rank);
 
+// Ranks that give a communicator the same name are its members. Where an axis has several groups the name is
+// "dp@3": axis, and the lowest rank of the launch in the group.
 struct BeatCommunicator {
   std::string name;
   std::uint64_t enqueued = 0, completed = 0;
@@ -75,6 +91,9 @@ struct BeatSnapshot {
   std::int64_t pid = 0, epoch = 0, step = -1, changed_ns = 0;
   std::string section;
   std::vector<BeatCommunicator> communicators;
+  int waits_in = beat_waits_unknown;  // index into communicators, or one of the values above
+  int waits_for = -1;
+  std::uint32_t polls = 0;
 };
 
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
@@ -98,6 +117,10 @@ class HeartbeatPage {
   int communicator(const std::string& name);  // -1 when there is no room
   void enqueued(int communicator);
   void completed(int communicator);
+  // From now on the rank waits in this communicator (beat_waits_nowhere: no longer), for all members or, where
+  // `peer` >= 0, for that rank of the launch.
+  void waits(int communicator, int peer = -1);
+  void polled();  // it is waiting and looked again
   // Orders, as the rank reads them.
   std::int64_t checkpoint_orders() const { return page_->checkpoint_orders.load(std::memory_order_relaxed); }
   std::int64_t stop_after_step() const { return page_->stop_after_step.load(std::memory_order_relaxed); }

@@ -42,6 +42,13 @@ void longhaul_beat_enqueued(longhaul_beat* beat, int communicator) {
 void longhaul_beat_completed(longhaul_beat* beat, int communicator) {
   if (beat && communicator < longhaul::beat_communicators_max) beat->page.completed(communicator);
 }
+void longhaul_beat_waits(longhaul_beat* beat, int communicator, int peer) {
+  if (beat && communicator < longhaul::beat_communicators_max)
+    beat->page.waits(communicator < 0 ? -1 : communicator, peer);
+}
+void longhaul_beat_polled(longhaul_beat* beat) {
+  if (beat) beat->page.polled();
+}
 int64_t longhaul_beat_checkpoint_orders(const longhaul_beat* beat) {
   return beat ? beat->page.checkpoint_orders() : 0;
 }

@@ -30,10 +30,16 @@ void longhaul_beat_step(struct longhaul_beat* beat, int64_t step);
 /* The epoch of the communicators; grows with every rebuild. */
 void longhaul_beat_epoch(struct longhaul_beat* beat, int64_t epoch);
 
-/* Names a communicator (at most 16); -1 when there is no room. Then: one collective enqueued, one completed. */
+/* Names a communicator (at most 16); -1 when there is no room. Ranks that give the same name are its members: where a
+ * kind of group exists several times call them "dp@0", "dp@1" and so on, after the lowest rank in each. Then: one
+ * collective enqueued, one completed. */
 int longhaul_beat_communicator(struct longhaul_beat* beat, const char* name);
 void longhaul_beat_enqueued(struct longhaul_beat* beat, int communicator);
 void longhaul_beat_completed(struct longhaul_beat* beat, int communicator);
+/* This rank now waits in a communicator (-1: it no longer waits) for all members, or for the one rank `peer` where
+ * that is not -1. Optional; who says it helps to name the rank that others wait for. Then also: the wait was polled. */
+void longhaul_beat_waits(struct longhaul_beat* beat, int communicator, int peer);
+void longhaul_beat_polled(struct longhaul_beat* beat);
 
 /* Orders back. The number of checkpoints ordered so far: save one when it grew. The step to stop after, -1: none. */
 int64_t longhaul_beat_checkpoint_orders(const struct longhaul_beat* beat);

@@ -10,6 +10,8 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/connection.h"
@@ -23,6 +25,11 @@ constexpr std::int64_t look_every_ms = 100;
 constexpr std::int64_t report_at_least_every_ms = 500;
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
+constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
+constexpr std::int64_t other_lead_after_ms = 300;          // of having lost one: the standby is asked, too
+constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
+constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
+constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
 
 double own_cpu_s() {
   rusage used{};
@@ -43,7 +50,17 @@ std::int64_t own_rss_kib() {
 class Agent {
  public:
   Agent(const AgentOptions& options, Clock& clock, const std::atomic<bool>& stop, Logger& log)
-      : options_(options), clock_(clock), stop_(stop), log_(log), heard_ns_(clock.monotonic_ns()) {}
+      : options_(options),
+        clock_(clock),
+        stop_(stop),
+        log_(log),
+        heard_ns_(clock.monotonic_ns()),
+        lost_ns_(clock.monotonic_ns()) {}
+  ~Agent() {
+    if (!state_path_.empty()) (void)remove_tree(state_path_).ok();
+  }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
   Status run() {
     while (!stop_.load(std::memory_order_relaxed)) {
@@ -62,25 +79,30 @@ class Agent {
   Result<bool> once() {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
+    look_at_stand_in();
+    if (ending_) return stand_in_ <= 0;
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
         LH_CHECK(lose_lead(frames.error()));
       } else {
         for (const WireFrame& frame : *frames) {
-          heard_ns_ = clock_.monotonic_ns();
+          heard_ns_ = said_ns_ = clock_.monotonic_ns();
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
             pages_.leave();
-            return true;
+            ending_ = true;
+            return stand_in_ <= 0;  // the lead that we have started has yet to write its record
           }
           obey(order);
         }
       }
     }
-    if (lead_ && !lead_->session().open() && clock_.monotonic_ns() - connected_ns_ > welcome_within_ms * 1'000'000)
+    if (lead_ && !lead_->session().open() && clock_.monotonic_ns() - connected_ns_ > welcome_ms() * 1'000'000)
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it does not answer")));
+    if (lead_ && lead_->session().open() && clock_.monotonic_ns() - said_ns_ > lead_silent_ms * 1'000'000)
+      LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent"), true));
     if (lead_ && lead_->session().open()) report();
     return false;
   }
@@ -95,7 +117,7 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < next_try_ns_) return {};
     next_try_ns_ = now + retry_after_ms * 1'000'000;
-    const auto address = read_lead_address(options_.address_path);
+    const auto address = next_address();
     if (!address.ok()) return {};
     const auto secret = read_lead_secret(options_.secret_path);
     if (!secret.ok() && secret.error().code == ErrorCode::not_found) return {};
@@ -108,13 +130,71 @@ class Agent {
     hello.set("pid", static_cast<std::int64_t>(::getpid()));
     epoch_ = std::max(epoch_, address->epoch);
     lead_.emplace(std::move(*socket), WireSession::agent(*secret, nonce, epoch_, std::move(hello)));
-    connected_ns_ = now;
+    connected_ns_ = said_ns_ = now;
     reported_ns_ = 0;
     return {};
   }
 
-  Status lose_lead(const Error& why) {
+  // Whoever sits on a dead node answers nothing at all, and there is another to turn to.
+  std::int64_t welcome_ms() const { return standby_port_ > 0 ? retry_after_ms : welcome_within_ms; }
+
+  // The lead by its file; every other time the standby, once a lead is lost.
+  Result<LeadAddress> next_address() {
+    ask_standby_ = !ask_standby_;
+    const bool lost = clock_.monotonic_ns() - lost_ns_ > other_lead_after_ms * 1'000'000;
+    if (ask_standby_ && lost && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
+    return read_lead_address(options_.address_path);
+  }
+
+  void be_standby(const Value& state) {
+    state_ = state;
+    if (waiting_) return;
+    auto opened = Listener::open(0, true);
+    if (!opened.ok()) {
+      log_.warn("event=no_standby error='" + opened.error().message() + "'");
+      return;
+    }
+    waiting_.emplace(std::move(*opened));
+    reported_ns_ = 0;
+  }
+
+  // Starts the lead in waiting when ours is lost; sees to one that has ended.
+  void look_at_stand_in() {
+    const std::int64_t now = clock_.monotonic_ns();
+    if (stand_in_ > 0) {
+      const auto exit = poll_exit(stand_in_);
+      if (exit.ok() && !exit->has_value()) return;
+      log_.info("event=stand_in_ended status='" + (exit.ok() ? (*exit)->text() : exit.error().message()) + "'");
+      stand_in_ = -1;
+      next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
+      return;
+    }
+    if (!waiting_ || (lead_ && lead_->session().open()) ||
+        now - lost_ns_ < (lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms) * 1'000'000 ||
+        now < next_stand_in_ns_)
+      return;
+    next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
+    state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
+    if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
+      log_.warn("event=no_stand_in error='" + written.error().message() + "'");
+      return;
+    }
+    SpawnSpec spec;
+    spec.argv = {options_.worker_program, "lead", "--attempt", options_.attempt_dir, "--take-over", state_path_};
+    spec.stdin_fd = waiting_->descriptor();
+    spec.own_group = true;
+    const auto pid = spawn(spec);
+    if (!pid.ok()) {
+      log_.warn("event=no_stand_in error='" + pid.error().message() + "'");
+      return;
+    }
+    stand_in_ = *pid;
+    log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
+  }
+
+  Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
+    if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch());
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
@@ -129,6 +209,12 @@ class Agent {
   }
 
   void obey(const AgentOrder& order) {
+    if (order.kind == AgentOrder::Kind::ping) return;
+    if (order.kind == AgentOrder::Kind::state) return be_standby(order.state);
+    if (order.kind == AgentOrder::Kind::standby) {
+      standby_host_ = order.host, standby_port_ = order.port;
+      return;
+    }
     if (order.kind == AgentOrder::Kind::watch) {
       pages_.watch(order.launch, order.folder, order.ranks);
       reported_ns_ = 0;
@@ -149,7 +235,8 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     const bool same = ranks == reported_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
-    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), own_rss_kib()};
+    NodeReport report{options_.host, pages_.launch(), ranks,
+                      own_cpu_s(),   own_rss_kib(),   waiting_ ? waiting_->port() : 0};
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), reported_ns_ = now;
   }
@@ -172,6 +259,18 @@ class Agent {
   std::optional<Connection> lead_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
+  std::int64_t lost_ns_;      // since when there is no lead
+  bool lost_silent_ = false;  // its connection was not closed
+  std::int64_t said_ns_ = 0;  // its last word
+  bool ending_ = false;
+  std::string standby_host_;  // of another agent, or this one
+  int standby_port_ = 0;
+  bool ask_standby_ = false;
+  std::optional<Listener> waiting_;  // this is the standby
+  Value state_;
+  std::string state_path_;
+  pid_t stand_in_ = -1;
+  std::int64_t next_stand_in_ns_ = 0;
   std::vector<RankReport> reported_;
 };
 

@@ -1,5 +1,7 @@
 // The agent of one node: reads the heartbeat pages of the ranks there every 100 ms, tells the lead what changed, and
-// does what the lead orders. It decides nothing. Without a lead it goes on looking for one (the file of its address may
+// does what the lead orders. It decides nothing. One of them is the standby: it is told what another lead would have to
+// know, and starts one when the lead is lost; whether that one leads, the majority of the agents decides by turning to
+// it. Without a lead it goes on looking for one (the file of its address may
 // name another by then) and lets the ranks be: losing control alone stops no training.
 #pragma once
 
@@ -17,6 +19,8 @@ struct AgentOptions {
   std::string secret_path;
   std::string host;          // as the lead knows this node
   double alone_max_s = 600;  // without a lead and without a rank that lives; then it ends
+  // For an agent that is made the standby: what it starts when the lead is lost.
+  std::string worker_program = {}, attempt_dir = {};
 };
 
 // Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:

@@ -28,7 +28,10 @@ Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const 
   fd.reset();
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
   LH_CHECK(make_directories(beat_dir));
-  ::setenv("LONGHAUL_BEAT", beat_page_path(beat_dir, std::atoi(rank_text.c_str())).c_str(), 1);
+  // The program finds its page made: an end before its first beat is seen, too.
+  const std::string page = beat_page_path(beat_dir, std::atoi(rank_text.c_str()));
+  LH_CHECK(HeartbeatPage::create(page, std::atoi(rank_text.c_str())));
+  ::setenv("LONGHAUL_BEAT", page.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -65,6 +65,14 @@ void RankGroup::stop() {
   for (Child& child : children_) tell(child);
 }
 
+void RankGroup::kill() {
+  for (Child& child : children_) {
+    if (!child.told_ns) child.told_ns = clock_.monotonic_ns();
+    child.pressed = 2;
+    signal(child, SIGKILL);
+  }
+}
+
 void RankGroup::press(Child& child, double grace_s) {
   if (!child.told_ns) return;
   const double waited_s = static_cast<double>(clock_.monotonic_ns() - *child.told_ns) * 1e-9;

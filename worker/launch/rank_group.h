@@ -33,6 +33,11 @@ class RankGroup {
   Result<std::optional<LaunchEnd>> poll(double grace_s);
   // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
   void stop();
+  // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that
+  // a launcher started on other nodes are killed there by their agents.
+  void kill();
+  // They go on without us: nothing of them is ended when this group is.
+  void release() { children_.clear(); }
 
  private:
   struct Child {

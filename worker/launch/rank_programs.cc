@@ -48,6 +48,8 @@ SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launc
   argv.insert(argv.end(), program.argv.begin(), program.argv.end());
   program.argv = std::move(argv);
   program.stdout_path = program.stderr_path = launcher_log_path(log_dir);
+  // Where a standby takes over, the ranks outlive a lead that dies; the job's end is theirs, too.
+  if (!spec.attempt.agent_launcher.empty()) program.dies_with_starter = false;
   return program;
 }
 

@@ -22,7 +22,7 @@ Status AgentStep::start() {
   spec.argv = argv_;
   spec.stdout_path = spec.stderr_path = log_path_;
   spec.own_group = true;
-  spec.dies_with_starter = true;
+  // The agents look for another lead when this one dies.
   ++starts_;
   // Twice as long between two starts as before: a site that refuses the step is not asked for it all day.
   const std::int64_t pause = std::min(pause_max_ms, pause_ms << std::min(starts_, 10));

@@ -21,7 +21,29 @@ AgentTable::AgentTable(const AgentTableOptions& options, std::string secret, Lis
 }
 
 AgentTable::~AgentTable() {
-  (void)remove_tree(options_.secret_path).ok();
+  if (owns_files_) (void)remove_tree(options_.secret_path).ok();
+}
+
+Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptions& options, Listener listener,
+                                                           Clock& clock, Logger& log) {
+  LH_TRY(std::string secret, read_lead_secret(options.secret_path));
+  std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
+  table->owns_files_ = false;
+  table->opened_ns_ = clock.monotonic_ns();
+  return table;
+}
+
+// Whoever has not turned to this lead so far has been missing since it waited.
+Status AgentTable::take_over() {
+  ++options_.epoch;
+  owns_files_ = true;
+  links_.clear();
+  for (auto& [host, agent] : agents_) {
+    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : opened_ns_;
+    agent.connected = false;
+  }
+  return write_lead_address(options_.address_path,
+                            {options_.attempt_key, options_.epoch, options_.host, listener_.port()});
 }
 
 Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& options, Clock& clock, Logger& log) {
@@ -65,6 +87,7 @@ bool AgentTable::pump(Link& link) {
       log_.warn("event=connection_refused reason='" + why + "'");
     } else if (AgentState& agent = agents_[link.host]; agent.connected) {
       agent.connected = false;
+      agent.lost_ns = clock_.monotonic_ns();
       log_.warn(format("event=agent_lost host={} reason='{}'", link.host, why));
     }
     return false;
@@ -118,11 +141,19 @@ void AgentTable::tell_what_to_watch(Link& link) {
   if (watched != watched_.end()) link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
 }
 
-void AgentTable::watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of) {
-  LH_ASSERT(ranks_of.size() <= options_.hosts.size(), std::to_string(ranks_of.size()));
+void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of) {
   watched_.clear();
-  for (std::size_t i = 0; i < ranks_of.size(); ++i)
-    watched_[options_.hosts[i]] = {AgentOrder::Kind::watch, launch, folder, ranks_of[i], 0};
+  for (const std::string& host : options_.hosts) {
+    const auto ranks = ranks_of.find(host);
+    watched_[host] = {AgentOrder::Kind::watch,
+                      launch,
+                      folder,
+                      ranks == ranks_of.end() ? std::vector<int>{} : ranks->second,
+                      0,
+                      {},
+                      0,
+                      {}};
+  }
   for (auto& [host, agent] : agents_) agent.report.launch = 0, agent.report.ranks.clear();
   for (const std::unique_ptr<Link>& link : links_)
     if (!link->host.empty() && link->connection.session().open()) tell_what_to_watch(*link);
@@ -134,14 +165,20 @@ void AgentTable::order(const std::string& host, const AgentOrder& order) {
       link->connection.session().send(WireKind::order, agent_order_to_value(order));
 }
 
+void AgentTable::order_all(const AgentOrder& order) {
+  for (const std::unique_ptr<Link>& link : links_)
+    if (!link->host.empty() && link->connection.session().open())
+      link->connection.session().send(WireKind::order, agent_order_to_value(order));
+}
+
 void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, int signal_number) {
   const auto watched = watched_.find(host);
   const int launch = watched == watched_.end() ? 0 : watched->second.launch;
-  order(host, {AgentOrder::Kind::signal, launch, "", ranks, signal_number});
+  order(host, {AgentOrder::Kind::signal, launch, "", ranks, signal_number, {}, 0, {}});
 }
 
 void AgentTable::end(std::int64_t wait_ms) {
-  for (const auto& [host, agent] : agents_) order(host, {AgentOrder::Kind::end, 0, "", {}, 0});
+  for (const auto& [host, agent] : agents_) order(host, {AgentOrder::Kind::end, 0, "", {}, 0, {}, 0, {}});
   for (const Deadline deadline(clock_, wait_ms); !deadline.passed() && !links_.empty();) {
     std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return !link->connection.pump().ok(); });
     if (!links_.empty()) clock_.sleep_ms(10);

@@ -28,6 +28,7 @@ struct AgentTableOptions {
 struct AgentState {
   std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
   bool connected = false;
+  std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
   NodeReport report;
 };
 
@@ -37,12 +38,21 @@ class AgentTable {
   static Result<std::unique_ptr<AgentTable>> open(const AgentTableOptions& options, Clock& clock, Logger& log);
   ~AgentTable();
 
+  // Of a lead in waiting: listens already, at the same epoch as the lead that is lost, and writes no address, until
+  // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch.
+  static Result<std::unique_ptr<AgentTable>> in_waiting(const AgentTableOptions& options, Listener listener,
+                                                        Clock& clock, Logger& log);
+  Status take_over();
+
   // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
   // nothing; that is logged.
   void look();
-  // What every agent is to watch from now on, also one that connects later. ranks_of[i]: those of hosts[i].
-  void watch(int launch, const std::string& folder, const std::vector<std::vector<int>>& ranks_of);
+  // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
+  void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of);
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
+  // To one agent; to all of them. Those that connect later are not told.
+  void order(const std::string& host, const AgentOrder& order);
+  void order_all(const AgentOrder& order);
   // They have no more work. Waits at most `wait_ms` until they have gone.
   void end(std::int64_t wait_ms);
 
@@ -50,6 +60,7 @@ class AgentTable {
   // Of the launch that is watched; null: nothing is known of it.
   const RankReport* rank(int rank) const;
   int connected() const;
+  std::int64_t epoch() const { return options_.epoch; }
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
@@ -68,7 +79,6 @@ class AgentTable {
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
   void tell_what_to_watch(Link& link);
-  void order(const std::string& host, const AgentOrder& order);
 
   AgentTableOptions options_;
   std::string secret_;
@@ -80,6 +90,8 @@ class AgentTable {
   std::map<std::string, AgentOrder> watched_;  // by host
   bool superseded_ = false;
   int refused_ = 0;
+  std::int64_t opened_ns_ = 0;
+  bool owns_files_ = true;  // the secret goes with it; not while another lead may live
 };
 
 }  // namespace longhaul

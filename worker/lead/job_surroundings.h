@@ -9,6 +9,7 @@ struct JobSurroundings {
   std::string scheduler_job;  // "1234", "1234_7" for the task of an array
   int restarts = 0;           // how often the scheduler has queued this job again
   std::string nodes;          // "n[1-2]"
+  std::string node = {};      // this one, as the scheduler names it
 };
 
 }  // namespace longhaul

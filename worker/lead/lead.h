@@ -15,17 +15,29 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "worker/lead/job_surroundings.h"
 
 namespace longhaul {
 
-enum class LeadEnd { recorded, recorded_failure, already_led };  // failure: the work did not end well
+enum class LeadEnd {
+  recorded,
+  recorded_failure,  // the work did not end well
+  already_led,
+  superseded,  // another lead has taken over: the record will be its
+};
 
 // Runs in the main thread of its process: blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD and waits for them by itself.
 // An error means that not even a record could be written.
 Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                          Clock& clock, Logger& log);
+
+// The lead in waiting: `state_path` holds what the lead that is lost had told (lead_state.h), `listener` is the socket
+// that agents turn to. Takes over when most of them have, and goes on to the record; unavailable: they have not, and
+// nothing was done.
+Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
+                          const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log);
 
 }  // namespace longhaul

@@ -40,6 +40,8 @@ class Listener {
  public:
   // port 0: any that is free. everywhere: on all of this host's addresses, not on loopback alone.
   static Result<Listener> open(int port, bool everywhere);
+  // One that listens already, and was handed over: invalid_input if it does not.
+  static Result<Listener> take(FileDescriptor socket);
   int port() const { return port_; }
   int descriptor() const { return socket_.get(); }
   // Not valid: nobody waits.

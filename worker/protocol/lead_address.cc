@@ -29,6 +29,10 @@ std::string lead_secret_path(const std::string& attempt_dir, int restarts) {
   return with_restarts(attempt_dir, "lead-secret", restarts);
 }
 
+std::string agent_log_path(const std::string& attempt_dir, const std::string& host) {
+  return join_path(attempt_dir, "agent-" + host + ".log");
+}
+
 Status write_lead_address(const std::string& path, const LeadAddress& address) {
   Value value = Value::make_table();
   value.set("file", file_kind);

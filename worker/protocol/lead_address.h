@@ -19,6 +19,8 @@ struct LeadAddress {
 
 std::string lead_address_path(const std::string& attempt_dir, int restarts);
 std::string lead_secret_path(const std::string& attempt_dir, int restarts);
+// What the agent of a node says, and the lead that it may have started.
+std::string agent_log_path(const std::string& attempt_dir, const std::string& host);
 Status write_lead_address(const std::string& path, const LeadAddress& address);  // beside, and renamed
 Result<LeadAddress> read_lead_address(const std::string& path);                  // not_found, corrupt
 

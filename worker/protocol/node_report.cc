@@ -6,17 +6,6 @@
 
 namespace longhaul {
 
-const char* to_string(ProcessState state) {
-  switch (state) {
-    case ProcessState::none: return "none";
-    case ProcessState::running: return "running";
-    case ProcessState::stopped: return "stopped";
-    case ProcessState::blocked: return "blocked";
-    case ProcessState::ended: return "ended";
-  }
-  return "unknown";
-}
-
 namespace {
 
 ProcessState state_named(const std::string& text) {
@@ -59,7 +48,8 @@ bool RankReport::operator==(const RankReport& other) const {
   };
   const BeatSnapshot &a = beat, &b = other.beat;
   return state == other.state && a.rank == b.rank && a.pid == b.pid && a.epoch == b.epoch && a.step == b.step &&
-         a.section == b.section && a.changed_ns == b.changed_ns &&
+         a.section == b.section && a.changed_ns == b.changed_ns && a.waits_in == b.waits_in &&
+         a.waits_for == b.waits_for &&
          std::equal(a.communicators.begin(), a.communicators.end(), b.communicators.begin(), b.communicators.end(),
                     same);
 }
@@ -82,6 +72,9 @@ Value node_report_to_value(const NodeReport& report) {
     one.set("step", rank.beat.step);
     one.set("section", rank.beat.section);
     one.set("idle_ms", rank.idle_ms);
+    one.set("waits_in", rank.beat.waits_in);
+    one.set("waits_for", rank.beat.waits_for);
+    one.set("polls", rank.beat.polls);
     one.set("state", to_string(rank.state));
     one.set("communicators", std::move(communicators));
     ranks.push_back(std::move(one));
@@ -92,6 +85,7 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("ranks", std::move(ranks));
   value.set("agent_cpu_s", report.agent_cpu_s);
   value.set("agent_rss_kib", report.agent_rss_kib);
+  value.set("standby_port", report.standby_port);
   return value;
 }
 
@@ -101,6 +95,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.launch = static_cast<int>(value.get_integer("launch", -1));
   report.agent_cpu_s = value.get_number("agent_cpu_s");
   report.agent_rss_kib = value.get_integer("agent_rss_kib");
+  report.standby_port = static_cast<int>(value.get_integer("standby_port"));
   const Value* ranks = value.find("ranks");
   if (report.host.empty() || report.launch < 0 || !ranks || !ranks->is_array()) return wrong("host, launch or ranks");
   for (const Value& one : ranks->as_array()) {
@@ -110,6 +105,9 @@ Result<NodeReport> node_report_from_value(const Value& value) {
     rank.beat.step = one.get_integer("step", -1), rank.beat.section = one.get_string("section");
     rank.idle_ms = one.get_integer("idle_ms");
     rank.state = state_named(one.get_string("state"));
+    rank.beat.waits_in = static_cast<int>(one.get_integer("waits_in", beat_waits_unknown));
+    rank.beat.waits_for = static_cast<int>(one.get_integer("waits_for", -1));
+    rank.beat.polls = static_cast<std::uint32_t>(one.get_integer("polls"));
     const Value* communicators = one.find("communicators");
     if (rank.beat.rank < 0 || !communicators || !communicators->is_array()) return wrong("a rank or its communicators");
     for (const Value& c : communicators->as_array()) {
@@ -120,6 +118,9 @@ Result<NodeReport> node_report_from_value(const Value& value) {
                                          static_cast<std::uint64_t>(c.as_array()[1].as_integer()),
                                          static_cast<std::uint64_t>(c.as_array()[2].as_integer())});
     }
+    if (rank.beat.waits_in >= static_cast<int>(rank.beat.communicators.size()) ||
+        rank.beat.waits_in < beat_waits_unknown)
+      return wrong("the communicator that a rank waits in");
     report.ranks.push_back(std::move(rank));
   }
   return report;
@@ -132,6 +133,9 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::watch: return "watch";
     case AgentOrder::Kind::signal: return "signal";
     case AgentOrder::Kind::end: return "end";
+    case AgentOrder::Kind::ping: return "ping";
+    case AgentOrder::Kind::standby: return "standby";
+    case AgentOrder::Kind::state: return "state";
   }
   return "";
 }
@@ -147,6 +151,8 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("folder", order.folder);
   value.set("ranks", std::move(ranks));
   value.set("signal", order.signal);
+  if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
+  if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   return value;
 }
 
@@ -154,12 +160,16 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   AgentOrder order;
   const std::string name = value.get_string("order");
   bool known = false;
-  for (const auto kind : {AgentOrder::Kind::watch, AgentOrder::Kind::signal, AgentOrder::Kind::end})
+  using Kind = AgentOrder::Kind;
+  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
   order.folder = value.get_string("folder");
   order.signal = static_cast<int>(value.get_integer("signal"));
+  order.host = value.get_string("host");
+  order.port = static_cast<int>(value.get_integer("port"));
+  if (const Value* state = value.find("state")) order.state = *state;
   const Value* ranks = value.find("ranks");
   if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");
   for (const Value& rank : ranks->as_array()) {

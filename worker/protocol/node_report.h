@@ -7,19 +7,12 @@
 
 #include "base/value.h"
 #include "resiliency/beat/heartbeat_page.h"
+#include "resiliency/detect/process_state.h"
 
 namespace longhaul {
 
-// As the kernel has it (proc(5), field 3 of stat).
-enum class ProcessState {
-  none,     // no page names it yet
-  running,  // or sleeping: it would run if there were something to do
-  stopped,  // SIGSTOP, or under a debugger
-  blocked,  // in the kernel, uninterruptible: a disk or a file system that does not answer
-  ended,    // gone, or a zombie
-};
-const char* to_string(ProcessState state);
-ProcessState process_state(std::int64_t pid);  // of this host
+// As the kernel of this host has it (proc(5), field 3 of stat).
+ProcessState process_state(std::int64_t pid);
 
 // Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
 inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
@@ -29,7 +22,7 @@ struct RankReport {
   BeatSnapshot beat;         // rank, pid, epoch, step, section, collectives; changed_ns is of no use elsewhere
   std::int64_t idle_ms = 0;  // since the page last changed
   ProcessState state = ProcessState::none;
-  bool operator==(const RankReport&) const;  // but for the time that passed
+  bool operator==(const RankReport&) const;  // but for the time that passed and the polls of a wait
 };
 
 struct NodeReport {
@@ -38,17 +31,28 @@ struct NodeReport {
   std::vector<RankReport> ranks;  // those with a page
   double agent_cpu_s = 0;         // what watching has cost
   std::int64_t agent_rss_kib = 0;
+  int standby_port = 0;  // where a lead in waiting would listen on this node; 0: nowhere
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
 
 struct AgentOrder {
-  enum class Kind { watch, signal, end };
+  enum class Kind {
+    watch,
+    signal,
+    end,
+    ping,     // nothing is to be done: the lead lives
+    standby,  // whom to turn to when the lead is lost
+    state,    // this node is the standby, and that is what it would have to know
+  };
   Kind kind = Kind::end;
   int launch = 0;
   std::string folder;      // watch: where the pages lie on this node
   std::vector<int> ranks;  // watch, signal: those on this node
   int signal = 0;
+  std::string host;  // standby
+  int port = 0;      // standby
+  Value state;       // state: worker/lead/lead_state.h
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);

@@ -227,7 +227,7 @@ TEST_CASE(
   REQUIRE(remove_tree(rig.attempt.out_dir()).ok());
   REQUIRE(write_file_atomic(rig.root() + "/break", "").ok());
   rig.use_attempt(2);
-  rig.attempt.launches_max = 2;
+  rig.attempt.resiliency.restarts = 1;
   CHECK(rig.wait(rig.start()).code == 1);
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().launches == 2);

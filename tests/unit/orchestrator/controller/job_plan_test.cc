@@ -136,6 +136,27 @@ TEST_CASE("a job of several nodes: every directive with its value and where it c
   CHECK(plan.gpu_hours() == doctest::Approx(5 * 4 * 4));
 }
 
+TEST_CASE("spares are nodes of the job like the others, and ranks are started on the nodes that work") {
+  const Site site = job_site(replace_all(acc_site, "no_kill = \"no\"", "no_kill = \"yes\""));
+  const JobPlan plan = good_plan(site, job_stage("pretrain", "ranks = 16\nnodes = 4\nresiliency = { spares = 2 }\n"));
+  CHECK(directive_of(plan, "nodes") == "6  # workflow: stage.s.resiliency.spares");
+  CHECK(directive_of(plan, "ntasks") == "24  # room for ranks on spares, too");
+  CHECK(directive_of(plan, "ntasks-per-node") == "4  # ranks / nodes");
+  CHECK(directive_of(plan, "no-kill") == "  # workflow: stage.s.resiliency.spares");
+  const auto says = [](const std::vector<std::string>& words, const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  CHECK(says(plan.launcher, "--nodes=4"));
+  CHECK(says(plan.launcher, "--ntasks=16"));
+  CHECK(says(plan.launcher, "--no-kill"));
+  CHECK(says(plan.agent_launcher, "--nodes=6"));
+  CHECK(plan.gpu_hours() == doctest::Approx(plan.wall_s / 3600 * 6 * 4));
+  CHECK(has(refusal(site, job_stage("pretrain", "ranks = 8\nnodes = 2\nresiliency = { spares = 3 }\n")),
+            "w.toml:3:25: error: stage.s.resiliency.spares = 3: more spares than the 2 nodes that work"));
+  CHECK(has(refusal(site, job_stage("pretrain", "ranks = 248\nnodes = 62\nresiliency = { spares = 3 }\n")),
+            "stage.s.nodes = 62 and 3 of spares: a job of the class 'prod' of site 'acc' has at most 64 nodes"));
+}
+
 TEST_CASE("the class of a stage: asked for, by its kind, by default") {
   const Site site = job_site(acc_site);
   CHECK(good_plan(site, job_stage("tokenize", "")).job_class == "cpu");
@@ -269,6 +290,7 @@ TEST_CASE("jobs that a site would refuse are refused first, with place and remed
       {"job = { options = [\"--nodelist=n1\"] }", "site 'acc' refuses jobs with --nodelist"},
       {"job = { exclude = \"n1\" }", "site 'acc' refuses jobs that name nodes"},
       {"job = { no_kill = true }", "ends every job that loses a node"},
+      {"resiliency = { spares = 1 }", "ends every job that loses a node; remove resiliency.spares"},
       {"job = { requeue = \"yes\" }", "lets no job be requeued"},
       {"job = { partition = \"ac\" }", "site 'acc' has no partition 'ac'; did you mean 'acc'?"},
       {"job = { switches = \"one\" }", "'one' is not a number of switches"},

@@ -382,7 +382,7 @@ matrix = { lr = [1e-5, 2e-5], "checkpoint.keep_last" = [1, 3] }
         "remove the repeated value\n1 error");
   const std::string unknown = problems(sft + "matrix = { rl = [1, 2] }\n");
   CHECK(unknown.starts_with("w.toml:6:12: error: unknown key 'rl' in [stage.s]; known keys: "));
-  CHECK(unknown.ends_with(", infrastructure_retries, on_failure, job\n1 error"));
+  CHECK(unknown.ends_with(", on_failure, job, resiliency\n1 error"));
   CHECK(problems(sft + "matrix = { lr = 1 }\n") ==
         "w.toml:6:17: error: stage.s.matrix.lr is not a list of values; for example lr = [1, 2]\n1 error");
   CHECK(problems(sft + "best = { metric = \"x\" }\n") ==

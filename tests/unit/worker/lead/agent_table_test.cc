@@ -105,7 +105,7 @@ TEST_CASE("agents: the lead sees what the pages of a node say, and whether its r
 
   PretendedRank three(rig.scratch.path(), 3);
   three.page->step(7);
-  rig.table->watch(2, rig.scratch.path(), {{3}, {4}});
+  rig.table->watch(2, rig.scratch.path(), {{"n1", {3}}, {"n2", {4}}});
   REQUIRE(rig.sees([&] { return rig.table->rank(3) && rig.table->rank(3)->beat.step == 7; }));
   CHECK(rig.table->rank(3)->state == ProcessState::running);
   CHECK(rig.table->rank(4) == nullptr);
@@ -168,7 +168,7 @@ TEST_CASE("agents: an agent that loses its lead finds the next one, and no way b
   rig.open_table();
   PretendedRank zero(rig.scratch.path(), 0);
   zero.page->step(1);
-  rig.table->watch(1, rig.scratch.path(), {{0}});
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
   rig.start_agent();
   REQUIRE(rig.sees([&] { return rig.table->rank(0) != nullptr; }));
   // The lead is gone; another takes over a while later.
@@ -176,7 +176,7 @@ TEST_CASE("agents: an agent that loses its lead finds the next one, and no way b
   rig.clock.sleep_ms(400);
   CHECK(process_state(zero.pid) == ProcessState::running);
   rig.open_table(2);
-  rig.table->watch(1, rig.scratch.path(), {{0}});
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
   CHECK(rig.sees([&] { return rig.table->rank(0) && rig.table->rank(0)->beat.step == 1; }));
 
   rig.table.reset();

@@ -1,0 +1,48 @@
+#include "contracts/settings/resiliency.h"
+
+namespace longhaul {
+
+const FieldTable<ResiliencySettings>& resiliency_fields() {
+  using R = ResiliencySettings;
+  static const auto table =
+      FieldTable<R>()
+          .field("spares", &R::spares,
+                 {.unit = "nodes",
+                  .help = "further nodes of the job; one takes the place of a node that fails",
+                  .min = 0,
+                  .max = 1e5})
+          .field("restarts", &R::restarts,
+                 {.help = "starts of the ranks after a fault, within one job and without a new checkpoint in between; "
+                          "-1: 3 for stages that keep checkpoints, else 0",
+                  .min = -1,
+                  .max = 1000})
+          .field("host_suspicion", &R::host_suspicion,
+                 {.help = "a node with its second fault is left where a spare is there"})
+          .field("on_hang", &R::on_hang,
+                 {.help = "ranks that stand still are started again, only reported, or not looked at; empty: started "
+                          "again where the stage takes steps",
+                  .choices = {"", "restart", "report", "ignore"}})
+          .field("startup", &R::startup,
+                 {.help = "allowed until the first steps are done, and for sections that were never timed", .min = 1})
+          .field(
+              "hang_suspect", &R::hang_suspect,
+              {.help = "standing still so long is reported, with the culprit; 0s: 3 step times, at least 2s", .min = 0})
+          .field("hang_act", &R::hang_act,
+                 {.help = "standing still so long is a hang; 0s: the longest time seen times hang_factor", .min = 0})
+          .field("hang_factor", &R::hang_factor, {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})
+          .field("hang_floor", &R::hang_floor,
+                 {.help = "the shortest learned time; 45s survive a fabric that is silent for 30s", .min = 0.1})
+          .field("host_silent", &R::host_silent,
+                 {.help = "a node that was not heard of for so long is lost", .min = 0.5});
+  return table;
+}
+
+ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string& stage_kind) {
+  const bool trains = stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align";
+  if (settings.restarts < 0) settings.restarts = trains ? 3 : 0;
+  // A command is only looked at once it has beaten.
+  if (settings.on_hang.empty()) settings.on_hang = trains || stage_kind == "command" ? "restart" : "ignore";
+  return settings;
+}
+
+}  // namespace longhaul

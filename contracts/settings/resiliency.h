@@ -1,0 +1,29 @@
+// What a stage does about faults inside its job: the table `resiliency` of a stage. Nothing here changes results: no
+// key of it is part of a task's key.
+#pragma once
+
+#include <string>
+
+#include "contracts/field_table.h"
+
+namespace longhaul {
+
+struct ResiliencySettings {
+  int spares = 0;              // further nodes of the job, which wait for one that fails
+  int restarts = -1;           // launches after faults, without a new checkpoint in between; -1: as the kind does
+  bool host_suspicion = true;  // a node with two faults is left when another is there
+  std::string on_hang;         // "restart" | "report" | "ignore"; "": as the kind does
+  Seconds startup{1800};       // until a rank has taken its first steps, and for sections that nobody has timed
+  Seconds hang_suspect{0};     // 0: three times the usual, at least 2 s
+  Seconds hang_act{0};         // 0: learned
+  double hang_factor = 5;      // learned: the longest seen times this
+  Seconds hang_floor{45};      // no learned time is shorter
+  Seconds host_silent{4.5};    // an agent that was not heard for so long, on a node that nothing else is known of
+};
+const FieldTable<ResiliencySettings>& resiliency_fields();
+
+// The choices that are left to the kind of stage, made: those that keep checkpoints go on from them after a fault, and
+// those that take steps are known to stand still.
+ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string& stage_kind);
+
+}  // namespace longhaul

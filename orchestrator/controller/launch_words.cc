@@ -1,0 +1,42 @@
+#include "orchestrator/controller/launch_words.h"
+
+#include "base/text.h"
+#include "orchestrator/controller/job_plan.h"
+
+namespace longhaul {
+
+std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill) {
+  std::vector<std::string> words = {"srun",
+                                    "--mpi=" + (plan.ranks == 1 ? "none" : site.launcher.mpi),
+                                    format("--nodes={}", plan.nodes),
+                                    format("--ntasks={}", plan.ranks),
+                                    format("--ntasks-per-node={}", plan.ranks_per_node),
+                                    format("--cpus-per-task={}", plan.cpus_per_rank)};
+  if (!site.launcher.cpu_bind.empty()) words.push_back("--cpu-bind=" + site.launcher.cpu_bind);
+  words.emplace_back("--kill-on-bad-exit=1");
+  if (no_kill) words.emplace_back("--no-kill");
+  words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
+  return words;
+}
+
+std::vector<std::string> container_words(const SiteConfig& site, const std::string& image,
+                                         const std::vector<std::string>& mounts, bool with_gpus) {
+  const std::string& runtime = site.container.runtime;
+  const bool own_program = runtime != "pyxis" && runtime != "cscs-edf";
+  std::vector<std::string> words;
+  if (runtime == "pyxis") {
+    words.push_back("--container-image=" + image);
+    if (!mounts.empty()) words.push_back("--container-mounts=" + join(mounts, ","));
+  } else if (!own_program) {
+    words.push_back("--environment=" + image);
+  } else {
+    words = {runtime, "exec"};
+    if (with_gpus) words.emplace_back("--nv");
+    for (const std::string& mount : mounts) words.insert(words.end(), {"--bind", mount});
+  }
+  words.insert(words.end(), site.container.options.begin(), site.container.options.end());
+  if (own_program) words.push_back(image);
+  return words;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,20 @@
+// The words before a rank's program, as the lead starts it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orchestrator/site/site_config.h"
+
+namespace longhaul {
+
+struct JobPlan;
+
+// `srun` for all ranks of a job that is one program. `no_kill`: the step outlives the loss of a node, as its job does.
+std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill);
+
+// The container's words between launcher and program: options of srun (pyxis, cscs-edf), or a program of their own.
+std::vector<std::string> container_words(const SiteConfig& site, const std::string& image,
+                                         const std::vector<std::string>& mounts, bool with_gpus);
+
+}  // namespace longhaul

@@ -1,0 +1,115 @@
+// Whether a launch hangs, and because of whom.
+//
+// Intuition: a step takes as long as a step takes; a rank that has not moved for several times as long never will.
+// Rule: per rank, the time since anything on its page moved is compared with timeouts that belong to the section it
+// stands in, learned from what it took so far in this section (learned_times.h). A rank that waits for others is not
+// judged by its own section: whom it waits for is (culprit.h), so that one rank's long checkpoint is not the others'
+// hang. Two levels: *suspect* names the culprit and costs nothing but a stack dump, *act* ends the launch.
+//   - The first steps of a launch (warm-up) have the start-up timeout and teach nothing; so has, later, a section that
+//     nobody has timed. A program that reports no steps keeps the start-up timeout.
+//   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
+//     nothing either.
+//   - Where nothing is heard of any host there is no finding: what cannot be seen is not known to stand still.
+// The alternative, one deadline on collectives, takes ten minutes and cannot say who did not come.
+//
+// Pure: no clock and no I/O; 16,384 ranks take some milliseconds a look. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "resiliency/detect/culprit.h"
+#include "resiliency/detect/hang_timeouts.h"
+#include "resiliency/detect/learned_times.h"
+#include "resiliency/detect/rank_observation.h"
+
+namespace longhaul {
+
+enum class HangLevel { suspect, act };
+const char* to_string(HangLevel level);
+
+struct HangFinding {
+  HangLevel level = HangLevel::suspect;
+  int rank = -1;        // whose time is over: the culprit, or one that waits for somebody broken
+  std::string section;  // of that rank
+  double idle_s = 0, timeout_s = 0;
+  std::vector<Culprit> culprits;  // most likely first
+  // "suspect: rank 5 on n3 stands in micro_batch since 4.1 s (timeout 2 s); ..."
+  std::string text() const;
+};
+
+class HangDetector {
+ public:
+  explicit HangDetector(HangTimeouts timeouts, LearnedTimes learned = {}, CulpritOptions options = {});
+
+  // The ranks were started anew: nothing of the earlier launch counts but what was learned.
+  void new_launch(std::int64_t now_ms);
+  // Call it several times a second with all ranks of the launch, in any order. `now_ms` is of any steady clock. Each
+  // level is reported once per hang; `act` may come without `suspect` before it.
+  std::optional<HangFinding> observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  // Whether the last observation ended a hang that had been reported: its rank moves again.
+  bool over() const { return over_; }
+  bool hanging() const { return hang_.has_value(); }
+  bool warm() const { return steps_seen_ >= timeouts_.warm_up_steps; }
+  // Of this launch, the median of the last ones; 0 before the warm-up is over.
+  double step_s() const;
+
+  const LearnedTimes& learned() const { return learned_; }
+  // What applies now to a rank that stands in this section; 0: unmonitored.
+  double timeout_s(HangLevel level, const std::string& section) const;
+
+ private:
+  struct Track {
+    std::uint64_t mark = 0;      // of everything that may move
+    std::int64_t moved_ms = 0;   // when it last did
+    std::int64_t looked_ms = 0;  // when it was last heard of
+    std::int64_t step = -1, first_step = -1, step_ms = 0;
+    std::uint32_t polls = 0;
+    std::int64_t polled_ms = 0;
+    std::string section;
+    bool teaches = false;  // this stay, so far
+    bool waited = false;
+  };
+  struct Hang {
+    int rank = -1;
+    std::int64_t moved_ms = 0;  // of that rank, when it was reported
+    HangLevel level = HangLevel::suspect;
+  };
+  struct Judged {
+    std::size_t index = 0;
+    HangLevel level = HangLevel::suspect;
+    double idle_s = 0, timeout_s = 0;
+  };
+  using GroupTimes = std::unordered_map<std::string_view, std::int64_t>;  // when a member last moved
+  void follow(std::int64_t now_ms, const RankObservation& seen);
+  void note_step(std::int64_t now_ms, Track& track, std::int64_t step);
+  std::int64_t moved_ms(int rank) const;  // of a rank without a page: when it was started
+  double idle_s(std::int64_t now_ms, const RankObservation& seen) const;
+  std::optional<Judged> judge(std::int64_t now_ms, const std::vector<RankObservation>& ranks, const WaitGraph& graph,
+                              HangLevel level) const;
+  std::optional<Judged> judge_one(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
+                                  const WaitGraph& graph, const GroupTimes& group_moved_ms, std::size_t index,
+                                  HangLevel level) const;
+  void excuse_waiting(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  double longest_allowed_elsewhere(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
+                                   HangLevel level) const;
+  double base_suspect_s() const;
+
+  HangTimeouts timeouts_;
+  LearnedTimes learned_;
+  CulpritOptions options_;
+  std::int64_t launched_ms_ = 0;
+  std::map<int, Track> tracks_;
+  std::int64_t steps_seen_ = 0;
+  std::vector<double> step_times_s_;  // a ring of the last ones
+  std::size_t next_step_time_ = 0;
+  std::optional<Hang> hang_;
+  bool over_ = false;
+};
+
+}  // namespace longhaul

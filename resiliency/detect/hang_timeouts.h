@@ -1,0 +1,57 @@
+// How long is too long, and whether all timeouts of a run fit each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "resiliency/detect/learned_times.h"
+
+namespace longhaul {
+
+struct SectionTimeout {
+  std::string section;
+  double suspect_s = 0;      // 0: as the rules say
+  double act_s = 0;          // 0: as the rules say
+  bool unmonitored = false;  // a rank may stay as long as it likes
+};
+
+// In seconds, of standing still: neither step, section, epoch nor a counter of collectives changes.
+struct HangTimeouts {
+  double suspect_s = 0;    // name the culprit, write stacks; 0: three step times or 2 s, whichever is longer
+  double act_s = 0;        // end the launch; 0: learned, factor times the longest stay in that section
+  double startup_s = 600;  // until the first steps are done, and in a section that nobody has timed
+  int warm_up_steps = 5;   // the first steps of a launch: compilation, first touch, caches; nothing is learned of them
+  double factor = 5;       // NVRx: --ft-safety-factor
+  // No learned timeout is shorter. 45 s survive a fabric that is silent for the 30 s of a re-sweep of its subnet
+  // manager; lower it where the fabric has none.
+  double floor_s = 45;
+  std::vector<SectionTimeout> sections;
+
+  const SectionTimeout* of(const std::string& section) const;  // null: nothing special
+};
+
+// Every timeout that has to be longer than another one, in seconds; 0 where there is no such thing.
+struct TimeoutHierarchy {
+  double beat_interval_s = 0.1;    // between two looks of an agent at its pages
+  double report_interval_s = 0.5;  // an agent is heard of at least so often
+  double host_silent_s = 2;        // after which a host counts as gone
+  double suspect_s = 2;            // the shortest that can come about
+  double act_s = 45;               // the shortest that can come about: act_s, or the floor of what is learned
+  double fabric_silence_s = 0;     // the longest silence of the fabric that must not end a launch
+  double transport_s = 0;          // when the transport itself gives up (InfiniBand: 4.096 us * 2^timeout * retries)
+  double collective_s = 600;       // the deadline of a collective
+  double startup_s = 600;          // until the first steps are done
+  double stop_s = 15;              // from SIGTERM to SIGKILL when a launch is ended
+  double final_checkpoint_s = 0;   // the longest that a checkpoint took
+  double grace_s = 0;              // before the wall time, when the job is told to come to an end
+  double wall_s = 0;               // the job's wall time
+};
+TimeoutHierarchy hierarchy_of(const HangTimeouts& timeouts);
+
+// All contradictions at once, each with its remedy; empty: the hierarchy holds.
+std::vector<Error> judge_timeouts(const TimeoutHierarchy& timeouts);
+// Negative values, a factor below 1, a section named twice.
+std::vector<Error> judge_timeouts(const HangTimeouts& timeouts);
+
+}  // namespace longhaul

@@ -1,0 +1,295 @@
+// When a hang is one: levels, warm-up, learned times, silence, and ranks that wait for one that is allowed to be slow.
+#include "resiliency/detect/hang_detector.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+namespace hang_rig {
+
+// Ranks that do steps together: each computes in its section, then they agree in "world".
+struct Rig {
+  HangDetector detector;
+  std::vector<RankObservation> ranks;
+  std::int64_t now_ms = 0;
+  std::vector<HangFinding> found;
+  int overs = 0;
+
+  explicit Rig(int count, HangTimeouts timeouts = {}, LearnedTimes learned = {}, bool tells_waits = true)
+      : detector(std::move(timeouts), std::move(learned)) {
+    for (int r = 0; r < count; ++r) {
+      RankObservation one;
+      one.rank = r, one.host = "n" + std::to_string(r), one.seen = true, one.process = ProcessState::running;
+      one.beat.rank = r, one.beat.section = "load";
+      if (tells_waits) one.beat.communicators = {{"world", 0, 0}}, one.beat.waits_in = beat_waits_nowhere;
+      ranks.push_back(one);
+    }
+    detector.new_launch(0);
+  }
+  void look(std::int64_t for_ms) {
+    for (std::int64_t passed = 0; passed < for_ms; passed += 100) {
+      now_ms += 100;
+      for (RankObservation& one : ranks) one.idle_ms += 100;
+      for (RankObservation& one : ranks)
+        if (one.silent_ms > 0) one.idle_ms -= 100, one.silent_ms += 100;  // the page as it was then
+      if (auto finding = detector.observe(now_ms, ranks)) found.push_back(*finding);
+      overs += detector.over();
+    }
+  }
+  void enter(int rank, const std::string& section) {
+    ranks[static_cast<std::size_t>(rank)].beat.section = section;
+    ranks[static_cast<std::size_t>(rank)].idle_ms = 0;
+  }
+  void wait(int rank) {
+    auto& beat = ranks[static_cast<std::size_t>(rank)].beat;
+    if (beat.communicators.empty()) return;
+    ++beat.communicators[0].enqueued, beat.waits_in = 0;
+  }
+  void meet() {
+    for (RankObservation& one : ranks) {
+      if (one.beat.communicators.empty()) continue;
+      one.beat.communicators[0].completed = one.beat.communicators[0].enqueued;
+      one.beat.waits_in = beat_waits_nowhere;
+    }
+  }
+  // All ranks, each step of so long in one section.
+  void steps(int count, std::int64_t ms = 200, const std::string& section = "micro_batch") {
+    for (int i = 0; i < count; ++i) {
+      for (RankObservation& one : ranks) ++one.beat.step, enter(one.rank, section);
+      look(ms - 100);
+      for (const RankObservation& one : ranks) wait(one.rank);
+      look(100);
+      meet();
+    }
+  }
+  // One computes in a section while the others wait for it.
+  void alone(int rank, const std::string& section, std::int64_t ms) {
+    enter(rank, section);
+    for (const RankObservation& one : ranks)
+      if (one.rank != rank) wait(one.rank);
+    look(ms);
+  }
+  void alone_ends(int rank) {
+    wait(rank);
+    look(100);
+    meet();
+  }
+};
+
+HangTimeouts quick() {
+  HangTimeouts timeouts;
+  timeouts.floor_s = 5;
+  return timeouts;
+}
+
+}  // namespace hang_rig
+
+TEST_CASE("a hang is suspected after 2 s, acted upon at the learned timeout, each once, and ends when the rank moves") {
+  hang_rig::Rig rig(4, hang_rig::quick());
+  rig.steps(20);
+  CHECK(rig.found.empty());
+  CHECK(rig.detector.step_s() == doctest::Approx(0.2));
+  rig.alone(2, "micro_batch", 20'000);
+  REQUIRE(rig.found.size() == 2);
+  CHECK(rig.found[0].level == HangLevel::suspect);
+  CHECK(rig.found[0].timeout_s == 2);
+  CHECK(rig.found[0].idle_s == doctest::Approx(2.0).epsilon(0.1));
+  CHECK(rig.found[1].level == HangLevel::act);
+  CHECK(rig.found[1].timeout_s == 5);
+  for (const HangFinding& finding : rig.found) {
+    REQUIRE(finding.culprits.size() == 1);
+    CHECK(finding.culprits[0].rank == 2);
+    CHECK(finding.culprits[0].host == "n2");
+    CHECK(finding.culprits[0].section == "micro_batch");
+    CHECK(finding.culprits[0].communicator == "world");
+    CHECK(finding.culprits[0].certain);
+  }
+  CHECK(rig.found[0].text() ==
+        "suspect: rank 2 stands in section micro_batch since 2.0 s; 3 others wait for it in world, collective 20 (no "
+        "movement for 2.0 s, timeout 2.0 s)");
+  CHECK(rig.detector.hanging());
+  CHECK(rig.overs == 0);
+  rig.alone_ends(2);
+  rig.steps(3);
+  CHECK(rig.overs == 1);
+  CHECK(!rig.detector.hanging());
+  CHECK(rig.found.size() == 2);
+}
+
+TEST_CASE("slow steps are suspected after three of them") {
+  hang_rig::Rig rig(2, hang_rig::quick());
+  rig.steps(12, 4'000);
+  CHECK(rig.found.empty());
+  CHECK(rig.detector.timeout_s(HangLevel::suspect, "micro_batch") == doctest::Approx(12));
+  CHECK(rig.detector.timeout_s(HangLevel::act, "micro_batch") == doctest::Approx(5 * 3.9).epsilon(0.1));
+}
+
+TEST_CASE("the first steps have the start-up timeout and teach nothing") {
+  HangTimeouts timeouts = hang_rig::quick();
+  timeouts.startup_s = 100;
+  hang_rig::Rig rig(2, timeouts);
+  rig.look(60'000);      // load
+  rig.steps(1, 50'000);  // compilation
+  rig.steps(4);
+  CHECK(rig.found.empty());
+  CHECK(!rig.detector.learned().seconds("micro_batch"));
+  rig.steps(10);
+  CHECK(rig.detector.learned().seconds("micro_batch").value() < 0.3);
+  // A start that never ends is found as well.
+  hang_rig::Rig stuck(2, timeouts);
+  stuck.look(99'000);
+  CHECK(stuck.found.empty());
+  stuck.look(2'000);
+  REQUIRE(stuck.found.size() == 1);
+  CHECK(stuck.found[0].level == HangLevel::act);
+}
+
+TEST_CASE("a new launch has a warm-up of its own and keeps what was learned") {
+  hang_rig::Rig rig(2, hang_rig::quick());
+  rig.steps(20);
+  const double learned = rig.detector.learned().seconds("micro_batch").value();
+  rig.detector.new_launch(rig.now_ms);
+  for (RankObservation& one : rig.ranks) one.beat.step = -1, one.beat.section = "load";
+  rig.look(30'000);
+  rig.steps(1, 30'000);
+  CHECK(rig.found.empty());
+  CHECK(rig.detector.learned().seconds("micro_batch").value() == learned);
+}
+
+TEST_CASE("others that wait for a rank in a long section are not hanging, and do not learn from it") {
+  hang_rig::Rig rig(4, hang_rig::quick());
+  rig.steps(10);
+  rig.alone(0, "checkpoint", 60'000);  // nobody has timed one yet
+  rig.alone_ends(0);
+  CHECK(rig.found.empty());
+  rig.steps(10);
+  CHECK(rig.detector.learned().seconds("micro_batch").value() < 0.3);
+  CHECK(rig.detector.learned().seconds("checkpoint").value() == doctest::Approx(60).epsilon(0.01));
+  // From now on half as long again is suspect.
+  rig.alone(0, "checkpoint", 89'000);
+  CHECK(rig.found.empty());
+  rig.look(2'000);
+  REQUIRE(rig.found.size() == 1);
+  CHECK(rig.found[0].level == HangLevel::suspect);
+  CHECK(rig.found[0].section == "checkpoint");
+}
+
+TEST_CASE("the same holds where programs do not say that they wait") {
+  hang_rig::Rig rig(3, hang_rig::quick(), {}, false);
+  rig.steps(10);
+  rig.alone(0, "checkpoint", 60'000);
+  CHECK(rig.found.empty());
+  rig.steps(5);
+  rig.look(3'000);  // all in micro_batch
+  REQUIRE(rig.found.size() == 1);
+  CHECK(!rig.found[0].culprits[0].certain);
+}
+
+TEST_CASE("a stopped process is suspected at once, in whatever section") {
+  hang_rig::Rig rig(4, hang_rig::quick());
+  rig.steps(3);  // still warming up
+  rig.ranks[1].process = ProcessState::stopped;
+  rig.alone(1, "evaluate", 2'200);
+  REQUIRE(rig.found.size() == 1);
+  CHECK(rig.found[0].level == HangLevel::suspect);
+  CHECK(rig.found[0].culprits[0].rank == 1);
+  rig.ranks[1].process = ProcessState::running;
+  rig.alone_ends(1);
+  rig.steps(10);
+  CHECK(rig.overs == 1);
+  CHECK(!rig.detector.learned().seconds("evaluate"));
+}
+
+TEST_CASE("a fabric silent for 30 s ends nothing with the default floor, and is suspected") {
+  hang_rig::Rig rig(8);
+  rig.steps(20);
+  for (const RankObservation& one : rig.ranks) rig.wait(one.rank);
+  rig.look(30'000);
+  rig.meet();
+  rig.steps(10);
+  REQUIRE(rig.found.size() == 1);
+  CHECK(rig.found[0].level == HangLevel::suspect);
+  CHECK(!rig.found[0].culprits[0].certain);  // all wait alike: no rank is to blame
+  CHECK(rig.overs == 1);
+}
+
+TEST_CASE("where no host is heard nothing is found; a lost host is, once others stand still because of it") {
+  hang_rig::Rig rig(4, hang_rig::quick());
+  rig.steps(20);
+  for (RankObservation& one : rig.ranks) one.silent_ms = 1;
+  rig.look(60'000);
+  CHECK(rig.found.empty());
+  for (RankObservation& one : rig.ranks) one.silent_ms = 0, one.idle_ms = 0;
+  rig.steps(5);
+  CHECK(rig.found.empty());
+  // Only its control connection is cut: the others go on.
+  rig.ranks[3].silent_ms = 1;
+  for (int step = 0; step < 50; ++step) {
+    for (int r = 0; r < 3; ++r) ++rig.ranks[static_cast<std::size_t>(r)].beat.step, rig.enter(r, "micro_batch");
+    rig.look(200);
+  }
+  CHECK(rig.found.empty());
+  // It is gone.
+  for (int r = 0; r < 3; ++r) rig.wait(r);
+  rig.look(2'200);
+  REQUIRE(rig.found.size() == 1);
+  CHECK(rig.found[0].culprits[0].host == "n3");
+  CHECK(rig.found[0].culprits[0].reason.find("was last heard of") != std::string::npos);
+}
+
+TEST_CASE("a section may be left unmonitored, or have timeouts of its own") {
+  HangTimeouts timeouts = hang_rig::quick();
+  timeouts.sections = {{"debug", 0, 0, true}, {"evaluate", 10, 20, false}};
+  hang_rig::Rig rig(3, timeouts);
+  rig.steps(10);
+  rig.alone(1, "debug", 900'000);
+  CHECK(rig.found.empty());
+  rig.alone_ends(1);
+  rig.steps(2);
+  rig.alone(1, "evaluate", 30'000);
+  REQUIRE(rig.found.size() == 2);
+  CHECK(rig.found[0].timeout_s == 10);
+  CHECK(rig.found[1].timeout_s == 20);
+}
+
+TEST_CASE("learned times are the longest stay, wear off by half, and survive a file") {
+  LearnedTimes times;
+  CHECK(!times.seconds("step"));
+  times.note("step", 1.0), times.note("step", 3.0), times.note("step", 2.0), times.note("step", -1);
+  CHECK(times.seconds("step") == 3.0);
+  CHECK(times.count("step") == 3);
+  times.begin_launch();
+  CHECK(times.seconds("step") == 3.0);
+  times.note("step", 1.0);
+  CHECK(times.seconds("step") == 2.0);
+  const auto read = LearnedTimes::from_value(times.to_value());
+  REQUIRE(read.ok());
+  CHECK(read->seconds("step") == 2.0);
+  CHECK(read->count("step") == 4);
+  Value broken = times.to_value();
+  broken.find("step")->set("seconds", -4.0);
+  CHECK(LearnedTimes::from_value(broken).error().code == ErrorCode::corrupt);
+  CHECK(LearnedTimes::from_value(Value(3)).error().code == ErrorCode::corrupt);
+}
+
+TEST_CASE("all contradictions of timeouts are told at once, with a remedy each") {
+  CHECK(judge_timeouts(HangTimeouts{}).empty());
+  CHECK(judge_timeouts(TimeoutHierarchy{}).empty());
+  TimeoutHierarchy all;
+  all.suspect_s = 0.1, all.act_s = 700, all.fabric_silence_s = 30, all.transport_s = 20, all.grace_s = 10;
+  all.wall_s = 300;
+  const std::vector<Error> errors = judge_timeouts(all);
+  CHECK(errors.size() == 8);
+  for (const Error& error : errors) {
+    CAPTURE(error.message());
+    CHECK(error.what.find("is shorter than") != std::string::npos);
+    CHECK(error.hint.find("raise") != std::string::npos);
+  }
+  HangTimeouts wrong;
+  wrong.factor = 0.5, wrong.act_s = 1, wrong.suspect_s = 3, wrong.startup_s = -1;
+  wrong.sections = {{"a", 3, 2, false}, {"a", 0, 0, false}};
+  std::string text;
+  for (const Error& error : judge_timeouts(wrong)) text += error.message() + "\n";
+  for (const char* part : {"factor = 0.5", "start-up = -1", "section a: act", "twice", "act (1 s) is shorter"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}

@@ -1,0 +1,31 @@
+#include "worker/lead/host_pool.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+using Names = std::vector<std::string>;
+
+TEST_CASE("nodes of a job: spares take the places of those that are left, in the job's order") {
+  HostPool pool({"n1", "n2", "n3", "n4"}, 2);
+  CHECK(pool.working() == Names{"n1", "n2"});
+  CHECK(pool.spares() == Names{"n3", "n4"});
+  pool.leave("n1");
+  CHECK(pool.complete());
+  CHECK(pool.working() == Names{"n2", "n3"});
+  CHECK(!pool.is_working("n1"));
+  pool.leave("n4");  // a spare that died waiting
+  CHECK(pool.working() == Names{"n2", "n3"});
+  CHECK(pool.spares().empty());
+  pool.leave("n3");
+  CHECK(!pool.complete());
+  CHECK(pool.working() == Names{"n2"});
+  CHECK(pool.left() == Names{"n1", "n3", "n4"});
+  pool.leave("n9");  // not of this job
+  CHECK(pool.working() == Names{"n2"});
+}
+
+TEST_CASE("nodes of a job: fewer than asked for are all at work") {
+  const HostPool pool({"here"}, 4);
+  CHECK(pool.complete());
+  CHECK(pool.working() == Names{"here"});
+}

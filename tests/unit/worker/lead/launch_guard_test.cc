@@ -1,0 +1,173 @@
+#include "worker/lead/launch_guard.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+namespace {
+
+// Four ranks on two nodes; the time goes on in looks of 50 ms.
+struct GuardRig {
+  ResiliencySettings settings = resiliency_for({}, "pretrain");
+  LaunchGuard guard{settings, true};
+  std::vector<RankObservation> ranks;
+  std::vector<HostSight> hosts{{"n1", true, true, 0, 0}, {"n2", true, true, 0, 0}};
+  std::int64_t now_ms = 1'000'000;
+
+  GuardRig() {
+    for (int rank = 0; rank < 4; ++rank) {
+      RankObservation sight;
+      sight.rank = rank;
+      sight.host = rank < 2 ? "n1" : "n2";
+      sight.seen = true;
+      sight.beat.rank = rank;
+      sight.beat.section = "micro_batch";
+      sight.process = ProcessState::running;
+      ranks.push_back(sight);
+    }
+    guard.new_launch(now_ms);
+  }
+  std::optional<GuardFinding> look() { return guard.look(now_ms += 50, ranks, hosts); }
+  void step() {
+    for (RankObservation& rank : ranks) ++rank.beat.step;
+  }
+  // Until something is found, at most so long; in ms since now.
+  std::optional<std::int64_t> found_after(std::int64_t at_most_ms, bool host_silent, bool stepping = false) {
+    const std::int64_t begin = now_ms;
+    while (now_ms - begin < at_most_ms) {
+      if (host_silent) hosts[1].silent_ms += 50;
+      if (!hosts[1].connected) hosts[1].apart_ms += 50;
+      if (stepping) step();
+      if (look()) return now_ms - begin;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("guard: a rank whose process ended is found at once, the one that was still for longest first") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.ranks[2].process = rig.ranks[3].process = ProcessState::ended;
+  rig.ranks[2].idle_ms = 120, rig.ranks[3].idle_ms = 300;
+  const auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::rank_ended);
+  CHECK(found->rank == 3);
+  CHECK(found->host == "n2");
+  CHECK(found->detect_s == doctest::Approx(0.3));
+  CHECK(!rig.look());  // told once
+  rig.guard.new_launch(rig.now_ms);
+  CHECK(rig.look());
+}
+
+TEST_CASE("guard: ranks that finished are no fault, and programs of others may end one by one") {
+  GuardRig rig;
+  for (RankObservation& rank : rig.ranks) rank.beat.section = beat_finished, rank.process = ProcessState::ended;
+  CHECK(!rig.look());
+  rig.ranks[1].beat.section = beat_start;  // its launcher will say
+  CHECK(!rig.look());
+  rig.ranks[1].beat.section = "train";
+  LaunchGuard of_a_command(rig.settings, false);
+  CHECK(!of_a_command.look(rig.now_ms, rig.ranks, rig.hosts));
+  CHECK(rig.look());
+}
+
+TEST_CASE("guard: a node whose agent's connection broke and stays broken is lost within two seconds") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.hosts[1].connected = false;
+  const auto after = rig.found_after(10'000, true);
+  REQUIRE(after);
+  CHECK(*after <= 1'500);
+}
+
+TEST_CASE("guard: silence of control alone loses no node as long as its ranks' peers take steps") {
+  GuardRig rig;
+  rig.hosts[1].connected = false;
+  CHECK(!rig.found_after(60'000, true, true));
+  // Then they stand still, too.
+  const auto after = rig.found_after(10'000, true);
+  REQUIRE(after);
+  CHECK(*after <= 1'000);
+}
+
+TEST_CASE("guard: a cut of three seconds loses no node, one of more than host_silent does") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  CHECK(!rig.found_after(3'000, true));  // its connection is silent, but stands
+  rig.hosts[1].silent_ms = 0;
+  CHECK(!rig.look());
+  const auto after = rig.found_after(20'000, true);
+  REQUIRE(after);
+  CHECK(*after <= static_cast<std::int64_t>(rig.settings.host_silent.value * 1000) + 100);
+}
+
+TEST_CASE("guard: a node that was never heard of, or has no ranks, is not missed") {
+  GuardRig rig;
+  rig.hosts[1].ever_heard = false, rig.hosts[1].connected = false;
+  CHECK(!rig.found_after(30'000, true));
+  rig.hosts[1].ever_heard = true;
+  for (RankObservation& rank : rig.ranks) rank.host = "n1";
+  rig.guard.new_launch(rig.now_ms);
+  CHECK(!rig.found_after(30'000, true));
+}
+
+TEST_CASE("guard: a rank that stands still is suspected, named, and found to hang after the learned time") {
+  GuardRig rig;
+  for (int i = 0; i < 200; ++i) {
+    if (i % 4 == 0) rig.step();
+    CHECK(!rig.look());
+    CHECK(!rig.guard.suspicion());
+  }
+  rig.ranks[2].process = ProcessState::stopped;
+  std::int64_t suspected_ms = 0, found_ms = 0;
+  for (const std::int64_t begin = rig.now_ms; rig.now_ms - begin < 120'000 && found_ms == 0;) {
+    const auto found = rig.look();
+    if (rig.guard.suspicion() && suspected_ms == 0) {
+      suspected_ms = rig.now_ms - begin;
+      REQUIRE(!rig.guard.suspicion()->culprits.empty());
+      CHECK(rig.guard.suspicion()->culprits.front().rank == 2);
+    }
+    if (!found) continue;
+    found_ms = rig.now_ms - begin;
+    CHECK(found->kind == GuardFinding::Kind::hang);
+    CHECK(found->rank == 2);
+    CHECK(found->host == "n2");
+  }
+  CHECK(suspected_ms > 1'500);
+  CHECK(suspected_ms < 2'500);  // 2 s: three steps take less
+  CHECK(found_ms > 44'500);     // the floor of what is learned
+  CHECK(found_ms < 46'000);
+}
+
+TEST_CASE("guard: a hang is only reported where the stage says so, and not looked for where it says ignore") {
+  for (const char* on_hang : {"report", "ignore"}) {
+    GuardRig rig;
+    rig.settings.on_hang = on_hang;
+    rig.guard = LaunchGuard(rig.settings, true);
+    rig.guard.new_launch(rig.now_ms);
+    for (int i = 0; i < 40; ++i) {
+      rig.step();
+      CHECK(!rig.look());
+    }
+    bool suspected = false;
+    for (int i = 0; i < 40'000; ++i) {
+      CHECK(!rig.look());
+      suspected = suspected || rig.guard.suspicion();
+    }
+    CHECK(suspected == (rig.settings.on_hang == "report"));
+  }
+}
+
+TEST_CASE("guard: a program of others that has not beaten is not looked at") {
+  GuardRig rig;
+  LaunchGuard of_a_command(rig.settings, false);
+  of_a_command.new_launch(rig.now_ms);
+  for (RankObservation& rank : rig.ranks) rank.beat.section = beat_start;
+  for (int i = 0; i < 50'000; ++i) CHECK(!of_a_command.look(rig.now_ms += 50, rig.ranks, rig.hosts));
+}

@@ -1,0 +1,129 @@
+// The lead of one job, between claim and record: starts the agents and the ranks, watches them, decides what follows a
+// fault, publishes the artifact. One thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "contracts/event.h"
+#include "contracts/fault_event.h"
+#include "contracts/record.h"
+#include "resiliency/restart_tier.h"
+#include "worker/launch/rank_group.h"
+#include "worker/lead/agent_step.h"
+#include "worker/lead/agent_table.h"
+#include "worker/lead/host_pool.h"
+#include "worker/lead/launch_guard.h"
+#include "worker/lead/launch_plan.h"
+#include "worker/lead/lead_state.h"
+#include "worker/lead/milestone_watch.h"
+#include "worker/lead/next_round.h"
+#include "worker/lead/order_book.h"
+#include "worker/lead/rank_watch.h"
+#include "worker/lead/recovery_clock.h"
+
+namespace longhaul {
+
+class JobLead {
+ public:
+  JobLead(Attempt attempt, std::string worker_program, JobSurroundings job, NextRound& rounds, Clock& clock,
+          Logger& log);
+  // The record is complete but for `ended_ms`; of no use if superseded().
+  JobRecord run(std::int64_t started_ms);
+  // Goes on where another lead stood, with agents that have turned to this one: its ranks are let be.
+  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents);
+  // Another lead has taken over while this one was cut off: what it has started belongs to that one now.
+  bool superseded() const { return superseded_; }
+  // The node that the job's script runs on is gone: Slurm does not end the job by itself.
+  bool batch_host_lost() const { return batch_host_lost_; }
+
+ private:
+  // How a launch ended, and what the guard had found before that.
+  struct End {
+    LaunchEnd launch;
+    std::optional<GuardFinding> finding;
+    bool ok() const { return launch.ok() && !finding; }
+  };
+
+  void fail(const std::string& cause);
+  Status lead_to_artifact();
+  Status prepare();
+  Status launch_and_publish();
+  void describe(std::int64_t started_ms);
+  Status succeed(const std::string& note);
+  Status start_agents();
+  void look_at_agents();
+  void end_agents();
+
+  Status launch_until_done();
+  Result<End> launch_once();
+  Result<End> adopt_launch();
+  // Of ranks that somebody else has started: what their pages say, once all have ended.
+  Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
+  void keep_standby();
+  bool has_majority() const;
+  void tell_agents(const Launch& launch);
+  void tell_launched(const LaunchSpec& spec);
+  Result<End> watch(RankGroup& ranks);
+  void look_at_ranks();
+  void obey_signal(RankGroup& ranks);
+  void stop_ranks(RankGroup& ranks);
+  std::string own_node() const;
+  std::optional<GuardFinding> look_for_faults();
+  // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
+  // the meantime is the better end.
+  Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
+  void kill_ranks();
+  std::vector<RankObservation> rank_sights() const;
+  std::vector<HostSight> host_sights() const;
+  void tell_suspicion(const HangFinding& finding);
+  void keep_learned_times();
+  std::string learned_path() const;
+
+  // Whether another launch follows; if so the nodes for it are chosen.
+  bool go_on_after(const End& end);
+  void leave_dead_spares();
+  FaultView view_of(const End& end, const std::string& cause);
+  TierOffers offers() const;
+  void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
+  std::string cause_of(const End& end);
+  std::string cause_of_launch(const LaunchEnd& end);
+  bool saved_more();
+  Status try_to_write() const;
+
+  LeadOf lead_;
+  NextRound& rounds_;
+  Clock& clock_;
+  Logger& log_;
+  EventWriter events_;
+  OrderBook orders_;
+  JobRecord record_;
+  HostPool hosts_;
+  LaunchSpec spec_;  // of the newest launch
+  RankWatch watch_;
+  LaunchGuard guard_;
+  RecoveryClock recovery_;
+  TierHistory history_;
+  int culprit_ = -1;  // rank that the newest cause speaks of
+  std::int64_t saved_step_ = -1;
+  std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
+  std::optional<AgentStep> agent_step_;
+  bool cancelled_ = false;
+  bool time_limit_passed_ = false;
+  bool wall_time_over_ = false;
+  std::int64_t started_ms_ = 0;
+  std::optional<Launch> taken_over_;  // to be adopted
+  bool adopted_ = false;              // this launch was started by another lead
+  bool superseded_ = false, batch_host_lost_ = false;
+  std::string batch_host_, standby_;
+  int standby_port_ = 0;
+  std::int64_t next_ping_ns_ = 0;
+  bool state_changed_ = true;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,138 @@
+#include "worker/lead/launch_guard.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "resiliency/stage_timeouts.h"
+
+namespace longhaul {
+namespace {
+
+// An agent whose connection was closed comes back within its retry interval (0.25 s) if its node lives.
+constexpr std::int64_t gone_after_ms = 1'000;
+// Ranks beside a lost node stand still, for they wait for its ranks: longer than a step usually takes, if that is
+// known.
+constexpr std::int64_t still_after_ms = 750;
+
+// One that has not beaten yet is left to its launcher: nothing says whether it ended well.
+bool has_ended_badly(const RankObservation& rank) {
+  const std::string& section = rank.beat.section;
+  return rank.process == ProcessState::ended && section != beat_finished && section != beat_start;
+}
+
+double seconds(std::int64_t ms) {
+  return static_cast<double>(ms) * 1e-3;
+}
+
+}  // namespace
+
+LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned)
+    : settings_(settings), own_program_(own_program), hangs_(hang_timeouts_of(settings), std::move(learned)) {}
+
+void LaunchGuard::new_launch(std::int64_t now_ms) {
+  told_ = false;
+  suspicion_.reset();
+  begun_ms_ = now_ms_ = now_ms;
+  progress_.clear();
+  hangs_.new_launch(now_ms);
+}
+
+void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+  now_ms_ = now_ms;
+  for (const RankObservation& rank : ranks) {
+    Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, -1, now_ms}).first->second;
+    if (rank.beat.step != known.step) known.step = rank.beat.step, known.at_ms = now_ms;
+  }
+}
+
+std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string& host) const {
+  std::int64_t newest = begun_ms_;
+  for (const auto& [rank, progress] : progress_)
+    if (progress.host != host) newest = std::max(newest, progress.at_ms);
+  return now_ms - newest;
+}
+
+std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
+                                              const std::vector<HostSight>& hosts) {
+  note_progress(now_ms, ranks);
+  suspicion_.reset();
+  if (told_) return std::nullopt;
+  std::optional<GuardFinding> found = lost_host(ranks, hosts);
+  if (!found && own_program_) found = ended_rank(ranks);
+  if (!found) found = hang(now_ms, std::move(ranks));
+  told_ = found.has_value();
+  return found;
+}
+
+std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, std::vector<RankObservation> ranks) {
+  if (settings_.on_hang == "ignore") return std::nullopt;
+  if (!own_program_)
+    std::erase_if(ranks, [](const RankObservation& rank) {
+      return !rank.seen || (rank.beat.step < 0 && rank.beat.section == beat_start);
+    });
+  // Ranks that have come to their end wait for nobody, and nobody waits for them.
+  std::erase_if(ranks, [](const RankObservation& rank) { return rank.beat.section == beat_finished; });
+  const auto finding = ranks.empty() ? std::nullopt : hangs_.observe(now_ms, ranks);
+  if (!finding) return std::nullopt;
+  if (finding->level == HangLevel::suspect || settings_.on_hang == "report") {
+    suspicion_ = finding;
+    return std::nullopt;
+  }
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::hang;
+  found.detect_s = finding->idle_s;
+  found.section = finding->section, found.rank = finding->rank;
+  if (!finding->culprits.empty()) {
+    const Culprit& culprit = finding->culprits.front();
+    found.rank = culprit.rank, found.section = culprit.section;
+  }
+  for (const RankObservation& rank : ranks) {
+    found.step = std::max(found.step, rank.beat.step);
+    if (rank.rank == found.rank) found.host = rank.host;
+  }
+  found.cause = finding->text();
+  return found;
+}
+
+// Of several the one that ended while the others still worked: whose page has been still for longest.
+std::optional<GuardFinding> LaunchGuard::ended_rank(const std::vector<RankObservation>& ranks) const {
+  const RankObservation* culprit = nullptr;
+  for (const RankObservation& rank : ranks)
+    if (has_ended_badly(rank) && (!culprit || rank.idle_ms > culprit->idle_ms)) culprit = &rank;
+  if (!culprit) return std::nullopt;
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::rank_ended;
+  found.rank = culprit->rank, found.host = culprit->host;
+  found.section = culprit->beat.section, found.step = culprit->beat.step;
+  found.detect_s = seconds(culprit->idle_ms);
+  found.cause = format("the process of rank {} on {} has ended", found.rank, found.host);
+  return found;
+}
+
+// Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
+// too. A closed connection that stays closed says more than one that is only silent (a cut that may heal).
+std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
+                                                   const std::vector<HostSight>& hosts) const {
+  for (const HostSight& host : hosts) {
+    if (!host.ever_heard) continue;
+    const bool gone = !host.connected && host.apart_ms >= gone_after_ms;
+    const bool silent = static_cast<double>(host.silent_ms) >= settings_.host_silent.value * 1000;
+    if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;
+    const bool has_ranks =
+        std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
+    if (!has_ranks) continue;
+    GuardFinding found;
+    found.kind = GuardFinding::Kind::host_lost;
+    found.host = host.host;
+    for (const RankObservation& rank : ranks) found.step = std::max(found.step, rank.beat.step);
+    found.detect_s = seconds(host.silent_ms);
+    found.cause = gone ? format("node {} is gone: its agent was lost {:.1f} s ago and does not come back", host.host,
+                                seconds(host.apart_ms))
+                       : format("node {} was not heard of for {:.1f} s", host.host, seconds(host.silent_ms));
+    found.cause += ", and the ranks of the others stand still";
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,74 @@
+// Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time
+// come from outside. A rank that has ended well, or told its exit code, is no business of the guard: its launcher says
+// so.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contracts/settings/resiliency.h"
+#include "resiliency/detect/hang_detector.h"
+#include "resiliency/detect/rank_observation.h"
+
+namespace longhaul {
+
+struct HostSight {
+  std::string host;
+  bool ever_heard = false;     // its agent has reported in this job
+  bool connected = false;      // its connection stands, as far as can be told
+  std::int64_t silent_ms = 0;  // since its last word
+  std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
+};
+
+struct GuardFinding {
+  enum class Kind { rank_ended, host_lost, hang };
+  Kind kind = Kind::rank_ended;
+  int rank = -1;     // culprit; -1: a whole node
+  std::string host;  // of the culprit
+  std::string section;
+  std::int64_t step = -1;
+  std::string cause;    // one sentence
+  double detect_s = 0;  // since the culprit's last sign of life
+};
+
+class LaunchGuard {
+ public:
+  // `own_program`: the ranks are the engine's and stand or fall together; programs of others may end one by one, and
+  // are looked at once they have beaten. `learned`: of earlier launches.
+  LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned = {});
+
+  void new_launch(std::int64_t now_ms);
+  // The first fault of the launch; nothing more once it was told.
+  std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
+                                   const std::vector<HostSight>& hosts);
+  // A hang that was suspected at the last look, and whether the last look ended one.
+  const std::optional<HangFinding>& suspicion() const { return suspicion_; }
+  bool suspicion_over() const { return hangs_.over(); }
+  const LearnedTimes& learned() const { return hangs_.learned(); }
+
+ private:
+  std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
+  std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
+                                        const std::vector<HostSight>& hosts) const;
+  std::optional<GuardFinding> hang(std::int64_t now_ms, std::vector<RankObservation> ranks);
+  // Since any rank of another node than `host` has taken a step.
+  std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
+  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+
+  struct Progress {
+    std::string host;
+    std::int64_t step = -1, at_ms = 0;
+  };
+  ResiliencySettings settings_;
+  bool own_program_;
+  HangDetector hangs_;
+  std::optional<HangFinding> suspicion_;
+  bool told_ = false;
+  std::int64_t begun_ms_ = 0, now_ms_ = 0;
+  std::map<int, Progress> progress_;
+};
+
+}  // namespace longhaul

@@ -1,0 +1,115 @@
+#include "worker/lead/launch_plan.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "contracts/host_list.h"
+#include "worker/lead/rank_watch.h"
+#include "worker/protocol/node_report.h"
+
+namespace longhaul {
+namespace {
+
+// A job that was queued again launches where its former life did: addresses of those programs and numbers of those
+// steps must not be taken for ours. Their logs stay.
+Status make_step_folders(const Attempt& attempt, const std::string& launch_dir) {
+  if (attempt.steps.empty()) return {};
+  LH_CHECK(remove_tree(shared_folder(launch_dir)));
+  LH_CHECK(make_directories(shared_folder(launch_dir)));
+  for (const JobStep& step : attempt.steps) {
+    const std::string folder = step_folder(launch_dir, step.name);
+    LH_CHECK(make_directories(folder));
+    LH_CHECK(remove_tree(slurm_step_path(folder)));
+  }
+  return {};
+}
+
+// Of a former life of this job: their processes have ended long ago, and would be taken for ranks of this launch.
+Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps) {
+  for (const PageFolder& folder : page_folders(launch, steps))
+    for (int rank = 0; rank < folder.ranks; ++rank) LH_CHECK(remove_tree(beat_page_path(folder.path, rank)));
+  return {};
+}
+
+// Whether ranks are started on the nodes of the job, and not by fork or mpirun on this one.
+bool uses_job_nodes(const LeadOf& lead) {
+  if (lead.job.nodes.empty()) return false;
+  return lead.attempt.steps.empty() ? !lead.attempt.launcher.empty() : !lead.attempt.steps.front().launcher.empty();
+}
+
+// Of several programs each has its part of the job's nodes; of one, a launcher deals ranks in blocks, as many to each
+// node, in the job's order of nodes.
+void place_ranks(const LeadOf& lead, Launch& launch) {
+  launch.rank_host.clear();
+  for (const JobStep& step : lead.attempt.steps)
+    for (int rank = 0; rank < step.ranks; ++rank)
+      launch.rank_host.push_back(step.first_node + rank / std::max(1, step.ranks_per_node()));
+  if (!lead.attempt.steps.empty()) return;
+  const int nodes = std::max(1, static_cast<int>(launch.hosts.size()));
+  const int of_node = std::max(1, (launch.ranks + nodes - 1) / nodes);
+  for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host.push_back(rank / of_node);
+}
+
+// Which nodes of the job, where not all of them work; beside what may be left of an earlier launch, whose step Slurm
+// may hold to be running until it notices that a node is dead.
+std::vector<std::string> launcher_words(std::vector<std::string> words, const HostPool& hosts, int number) {
+  if (words.empty() || file_name(words.front()) != "srun") return words;
+  std::vector<std::string> added;
+  if (!hosts.spares().empty() || !hosts.left().empty()) added.push_back("--nodelist=" + join(hosts.working(), ","));
+  if (number > 1) added.insert(added.end(), {"--overlap", "--mem=0"});
+  words.insert(words.begin() + 1, added.begin(), added.end());
+  return words;
+}
+
+}  // namespace
+
+Result<HostPool> host_pool_of(const LeadOf& lead) {
+  std::vector<std::string> hosts = {host_name()};
+  if (uses_job_nodes(lead)) {
+    LH_TRY(hosts, expand_host_list(lead.job.nodes));
+  }
+  int needed = 1;
+  for (const JobStep& step : lead.attempt.steps) needed = std::max(needed, step.first_node + step.nodes);
+  if (needed > static_cast<int>(hosts.size()))
+    return make_error(ErrorCode::invalid_input,
+                      format("the steps need {} nodes, and the job has {}", needed, hosts.size()),
+                      "submit the script with sbatch, without other --nodes");
+  const int all = static_cast<int>(hosts.size());
+  const int working = lead.attempt.steps.empty() ? std::clamp(lead.task.resources.nodes, 1, all) : all;
+  return HostPool(hosts, working);
+}
+
+Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory) {
+  const Attempt& attempt = lead.attempt;
+  LaunchSpec spec;
+  spec.attempt = attempt;
+  spec.attempt.launcher = launcher_words(attempt.launcher, hosts, number);
+  spec.task = lead.task;
+  spec.worker_program = lead.worker_program;
+  Launch& launch = spec.launch;
+  launch.attempt_key = attempt.key;
+  launch.attempt = attempt.attempt;
+  launch.launch = number;
+  launch.epoch = number;
+  launch.ranks = lead.task.resources.ranks;
+  launch.hosts = hosts.working();
+  place_ranks(lead, launch);
+  launch.dims = lead.task.dims;
+  launch.launch_dir = join_path(attempt.attempt_dir, format("launches/{}", number));
+  if (pages_in_memory) launch.beat_dir = node_beat_folder(attempt.key, lead.job.restarts, number);
+  launch.events_path = attempt.events_path();
+  launch.output_dir = attempt.staging_dir();
+  launch.state_dir = attempt.state_dir();
+  launch.milestones_dir = attempt.milestones_dir();
+  launch.fault_plan = attempt.fault_plan;
+  LH_CHECK(make_directories(launch.launch_dir));
+  LH_CHECK(make_step_folders(attempt, launch.launch_dir));
+  LH_CHECK(remove_old_pages(launch, attempt.steps));
+  spec.launch_path = join_path(launch.launch_dir, "launch.toml");
+  LH_CHECK(write_launch(spec.launch_path, launch));
+  return spec;
+}
+
+}  // namespace longhaul

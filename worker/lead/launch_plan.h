@@ -1,0 +1,31 @@
+// How one launch of an attempt is laid out: on which nodes, which rank where, in which folders.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "contracts/attempt.h"
+#include "contracts/task.h"
+#include "worker/launch/rank_programs.h"
+#include "worker/lead/host_pool.h"
+#include "worker/lead/job_surroundings.h"
+
+namespace longhaul {
+
+// Who leads, of what, where.
+struct LeadOf {
+  Attempt attempt;
+  Task task;
+  JobSurroundings job;
+  std::string worker_program;  // longhaul-worker
+};
+
+// The job's nodes: those that the stage asked for work, more are spares. Only this node where no scheduler gave any.
+// invalid_input: fewer than the stage's programs need.
+Result<HostPool> host_pool_of(const LeadOf& lead);
+
+// Makes the launch's folders and writes launch.toml. `pages_in_memory`: each node keeps the pages of its ranks itself,
+// where an agent reads them.
+Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory);
+
+}  // namespace longhaul

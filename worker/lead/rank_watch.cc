@@ -1,0 +1,84 @@
+#include "worker/lead/rank_watch.h"
+
+#include <algorithm>
+
+#include "worker/launch/rank_programs.h"
+
+namespace longhaul {
+
+std::vector<PageFolder> page_folders(const Launch& launch, const std::vector<JobStep>& steps) {
+  if (steps.empty()) return {{beat_folder(launch), 0, launch.ranks}};
+  std::vector<PageFolder> folders;
+  int first = 0;
+  for (const JobStep& step : steps) {
+    folders.push_back({step_folder(launch.launch_dir, step.name), first, step.ranks});
+    first += step.ranks;
+  }
+  return folders;
+}
+
+void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders) {
+  launch_ = launch;
+  folders_ = std::move(folders);
+  pages_.clear();
+  ranks_.clear();
+}
+
+void RankWatch::look(const AgentTable* agents) {
+  for (const PageFolder& folder : folders_)
+    for (int rank = folder.first_rank; rank < folder.first_rank + folder.ranks; ++rank) {
+      const RankReport* seen = agents ? agents->rank(rank) : nullptr;
+      if (seen) ranks_[rank] = *seen;
+      // The first rank's page takes orders, and lies on this node as long as its host is the lead's.
+      if (!agents || rank == 0) look_here(folder, rank);
+    }
+}
+
+void RankWatch::look_here(const PageFolder& folder, int rank) {
+  auto page = pages_.find(rank);
+  if (page == pages_.end()) {
+    auto opened = HeartbeatPage::open(beat_page_path(folder.path, rank - folder.first_rank));
+    if (!opened.ok()) return;
+    page = pages_.emplace(rank, std::move(opened).value()).first;
+  }
+  RankReport report;
+  report.beat = page->second.snapshot();
+  report.beat.rank = rank;
+  report.state = process_state(report.beat.pid);
+  report.idle_ms = std::max<std::int64_t>(0, (clock_.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
+  ranks_[rank] = report;
+}
+
+const RankReport* RankWatch::rank(int rank) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? nullptr : &found->second;
+}
+
+std::string RankWatch::host_of(int rank) const {
+  if (rank < 0 || rank >= static_cast<int>(launch_.rank_host.size())) return {};
+  return launch_.hosts[static_cast<std::size_t>(launch_.rank_host[static_cast<std::size_t>(rank)])];
+}
+
+HeartbeatPage* RankWatch::page(int rank) {
+  const auto found = pages_.find(rank);
+  return found == pages_.end() ? nullptr : &found->second;
+}
+
+HeartbeatPage* RankWatch::first_page() {
+  return page(0);
+}
+
+std::int64_t RankWatch::newest_step() const {
+  std::int64_t newest = -1;
+  for (const auto& [rank, report] : ranks_) newest = std::max(newest, report.beat.step);
+  return newest;
+}
+
+std::vector<int> RankWatch::alive() const {
+  std::vector<int> alive;
+  for (const auto& [rank, report] : ranks_)
+    if (report.state != ProcessState::ended && report.state != ProcessState::none) alive.push_back(rank);
+  return alive;
+}
+
+}  // namespace longhaul
