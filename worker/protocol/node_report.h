@@ -52,11 +52,11 @@ struct AgentOrder {
   std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
-  std::string host;  // standby
+  std::string host;                  // standby
   std::int64_t restart_wait_ms = 0;  // watch: how long a rank with a fault waits for an order; 0: it does not
   std::int64_t epoch = 0;            // restart
-  int port = 0;      // standby
-  Value state;       // state: worker/lead/lead_state.h
+  int port = 0;                      // standby
+  Value state;                       // state: worker/lead/lead_state.h
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);
