@@ -125,9 +125,11 @@ class Agent {
     next_try_ns_ = now + retry_after_ms * 1'000'000;
     const auto address = next_address();
     if (!address.ok()) return {};
-    const auto secret = read_lead_secret(options_.secret_path);
-    if (!secret.ok() && secret.error().code == ErrorCode::not_found) return {};
-    if (!secret.ok()) return secret.error();
+    // Read anew each time, for another job of the attempt has another; what was read serves when the file is gone.
+    auto secret = read_lead_secret(options_.secret_path);
+    if (!secret.ok() && secret.error().code != ErrorCode::not_found) return secret.error();
+    if (secret.ok()) secret_ = std::move(*secret);
+    if (secret_.empty()) return {};
     auto socket = connect_to(address->host, address->port);
     if (!socket.ok()) return {};
     LH_TRY(const std::string nonce, random_hex(32));
@@ -135,7 +137,7 @@ class Agent {
     hello.set("host", options_.host);
     hello.set("pid", static_cast<std::int64_t>(::getpid()));
     epoch_ = std::max(epoch_, address->epoch);
-    lead_.emplace(std::move(*socket), WireSession::agent(*secret, nonce, epoch_, std::move(hello)));
+    lead_.emplace(std::move(*socket), WireSession::agent(secret_, nonce, epoch_, std::move(hello)));
     connected_ns_ = said_ns_ = now;
     reported_ns_ = 0;
     return {};
@@ -298,6 +300,7 @@ class Agent {
   std::string beat_folder_;
   StackDumps stacks_;
   std::optional<Connection> lead_;
+  std::string secret_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead

@@ -21,7 +21,7 @@ AgentTable::AgentTable(const AgentTableOptions& options, std::string secret, Lis
 }
 
 AgentTable::~AgentTable() {
-  if (owns_files_) (void)remove_tree(options_.secret_path).ok();
+  if (owns_files_ && !superseded_) (void)remove_tree(options_.secret_path).ok();
 }
 
 Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptions& options, Listener listener,

@@ -45,7 +45,8 @@ struct AgentRig {
   }
   void start_agent(const std::string& host = "n1", double alone_max_s = 60) {
     thread = std::thread([this, host, alone_max_s] {
-      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program}, clock, stop, log);
+      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program, "attempt-folder"}, clock,
+                        stop, log);
     });
   }
   bool sees(const std::function<bool()>& what, std::int64_t within_ms = 10'000) {
@@ -262,4 +263,71 @@ TEST_CASE("agents: a secret that others can read is none") {
   rig.thread.join();
   REQUIRE(!rig.ended.ok());
   CHECK(rig.ended.error().message().find("secret") != std::string::npos);
+}
+
+TEST_CASE("agents: who has lost the lead turns to the one in waiting, which leads from the next epoch on") {
+  AgentRig rig;
+  rig.open_table();
+  PretendedRank zero(rig.scratch.path(), 0);
+  zero.page->step(5);
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
+  rig.start_agent();
+  REQUIRE(rig.sees([&] { return rig.table->rank(0) != nullptr; }));
+
+  auto listener = Listener::open(0, false);
+  REQUIRE(listener.ok());
+  AgentOrder standby;
+  standby.kind = AgentOrder::Kind::standby;
+  standby.host = "127.0.0.1", standby.port = listener->port();
+  auto waiting = AgentTable::in_waiting(rig.options(), std::move(*listener), rig.clock, rig.log);
+  REQUIRE_MESSAGE(waiting.ok(), (waiting.ok() ? "" : waiting.error().message()));
+  // As long as the lead is there nobody turns to it.
+  rig.table->order_all(standby);
+  for (int i = 0; i < 50; ++i) rig.table->look(), (*waiting)->look(), rig.clock.sleep_ms(10);
+  CHECK((*waiting)->connected() == 0);
+
+  rig.table.reset();  // its secret goes with it: the agent has read it before
+  rig.table = std::move(*waiting);
+  REQUIRE(rig.sees([&] { return rig.table->connected() == 1; }));
+  CHECK(rig.table->epoch() == 1);
+  REQUIRE(rig.table->take_over().ok());
+  CHECK(rig.table->epoch() == 2);
+  CHECK(!rig.table->agents().at("n2").connected);
+  CHECK(rig.table->agents().at("n2").lost_ns > 0);  // missing since the lead waited
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
+  CHECK(rig.sees([&] { return rig.table->rank(0) && rig.table->rank(0)->beat.step == 5; }));
+  const auto address = read_lead_address(rig.path("address"));
+  REQUIRE(address.ok());
+  CHECK(address->epoch == 2);
+  CHECK(process_state(zero.pid) == ProcessState::running);
+
+  // In-process orders reach the page, signals the process.
+  rig.table->restart(7);
+  CHECK(rig.sees([&] { return zero.page->restart_epoch() == 7; }));
+}
+
+TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, and not before") {
+  AgentRig rig;
+  const std::string started = rig.path("started"), worker = rig.path("worker");
+  REQUIRE(write_file_atomic(worker, "#!/bin/sh\necho \"$@\" > " + started + "\ncat \"$5\" >> " + started + "\n", 0755)
+              .ok());
+  rig.worker_program = worker;
+  rig.open_table();
+  rig.start_agent();
+  REQUIRE(rig.sees([&] { return rig.table->connected() == 1; }));
+  AgentOrder state;
+  state.kind = AgentOrder::Kind::state;
+  state.state = Value::make_table();
+  state.state.set("launch", 3);
+  rig.table->order("n1", state);
+  REQUIRE(rig.sees([&] { return rig.table->agents().at("n1").report.standby_port > 0; }));
+  CHECK(!file_exists(started));
+  rig.table.reset();
+  const Deadline deadline(rig.clock, 10'000);
+  while (!deadline.passed() && !(read_file(started).ok() && read_file(started)->find("launch") != std::string::npos))
+    rig.clock.sleep_ms(10);
+  const auto words = read_file(started);
+  REQUIRE(words.ok());
+  CHECK(words->find("lead --attempt attempt-folder --take-over ") == 0);
+  CHECK(words->find("\"launch\":3") != std::string::npos);
 }

@@ -1,0 +1,47 @@
+#include "worker/lead/lead_state.h"
+
+#include <doctest/doctest.h>
+
+using namespace longhaul;
+
+TEST_CASE("the state of a lead comes back as it was told") {
+  LeadState state;
+  state.attempt_key = "s.1.abc";
+  state.epoch = 3, state.started_ms = 1234, state.lead_host = "n1", state.step = 70, state.saved_step = 60;
+  state.launch.launch = 4, state.launch.ranks = 2, state.launch.hosts = {"n2", "n3"}, state.launch.rank_host = {0, 1};
+  state.launch.beat_dir = "/dev/shm/longhaul-x";
+  state.hosts = HostPool({"n1", "n2", "n3", "n4"}, 2);
+  state.hosts.leave("n1");
+  PastRestart past;
+  past.at_ms = 99, past.cause = "killed", past.scope = FaultScope::host, past.host = "n1", past.made_progress = true;
+  past.tier = RestartTier::swap;
+  state.history = {past};
+  const auto back = lead_state_from_value(lead_state_to_value(state));
+  REQUIRE(back.ok());
+  CHECK(back->attempt_key == state.attempt_key);
+  CHECK(back->epoch == 3);
+  CHECK(back->started_ms == 1234);
+  CHECK(back->lead_host == "n1");
+  CHECK(back->step == 70);
+  CHECK(back->saved_step == 60);
+  CHECK(back->launch.launch == 4);
+  CHECK(back->launch.hosts == state.launch.hosts);
+  CHECK(back->launch.rank_host == state.launch.rank_host);
+  CHECK(back->launch.beat_dir == state.launch.beat_dir);
+  CHECK(back->hosts.working() == state.hosts.working());
+  CHECK(back->hosts.spares() == state.hosts.spares());
+  CHECK(back->hosts.left() == state.hosts.left());
+  CHECK(back->hosts.wanted() == 2);
+  REQUIRE(back->history.size() == 1);
+  CHECK(back->history[0].scope == FaultScope::host);
+  CHECK(back->history[0].tier == RestartTier::swap);
+  CHECK(back->history[0].cause == "killed");
+  CHECK(back->history[0].made_progress);
+}
+
+TEST_CASE("what is no state of a lead is refused") {
+  CHECK(lead_state_from_value(Value::make_table()).error().code == ErrorCode::corrupt);
+  Value later = lead_state_to_value({});
+  later.set("format", 2);
+  CHECK(lead_state_from_value(later).error().code == ErrorCode::corrupt);
+}
