@@ -401,13 +401,18 @@ Result<StepReport> Trainer::step() {
   return report;
 }
 
+Status Trainer::agreed(const Status& mine) {
+  if (!mine.ok() && fails_alone && fails_alone(mine.error())) return mine;
+  return group().agree(mine);
+}
+
 Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
   const std::int64_t batch = batch_size();
   micro_batches_ = local_micro_batches(options_, mesh_, batch);
   std::vector<ObjectiveSums> mine;
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
-  LH_CHECK(group().agree(accumulate(mine)).with_context(where));
+  LH_CHECK(agreed(accumulate(mine)).with_context(where));
   LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
@@ -484,7 +489,7 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   judge(true);
   const Status done = run();
   judge(false);
-  LH_CHECK(group().agree(done).with_context("evaluation"));
+  LH_CHECK(agreed(done).with_context("evaluation"));
   LH_TRY(const GroupSums all, sum_over_group(mine, per_rank * data.size()).with_context("evaluation"));
   if (!std::isfinite(all.sums.loss))
     return make_error(ErrorCode::internal,

@@ -114,11 +114,15 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
+  // May a rank that cannot go on say so at once, because somebody outside makes the others leave? Else it waits until
+  // they come to where all learn of it, which those who stand in a collective without it never do. Empty: it may not.
+  std::function<bool(const Error&)> fails_alone;
 
  private:
   std::int64_t batch_size() const;  // of the step to come
   void count_memory();              // that is in no Buffer, and of the operations
   Result<StepReport> do_step();
+  Status agreed(const Status& mine);
   Status accumulate(std::vector<ObjectiveSums>& sums);
   void expect(std::size_t op);
   void poll();

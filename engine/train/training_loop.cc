@@ -472,6 +472,9 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
+  trainer_.fails_alone = [this](const Error& fault) {
+    return options_.restart && beat_ && beat_->restart_wait_ms() > 0 && may_pass(fault);
+  };
   if (const Status reserved = saver_.reserve(trainer_.store().layout(), state().types()); !reserved.ok())
     events_.message("warn", reserved.error().message());
   keep_copy(options_.snapshot_every_steps);

@@ -86,6 +86,8 @@ def descendants(pid):
 class Training:
     """One training in a folder of its own, started as often as needed."""
 
+    zero = 1
+
     def __init__(self, folder, engine, ranks, steps, inputs, experts, local):
         self.folder, self.engine, self.ranks, self.local, self.launches = folder, engine, ranks, local, 0
         folder.mkdir()
@@ -93,7 +95,7 @@ class Training:
         if local:
             local_dir.mkdir()
         self.events = folder / "events.jsonl"
-        parallel = {"dp_shard": ranks, "zero": 1} if ranks > 1 else {}
+        parallel = {"dp_shard": ranks, "zero": self.zero} if ranks > 1 else {}
         self.launch = {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": ranks,
                        "hosts": ["here"], "rank_host": [0] * ranks, "launch_dir": "",
                        "events_path": str(self.events), "output_dir": str(folder / "out"),
@@ -108,7 +110,7 @@ class Training:
     def start(self):
         self.launches += 1
         folder = self.folder / f"launch-{self.launches}"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "out").mkdir()
         write_toml(self.folder / "launch.toml", {**self.launch, "launch": self.launches, "launch_dir": str(folder)})

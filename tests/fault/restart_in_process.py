@@ -4,7 +4,8 @@ heartbeat pages ten times a second, orders restarts in-process. The processes st
 losses, gradients, sample counts and weights are those of a training that nothing happened to, bit for bit. Prints how
 long it took from each fault to the first step completed after it.
 
-usage: restart_in_process.py --bin FOLDER [--faults N] [--ranks N] [--seed N] [--hidden N] [--bar SECONDS]
+usage: restart_in_process.py --bin FOLDER [--faults N] [--ranks N] [--seed N] [--zero N] [--hidden N]
+                             [--bar SECONDS]
 """
 import argparse
 import json
@@ -26,8 +27,8 @@ MAGIC = 0x313054414542484C
 EPOCH, SECTION, NAMES, NAME_BYTES = 24, 48, 104, 32  # resiliency/beat/heartbeat_page.h
 RESTART_EPOCH, RESTART_WAIT_MS = 2048 + 40, 2048 + 48
 LOOK_EVERY_S = 0.1
-# Where, and how often a rank passes there in a step at least.
-POINTS = {"engine_step_begin": 1, "engine_backward": 2, "engine_update": 1, "engine_step_done": 1}
+# Where, and how often a rank passes there in a step at least; steps that the spike policy skips make no update.
+POINTS = {"engine_step_begin": 1, "engine_backward": 2, "engine_update": 0.6, "engine_step_done": 1}
 
 
 class Page:
@@ -54,6 +55,13 @@ class Lead(threading.Thread):
         self.folder, self.ranks, self.pages, self.orders = folder, ranks, {}, []
         self.epoch, self.ended = 1, False
 
+    def offer(self):
+        """Before the ranks are there: a fault may come sooner than the first look. They keep what a page has."""
+        self.folder.mkdir()
+        for rank in range(self.ranks):
+            (self.folder / f"beat-{rank}").write_bytes(bytes(4096))
+            Page(self.folder / f"beat-{rank}").order(RESTART_WAIT_MS, 20_000)
+
     def run(self):
         while not self.ended:
             self.look()
@@ -67,7 +75,6 @@ class Lead(threading.Thread):
             page = Page(path)
             if page.word(0) != MAGIC:
                 continue
-            page.order(RESTART_WAIT_MS, 20_000)
             self.pages[rank] = page
         if len(self.pages) < self.ranks or any(page.word(EPOCH) != self.epoch for page in self.pages.values()):
             return
@@ -89,6 +96,7 @@ class Restarted(Training):
         (self.folder / "plan").write_text(plan)
         self.launch["epoch"] = 1
         self.lead = Lead(folder, self.ranks)
+        self.lead.offer()
         log = self.start()
         self.lead.start()
         return log
@@ -117,20 +125,22 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--faults", type=int, default=6)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--zero", type=int, default=3, help="3: ranks stand in collectives all through a step")
     parser.add_argument("--hidden", type=int, default=32, help="of the model: how long a step takes")
     parser.add_argument("--bar", type=float, default=0, help="seconds that the median may take")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     draw = random.Random(arguments.seed)
+    Training.zero = arguments.zero
     steps = 6 * (arguments.faults + 1)
     engine = pathlib.Path(arguments.bin).resolve() / "longhaul-engine"
     plan, when = "", 2
     for number in range(arguments.faults):
         # A passage is counted on every way through, also of a step that is made again: the later ones come earlier.
         point = list(POINTS)[number % len(POINTS)]
-        plan += f"{point} error nth={when * POINTS[point]} rank={draw.randrange(arguments.ranks)}\n"
-        when += draw.randint(4, 6)
+        plan += f"{point} error nth={max(2, int(when * POINTS[point]))} rank={draw.randrange(arguments.ranks)}\n"
+        when += draw.randint(3, 5)
     with tempfile.TemporaryDirectory(prefix="longhaul-restart-") as name:
         here = pathlib.Path(name)
         source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"

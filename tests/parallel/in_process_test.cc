@@ -62,6 +62,7 @@ class OrderingLead {
 
 struct LoopRun {
   Status status;
+  double seconds = 0;
   TrainingOutcome outcome;
   std::vector<float> weights;
   TrainingProgress progress;
@@ -111,7 +112,9 @@ LoopRun run_rank(const Case& one, const ThreadsWorld& world, int rank, const std
   const std::atomic<bool> stop{false};
   TrainingLoop loop(clock, setup.trainer, setup.objective, store, events, stop, &page, loop_options);
   MadeUpSource heldout(16, 37, 11);
+  const std::int64_t begun = clock.monotonic_ns();
   auto outcome = loop.run(&heldout);
+  run.seconds = static_cast<double>(clock.monotonic_ns() - begun) * 1e-9;
   if (!outcome.ok()) {
     run.status = outcome.error();
     return run;
@@ -252,6 +255,7 @@ TEST_CASE("a fault anywhere in a step, in every kind of layout, changes no bit")
       CHECK(event.fields.get_number("load_s") >= 0);
     }
     CHECK(ready.back().fields.get_integer("epoch") == 1 + disturbed.orders);
+    for (const LoopRun& rank : disturbed.ranks) CHECK(rank.seconds < 25);  // nobody waited for the deadline of 30 s
     restarts += disturbed.orders;
   }
   MESSAGE(restarts, " restarts");
