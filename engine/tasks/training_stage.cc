@@ -165,7 +165,7 @@ Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
   LH_TRY(const TrainingOutline o, outline());
   LH_TRY(const MemoryPlan plan, plan_training_memory(o, run_.mesh.at()));
   const MemoryTable peak = memory_.peak();
-  constexpr auto fields = static_cast<std::size_t>(2 * memory_categories + 1);
+  constexpr auto fields = 2 * static_cast<std::size_t>(memory_categories) + 1;
   std::vector<double> mine, all(fields * static_cast<std::size_t>(run_.group.size()));
   mine.push_back(static_cast<double>(memory_.all().bytes_peak));
   for (const MemoryTable* table : {&plan.bytes, &peak})

@@ -105,9 +105,6 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::status:
     case Command::report:
-      add_run(app, line, false);
-      json();
-      break;
     case Command::faults:
       add_run(app, line, false);
       json();
