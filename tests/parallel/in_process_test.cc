@@ -136,6 +136,12 @@ struct Runs {
       if (event.kind == kind) found.push_back(event);
     return found;
   }
+  // The first `ready` of a training tells of its start, the others of restarts.
+  std::vector<Event> restarts() const {
+    std::vector<Event> found = of("ready");
+    std::erase_if(found, [](const Event& event) { return event.fields.get_string("from") != "memory"; });
+    return found;
+  }
 };
 
 Runs run_all(const Case& one) {
@@ -248,7 +254,7 @@ TEST_CASE("a fault anywhere in a step, in every kind of layout, changes no bit")
     check_same(undisturbed, disturbed);
     CHECK(disturbed.orders >= 1);  // one order where both faults came at once
     CHECK(disturbed.orders <= 2);
-    const std::vector<Event> ready = disturbed.of("ready");
+    const std::vector<Event> ready = disturbed.restarts();
     REQUIRE(static_cast<int>(ready.size()) == disturbed.orders);
     for (const Event& event : ready) {
       CHECK(event.fields.get_string("from") == "memory");
@@ -284,7 +290,7 @@ TEST_CASE("where nobody orders restarts, and where a fault would come again, it 
   const Runs ended = run_all(one);
   REQUIRE(!ended.ranks.front().status.ok());
   CHECK(ended.ranks.front().status.error().code == ErrorCode::io);
-  CHECK(ended.of("ready").empty());
+  CHECK(ended.restarts().empty());
 }
 
 TEST_CASE("a fault after a step that was rolled back for its loss changes no bit") {

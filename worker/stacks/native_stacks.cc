@@ -78,6 +78,7 @@ class SeizedThread {
     }
   }
   ~SeizedThread() {
+    // ptrace(2) takes the signal in the place of a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
     if (stopped_) ::ptrace(PTRACE_DETACH, tid_, nullptr, reinterpret_cast<void*>(static_cast<std::intptr_t>(signal_)));
   }
   SeizedThread(const SeizedThread&) = delete;
