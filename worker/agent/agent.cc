@@ -151,6 +151,8 @@ class Agent {
     ask_standby_ = !ask_standby_;
     const bool lost = clock_.monotonic_ns() - lost_ns_ > other_lead_after_ms * 1'000'000;
     if (ask_standby_ && lost && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
+    // A lead that was lost in its first moments had no time to tell of the standby.
+    if (ask_standby_ && lost) return read_lead_address(standby_address_path(options_.address_path));
     return read_lead_address(options_.address_path);
   }
 
@@ -163,6 +165,10 @@ class Agent {
       return;
     }
     waiting_.emplace(std::move(*opened));
+    standby_host_ = options_.host, standby_port_ = waiting_->port();
+    const Status written =
+        write_lead_address(standby_address_path(options_.address_path), {"", epoch_, standby_host_, standby_port_});
+    if (!written.ok()) log_.warn("event=standby_address_not_written error='" + written.error().message() + "'");
     reported_ns_ = 0;
   }
 

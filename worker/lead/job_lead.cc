@@ -274,7 +274,7 @@ Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double gr
 // Agents hear of the lead twice a second in any case.
 void JobLead::keep_standby() {
   const std::int64_t now = clock_.monotonic_ns();
-  if (superseded_ || now < next_ping_ns_) return;
+  if (superseded_ || (now < next_ping_ns_ && !(state_changed_ && agents_->connected() > 0))) return;
   next_ping_ns_ = now + ping_interval_ms * 1'000'000;
   AgentOrder ping;
   ping.kind = AgentOrder::Kind::ping;

@@ -25,6 +25,10 @@ std::string lead_address_path(const std::string& attempt_dir, int restarts) {
   return with_restarts(attempt_dir, "lead-address", restarts);
 }
 
+std::string standby_address_path(const std::string& lead_address) {
+  return lead_address + "-standby";
+}
+
 std::string lead_secret_path(const std::string& attempt_dir, int restarts) {
   return with_restarts(attempt_dir, "lead-secret", restarts);
 }

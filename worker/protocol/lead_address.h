@@ -18,6 +18,8 @@ struct LeadAddress {
 };
 
 std::string lead_address_path(const std::string& attempt_dir, int restarts);
+// Of the lead in waiting, beside the lead's.
+std::string standby_address_path(const std::string& lead_address);
 std::string lead_secret_path(const std::string& attempt_dir, int restarts);
 // What the agent of a node says, and the lead that it may have started.
 std::string agent_log_path(const std::string& attempt_dir, const std::string& host);

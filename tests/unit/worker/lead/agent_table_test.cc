@@ -322,6 +322,10 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   rig.table->order("n1", state);
   REQUIRE(rig.sees([&] { return rig.table->agents().at("n1").report.standby_port > 0; }));
   CHECK(!file_exists(started));
+  // Who was not told of it in time finds it beside the lead's address.
+  const auto beside = read_lead_address(standby_address_path(rig.path("address")));
+  REQUIRE(beside.ok());
+  CHECK(beside->port == rig.table->agents().at("n1").report.standby_port);
   rig.table.reset();
   const Deadline deadline(rig.clock, 10'000);
   while (!deadline.passed() && !(read_file(started).ok() && read_file(started)->find("launch") != std::string::npos))
