@@ -87,7 +87,11 @@ TEST_CASE("accounting tells state, exit code and place of every end that slurmct
   submit("array", on(rig, "array", "exit $SLURM_ARRAY_TASK_ID", {{"array", "0,2-3%1"}}));
   submit(odd, on(rig, odd, "exit 4", {}));
   for (const char* key : {"late", "preempted", "node", "again", "stopped"}) rig.wait_state(ids[key], "RUNNING");
-  slurm({"scontrol", "update", "JobId=" + ids["late"], "EndTime=now"});
+  // Refused where the job's first second is not over yet.
+  wait_until(rig, "a new end of the job that is late", [&] {
+    const auto done = run_slurm_query({"scontrol", "update", "JobId=" + ids["late"], "EndTime=now"}, 30'000);
+    return done.ok() && done->status.success();
+  });
   submit("urgent", on(rig, "urgent", "exit 0", {{"partition", "high"}, {"nodelist", "n1"}, {"gpus", "4"}}));
   CHECK(rig.port().requeue(ids["again"], false).ok());
   CHECK(rig.port().cancel(ids["stopped"]).ok());

@@ -291,7 +291,7 @@ def full_folder():
     small_disk.mkdir()
     first = int((cluster.state / "run" / "n1.started").read_text())
     seen = pathlib.Path(f"/proc/{first}/root{small_disk}")
-    cluster.play("exec", "n1", "--", "mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", small_disk)
+    cluster.play("exec", "n1", "--", "mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", small_disk)
     fill = stage("a", 'head -c 90000000 /dev/zero > "$LONGHAUL_OUT/zeros"', "retries = 0\n" + small())
     (here / "full.toml").write_text('[workflow]\nname = "full"\n' + fill.replace("90000000", f"$(cat {here}/bytes)"))
     (here / "bytes").write_text("90000000")
