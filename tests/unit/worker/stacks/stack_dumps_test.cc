@@ -181,7 +181,7 @@ TEST_CASE("stacks: of a script the program that it waits for is shown, too, and 
   do text = rig.dump(*pid);
   while (text.find("nanosleep(0x") == std::string::npos && !deadline.passed());
   CAPTURE(text);
-  CHECK(count_of(text, "\nprocess ") == 2);
+  CHECK(count_of(text, "\nprocess ") >= 2);  // more where python3 is a script itself
   CHECK(text.find("time.sleep(600)") != std::string::npos);
   if (with_libdw) CHECK(text.find("_PyEval_") != std::string::npos);
   ::kill(-*pid, SIGKILL);
