@@ -127,7 +127,7 @@ class WaitGraphBuilder {
     std::vector<int> reached(n, -1);
     for (const int end : ends) {
       std::unordered_map<const WaitGroup*, bool> through;
-      std::vector<int> todo{end};
+      std::vector<int> open{end};
       reached[static_cast<std::size_t>(end)] = end;
       const auto visit = [&](int waiter, int from, const std::string& communicator, std::uint64_t collective,
                              bool message) {
@@ -137,11 +137,11 @@ class WaitGraphBuilder {
         if (from == end && node(end).communicator.empty())
           node(end).communicator = communicator, node(end).collective = collective, node(end).message = message;
         ++node(end).waiters;
-        todo.push_back(waiter);
+        open.push_back(waiter);
       };
-      while (!todo.empty()) {
-        const int at = todo.back();
-        todo.pop_back();
+      while (!open.empty()) {
+        const int at = open.back();
+        open.pop_back();
         for (WaitGroup* group : blamed_by[static_cast<std::size_t>(at)]) {
           if (std::exchange(through[group], true)) continue;
           for (const int waiter : group->waiters)
