@@ -1,0 +1,251 @@
+// One launch of a lead's ranks: started or adopted, watched until it ends, put down when a fault was found.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "contracts/launch.h"
+#include "worker/lead/job_lead.h"
+#include "worker/lead/told_signal.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t look_interval_ms = 50;
+constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
+constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
+constexpr std::int64_t kill_again_ms = 500;
+
+}  // namespace
+
+Result<JobLead::End> JobLead::launch_once() {
+  const Attempt& attempt = lead_.attempt;
+  adopted_ = false;
+  LH_CHECK(remove_tree(attempt.staging_dir()));
+  LH_CHECK(make_directories(attempt.staging_dir()));
+  LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, attempt.steps), restart_wait());
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
+  orders_.new_launch();
+  RankGroup ranks(clock_);
+  if (agents_)
+    tell_agents(spec_.launch);
+  else
+    open_beat_sockets();
+  LH_CHECK(ranks.start(spec_));
+  state_changed_ = true;
+  note_processes(ranks);
+  recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
+  tell_launched(spec_);
+  if (auto fault = fault_here(FaultPoint::lead_ranks_started)) return *fault;
+  LH_TRY(const End end, watch(ranks));
+  if (guard_.learned() != LearnedTimes{}) keep_learned_times();
+  Value ended = Value::make_table();
+  ended.set("launch", spec_.launch.launch);
+  ended.set("status", end.launch.status.text());
+  if (!end.launch.step.empty()) ended.set("step", end.launch.step);
+  events_.write("ranks_ended", std::move(ended));
+  return end;
+}
+
+Result<JobLead::End> JobLead::adopt_launch() {
+  spec_ = {};
+  spec_.attempt = lead_.attempt;
+  spec_.task = lead_.task;
+  spec_.worker_program = lead_.worker_program;
+  spec_.launch = *taken_over_;
+  spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
+  taken_over_.reset();
+  adopted_ = state_changed_ = true;
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
+  orders_.new_launch();
+  tell_agents(spec_.launch);
+  Value fields = Value::make_table();
+  fields.set("launch", spec_.launch.launch);
+  fields.set("epoch", agents_->epoch());
+  fields.set("host", host_name());
+  events_.write("taken_over", std::move(fields));
+  RankGroup none(clock_);
+  return watch(none);
+}
+
+Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host) {
+  if (!adopted_) return ranks.poll(grace_s);
+  // Nothing but the pages is known of them. Those on nodes that are not heard of keep this launch open: whether such a
+  // node is lost is the guard's to say.
+  std::optional<LaunchEnd> end = LaunchEnd{0, ExitStatus{0, 0}, {}};
+  for (int rank = 0; rank < spec_.launch.ranks; ++rank) {
+    const RankReport* report = watch_.rank(rank);
+    if (!lost_host.empty() && watch_.host_of(rank) == lost_host) {
+      if (end->ok()) end = LaunchEnd{rank, ExitStatus{-1, SIGKILL}, {}};
+      continue;
+    }
+    if (!report || report->state != ProcessState::ended) return std::optional<LaunchEnd>{};
+    if (report->beat.section == beat_finished || !end->ok()) continue;
+    const bool told = starts_with(report->beat.section, beat_failed);
+    end = LaunchEnd{rank,
+                    told ? ExitStatus{std::atoi(report->beat.section.c_str() + std::strlen(beat_failed)), 0}
+                         : ExitStatus{-1, SIGKILL},
+                    {}};
+  }
+  return end;
+}
+
+void JobLead::tell_launched(const LaunchSpec& spec) {
+  Value fields = Value::make_table();
+  fields.set("launch", spec.launch.launch);
+  fields.set("ranks", spec.launch.ranks);
+  fields.set("host", host_name());
+  if (spec.launch.hosts.size() > 1 || !hosts_.left().empty()) {
+    Value hosts = Value::make_array();
+    for (const std::string& host : spec.launch.hosts) hosts.push_back(host);
+    fields.set("hosts", std::move(hosts));
+  }
+  for (const JobStep& step : lead_.attempt.steps) {
+    Value hosts;
+    for (const std::string& host : step_hosts(spec.launch, step)) hosts.push_back(host);
+    Value* steps = fields.find("steps");
+    (steps ? *steps : fields.set("steps", Value::make_table())).set(step.name, std::move(hosts));
+  }
+  events_.write("launched", std::move(fields));
+}
+
+// Every agent of the job hears of it: those of spares and of nodes that were left have nothing to watch.
+void JobLead::tell_agents(const Launch& launch) {
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (int rank = 0; rank < launch.ranks; ++rank)
+    ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait());
+}
+
+// Ranks that another lead has started are told through their agents.
+void JobLead::stop_ranks(RankGroup& ranks) {
+  if (!adopted_) return ranks.stop();
+  std::map<std::string, std::vector<int>> remote;
+  for (const int rank : watch_.alive()) remote[watch_.host_of(rank)].push_back(rank);
+  for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, SIGTERM);
+}
+
+void JobLead::obey_signal(RankGroup& ranks) {
+  const int told = wait_for_told_signal(look_interval_ms);
+  if (told == SIGTERM && !cancelled_) {
+    cancelled_ = true;
+    log_.info("event=told_to_stop next=stop_ranks");
+    stop_ranks(ranks);
+  } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
+    wall_time_over_ = true;
+    log_.info("event=wall_time_nearly_over next=stop_ranks");
+    stop_ranks(ranks);
+  }
+}
+
+Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
+  const auto limit_ms = static_cast<std::int64_t>(lead_.attempt.time_limit_s * 1000);
+  const Deadline limit(clock_, limit_ms);
+  MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
+  for (;;) {
+    LH_TRY(const auto end, poll_ranks(ranks, lead_.attempt.grace_s, {}));
+    look_at_agents();
+    if (superseded_) {
+      log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
+      ranks.release();
+      return End{};
+    }
+    look_at_ranks();
+    orders_.look(watch_.first_page());
+    look_at_stacks();
+    if (end) return End{*end, std::nullopt};
+    if (const auto finding = look_for_faults()) {
+      if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;
+      if (finding->kind == GuardFinding::Kind::hang) finish_stacks();
+      LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
+      return End{put, finding};
+    }
+    if (milestones.look()) rounds_.ask();
+    rounds_.look();
+    if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
+      time_limit_passed_ = true;
+      log_.warn("event=time_limit next=stop_ranks");
+      stop_ranks(ranks);
+    }
+    obey_signal(ranks);
+  }
+}
+
+// For programs that speak text; without sockets they run as well, and less is known of them.
+void JobLead::open_beat_sockets() {
+  beat_sockets_.close();
+  if (lead_.task.kind != "command") return;
+  for (const PageFolder& folder : page_folders(spec_.launch, lead_.attempt.steps)) {
+    std::vector<int> ranks(static_cast<std::size_t>(folder.ranks));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (const Status opened = beat_sockets_.open(folder.path, ranks); !opened.ok())
+      log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=launch_without_them");
+  }
+}
+
+void JobLead::note_processes(const RankGroup& ranks) {
+  started_here_.clear();
+  for (const RankGroup::Process& process : ranks.processes()) {
+    int rank = process.rank;
+    for (const JobStep& step : lead_.attempt.steps) {
+      if (step.name == process.step) break;
+      rank += step.ranks;
+    }
+    started_here_[rank] = process.pid;
+  }
+}
+
+void JobLead::kill_ranks() {
+  std::map<std::string, std::vector<int>> remote;
+  for (const int rank : watch_.alive()) {
+    if (agents_)
+      remote[watch_.host_of(rank)].push_back(rank);
+    else
+      ::kill(static_cast<pid_t>(watch_.rank(rank)->beat.pid), SIGKILL);
+  }
+  for (const auto& [host, ranks] : remote) agents_->signal(host, ranks, SIGKILL);
+}
+
+Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& finding) {
+  std::optional<LaunchEnd> end;
+  const Deadline launcher(clock_, finding.kind == GuardFinding::Kind::rank_ended ? launcher_ends_ms : 0);
+  const Deadline gone(clock_, ranks_gone_ms);
+  std::int64_t next_kill_ns = 0;
+  bool killed = false;
+  for (;;) {
+    if (clock_.monotonic_ns() >= next_kill_ns) {
+      kill_ranks();
+      next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
+    }
+    if (!end) {
+      LH_TRY(end, poll_ranks(ranks, 0, finding.rank < 0 ? finding.host : std::string()));
+    }
+    look_at_agents();
+    look_at_ranks();
+    std::vector<int> alive = watch_.alive();
+    std::erase_if(alive, [&](int rank) { return watch_.host_of(rank) == finding.host && finding.rank < 0; });
+    if (end && alive.empty()) break;
+    if (!end && !killed && launcher.passed()) {
+      ranks.kill();
+      killed = true;
+    }
+    if (end && gone.passed()) {
+      for (const int rank : alive) {
+        log_.warn(format("event=rank_does_not_end rank={} host={} next=leave_host", rank, watch_.host_of(rank)));
+        hosts_.leave(watch_.host_of(rank));
+      }
+      break;
+    }
+    clock_.sleep_ms(10);
+  }
+  return *end;
+}
+
+}  // namespace longhaul
