@@ -14,10 +14,12 @@
 #include "contracts/fault_event.h"
 #include "contracts/record.h"
 #include "resiliency/restart_tier.h"
+#include "resiliency/taxonomy/verdict.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/host_pool.h"
+#include "worker/lead/last_words.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
 #include "worker/lead/lead_state.h"
@@ -99,11 +101,18 @@ class JobLead {
   std::int64_t restart_wait() const;
   std::string told_fault(int rank) const;
   void leave_dead_spares();
-  FaultView view_of(const End& end, const std::string& cause);
+  // Why a launch ended: one sentence, and the line of a log that says so, if one does.
+  struct Cause {
+    std::string text;
+    std::optional<LogRoot> root;
+  };
+  FaultView view_of(const End& end, const Cause& cause);
+  FaultRecord verdict(const End& end, const Cause& cause) const;
   TierOffers offers() const;
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
-  std::string cause_of(const End& end);
-  std::string cause_of_launch(const LaunchEnd& end);
+  Cause cause_of(const End& end);
+  Cause cause_of_launch(const LaunchEnd& end);
+  std::vector<RankLog> rank_logs(int first, int ranks) const;
   bool saved_more();
   Status try_to_write() const;
 
