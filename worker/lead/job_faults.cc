@@ -87,6 +87,19 @@ std::string JobLead::told_fault(int rank) const {
   return what;
 }
 
+// The training has seen by itself that after another step there would be no time for a save.
+bool JobLead::ended_by_own_timer() const {
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  if (end_by_ms_ <= 0 || !events.ok()) return false;
+  bool by_timer = false;
+  for (const Event& event : *events) {
+    if (event.kind == "launched") by_timer = false;
+    if (event.kind == stopped_event_kind) by_timer = event.fields.get_string("why") == stopped_by_own_timer;
+  }
+  return by_timer;
+}
+
 // All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
 bool JobLead::restart_in_process(const GuardFinding& finding) {
   culprit_ = finding.rank;

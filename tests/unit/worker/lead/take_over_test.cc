@@ -90,6 +90,7 @@ class ThreeNodes : public LeadRig {
     until([&] { return !text("work/state/step").empty(); });
   }
   std::string address_path() const { return lead_address_path(attempt.attempt_dir, 0); }
+  std::string stage_dir() const { return attempt.stage_dir; }
 };
 
 }  // namespace
@@ -103,7 +104,7 @@ TEST_CASE("take over: a killed lead is followed, its rank goes on, and its work 
   const int step = std::atoi(rig.text("work/state/step").c_str());
   rig.until([&] { return std::atoi(rig.text("work/state/step").c_str()) > step; });
   CHECK(read_lead_address(rig.address_path())->epoch == 2);
-  REQUIRE(write_file_atomic(rig.root() + "/work/state/stop", "").ok());
+  REQUIRE(write_file_atomic(rig.stage_dir() + "/state/stop", "").ok());
   rig.until([&] { return file_exists(rig.attempt.record_path(0)); });
   CHECK(rig.wait(script).success());  // it was there until another lead was done
   CHECK(rig.record().outcome == "succeeded");
@@ -123,7 +124,7 @@ TEST_CASE("take over: the second lead dies as well, and a third one goes on") {
   rig.kill_lead("--take-over");
   rig.until([&] { return rig.events("taken_over").size() == 2; });
   CHECK(read_lead_address(rig.address_path())->epoch == 3);
-  REQUIRE(write_file_atomic(rig.root() + "/work/state/stop", "").ok());
+  REQUIRE(write_file_atomic(rig.stage_dir() + "/state/stop", "").ok());
   rig.until([&] { return file_exists(rig.attempt.record_path(0)); });
   CHECK(rig.wait(script).success());  // it was there until another lead was done
   CHECK(rig.record().outcome == "succeeded");
@@ -139,11 +140,11 @@ TEST_CASE("take over: a rank that is killed under the second lead is started aga
   rig.until([&] { return rig.events("taken_over").size() == 1; });
   for (const pid_t pid : rig.processes(rig.attempt.key, "python3")) ::kill(pid, SIGKILL);
   rig.until([&] { return rig.events("launched").size() == 2; });
-  REQUIRE(remove_tree(rig.root() + "/work/state/step").ok());
+  REQUIRE(remove_tree(rig.stage_dir() + "/state/step").ok());
   rig.until([&] { return !rig.text("work/state/step").empty(); });
   REQUIRE(rig.events(fault_event_kind).size() == 1);
   CHECK(rig.events(fault_event_kind).front().fields.get_string("tier") == "in_job");
-  REQUIRE(write_file_atomic(rig.root() + "/work/state/stop", "").ok());
+  REQUIRE(write_file_atomic(rig.stage_dir() + "/state/stop", "").ok());
   rig.until([&] { return file_exists(rig.attempt.record_path(0)); });
   CHECK(rig.wait(script).success());  // it was there until another lead was done
   CHECK(rig.record().outcome == "succeeded");
