@@ -32,6 +32,10 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
           .field("hang_factor", &R::hang_factor, {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})
           .field("hang_floor", &R::hang_floor,
                  {.help = "the shortest learned time; 45s survive a fabric that is silent for 30s", .min = 0.1})
+          .field("checkpoint_interval", &R::checkpoint_interval,
+                 {.help = "steps between checkpoints: as checkpoint.every_steps has them, or chosen while the training "
+                          "runs, by what a save costs and how often it fails",
+                  .choices = {"as_set", "online"}})
           .field("host_silent", &R::host_silent,
                  {.help = "a node that was not heard of for so long is lost", .min = 0.5});
   return table;

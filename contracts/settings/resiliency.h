@@ -18,7 +18,8 @@ struct ResiliencySettings {
   Seconds hang_act{0};         // 0: learned
   double hang_factor = 5;      // learned: the longest seen times this
   Seconds hang_floor{45};      // no learned time is shorter
-  Seconds host_silent{4.5};    // an agent that was not heard for so long, on a node that nothing else is known of
+  std::string checkpoint_interval = "as_set";  // or "online"
+  Seconds host_silent{4.5};  // an agent that was not heard for so long, on a node that nothing else is known of
 };
 const FieldTable<ResiliencySettings>& resiliency_fields();
 

@@ -167,6 +167,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     }
     look_at_ranks();
     orders_.look(first_rank_);
+    look_at_interval();
     look_at_stacks();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {

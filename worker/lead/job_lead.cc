@@ -84,6 +84,7 @@ Status JobLead::prepare() {
   if (const auto kept = read_file(learned_path()); kept.ok())
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
+  if (lead_.attempt.resiliency.checkpoint_interval == "online") interval_.emplace(lead_.task.resources.nodes);
   grace_s_ = attempt.grace_s;
   ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));

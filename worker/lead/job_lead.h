@@ -20,6 +20,7 @@
 #include "worker/lead/agent_table.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/host_pool.h"
+#include "worker/lead/interval_watch.h"
 #include "worker/lead/last_words.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
@@ -92,6 +93,7 @@ class JobLead {
   std::vector<RankObservation> rank_sights() const;
   std::vector<HostSight> host_sights() const;
   void tell_suspicion(const HangFinding& finding);
+  void look_at_interval();
   void keep_learned_times();
   std::string learned_path() const;
 
@@ -136,6 +138,10 @@ class JobLead {
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
   RecoveryClock recovery_;
+  std::optional<IntervalWatch> interval_;  // where the interval between saves is chosen online
+  Order interval_order_;
+  std::uint64_t interval_offset_ = 0;  // in the events
+  std::int64_t next_interval_ns_ = 0;
   TierHistory history_;
   int culprit_ = -1;  // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;

@@ -9,6 +9,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t stacks_at_a_hang_ms = 2'000;
+constexpr std::int64_t interval_look_ms = 5'000;
 
 }  // namespace
 
@@ -104,6 +105,31 @@ void JobLead::tell_suspicion(const HangFinding& finding) {
   fields.set("idle_s", finding.idle_s);
   fields.set("text", finding.text());
   events_.write("hang_suspected", std::move(fields));
+}
+
+// What a person has ordered counts more.
+void JobLead::look_at_interval() {
+  const std::int64_t now = clock_.monotonic_ns();
+  if (!interval_ || now < next_interval_ns_) return;
+  next_interval_ns_ = now + interval_look_ms * 1'000'000;
+  auto news = read_events(lead_.attempt.events_path(), interval_offset_);
+  if (!news.ok()) return;
+  const auto steps = interval_->look(now / 1'000'000, watch_.newest_step(), *news);
+  if (steps) {
+    interval_order_ = {format("interval-{}", *steps), "checkpoint_interval", static_cast<double>(*steps)};
+    const IntervalChooser& chosen = interval_->chooser();
+    Value fields = Value::make_table();
+    fields.set("steps", *steps);
+    fields.set("interval_s", chosen.interval_s());
+    fields.set("stall_s", chosen.stall_s());
+    fields.set("mtbf_s", chosen.mtbf_s());
+    events_.write("checkpoint_interval", std::move(fields));
+    log_.info(format("event=checkpoint_interval steps={} interval_s={:.0f} stall_s={:.2f} mtbf_s={:.0f}", *steps,
+                     chosen.interval_s(), chosen.stall_s(), chosen.mtbf_s()));
+  }
+  // Again and again: an agent, or a new launch, may not know of it yet.
+  if (!interval_order_.id.empty() && first_rank_.ready() && !orders_.ordered("checkpoint_interval"))
+    first_rank_.take(interval_order_);
 }
 
 // How long sections take is known to the next launch and the next job: beside the checkpoints.

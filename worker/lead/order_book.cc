@@ -44,6 +44,11 @@ void OrderBook::look(OrderTaker& first_rank) {
   if (!page_wanted_) folder_changed_ns_ = changed;
 }
 
+bool OrderBook::ordered(const std::string& what) const {
+  return std::any_of(handed_.begin(), handed_.end(),
+                     [&](const auto& entry) { return entry.second.order.what == what; });
+}
+
 bool OrderBook::stacks_wanted() const {
   return std::any_of(handed_.begin(), handed_.end(), [](const auto& entry) { return entry.second.wants_stacks(); });
 }

@@ -34,6 +34,8 @@ class OrderBook {
   void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1; }
   // Cheap to call often. Orders wait until the taker is ready.
   void look(OrderTaker& first_rank);
+  // Whether somebody has ordered this in this launch.
+  bool ordered(const std::string& what) const;
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
   void tell_stacks(const OrderOutcome& outcome);

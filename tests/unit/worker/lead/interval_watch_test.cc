@@ -1,0 +1,66 @@
+#include "worker/lead/interval_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "contracts/fault_event.h"
+
+using namespace longhaul;
+
+namespace {
+
+Event saved(double stall_s, double write_s) {
+  Event event;
+  event.kind = "checkpoint";
+  event.fields = Value::make_table();
+  event.fields.set("stall_s", stall_s);
+  event.fields.set("write_s", write_s);
+  return event;
+}
+
+Event of_kind(const char* kind) {
+  Event event;
+  event.kind = kind;
+  event.fields = Value::make_table();
+  return event;
+}
+
+}  // namespace
+
+TEST_CASE("interval watch: nothing is told before a save was measured, and then Daly's interval of what was measured") {
+  IntervalWatch watch(100);
+  std::int64_t now_ms = 0, step = 0;
+  for (; now_ms < 600'000; now_ms += 10'000, step += 5) CHECK(!watch.look(now_ms, step, {}));  // steps of 2 s
+  const auto steps = watch.look(now_ms, step, {saved(20, 30)});
+  REQUIRE(steps);
+  const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / 2;
+  CHECK(std::fabs(static_cast<double>(*steps) - wanted) < 0.05 * wanted);
+  CHECK(!watch.look(now_ms + 10'000, step + 5, {}));  // told once
+}
+
+TEST_CASE("interval watch: many failures make it shorter, and the time of a fault is no time of steps") {
+  IntervalWatch watch(10);
+  std::int64_t now_ms = 0, step = 0;
+  for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});  // steps of 1 s
+  const auto calm = watch.look(now_ms, step, {saved(5, 5)});
+  REQUIRE(calm);
+  std::optional<std::int64_t> newest = calm;
+  for (int failure = 0; failure < 30; ++failure) {
+    now_ms += 300'000;  // of which the training stood still for most
+    if (const auto told = watch.look(now_ms, step, {of_kind(fault_event_kind), of_kind("launched")})) newest = told;
+    now_ms += 10'000, step += 10;
+    if (const auto told = watch.look(now_ms, step, {})) newest = told;
+  }
+  CHECK(*newest < *calm / 2);
+  CHECK(std::fabs(watch.chooser().step_s() - 1) < 0.05);
+}
+
+TEST_CASE("interval watch: a launch that begins again at an earlier step counts no steps backwards") {
+  IntervalWatch watch(1);
+  (void)watch.look(0, 100, {saved(1, 1)});
+  (void)watch.look(10'000, 60, {});
+  (void)watch.look(20'000, 70, {});
+  CHECK(watch.chooser().step_s() > 0.9);
+  CHECK(watch.chooser().step_s() < 1.1);
+}

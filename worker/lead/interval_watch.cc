@@ -1,0 +1,48 @@
+#include "worker/lead/interval_watch.h"
+
+#include <algorithm>
+
+#include "contracts/fault_event.h"
+
+namespace longhaul {
+namespace {
+
+IntervalSettings settings_for(int nodes) {
+  IntervalSettings settings;
+  settings.mtbf_prior_s = failure_prior_s(nodes);
+  return settings;
+}
+
+}  // namespace
+
+IntervalWatch::IntervalWatch(int nodes) : chooser_(settings_for(nodes)) {}
+
+std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_t step,
+                                                const std::vector<Event>& news) {
+  double stalled_s = 0;
+  bool undisturbed = true;
+  for (const Event& event : news) {
+    if (event.kind == "checkpoint") {
+      const double stall_s = event.fields.get_number("stall_s");
+      chooser_.saved(stall_s, event.fields.get_number("write_s"));
+      stalled_s += stall_s;
+      measured_ = true;
+    } else if (event.kind == fault_event_kind) {
+      chooser_.failed();
+      undisturbed = false;
+    } else if (event.kind == "launched" || event.kind == recovered_event_kind) {
+      undisturbed = false;
+    }
+  }
+  if (looked_ms_) {
+    const double seconds = static_cast<double>(now_ms - *looked_ms_) * 1e-3;
+    const std::int64_t steps = undisturbed && step_ >= 0 ? std::max<std::int64_t>(0, step - step_) : 0;
+    chooser_.ran(seconds, steps, std::max(0.0, seconds - stalled_s));
+  }
+  looked_ms_ = now_ms, step_ = step;
+  if (!measured_ || chooser_.steps() == told_) return std::nullopt;
+  told_ = chooser_.steps();
+  return told_;
+}
+
+}  // namespace longhaul

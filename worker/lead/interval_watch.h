@@ -1,0 +1,32 @@
+// How often a training saves, chosen while it runs: what its events say of saves and faults goes to IntervalChooser
+// (resiliency/checkpoint_interval.h), and another interval is told when that is better by enough. Pure: time, step and
+// events come from outside. A new job begins with the failure rate that is expected of so many nodes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "contracts/event.h"
+#include "resiliency/checkpoint_interval.h"
+
+namespace longhaul {
+
+class IntervalWatch {
+ public:
+  explicit IntervalWatch(int nodes);
+
+  // `news`: events since the last look, oldest first; `step`: the newest that was completed, -1 if none. Returns steps
+  // between two saves when they change; nothing before a save was measured.
+  std::optional<std::int64_t> look(std::int64_t now_ms, std::int64_t step, const std::vector<Event>& news);
+  const IntervalChooser& chooser() const { return chooser_; }
+
+ private:
+  IntervalChooser chooser_;
+  std::optional<std::int64_t> looked_ms_;
+  std::int64_t step_ = -1;
+  bool measured_ = false;  // a save
+  std::int64_t told_ = 0;
+};
+
+}  // namespace longhaul
