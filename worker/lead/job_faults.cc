@@ -8,6 +8,7 @@
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/last_words.h"
+#include "worker/lead/told_corruption.h"
 
 namespace longhaul {
 namespace {
@@ -30,7 +31,8 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
 bool JobLead::go_on_after(const End& end) {
   record_.exit_code = end.launch.status.code > 0 ? end.launch.status.code : 0;
   record_.signal = end.launch.status.signal;
-  const std::string cause = cause_of(end);
+  std::string cause = cause_of(end);
+  if (const auto corruption = corruption_of(end)) cause = silent_corruption_words + corruption->what;
   const FaultView view = view_of(end, cause);
   if (!end.finding) {
     const RankReport* culprit = watch_.rank(culprit_);
@@ -83,6 +85,16 @@ std::string JobLead::told_fault(int rank) const {
   return what;
 }
 
+std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
+  if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended &&
+      end.finding->kind != GuardFinding::Kind::faulted)
+    return std::nullopt;
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  if (!events.ok()) return std::nullopt;
+  return told_corruption(*events, spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
+}
+
 // All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
 bool JobLead::restart_in_process(const GuardFinding& finding) {
   culprit_ = finding.rank;
@@ -127,6 +139,11 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
   FaultClass fault = classify_end(so_far, has_own_program(lead_.task));
   if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended)
     fault = class_of(*end.finding, watch_.rank(culprit_));
+  const std::optional<SilentCorruption> corruption = corruption_of(end);
+  if (corruption) {
+    culprit_ = corruption->rank;
+    fault = corruption->decided ? FaultClass::silent_corruption : FaultClass::rerun_to_compare;
+  }
   FaultView view;
   view.rank = culprit_;
   view.scope = info_of(fault).scope;
@@ -134,7 +151,7 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
     view.rank = -1;
     view.host = end.finding->host;
     view.hosts_lost = {end.finding->host};
-  } else if (culprit_ >= 0 && lead_.attempt.steps.empty()) {
+  } else if (culprit_ >= 0 && lead_.attempt.steps.empty() && (!corruption || corruption->is_of_one_rank())) {
     view.host = watch_.host_of(culprit_);
   }
   for (const std::string& host : hosts_.left())
@@ -144,6 +161,10 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
   view.group = group_of(fault);
   view.cause =
       view.scope == FaultScope::host ? format("{} {}", view.fault, view.host) : fingerprint(cause, spec_.launch.hosts);
+  if (corruption && !view.host.empty()) {
+    view.cause = format("{} {}", view.fault, view.host);
+    view.accuses_surely = info_of(fault).accuses == Accusation::sure;
+  }
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;

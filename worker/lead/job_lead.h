@@ -13,6 +13,7 @@
 #include "contracts/event.h"
 #include "contracts/fault_event.h"
 #include "contracts/record.h"
+#include "contracts/silent_corruption.h"
 #include "resiliency/restart_tier.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
@@ -98,6 +99,8 @@ class JobLead {
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
   std::string told_fault(int rank) const;
+  // What ranks have said of the fault that is to be decided, where it is that.
+  std::optional<SilentCorruption> corruption_of(const End& end) const;
   void leave_dead_spares();
   FaultView view_of(const End& end, const std::string& cause);
   TierOffers offers() const;
