@@ -113,7 +113,8 @@ Result<Action> parse_action(const std::string& line) {
   std::size_t next = 2;
   if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
   bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);
-  if (next < words.size()) readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
+  if (next < words.size() && starts_with(words[next], "rank="))
+    readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
   if (next < words.size() && words[next] == "always") action.always = true, ++next;
   if (!readable || next < words.size())
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
