@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/fault_event.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
 #include "contracts/weight_decay.h"
@@ -391,6 +392,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     return ended_by(done.error(), trainer.corruption());
   }
   const TrainingOutcome& outcome = *done;
+  if (outcome.stopped && run_.is_first()) {
+    Value fields = Value::make_table();
+    fields.set("step", outcome.step);
+    fields.set("why", run_.stop.load() ? stopped_as_asked : stopped_by_own_timer);
+    fields.set("saved", outcome.saved_at_stop);
+    run_.events.write(stopped_event_kind, std::move(fields));
+  }
   if (outcome.stopped)
     return make_error(ErrorCode::aborted, format("stopped after step {} of {} {}; {}", outcome.step, options.steps,
                                                  run_.stop.load() ? "as asked" : "as the time is nearly over",
