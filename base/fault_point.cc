@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -45,14 +46,18 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "local_copy_retiring",
                                                                                         "engine_backward",
                                                                                         "engine_update",
-                                                                                        "engine_step_done"};
+                                                                                        "engine_step_done",
+                                                                                        "engine_contribution",
+                                                                                        "engine_gradient"};
 
 struct Action {
   FaultPoint point;
-  enum class Kind { kill, exit, error, delay } kind;
+  enum class Kind { kill, exit, error, delay, flip } kind;
   int delay_ms = 0;
+  int bit = -1;  // -1: follows from the passage
   int nth = 1;
   int rank = -1;  // -1: of any
+  bool always = false;
   int passages = 0;
 };
 
@@ -65,6 +70,10 @@ struct Plan {
 Plan& plan() {
   static Plan instance;
   return instance;
+}
+
+bool is_data(FaultPoint point) {
+  return point == FaultPoint::engine_contribution || point == FaultPoint::engine_gradient;
 }
 
 // -1 where the text is anything but `prefix` and digits.
@@ -91,16 +100,25 @@ Result<Action> parse_action(const std::string& line) {
     action.kind = Action::Kind::error;
   else if (starts_with(words[1], "delay_ms="))
     action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", words[1]);
+  else if (words[1] == "flip")
+    action.kind = Action::Kind::flip;
+  else if (starts_with(words[1], "flip=") && number_after("flip=", words[1]) >= 0)
+    action.kind = Action::Kind::flip, action.bit = number_after("flip=", words[1]);
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
-                      "kill, exit, error or delay_ms=N");
+                      "kill, exit, error, delay_ms=N, flip or flip=BIT");
+  if ((action.kind == Action::Kind::flip) != is_data(action.point))
+    return make_error(ErrorCode::invalid_input, "fault plan: '" + words[1] + "' does not go with " + words[0],
+                      "flip is for engine_contribution and engine_gradient, and they take nothing else");
   std::size_t next = 2;
   if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
   bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);
-  if (next < words.size()) readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
+  if (next < words.size() && starts_with(words[next], "rank="))
+    readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
+  if (next < words.size() && words[next] == "always") action.always = true, ++next;
   if (!readable || next < words.size())
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
-                      "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R], N and K from 1");
+                      "<point> <kill|exit|error|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");
   return action;
 }
 
@@ -110,34 +128,55 @@ namespace fault_detail {
 
 std::atomic<bool> armed{false};
 
-std::optional<Error> passed(FaultPoint point) {
+namespace {
+// What happens at this passage, which is counted; told outside before it does.
+std::optional<Action> fired_at(FaultPoint point) {
   Plan& p = plan();
-  Action fired{};
+  std::optional<Action> fired;
   {
     std::lock_guard lock(p.mutex);
-    bool found = false;
     for (Action& action : p.actions) {
-      if (action.point != point || ++action.passages != action.nth) continue;
-      fired = action;
-      found = true;
+      if (action.point != point) continue;
+      ++action.passages;
+      if (action.passages == action.nth || (action.always && action.passages > action.nth)) fired = action;
     }
-    if (!found) return std::nullopt;
   }
   const std::string name = names[static_cast<std::size_t>(point)];
-  (void)append_file_synced(p.hits_path, name + " " + std::to_string(::getpid()) + "\n").ok();
-  switch (fired.kind) {
+  if (fired) (void)append_file_synced(p.hits_path, name + " " + std::to_string(::getpid()) + "\n").ok();
+  return fired;
+}
+}  // namespace
+
+std::optional<std::uint64_t> bit_at(FaultPoint point) {
+  const std::optional<Action> fired = fired_at(point);
+  if (!fired) return std::nullopt;
+  if (fired->bit >= 0) return static_cast<std::uint64_t>(fired->bit);
+  return xxh3_64(names[static_cast<std::size_t>(point)], static_cast<std::uint64_t>(fired->passages));
+}
+
+std::optional<Error> passed(FaultPoint point) {
+  const std::optional<Action> fired = fired_at(point);
+  if (!fired) return std::nullopt;
+  switch (fired->kind) {
     case Action::Kind::kill:
       ::kill(::getpid(), SIGKILL);
       ::pause();
       break;
     case Action::Kind::exit: ::_exit(70);
-    case Action::Kind::delay: std::this_thread::sleep_for(std::chrono::milliseconds(fired.delay_ms)); break;
-    case Action::Kind::error: return make_error(ErrorCode::io, "fault injected at " + name);
+    case Action::Kind::delay: std::this_thread::sleep_for(std::chrono::milliseconds(fired->delay_ms)); break;
+    case Action::Kind::error:
+      return make_error(ErrorCode::io, std::string("fault injected at ") + fault_point_name(point));
+    case Action::Kind::flip: break;  // of data, see bit_at
   }
   return std::nullopt;
 }
 
 }  // namespace fault_detail
+
+void flip_bit(std::span<std::byte> data, std::uint64_t bit) {
+  const std::uint64_t at = bit % (data.size() * 8);
+  data[at / 8] ^= static_cast<std::byte>(1U << (at % 8));
+}
 
 const char* fault_point_name(FaultPoint point) {
   return names[static_cast<std::size_t>(point)];

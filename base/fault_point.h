@@ -3,13 +3,18 @@
 //
 //   if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
 //
-// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R]" (nth: at the K-th
-// passage, default 1; rank: in this rank of a launch only, default every process). Each hit that fires is first
-// appended to "<plan>.hits" as "<point> <pid>", so that a test can count them from outside.
+// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always]"
+// (nth: at the K-th passage, default 1; rank: in this rank of a launch only, default every process; always: at every
+// passage from the K-th on). Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so that a test
+// can count them from outside. Points of data take `flip`, and it alone: a bit of what passes is changed, number BIT
+// of it, or one that follows from the number of the passage.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +57,8 @@ enum class FaultPoint : int {
   engine_backward,             // between two operations of a step, weights untouched
   engine_update,               // weights and moments partly updated
   engine_step_done,            // a step is done here, others may be in it
+  engine_contribution,         // data: the first gradient of a step that goes into a sum over ranks, its checksum taken
+  engine_gradient,             // data: the gradient that one micro-batch has computed
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);
@@ -64,6 +71,7 @@ Status load_fault_plan(const std::string& path, int rank = -1);
 namespace fault_detail {
 extern std::atomic<bool> armed;  // the one relaxed load
 std::optional<Error> passed(FaultPoint point);
+std::optional<std::uint64_t> bit_at(FaultPoint point);
 }  // namespace fault_detail
 
 // nullopt: go on. Error: behave as if this place had failed. Kill, exit and delay happen inside.
@@ -72,5 +80,14 @@ inline std::optional<Error> fault_here(FaultPoint point) {
     return std::nullopt;
   return fault_detail::passed(point);
 }
+
+// Of a point of data: the bit that is to be changed there, usually none.
+inline std::optional<std::uint64_t> flip_here(FaultPoint point) {
+  if (!fault_detail::armed.load(std::memory_order_relaxed)) [[likely]]
+    return std::nullopt;
+  return fault_detail::bit_at(point);
+}
+// Changes bit number `bit`, counted round and round.
+void flip_bit(std::span<std::byte> data, std::uint64_t bit);
 
 }  // namespace longhaul

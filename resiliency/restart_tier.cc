@@ -69,7 +69,8 @@ RestartTier TierClimb::lowest_tier() const {
   if (fault_.group == FaultGroup::preemption || fault_.group == FaultGroup::wall_time) return RestartTier::new_job;
   if (fault_.scope == FaultScope::job && fault_.group == FaultGroup::infrastructure) return RestartTier::new_job;
   if (!fault_.hosts_lost.empty()) return RestartTier::swap;
-  if (is_lemon(fault_.host) && offers_.swap.offered && offers_.spares_left > 0) return RestartTier::swap;
+  const bool must_leave = (fault_.accuses_surely && !fault_.host.empty()) || is_lemon(fault_.host);
+  if (must_leave && offers_.swap.offered && offers_.spares_left > 0) return RestartTier::swap;
   if (fault_.skippable) return RestartTier::skip;
   // Memory that a process has filled comes back only with the process.
   if (fault_.all_ranks_alive && fault_.group != FaultGroup::memory) return RestartTier::in_process;

@@ -51,6 +51,7 @@ struct FaultView {
   std::string cause;                    // fingerprint: one root cause, one text; a host's own fault carries the host
   bool made_progress = false;           // got further than the restart before it
   std::int64_t at_ms = 0;
+  bool accuses_surely = false;  // one such fault is enough to leave its host, where a spare is there
 };
 
 // A fault that was there before, and what was done about it.

@@ -159,6 +159,9 @@ Status check_pretraining(const PretrainSettings& settings, bool own_model) {
   if (settings.on_spike.action == "rollback" && settings.blend_policy == "exhaust")
     return refuse("on_spike.action = \"rollback\" with blend_policy = \"exhaust\"",
                   "data that is left out has to be replaced, which exhaust forbids: use skip, or repeat");
+  if (settings.corruption.check == "replay" && !settings.deterministic)
+    return refuse("corruption.check = \"replay\" with deterministic = false",
+                  "a replay is compared bit by bit: set deterministic = true, or check contributions only");
   if (settings.phases.empty()) return {};
   if (settings.steps > 0)
     return refuse(format("steps = {} beside phases", settings.steps), "each phase says how long it lasts");
@@ -173,6 +176,21 @@ std::int64_t configured_steps(const Value& settings) {
   const auto pretrain = pretrain_fields().parse(settings, "");
   if (!pretrain.ok() || !check_pretraining(*pretrain, false).ok()) return 0;
   return phases_of(*pretrain, false)->steps;
+}
+
+const FieldTable<CorruptionSettings>& corruption_fields() {
+  using C = CorruptionSettings;
+  static const auto table =
+      FieldTable<C>()
+          .field(
+              "check", &C::check,
+              {.help = "what is looked at: contributions to sums of gradients on their way between ranks; replay does "
+                       "so, and lets another rank compute a micro-batch again",
+               .choices = {"off", "contributions", "replay"},
+               .speed_only = true})
+          .field("replay_every", &C::replay_every,
+                 {.unit = "steps", .help = "with check = \"replay\", how often", .min = 1, .speed_only = true});
+  return table;
 }
 
 const FieldTable<OverlapSettings>& overlap_fields() {
@@ -351,6 +369,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("global_batch_size", &P::global_batch_size,
                  {.unit = "sequences", .help = "sequences per optimizer step over all ranks", .min = 1, .max = 1e9})
           .group("on_spike", &P::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
+          .group("corruption", &P::corruption, corruption_fields(), "bits that change with nobody noticing")
           .group("batch_rampup", &P::batch_rampup, batch_rampup_fields(),
                  "smaller batches first: from start to global_batch_size")
           .field("steps", &P::steps,
@@ -397,6 +416,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("pipeline", &S::pipeline, pipeline_fields(), "schedule and layers of the pipeline's stages (pp, vp)")
           .group("overlap", &S::overlap, overlap_fields(), "communication beside computation")
           .group("on_spike", &S::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
+          .group("corruption", &S::corruption, corruption_fields(), "bits that change with nobody noticing")
           .group("trace", &S::trace, trace_fields(), "what ranks did when")
           .group("recompute", &S::recompute, recompute_fields(), "memory for time")
           .field("sequence_length", &S::sequence_length,
@@ -443,6 +463,7 @@ const FieldTable<AlignSettings>& align_fields() {
           .group("optimizer", &A::optimizer, optimizer_fields(), "AdamW and the learning-rate schedule")
           .group("checkpoint", &A::checkpoint, checkpoint_fields(), "when to save")
           .group("on_spike", &A::on_spike, spike_fields(), "what a loss that is no number, or a spike, leads to")
+          .group("corruption", &A::corruption, corruption_fields(), "bits that change with nobody noticing")
           .field("sequence_length", &A::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &A::micro_batch_size,

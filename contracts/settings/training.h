@@ -68,6 +68,13 @@ struct CheckpointSettings {
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 
+// Silent data corruption: bits that change with nobody noticing (docs/resiliency.md).
+struct CorruptionSettings {
+  std::string check = "contributions";  // off | contributions: to sums over ranks | replay: these, and what is computed
+  std::int64_t replay_every = 1000;     // steps
+};
+const FieldTable<CorruptionSettings>& corruption_fields();
+
 // What goes on between ranks while they compute. Results do not depend on it.
 struct OverlapSettings {
   bool gradients = true;  // sums over the data-parallel ranks start while the backward pass goes on
@@ -96,6 +103,7 @@ struct PretrainSettings {
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;
+  CorruptionSettings corruption;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 32;
@@ -138,6 +146,7 @@ struct SftSettings {
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;
+  CorruptionSettings corruption;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;
   std::int64_t global_batch_size = 16;
@@ -167,6 +176,7 @@ struct AlignSettings {
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;
+  CorruptionSettings corruption;
   std::int64_t sequence_length = 512;
   std::int64_t micro_batch_size = 4;    // pairs
   std::int64_t global_batch_size = 16;  // pairs

@@ -52,6 +52,19 @@ Status CheckpointStore::prepare(const std::string& path) const {
   return make_directories(path);
 }
 
+Result<int> CheckpointStore::set_aside_after(std::int64_t step) const {
+  const std::string newest_sound = checkpoint_folder_name(step);
+  int moved = 0;
+  for (const std::string& name : list()) {
+    if (name <= newest_sound) continue;
+    const std::string from = join_path(folder_, name), to = join_path(folder_, "suspect-" + name);
+    LH_CHECK(remove_tree(to));
+    if (std::rename(from.c_str(), to.c_str()) != 0) return errno_error(ErrorCode::io, "cannot rename " + from, errno);
+    ++moved;
+  }
+  return moved;
+}
+
 Status CheckpointStore::retire(std::int64_t newest_step) const {
   const std::string newest = checkpoint_folder_name(newest_step);
   const std::vector<std::string> whole = list();

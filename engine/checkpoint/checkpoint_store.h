@@ -57,6 +57,10 @@ class CheckpointStore {
   // Collective: the step of the newest one that the first rank sees; -1: none.
   Result<std::int64_t> newest_step(CollectiveGroup& group) const;
 
+  // On the first rank: checkpoints of later steps count no more, their folders are renamed to suspect-.... Returns how
+  // many that were.
+  Result<int> set_aside_after(std::int64_t step) const;
+
   // What the saver is made of. An empty folder of that path; what was there was no checkpoint, or is being written
   // again.
   Status prepare(const std::string& path) const;

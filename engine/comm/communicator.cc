@@ -76,15 +76,19 @@ Request Communicator::begin(Arguments arguments) {
   return request;
 }
 
-Request Communicator::all_reduce_sum(std::span<float> data) {
-  return begin(CollectiveKind::all_reduce_sum, std::as_bytes(data), std::as_writable_bytes(data), 0, 0);
+Request Communicator::all_reduce_sum(std::span<float> data, ContributionRecord* record) {
+  Arguments arguments{CollectiveKind::all_reduce_sum, 0, std::as_bytes(data), std::as_writable_bytes(data)};
+  arguments.record = record;
+  return begin(arguments);
 }
 Request Communicator::all_reduce_max(std::span<float> data) {
   return begin(CollectiveKind::all_reduce_max, std::as_bytes(data), std::as_writable_bytes(data), 0, 0);
 }
-Request Communicator::reduce_scatter_sum(std::span<const float> in, std::span<float> out) {
+Request Communicator::reduce_scatter_sum(std::span<const float> in, std::span<float> out, ContributionRecord* record) {
   LH_ASSERT(in.size() == out.size() * static_cast<std::size_t>(size_), format("{} -> {}", in.size(), out.size()));
-  return begin(CollectiveKind::reduce_scatter_sum, std::as_bytes(in), std::as_writable_bytes(out), 0, 0);
+  Arguments arguments{CollectiveKind::reduce_scatter_sum, 0, std::as_bytes(in), std::as_writable_bytes(out)};
+  arguments.record = record;
+  return begin(arguments);
 }
 Request Communicator::all_gather(ConstBytes in, Bytes out) {
   LH_ASSERT(out.size() == in.size() * static_cast<std::size_t>(size_), format("{} -> {} bytes", in.size(), out.size()));

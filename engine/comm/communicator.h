@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "contracts/collective_kind.h"
+#include "engine/comm/contribution_check.h"
 #include "engine/comm/message_pieces.h"
 #include "engine/core/trace.h"
 
@@ -100,11 +101,12 @@ class Communicator {
   const CommCounters& counters() const { return counters_; }
   bool broken() const { return broken_.has_value(); }
 
-  // data on every rank = sum (largest) over ranks, in place.
-  Request all_reduce_sum(std::span<float> data);
+  // data on every rank = sum (largest) over ranks, in place. A record (borrowed until the request is done) is filled in
+  // but for `given`: on all ranks or on none.
+  Request all_reduce_sum(std::span<float> data, ContributionRecord* record = nullptr);
   Request all_reduce_max(std::span<float> data);
   // in [size, n]: row r goes to rank r; out [n] = sum over ranks of their row for this rank.
-  Request reduce_scatter_sum(std::span<const float> in, std::span<float> out);
+  Request reduce_scatter_sum(std::span<const float> in, std::span<float> out, ContributionRecord* record = nullptr);
   // out [size, n]: row r = what rank r gave.
   Request all_gather(ConstBytes in, Bytes out);
   Request broadcast(Bytes data, int root);
@@ -140,6 +142,7 @@ class Communicator {
     int peer = 0;  // root, destination or source
     int tag = 0;
     std::span<const std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v; valid during start()
+    ContributionRecord* record = nullptr;                        // of a sum; may be null
   };
   Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name, const CommOptions& options);
   virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;

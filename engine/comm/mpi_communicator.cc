@@ -132,7 +132,7 @@ constexpr int kMailTags = 16 * 1024;  // below: collectives, 1024 per axis; abov
 class MpiOperation final : public CommOperation {
  public:
   MpiOperation(const Place& place, CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag,
-               std::size_t piece_bytes_max, MemoryAccount* memory)
+               std::size_t piece_bytes_max, MemoryAccount* memory, ContributionRecord* record)
       : place_(place),
         kind_(kind),
         in_(in),
@@ -141,7 +141,8 @@ class MpiOperation final : public CommOperation {
         tag_(tag),
         piece_bytes_max_(piece_bytes_max),
         messages_(std::make_unique<Messages>()),
-        memory_(memory) {}
+        memory_(memory),
+        record_(record) {}
 
   Status begin(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
     const Status begun = begin_messages(in_bytes, out_bytes);
@@ -152,6 +153,7 @@ class MpiOperation final : public CommOperation {
   Status begin_messages(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
     const std::size_t size = place_.members.size();
     messages_->outgoing.assign(in_.begin(), in_.end());
+    if (record_) record_->sent = contribution_checksums(kind_, messages_->outgoing, static_cast<int>(size));
     switch (kind_) {
       case CollectiveKind::barrier: return exchange([](std::size_t) { return Piece{}; }, 0);
       case CollectiveKind::all_gather: return exchange([&](std::size_t) { return Piece{0, in_.size()}; }, in_.size());
@@ -188,6 +190,7 @@ class MpiOperation final : public CommOperation {
   Result<bool> poll() override {
     LH_TRY(const bool arrived, all_arrived());
     if (!arrived) return false;
+    if (record_ && !second_round_) note_received();
     if (in_pieces_ && !second_round_) {
       second_round_ = true;
       LH_CHECK(start_second_round());
@@ -219,9 +222,9 @@ class MpiOperation final : public CommOperation {
   std::size_t own() const { return static_cast<std::size_t>(place_.rank); }
   // The elements that rank r sums, when a big array is reduced in pieces.
   Piece piece(std::size_t r) const {
-    const std::size_t n = in_.size() / sizeof(float), size = place_.members.size();
-    const std::size_t begin = n * r / size, end = n * (r + 1) / size;
-    return {begin * sizeof(float), (end - begin) * sizeof(float)};
+    const auto [begin, size] =
+        contribution_to(kind_, in_.size(), static_cast<int>(place_.members.size()), static_cast<int>(r));
+    return {begin, size};
   }
   int tag() const { return tag_ + (second_round_ ? 1 : 0); }
 
@@ -311,6 +314,13 @@ class MpiOperation final : public CommOperation {
     return all;
   }
 
+  void note_received() {
+    const std::size_t row = messages_->incoming.size() / place_.members.size();
+    record_->received.clear();
+    for (std::size_t r = 0; r < place_.members.size(); ++r)
+      record_->received.push_back(contribution_checksum(std::span(messages_->incoming).subspan(r * row, row)));
+  }
+
   // The sum of the incoming rows, one per rank, each as long as `out`.
   void reduce_rows(std::span<float> out) const {
     std::vector<const float*> terms;
@@ -358,6 +368,7 @@ class MpiOperation final : public CommOperation {
   std::size_t piece_bytes_max_;
   std::unique_ptr<Messages> messages_;
   MemoryCharge memory_;
+  ContributionRecord* record_;  // may be null
   bool in_pieces_ = false, second_round_ = false;
 };
 
@@ -384,7 +395,7 @@ class MpiCommunicator final : public Communicator {
     const int tag =
         mail ? kMailTags + place_.axis * 1024 + a.tag : place_.axis * 1024 + static_cast<int>(collectives_++ % 512) * 2;
     auto operation = std::make_unique<MpiOperation>(place_, a.kind, a.in, a.out, a.peer, tag, options().piece_bytes_max,
-                                                    options().memory);
+                                                    options().memory, a.record);
     const Status begun = operation->begin(a.in_bytes, a.out_bytes);
     if (!begun) {
       operation->abandon(begun.error().what);

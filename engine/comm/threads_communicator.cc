@@ -19,6 +19,7 @@ struct Entry {
   Bytes out;
   int root = 0;
   std::vector<std::size_t> in_bytes = {}, out_bytes = {};  // all_to_all_v
+  ContributionRecord* record = nullptr;
 };
 
 // One collective under way: the last rank to come computes the outputs of all, in rank order.
@@ -98,7 +99,9 @@ std::optional<Error> disagreement(const std::vector<Entry>& entries) {
   for (std::size_t r = 1; r < entries.size(); ++r) {
     const Entry &a = entries[0], &b = entries[r];
     if (a.kind == b.kind && a.kind == CollectiveKind::all_to_all_v) continue;
-    if (a.kind == b.kind && a.in.size() == b.in.size() && a.out.size() == b.out.size() && a.root == b.root) continue;
+    if (a.kind == b.kind && a.in.size() == b.in.size() && a.out.size() == b.out.size() && a.root == b.root &&
+        (a.record == nullptr) == (b.record == nullptr))
+      continue;
     return make_error(ErrorCode::internal,
                       format("ranks disagree: rank 0 came with {} of {} bytes, rank {} with {} of {} bytes",
                              to_string(a.kind), a.in.size(), r, to_string(b.kind), b.in.size()),
@@ -120,10 +123,23 @@ void exchange_unlike_rows(const std::vector<Entry>& entries) {
   }
 }
 
+void note_contributions(std::vector<Entry>& entries) {
+  const int size = static_cast<int>(entries.size());
+  std::vector<std::vector<std::uint64_t>> sums;  // of each rank, of what goes to each
+  for (const Entry& from : entries) sums.push_back(contribution_checksums(from.kind, from.in, size));
+  for (std::size_t r = 0; r < entries.size(); ++r) {
+    ContributionRecord& record = *entries[r].record;
+    record.sent = sums[r];
+    record.received.clear();
+    for (const std::vector<std::uint64_t>& of_rank : sums) record.received.push_back(of_rank[r]);
+  }
+}
+
 void compute(std::vector<Entry>& entries) {
   const std::size_t size = entries.size();
   const CollectiveKind kind = entries[0].kind;
   if (kind == CollectiveKind::barrier) return;
+  if (entries[0].record) note_contributions(entries);
   if (kind == CollectiveKind::all_to_all_v) return exchange_unlike_rows(entries);
   if (kind == CollectiveKind::broadcast) {
     const ConstBytes from = entries[static_cast<std::size_t>(entries[0].root)].in;
@@ -276,7 +292,8 @@ class ThreadsCommunicator final : public Communicator {
                                                          a.out,
                                                          a.peer,
                                                          {a.in_bytes.begin(), a.in_bytes.end()},
-                                                         {a.out_bytes.begin(), a.out_bytes.end()}};
+                                                         {a.out_bytes.begin(), a.out_bytes.end()},
+                                                         a.record};
     if (++meeting.arrived == size()) {
       meeting.error = disagreement(meeting.entries);
       if (!meeting.error) {

@@ -21,6 +21,8 @@ class CollectiveGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_first() const { return rank_ == 0; }
+  Communicator* communicator() const { return communicator_; }  // null: one rank
+  std::int64_t deadline_ms() const { return deadline_ms_; }
 
   Status barrier();
   // all[i * mine.size() ...] = rank i's `mine`.

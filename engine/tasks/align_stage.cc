@@ -70,6 +70,7 @@ Status run_align(TaskRun& run) {
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;
   stage_settings.on_spike = settings.on_spike;
+  stage_settings.corruption = settings.corruption;
   stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.checkpoint = settings.checkpoint;
   stage_settings.sequence_length = settings.sequence_length;

@@ -73,9 +73,16 @@ Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
 
 using Reconnect = std::function<Status(std::int64_t epoch)>;
 
+// What the process is, and ends with where its error's own code does not say enough.
+struct RankProcess {
+  int rank = -1;
+  std::optional<int> exit_code;
+};
+
 // The ranks of a stage while its communicator lives.
-Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh, HeartbeatPage* beat,
-                   const Reconnect& reconnect, Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh,
+                   HeartbeatPage* beat, const Reconnect& reconnect, Trace& trace, MemoryAccounts& memory,
+                   const SchedulerMemory& scheduler) {
   CollectiveGroup& group = mesh.world();
   const ComputeContext compute(task.resources.threads);
   compute.set_trace(&trace);
@@ -83,15 +90,17 @@ Status run_as_rank(const Task& task, const Launch& launch, const Clock& clock, M
   TaskRun run{task, launch,     clock,  compute, mesh,      group,    events,
               beat, stop_asked, &trace, &memory, scheduler, reconnect};
   const Status status = run_stage(run);
-  run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, engine_exit_code(status.error().code)).c_str());
+  process.exit_code = run.exit_code;
+  const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));
+  run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, code).c_str());
   return status;
 }
 
 // Healthy ranks come when the operation that they compute is done; what takes longer is not a transient fault.
 constexpr std::int64_t reconnect_deadline_ms = 60'000;
 
-Status run_with_mpi(MpiRuntime& runtime, const Task& task, const Launch& launch, const Clock& clock, Trace& trace,
-                    MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+Status run_with_mpi(RankProcess& process, MpiRuntime& runtime, const Task& task, const Launch& launch,
+                    const Clock& clock, Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
   LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, runtime.rank()));
   CommOptions options;
   options.clock = &clock;
@@ -111,10 +120,11 @@ Status run_with_mpi(MpiRuntime& runtime, const Task& task, const Launch& launch,
     world = std::move(fresh);
     return {};
   };
-  return run_as_rank(task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, scheduler);
+  return run_as_rank(process, task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, scheduler);
 }
 
-Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler, int& rank) {
+Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler,
+                   RankProcess& process) {
   LH_TRY(const std::string task_path, options.require("task"));
   LH_TRY(const std::string launch_path, options.require("launch"));
   LH_TRY(const Task task, read_task(task_path));
@@ -126,22 +136,22 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
   Trace trace(clock);
   MemoryAccounts memory;
   const auto load_faults = [&]() -> Status {
-    return launch.fault_plan.empty() ? Status() : load_fault_plan(launch.fault_plan, rank);
+    return launch.fault_plan.empty() ? Status() : load_fault_plan(launch.fault_plan, process.rank);
   };
   if (launch.ranks <= 1) {
     LH_CHECK(load_faults());
     Mesh mesh;
     LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
-    return run_as_rank(task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, scheduler);
+    return run_as_rank(process, task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, scheduler);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
-  rank = runtime->rank();
+  process.rank = runtime->rank();
   if (runtime->size() != launch.ranks)
     return make_error(ErrorCode::invalid_input,
                       format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
   LH_CHECK(load_faults());
-  return run_with_mpi(*runtime, task, launch, clock, trace, memory, scheduler);
+  return run_with_mpi(process, *runtime, task, launch, clock, trace, memory, scheduler);
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
@@ -156,12 +166,12 @@ Status print_info() {
   return {};
 }
 
-Status dispatch(int argc, char** argv, const SchedulerMemory& scheduler, int& rank) {
+Status dispatch(int argc, char** argv, const SchedulerMemory& scheduler, RankProcess& process) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
   if (command == "run") {
-    rank = std::atoi(options.get("rank", "0").c_str());
-    return run_command(argc, argv, options, scheduler, rank);
+    process.rank = std::atoi(options.get("rank", "0").c_str());
+    return run_command(argc, argv, options, scheduler, process);
   }
   if (command == "info") return print_info();
   if (command == "tokenize-ids") {
@@ -211,13 +221,14 @@ int engine_main(int argc, char** argv, const SchedulerMemory& scheduler) {
   const std::vector<std::string> rest(argv + std::min(argc, 2), argv + argc);
   if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest);
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
-  int rank = -1;
+  RankProcess process;
   const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
-  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, scheduler, rank);
+  const Status status =
+      on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, scheduler, process);
   if (status.ok()) return 0;
-  const std::string who = rank >= 0 ? format("longhaul-engine rank {}", rank) : "longhaul-engine";
+  const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
   std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());
-  return engine_exit_code(status.error().code);
+  return process.exit_code.value_or(engine_exit_code(status.error().code));
 }
 
 }  // namespace longhaul

@@ -48,6 +48,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.pipeline = settings.pipeline;
   stage_settings.overlap = settings.overlap;
   stage_settings.on_spike = settings.on_spike;
+  stage_settings.corruption = settings.corruption;
   stage_settings.dropout = settings.dropout;
   stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.trace = settings.trace;

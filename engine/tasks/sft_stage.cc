@@ -81,6 +81,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;
   stage_settings.on_spike = settings.on_spike;
+  stage_settings.corruption = settings.corruption;
   stage_settings.dropout = settings.dropout;
   stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.checkpoint = settings.checkpoint;

@@ -35,6 +35,7 @@ struct TaskRun {
   // `group` stand for them from then on. All ranks ask for the same. After an error the process has to be started anew.
   // Empty: there is only one rank.
   std::function<Status(std::int64_t epoch)> reconnect = {};
+  std::optional<int> exit_code = {};  // of a process whose stage fails; empty: that of its error
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

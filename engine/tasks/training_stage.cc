@@ -19,6 +19,7 @@
 #include "engine/model/model_folder.h"
 #include "engine/parallel/gather_masters.h"
 #include "engine/tasks/milestone.h"
+#include "engine/train/replay_verdict.h"
 
 namespace longhaul {
 
@@ -68,6 +69,7 @@ Status TrainingStage::prepare() {
     LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
                               length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
+  LH_CHECK(check_replay());
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
                                       settings_.pipeline.stages()));
@@ -81,6 +83,19 @@ Status TrainingStage::prepare() {
     return {};
   }
   return load_model_weights(run_.compute, settings_.start_model, *store_);
+}
+
+Status TrainingStage::check_replay() const {
+  if (settings_.corruption.check != "replay") return {};
+  LH_TRY(const ExpertDims experts, expert_dims_of(run_.mesh.dims()));
+  if (experts.batches > 1)
+    return make_error(ErrorCode::invalid_input,
+                      "corruption.check = \"replay\" where experts are dealt over data-parallel ranks: a gradient of "
+                      "theirs is made of the micro-batches of several",
+                      "use corruption.check = \"contributions\", or an ep that fits into tp * cp");
+  if (run_.mesh.dims().dp() == 1)
+    run_.events.message("warn", "corruption.check = \"replay\": there is no other data-parallel rank to compare with");
+  return {};
 }
 
 Status TrainingStage::make_stages() {
@@ -108,6 +123,8 @@ TrainerOptions TrainingStage::trainer_options() const {
   options.micro_batch_size = settings_.micro_batch_size, options.global_batch_size = settings_.global_batch_size;
   options.batch_rampup = settings_.batch_rampup;
   options.deterministic = settings_.deterministic;
+  options.check_contributions = settings_.corruption.check != "off";
+  options.replay_every = settings_.corruption.check == "replay" ? settings_.corruption.replay_every : 0;
   options.phases = settings_.phases;
   options.on_spike = settings_.on_spike;
   options.pipeline = settings_.pipeline;
@@ -270,17 +287,50 @@ InProcessRestart TrainingStage::in_process_restart() {
     for (const auto& stage : stages_) stages.push_back(stage.get());
     return stages;
   };
-  restart.tell = [this](const Error& fault) {
-    const int rank = run_.group.rank();
-    std::fprintf(stderr, "longhaul-engine rank %d: faulted, waits for an order to restart: %s\n", rank,
+  restart.tell = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
+    std::fprintf(stderr, "longhaul-engine rank %d: faulted, waits for an order to restart: %s\n", run_.group.rank(),
                  fault.message().c_str());
-    EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
-    Value fields = Value::make_table();
-    fields.set("code", to_string(fault.code));
-    fields.set("what", fault.message());
-    own.write("faulted", std::move(fields));
+    tell_faulted(fault, corruption);
+    told_corruption_ = corruption.has_value();
   };
   return restart;
+}
+
+void TrainingStage::tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption) {
+  const int rank = run_.group.rank();
+  EventWriter own(run_.clock, run_.launch.events_path, rank);  // ranks beside the first are silent otherwise
+  Value fields = Value::make_table();
+  fields.set("code", to_string(fault.code));
+  fields.set("what", fault.message());
+  fields.set("launch", static_cast<std::int64_t>(run_.launch.launch));
+  if (corruption) set_fields(fields, *corruption);
+  own.write("faulted", std::move(fields));
+}
+
+// The next launch goes on from what was saved before anything can have been wrong.
+void TrainingStage::leave_doubtful_states(const SilentCorruption& found, const CheckpointStore& checkpoints,
+                                          const LocalCopies* local_copies) {
+  if (found.weights_are_sound()) return;
+  if (local_copies) local_copies->remove();
+  if (!run_.is_first()) return;
+  const Result<int> moved = checkpoints.set_aside_after(found.sound_step);
+  if (!moved.ok())
+    run_.events.message("warn", "checkpoints that may be wrong are still there: " + moved.error().message());
+  else if (*moved > 0)
+    run_.events.message("warn", format("{} checkpoints after step {} may be wrong and were renamed to suspect-...",
+                                       *moved, found.sound_step));
+}
+
+// A result that may be wrong ends the rank to blame with 17, and all with 16 where it is not known who that is.
+Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption) {
+  if (!corruption) return fault;
+  const bool own = corruption->rank == run_.group.rank();
+  if (own && !told_corruption_) tell_faulted(fault, corruption);
+  if (!corruption->decided)
+    run_.exit_code = exit_run_again_elsewhere;
+  else if (own)
+    run_.exit_code = exit_failed_validation;
+  return fault;
 }
 
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
@@ -336,7 +386,12 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   }
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
-  LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
+  const Result<TrainingOutcome> done = loop.run(heldout);
+  if (!done.ok()) {
+    if (trainer.corruption()) leave_doubtful_states(*trainer.corruption(), checkpoints, local_copies.get());
+    return ended_by(done.error(), trainer.corruption());
+  }
+  const TrainingOutcome& outcome = *done;
   if (outcome.stopped && run_.is_first()) {
     Value fields = Value::make_table();
     fields.set("step", outcome.step);

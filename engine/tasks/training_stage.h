@@ -36,6 +36,7 @@ struct TrainingStageSettings {
   RecomputeSettings recompute;
   bool tensorboard = false;
   SpikeSettings on_spike;
+  CorruptionSettings corruption;
   double dropout = 0;
   double peak_tflops = 0;                     // of a rank; 0: not known
   bool positions = false, first_key = false;  // in batches: contracts/training_outline.h
@@ -66,7 +67,12 @@ class TrainingStage {
       : run_(run), settings_(settings), memory_(run.memory ? *run.memory : own_memory_) {}
   Status prepare();
   Status make_stages();
+  Status check_replay() const;
   InProcessRestart in_process_restart();
+  void tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
+  void leave_doubtful_states(const SilentCorruption& found, const CheckpointStore& checkpoints,
+                             const LocalCopies* local_copies);
+  Error ended_by(const Error& fault, const std::optional<SilentCorruption>& corruption);
   TrainerOptions trainer_options() const;
   Result<TrainingOutline> outline() const;
   // Before any memory is taken: does what all ranks of this node will hold fit? Collective. Says what is planned.
@@ -85,6 +91,7 @@ class TrainingStage {
   std::int64_t tokens_max_ = 0;
   MemoryAccounts own_memory_;
   MemoryAccounts& memory_;
+  bool told_corruption_ = false;
   std::unique_ptr<FileStatePlace> moments_place_;
   std::unique_ptr<MomentStream> moments_;  // null: in memory
   std::unique_ptr<ParameterStore> store_;

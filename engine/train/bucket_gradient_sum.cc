@@ -29,10 +29,11 @@ std::vector<std::vector<FlatRange>> gaps_of(const ParameterLayout& layout) {
 
 }  // namespace
 
-BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options,
-                                     MemoryAccount* account)
+BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
+                                     const GradientSumOptions& options, MemoryAccount* account)
     : layout_(layout),
       mesh_(mesh),
+      guard_(guard),
       options_(options),
       progress_(layout),
       gaps_(gaps_of(layout)),
@@ -56,6 +57,23 @@ void BucketGradientSum::begin(int) {
 
 GradientTarget BucketGradientSum::target(const ComputeContext& context, int) {
   context_ = &context;
+  GradientTarget target = located();
+  target.ready = [this](std::int64_t begin, std::int64_t end) {
+    for (const int unit : progress_.ready(begin, end)) reduce(unit);
+    poll();
+  };
+  return target;
+}
+
+GradientTarget BucketGradientSum::scratch() {
+  GradientTarget target = located();
+  target.ready = [this](std::int64_t begin, std::int64_t end) {
+    for (const int unit : progress_.ready(begin, end)) bucket_of(unit).unit = -1;
+  };
+  return target;
+}
+
+GradientTarget BucketGradientSum::located() {
   progress_.begin();
   GradientTarget target;
   target.overwrite = true;
@@ -65,10 +83,6 @@ GradientTarget BucketGradientSum::target(const ComputeContext& context, int) {
                                         [](std::int64_t at, const ShardUnit& unit) { return at < unit.flat.begin; });
     const int unit = static_cast<int>(after - units.begin()) - 1;
     return bucket_of(unit).gradient.span<float>().data() + (begin - units[static_cast<std::size_t>(unit)].flat.begin);
-  };
-  target.ready = [this](std::int64_t begin, std::int64_t end) {
-    for (const int unit : progress_.ready(begin, end)) reduce(unit);
-    poll();
   };
   return target;
 }
@@ -97,7 +111,8 @@ void BucketGradientSum::reduce(int unit) {
   const auto share = bucket.share.span<float>().first(static_cast<std::size_t>(shape.owned().size()));
   if (!status_.ok()) return;
   if (Communicator* shard = mesh_.shard_communicator(shape.experts))
-    bucket.pending = shard->reduce_scatter_sum(sum, share);
+    bucket.pending =
+        shard->reduce_scatter_sum(sum, share, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum));
   else
     std::copy(sum.begin(), sum.end(), share.begin());
   if (!options_.overlap) collect(bucket);
@@ -132,7 +147,7 @@ void BucketGradientSum::poll() {
 Result<std::span<float>> BucketGradientSum::finish(const ComputeContext&) {
   while (!order_.empty()) collect(*order_.front());
   LH_CHECK(status_);
-  LH_CHECK(sum_over_replicates(layout_, mesh_, owned_.span<float>()));
+  LH_CHECK(sum_over_replicates(layout_, mesh_, guard_, owned_.span<float>()));
   return owned_.span<float>();
 }
 

@@ -7,10 +7,11 @@ namespace longhaul {
 
 class BucketGradientSum final : public GradientSum {
  public:
-  BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options,
-                    MemoryAccount* account);
+  BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
+                    const GradientSumOptions& options, MemoryAccount* account);
   void begin(int micro_batches) override;
   GradientTarget target(const ComputeContext& context, int index) override;
+  GradientTarget scratch() override;
   void done(const ComputeContext&, int) override {}
   Result<std::span<float>> finish(const ComputeContext& context) override;
   void poll() override;
@@ -23,6 +24,7 @@ class BucketGradientSum final : public GradientSum {
     bool complete = false;
     std::optional<Request> pending;
   };
+  GradientTarget located();
   Bucket& bucket_of(int unit);
   void reduce(int unit);
   Communicator* communicator_of(const Bucket& bucket) const;
@@ -31,6 +33,7 @@ class BucketGradientSum final : public GradientSum {
 
   const ParameterLayout& layout_;
   Mesh& mesh_;
+  ContributionGuard& guard_;
   GradientSumOptions options_;
   UnitProgress progress_;
   std::vector<std::vector<FlatRange>> gaps_;  // of each unit, in it: elements of no parameter

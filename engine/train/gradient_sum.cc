@@ -7,18 +7,19 @@
 
 namespace longhaul {
 
-std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Mesh& mesh,
+std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
                                                const GradientSumOptions& options, MemoryAccount* account) {
-  if (mesh.dims().zero >= 2) return std::make_unique<BucketGradientSum>(layout, mesh, options, account);
-  return std::make_unique<TreeGradientSum>(layout, mesh, options, account);
+  if (mesh.dims().zero >= 2) return std::make_unique<BucketGradientSum>(layout, mesh, guard, options, account);
+  return std::make_unique<TreeGradientSum>(layout, mesh, guard, options, account);
 }
 
-Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, std::span<float> owned) {
+Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
+                           std::span<float> owned) {
   if (std::ranges::none_of(layout.units(), [](const ShardUnit& unit) { return unit.experts; }))
-    return mesh.replicates().sum_along_tree(owned);
+    return guard.sum_along_tree(mesh.replicates(), owned);
   for (std::size_t unit = 0; unit < layout.units().size(); ++unit) {
     CollectiveGroup& ranks = mesh.replicates(layout.units()[unit].experts);
-    LH_CHECK(ranks.sum_along_tree(part_of(owned, layout.owned().pieces()[unit].packed())));
+    LH_CHECK(guard.sum_along_tree(ranks, part_of(owned, layout.owned().pieces()[unit].packed())));
   }
   return {};
 }

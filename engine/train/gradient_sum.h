@@ -16,6 +16,7 @@
 #include "engine/core/compute_context.h"
 #include "engine/model/gradient_target.h"
 #include "engine/parallel/mesh.h"
+#include "engine/train/contribution_guard.h"
 
 namespace longhaul {
 
@@ -35,6 +36,8 @@ class GradientSum {
   // Where the backward of micro-batch i of this step (from 0; each part's in order) writes. It says ready for every
   // part once. The context outlives the step.
   virtual GradientTarget target(const ComputeContext& context, int index) = 0;
+  // Where a backward may write what nobody wants summed, outside of begin() to finish(): overwritten by what follows.
+  virtual GradientTarget scratch() = 0;
   // All of micro-batch i's backward is done; without meaning by parts.
   virtual void done(const ComputeContext& context, int index) = 0;
   // After the last backward: the sum over all micro-batches of all data-parallel ranks, packed as layout.owned(), to
@@ -44,11 +47,12 @@ class GradientSum {
   virtual void poll() = 0;
 };
 
-std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Mesh& mesh,
+// The guard, borrowed, sees every contribution to a sum over ranks.
+std::unique_ptr<GradientSum> make_gradient_sum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
                                                const GradientSumOptions& options, MemoryAccount* account = nullptr);
 
 // ZeRO: over the ranks that own the same. `owned`: packed as layout.owned().
-Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, std::span<float> owned);
+Status sum_over_replicates(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard, std::span<float> owned);
 
 // Which units have been said to be ready completely: their parameters, part by part, in any order.
 class UnitProgress {

@@ -25,22 +25,24 @@ bool may_pass(const Error& fault) {
   return false;
 }
 
-Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const Error& fault,
+Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const FaultHere& fault,
                                          const Clock& clock, const std::atomic<bool>& stop,
                                          const std::function<void(const Error&)>& tell) {
   const auto ordered = [&] { return beat.restart_epoch() > epoch; };
   if (ordered()) return beat.restart_epoch();  // most ranks: left because they were told to
   const std::int64_t wait_ms = beat.restart_wait_ms();
-  if (wait_ms <= 0 || !may_pass(fault) || stop.load(std::memory_order_relaxed)) return fault;
-  beat.enter(beat.section(beat_faulted));
-  if (tell) tell(fault);
+  if (wait_ms <= 0 || !fault.passes || stop.load(std::memory_order_relaxed)) return fault.error;
+  if (fault.is_own) {
+    beat.enter(beat.section(beat_faulted));
+    if (tell) tell(fault.error);
+  }
   const Deadline deadline(clock, wait_ms);
   while (!deadline.passed()) {
     if (ordered()) return beat.restart_epoch();
-    if (stop.load(std::memory_order_relaxed)) return fault;
+    if (stop.load(std::memory_order_relaxed)) return fault.error;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return fault.with_context(format("no order to restart within {} ms", wait_ms));
+  return fault.error.with_context(format("no order to restart within {} ms", wait_ms));
 }
 
 std::optional<std::int64_t> newest_held_by_all(std::span<const HeldStates> ranks) {

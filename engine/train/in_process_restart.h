@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "contracts/silent_corruption.h"
 #include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
@@ -29,16 +30,24 @@ struct InProcessRestart {
   // The mesh refers to communicators of that epoch from now on, and models are made anew as Trainer::join wants them.
   // Has a deadline; after an error the process has to be started anew.
   std::function<Result<std::vector<Llama*>>(std::int64_t epoch)> join;
-  // This rank has a fault of its own and waits for an order: for its log. May be empty.
-  std::function<void(const Error& fault)> tell;
+  // This rank has a fault of its own and waits for an order: for its log. `corruption`: what of that kind it is, if it
+  // is. May be empty.
+  std::function<void(const Error& fault, const std::optional<SilentCorruption>& corruption)> tell;
 };
 
 // May the same work succeed when it is done again? Not where input, settings or what lies on disk is wrong.
 bool may_pass(const Error& fault);
 
+// A fault as one rank has it.
+struct FaultHere {
+  Error error;
+  bool passes = true;  // the same work may succeed when it is done again
+  bool is_own = true;  // false: another rank tells of it, and this one waits with it
+};
+
 // The epoch that the rank is ordered to; waits for an order as long as the page says. Without one the error is the
 // fault, as it is at once where nobody gives orders, the fault will not pass, or `stop` is raised.
-Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const Error& fault,
+Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch, const FaultHere& fault,
                                          const Clock& clock, const std::atomic<bool>& stop,
                                          const std::function<void(const Error&)>& tell);
 

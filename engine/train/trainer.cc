@@ -89,7 +89,8 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       schedules_(valid_schedules(options, mesh)),
       optimizer_(store.layout(), options.optimizer, options.seed, account_of(memory, MemoryCategory::optimizer),
                  options.offloaded),
-      gradient_(make_gradient_sum(store.layout(), mesh, gradient_options(options, mesh, schedules_),
+      guard_of_sums_(options.check_contributions),
+      gradient_(make_gradient_sum(store.layout(), mesh, guard_of_sums_, gradient_options(options, mesh, schedules_),
                                   account_of(memory, MemoryCategory::gradients))),
       guard_(options.on_spike),
       memory_(memory),
@@ -114,7 +115,7 @@ void Trainer::leave() {
 void Trainer::join(std::vector<Llama*> stages) {
   stages_ = std::move(stages);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
-  gradient_ = make_gradient_sum(store_.layout(), mesh_, gradient_options(options_, mesh_, schedules_),
+  gradient_ = make_gradient_sum(store_.layout(), mesh_, guard_of_sums_, gradient_options(options_, mesh_, schedules_),
                                 account_of(memory_, MemoryCategory::gradients));
   store_.connect(mesh_, options_.overlap_weights);
 }
@@ -146,7 +147,7 @@ Status Trainer::status() const {
   return {};
 }
 
-Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
+Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums, const Gradients& gradients) {
   using Kind = ScheduleOp::Kind;
   Llama& stage = *stages_[static_cast<std::size_t>(op.chunk)];
   // Each stage has its micro-batches in ascending order, so those alive are neighbours.
@@ -157,12 +158,11 @@ Status Trainer::run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums) {
     if (on_micro_batch) on_micro_batch(progress_.step + 1, op.micro_batch);
     objective_.forward(context_, stage, slot, batch);
   } else if (op.kind == Kind::backward_weight) {
-    stage.backward_weight(context_, slot, gradient_->target(context_, op.micro_batch));
+    stage.backward_weight(context_, slot, gradients.target(op.micro_batch));
   } else {
-    const ObjectiveSums mine =
-        objective_.backward(context_, stage, slot, batch, gradient_->target(context_, op.micro_batch));
+    const ObjectiveSums mine = objective_.backward(context_, stage, slot, batch, gradients.target(op.micro_batch));
     if (last_chunk) sums.push_back(mine);
-    gradient_->done(context_, op.micro_batch);
+    if (gradients.done) gradients.done(op.micro_batch);
   }
   return stage.status();
 }
@@ -183,15 +183,32 @@ void Trainer::poll() {
 
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
+  guard_of_sums_.begin();
   gradient_->begin(micro_batches_);
   schedule_ = schedules_.at(micro_batches_);
+  // The first micro-batch's is looked at where a neighbour has computed it as well.
+  const std::optional<std::uint64_t> flip = gradient_flip();
+  const bool looks = replays(progress_.step + 1) || flip;
+  digest_.begin(flip);
+  Gradients gradients;
+  gradients.target = [this, looks](int micro_batch) {
+    GradientTarget target = gradient_->target(context_, micro_batch);
+    return looks && micro_batch == 0 ? digest_.watch(std::move(target)) : target;
+  };
+  gradients.done = [this](int micro_batch) { gradient_->done(context_, micro_batch); };
+  LH_CHECK(run_schedule(sums, gradients));
+  digest_of_first_ = digest_.value();
+  count_memory();
+  return {};
+}
+
+Status Trainer::run_schedule(std::vector<ObjectiveSums>& sums, const Gradients& gradients) {
   expect(0);
   for (std::size_t op = 0; op < schedule_.size(); ++op) {
     expect(op + 1);
     if (auto fault = fault_here(FaultPoint::engine_backward)) return *fault;
-    LH_CHECK(run(schedule_[op], sums));
+    LH_CHECK(run(schedule_[op], sums, gradients));
   }
-  count_memory();
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
 }
@@ -214,8 +231,8 @@ Status Trainer::sum_over_context(std::span<float> gradient) {
     std::size_t end = unit;
     while (end < units.size() && !units[end].experts) ++end;
     if (end > unit)
-      LH_CHECK(mesh_.context().sum_along_tree(
-          part_of(gradient, {pieces[unit].packed().begin, pieces[end - 1].packed().end})));
+      LH_CHECK(guard_of_sums_.sum_along_tree(
+          mesh_.context(), part_of(gradient, {pieces[unit].packed().begin, pieces[end - 1].packed().end})));
     unit = end + 1;
   }
   return {};
@@ -237,8 +254,8 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   }
   for (std::size_t unit = 0; unit < owned.pieces().size(); ++unit)
     if (store_.layout().units()[unit].experts)
-      LH_CHECK(mesh_.expert_copies().sum_along_tree(part_of(gradient, owned.pieces()[unit].packed())));
-  for (const std::span<float> part : tied) LH_CHECK(mesh_.pipeline_ends().sum_along_tree(part));
+      LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.expert_copies(), part_of(gradient, owned.pieces()[unit].packed())));
+  for (const std::span<float> part : tied) LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.pipeline_ends(), part));
   if (split.empty()) return {};
   std::vector<float> parts;
   std::size_t elements = 0;
@@ -250,7 +267,7 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
   }
   MemoryCharge held(account_of(memory_, MemoryCategory::communication));
   held.set(bytes_of_vector(parts));
-  LH_CHECK(mesh_.tensor().sum_along_tree(parts));
+  LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.tensor(), parts));
   auto part = parts.begin();
   for (const FlatRange& range : split) {
     std::copy(part, part + range.size(), part_of(gradient, range).begin());
@@ -362,6 +379,21 @@ Status Trainer::pass_over(StepReport& report, const GroupSums& group) {
   return {};
 }
 
+Status Trainer::check_contributions(std::int64_t step) {
+  LH_TRY(corruption_, guard_of_sums_.verify(mesh_.world(), step));
+  if (!corruption_) return {};
+  for (Llama* stage : stages_)
+    if (stage->experts()) (void)stage->experts()->take_totals();  // of a step that does not count
+  return corruption_error();
+}
+
+Status Trainer::corruption_error() {
+  if (corruption_->rank == group().rank())
+    return make_error(ErrorCode::corrupt, silent_corruption_words + corruption_->what,
+                      "test this host's memory and GPU");
+  return make_error(ErrorCode::aborted, format("rank {} left: {}", corruption_->rank, corruption_->what));
+}
+
 Status Trainer::end_step_of_experts(double count, StepReport& report) {
   if (!stages_.front()->experts()) return {};
   MoeTotals totals = stages_.front()->experts()->take_totals();
@@ -408,15 +440,21 @@ Status Trainer::agreed(const Status& mine) {
 
 Result<StepReport> Trainer::do_step() {
   const std::string where = format("step {}", progress_.step + 1);
+  corruption_.reset();
   const std::int64_t batch = batch_size();
   micro_batches_ = local_micro_batches(options_, mesh_, batch);
   std::vector<ObjectiveSums> mine;
+  const bool replay = replays(progress_.step + 1);
+  if (sound_step_ < 0) sound_step_ = progress_.step;  // what this process began with
+  if (replay) LH_CHECK(agreed(replay_neighbour()).with_context(where));
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   LH_CHECK(agreed(accumulate(mine)).with_context(where));
   LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_CHECK(sum_over_replica(summed).with_context(where));
+  LH_CHECK(check_contributions(progress_.step + 1).with_context(where));
+  if (replay) LH_CHECK(compare_replays(progress_.step + 1).with_context(where));
   const ObjectiveSums& sums = group_sums.sums;
   if (sums.count <= 0)  // what is no number is judged below
     return make_error(ErrorCode::invalid_input, where + ": the global batch has nothing to predict");

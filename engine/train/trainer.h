@@ -12,6 +12,7 @@
 #include "contracts/settings/training.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/parallel/mesh.h"
+#include "engine/train/gradient_digest.h"
 #include "engine/train/gradient_sum.h"
 #include "engine/train/objective.h"
 #include "engine/train/optimizer.h"
@@ -29,6 +30,8 @@ struct TrainerOptions {
   BatchRampup batch_rampup;            // checked
   std::int64_t tokens_max = 0;         // of a micro-batch
   bool deterministic = true;
+  bool check_contributions = false;  // to sums over ranks: contribution_guard.h
+  std::int64_t replay_every = 0;     // steps between replays, trainer_replay.cc; 0: none
   std::vector<PlannedPhase> phases;  // their rates instead of the optimizer's schedule; empty: one, without a name
   SpikeSettings on_spike;
   PipelineSettings pipeline;
@@ -103,6 +106,10 @@ class Trainer {
   // With models made anew, as for the constructor, over the mesh as it is now. Compute weights have to be refreshed.
   void join(std::vector<Llama*> stages);
 
+  // What the step that failed last failed of, where it was that; the same on all ranks.
+  const std::optional<SilentCorruption>& corruption() const { return corruption_; }
+
+  ContributionGuard& guard_of_sums() { return guard_of_sums_; }
   TrainingProgress& progress() { return progress_; }
   // Samples of the global order that were left out by rollbacks: the step to come reads from consumed_samples + this.
   std::int64_t& skipped_samples() { return skipped_samples_; }
@@ -114,6 +121,9 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
+  // A bit to change in the first micro-batch's gradient that this rank computes now: the fault point engine_gradient.
+  // Where ranks share a process a test may put itself in its place.
+  std::function<std::optional<std::uint64_t>()> gradient_flip = [] { return flip_here(FaultPoint::engine_gradient); };
   // May a rank that cannot go on say so at once, because somebody outside makes the others leave? Else it waits until
   // they come to where all learn of it, which those who stand in a collective without it never do. Empty: it may not.
   std::function<bool(const Error&)> fails_alone;
@@ -126,13 +136,28 @@ class Trainer {
   Status accumulate(std::vector<ObjectiveSums>& sums);
   void expect(std::size_t op);
   void poll();
-  Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums);
+  // Where the backward of a micro-batch writes, and who hears that it is done (may be empty).
+  struct Gradients {
+    std::function<GradientTarget(int micro_batch)> target;
+    std::function<void(int micro_batch)> done;
+  };
+  Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums, const Gradients& gradients);
   Status status() const;
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training);
   // Gradients are packed as layout().owned().
   Status sum_over_context(std::span<float> gradient);
   Status sum_over_replica(std::span<float> gradient);
+  // Of step `step`, whose gradients are summed: an error (corrupt) where bits have changed on the way.
+  Status check_contributions(std::int64_t step);
+  Status corruption_error();
+  // trainer_replay.cc
+  bool replays(std::int64_t step) const;
+  Status replay_neighbour();
+  Status compare_replays(std::int64_t step);
+  // The checksum of the gradient of the first micro-batch in the step of the data-parallel rank so many behind.
+  Result<std::uint64_t> compute_first_of(int distance);
+  Status run_schedule(std::vector<ObjectiveSums>& sums, const Gradients& gradients);
   // Counts and losses of the experts over the global batch, of every layer on every rank; with them the selection's
   // bias moves, in the masters.
   Status end_step_of_experts(double count, StepReport& report);
@@ -160,6 +185,11 @@ class Trainer {
   int micro_batches_ = 0;             // of this rank in the step
   std::vector<int> slots_;            // of each stage
   Optimizer optimizer_;
+  ContributionGuard guard_of_sums_;
+  std::optional<SilentCorruption> corruption_;
+  GradientDigest digest_;
+  std::uint64_t digest_of_first_ = 0, replayed_ = 0;
+  std::int64_t sound_step_ = -1;
   std::unique_ptr<GradientSum> gradient_;  // null between leave and join
   bool whole_ = true;
   TrainingProgress progress_;

@@ -41,7 +41,16 @@ void TrainingLoop::keep_copy(std::int64_t interval) {
 Status TrainingLoop::restart(const Error& fault) {
   if (!options_.restart || !beat_) return fault;
   InProcessRestart& place = *options_.restart;
-  LH_TRY(const std::int64_t epoch, await_restart_order(*beat_, place.epoch, fault, clock_, stop_, place.tell));
+  // What was found on its way into an update has not spoilt the weights, and may not come again.
+  const std::optional<SilentCorruption>& corruption = trainer_.corruption();
+  FaultHere here{fault, may_pass(fault)};
+  if (corruption)
+    here.passes = corruption->decided && corruption->weights_are_sound(),
+    here.is_own = corruption->rank == trainer_.group().rank();
+  LH_TRY(const std::int64_t epoch,
+         await_restart_order(*beat_, place.epoch, here, clock_, stop_, [&](const Error& error) {
+           if (place.tell) place.tell(error, corruption);
+         }));
   const std::int64_t begun = clock_.monotonic_ns();
   section("restart");
   const std::string where = "in-process restart after: " + fault.message();

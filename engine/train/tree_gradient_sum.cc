@@ -20,10 +20,11 @@ std::vector<std::int64_t> begins_of_experts(const ParameterLayout& layout, std::
 
 }  // namespace
 
-TreeGradientSum::TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options,
-                                 MemoryAccount* account)
+TreeGradientSum::TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
+                                 const GradientSumOptions& options, MemoryAccount* account)
     : layout_(layout),
       mesh_(mesh),
+      guard_(guard),
       options_(options),
       batches_(options.deterministic ? expert_dims_of(mesh.dims())->batches : 1),
       expert_begin_(begins_of_experts(layout, expert_size_)),
@@ -68,6 +69,10 @@ GradientTarget TreeGradientSum::target(const ComputeContext& context, int index)
   return target;
 }
 
+GradientTarget TreeGradientSum::scratch() {
+  return tree_.target(0);
+}
+
 void TreeGradientSum::ready(const ComputeContext& context, FlatRange part, int index) {
   tree_.accept(context, part, index);
   if (batches_ > 1 && unit_at(part.begin).experts)
@@ -88,12 +93,14 @@ void TreeGradientSum::start(int unit) {
   join_batches(layout_.units()[index]);
   const std::span<float> sum = part_of(tree_.sum(), layout_.units()[index].flat);
   if (mesh_.dims().zero == 0) {
-    if (Communicator* data = mesh_.data_communicator(experts)) pending_[index] = data->all_reduce_sum(sum);
+    if (Communicator* data = mesh_.data_communicator(experts))
+      pending_[index] = data->all_reduce_sum(sum, guard_.take(*data, CollectiveKind::all_reduce_sum, sum));
     return;
   }
   const std::span<float> mine = part_of(owned_.span<float>(), layout_.owned().pieces()[index].packed());
   if (Communicator* shard = mesh_.shard_communicator(experts))
-    pending_[index] = shard->reduce_scatter_sum(sum, mine);
+    pending_[index] =
+        shard->reduce_scatter_sum(sum, mine, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum));
   else
     std::copy(sum.begin(), sum.end(), mine.begin());
 }
@@ -125,7 +132,7 @@ Result<std::span<float>> TreeGradientSum::finish(const ComputeContext&) {
   }
   LH_CHECK(status_);
   if (mesh_.dims().zero == 0) return tree_.sum().first(static_cast<std::size_t>(layout_.flat_size()));
-  LH_CHECK(sum_over_replicates(layout_, mesh_, owned_.span<float>()));
+  LH_CHECK(sum_over_replicates(layout_, mesh_, guard_, owned_.span<float>()));
   return owned_.span<float>();
 }
 

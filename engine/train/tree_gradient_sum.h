@@ -10,13 +10,15 @@ namespace longhaul {
 // each has a gradient of its own behind the flat array, and a tree of its own.
 class TreeGradientSum final : public GradientSum {
  public:
-  TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, const GradientSumOptions& options, MemoryAccount* account);
+  TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
+                  const GradientSumOptions& options, MemoryAccount* account);
   void begin(int micro_batches) override {
     micro_batches_ = micro_batches;
     tree_.begin(micro_batches);
     progress_.begin();
   }
   GradientTarget target(const ComputeContext& context, int index) override;
+  GradientTarget scratch() override;
   void done(const ComputeContext& context, int index) override;
   Result<std::span<float>> finish(const ComputeContext& context) override;
   void poll() override;
@@ -34,6 +36,7 @@ class TreeGradientSum final : public GradientSum {
 
   const ParameterLayout& layout_;
   Mesh& mesh_;
+  ContributionGuard& guard_;
   GradientSumOptions options_;
   int batches_;                             // that meet in an expert and are kept apart
   std::int64_t expert_size_ = 0;            // of all of those

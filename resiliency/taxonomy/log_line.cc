@@ -92,6 +92,7 @@ constexpr LinePattern patterns[] = {
     {"mpi_err_proc_failed", "", F::connection_lost, cascade},
     {"mpi_err_revoked", "", F::connection_lost, cascade},
     {"this communicator is broken", "", F::connection_lost, cascade},
+    {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/silent_corruption.h
     {"longhaul-engine", " left: ", F::connection_lost, cascade},
     {"longhaul-engine", "told to stop", F::interrupted, cascade},
     {"keyboardinterrupt", "", F::interrupted, cascade},

@@ -1,8 +1,11 @@
 // What a choice of the trainer costs in time per step and in memory: the same training once in each way, their steps by
 // turns in one run, so that whatever else the machine does meets all of them alike.
 //
-// usage: training_modes deterministic|moments|offload [--shape small|gpt2] [--micro-batches n] [--length T] [--steps s]
+// usage: training_modes deterministic|moments|offload|contributions [--shape small|gpt2] [--micro-batches n] [--length
+// T] [--steps s]
 //                       [--threads n] [--folder F]
+// contributions: the checksums that corruption.check = "contributions" takes on a rank of several in a step, three
+// passes over the bytes of its gradients, beside the step that it computes; exchanges between ranks are not in it.
 // deterministic: the tree over micro-batches, and adding them in turn. moments: f32, and bf16 rounded to nearest or
 // stochastically. offload: moments in memory, and in a file in F. bf16 compute; a micro-batch is one sequence.
 #include <time.h>
@@ -18,6 +21,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "engine/checkpoint/file_state_place.h"
+#include "engine/comm/contribution_check.h"
 #include "engine/train/trainer.h"
 #include "tests/bench/gpt2_speed/fixed_tokens.h"
 
@@ -129,6 +133,7 @@ class Training {
 };
 
 std::vector<Way> ways_of(const std::string& what) {
+  if (what == "contributions") return {{"a step"}};
   if (what == "deterministic") return {{"added in turn", false}, {"deterministic", true}};
   if (what == "moments")
     return {{"f32"},
@@ -144,10 +149,30 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Processor seconds of the checksums of one step: given and sent by this rank, received from `ranks`.
+double checksum_seconds(std::int64_t weights, int ranks, int tries) {
+  std::vector<float> gradient(static_cast<std::size_t>(weights / ranks * ranks));
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 8191) * 1e-3F;
+  std::vector<double> seconds;
+  for (int attempt = 0; attempt < tries; ++attempt) {
+    const double begun = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    std::uint64_t sums = 0;
+    for (int pass = 0; pass < 3; ++pass)
+      for (const std::uint64_t sum :
+           contribution_checksums(CollectiveKind::reduce_scatter_sum, std::as_bytes(std::span(gradient)), ranks))
+        sums += sum;
+    seconds.push_back(seconds_of(CLOCK_THREAD_CPUTIME_ID) - begun);
+    if (sums == 0) std::printf("  (sums of 0)\n");  // they are looked at
+    gradient[static_cast<std::size_t>(attempt)] += 1;
+  }
+  return median(seconds);
+}
+
 int usage() {
-  std::fprintf(stderr,
-               "usage: training_modes deterministic|moments|offload [--shape small|gpt2] [--micro-batches n]\n"
-               "                      [--length T] [--steps s] [--threads n] [--folder F]\n");
+  std::fprintf(
+      stderr,
+      "usage: training_modes deterministic|moments|offload|contributions [--shape small|gpt2] [--micro-batches n]\n"
+      "                      [--length T] [--steps s] [--threads n] [--folder F]\n");
   return 2;
 }
 
@@ -189,5 +214,12 @@ int main(int argc, char** argv) {
                 1e3 * median(training->wall_s), 1e3 * *std::ranges::min_element(training->wall_s),
                 1e3 * median(training->processor_s), median(training->wall_s) / first,
                 human_bytes(static_cast<double>(training->bytes())).c_str(), training->loss);
+  if (s.what == "contributions")
+    for (const int ranks : {2, 8, 64}) {
+      const double checks = checksum_seconds(shape.parameter_count(), ranks, s.steps);
+      const double step = median(trainings.front()->processor_s);
+      std::printf("  checksums over %d ranks: %.2f ms of processor time, %.1f GB/s, %.2f %% of the step's\n", ranks,
+                  1e3 * checks, 12e-9 * static_cast<double>(shape.parameter_count()) / checks, 100 * checks / step);
+    }
   return 0;
 }

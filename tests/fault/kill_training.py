@@ -95,7 +95,9 @@ class Training:
         if local:
             local_dir.mkdir()
         self.events = folder / "events.jsonl"
-        parallel = {"dp_shard": ranks, "zero": self.zero} if ranks > 1 else {}
+        parallel = {"dp_shard": ranks, "zero": self.zero} if self.zero else {"dp_replicate": ranks}
+        if ranks == 1:
+            parallel = {}
         self.launch = {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": ranks,
                        "hosts": ["here"], "rank_host": [0] * ranks, "launch_dir": "",
                        "events_path": str(self.events), "output_dir": str(folder / "out"),

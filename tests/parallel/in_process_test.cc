@@ -63,6 +63,7 @@ class OrderingLead {
 struct LoopRun {
   Status status;
   double seconds = 0;
+  std::vector<SilentCorruption> told;  // by this rank
   TrainingOutcome outcome;
   std::vector<float> weights;
   TrainingProgress progress;
@@ -102,6 +103,9 @@ LoopRun run_rank(const Case& one, const ThreadsWorld& world, int rank, const std
     ranks = std::move(fresh);
     setup.stages = setup.make_stages(2, one.setup);
     return setup.pointers();
+  };
+  restart.tell = [&](const Error&, const std::optional<SilentCorruption>& corruption) {
+    if (corruption) run.told.push_back(*corruption);
   };
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = one.checkpoint_every;
@@ -164,9 +168,9 @@ Runs run_all(const Case& one) {
 }
 
 // Once, in whichever rank comes there as the nth.
-void plant(const std::string& point, int nth) {
+void plant(const std::string& point, int nth, const std::string& action = "error") {
   const testing::Scratch scratch;
-  REQUIRE(write_file_atomic(scratch.file("plan"), format("{} error nth={}\n", point, nth)).ok());
+  REQUIRE(write_file_atomic(scratch.file("plan"), format("{} {} nth={}\n", point, action, nth)).ok());
   REQUIRE(load_fault_plan(scratch.file("plan")).ok());
 }
 
@@ -265,6 +269,31 @@ TEST_CASE("a fault anywhere in a step, in every kind of layout, changes no bit")
     restarts += disturbed.orders;
   }
   MESSAGE(restarts, " restarts");
+}
+
+TEST_CASE("a flipped bit of a contribution ends in a restart that the rank to blame asked for, and changes no bit") {
+  for (const int zero : {0, 1, 3}) {
+    CAPTURE(zero);
+    Case one;
+    one.setup.check_contributions = true;
+    one.dims.zero = zero;
+    (zero > 0 ? one.dims.dp_shard : one.dims.dp_replicate) = 4;
+    const Runs undisturbed = run_all(one);
+    CHECK(undisturbed.orders == 0);
+    plant("engine_contribution", 10, "flip");  // in the third step, in whichever rank
+    plant("engine_contribution", 18, "flip");
+    const Runs disturbed = run_all(one);
+    check_same(undisturbed, disturbed);
+    CHECK(disturbed.orders == 2);
+    std::size_t told = 0;
+    for (std::size_t rank = 0; rank < disturbed.ranks.size(); ++rank)
+      for (const SilentCorruption& found : disturbed.ranks[rank].told) {
+        ++told;
+        CHECK(found.rank == static_cast<int>(rank));
+        CHECK(found.other == -1);
+      }
+    CHECK(told == 2);
+  }
 }
 
 TEST_CASE("without a copy in memory a fault in an update ends the training, any other does not") {

@@ -7,6 +7,7 @@
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/told_corruption.h"
 
 namespace longhaul {
 namespace {
@@ -33,7 +34,8 @@ bool says_little(FaultClass fault) {
 bool JobLead::go_on_after(const End& end) {
   record_.exit_code = end.launch.status.code > 0 ? end.launch.status.code : 0;
   record_.signal = end.launch.status.signal;
-  const Cause why = cause_of(end);
+  Cause why = cause_of(end);
+  if (const auto corruption = corruption_of(end)) why = {silent_corruption_words + corruption->what, std::nullopt};
   const std::string& cause = why.text;
   const FaultView view = view_of(end, why);
   if (!end.finding) {
@@ -85,6 +87,16 @@ std::string JobLead::told_fault(int rank) const {
   for (const Event& event : *events)
     if (event.kind == "faulted" && event.rank == rank) what = event.fields.get_string("what");
   return what;
+}
+
+std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
+  if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended &&
+      end.finding->kind != GuardFinding::Kind::faulted)
+    return std::nullopt;
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  if (!events.ok()) return std::nullopt;
+  return told_corruption(*events, spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
 }
 
 // The training has seen by itself that after another step there would be no time for a save.
@@ -163,7 +175,16 @@ FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
 }
 
 FaultView JobLead::view_of(const End& end, const Cause& cause) {
-  const FaultRecord record = verdict(end, cause);
+  FaultRecord record = verdict(end, cause);
+  // What the ranks have found out together comes before what else was seen.
+  const std::optional<SilentCorruption> corruption = corruption_of(end);
+  if (corruption) {
+    record.fault = corruption->decided ? FaultClass::silent_corruption : FaultClass::rerun_to_compare;
+    record.scope = info_of(record.fault).scope;
+    record.rank = culprit_ = corruption->rank;
+    const bool accused = corruption->is_of_one_rank() && lead_.attempt.steps.empty();
+    record.host = accused ? watch_.host_of(corruption->rank) : std::string();
+  }
   FaultView view;
   view.rank = record.rank;
   view.host = record.host;
@@ -176,6 +197,10 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   view.group = group_of(record.fault);
   view.cause = view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
                                               : fingerprint(cause.text, spec_.launch.hosts);
+  if (corruption && !view.host.empty()) {
+    view.cause = format("{} {}", view.fault, view.host);
+    view.accuses_surely = info_of(record.fault).accuses == Accusation::sure;
+  }
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;

@@ -13,6 +13,7 @@
 #include "contracts/event.h"
 #include "contracts/fault_event.h"
 #include "contracts/record.h"
+#include "contracts/silent_corruption.h"
 #include "resiliency/restart_tier.h"
 #include "resiliency/taxonomy/verdict.h"
 #include "worker/launch/rank_group.h"
@@ -105,6 +106,8 @@ class JobLead {
   void ask_end_time();
   void must_end_by(std::int64_t wall_ms);
   std::string told_fault(int rank) const;
+  // What ranks have said of the fault that is to be decided, where it is that.
+  std::optional<SilentCorruption> corruption_of(const End& end) const;
   bool ended_by_own_timer() const;
   void leave_dead_spares();
   // Why a launch ended: one sentence, and the line of a log that says so, if one does.

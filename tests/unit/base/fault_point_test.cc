@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <set>
 
 #include "base/clock.h"
@@ -100,12 +101,35 @@ TEST_CASE("kill, exit and delay happen inside the point") {
   for (const std::string plan : {"a", "b", "c"}) CHECK(file_exists(scratch.file(plan + ".hits")));
 }
 
+TEST_CASE("a point of data flips the bit that the plan names, once or always, and points of other kinds do not") {
+  const testing::Scratch scratch;
+  const int status = status_of_child(scratch.file("plan"),
+                                     "engine_contribution flip=17 nth=2\nengine_gradient flip nth=2 always\n", [] {
+                                       std::uint64_t before = 0;
+                                       for (int passage = 1; passage <= 4; ++passage) {
+                                         const auto bit = flip_here(FaultPoint::engine_contribution);
+                                         if (bit.has_value() != (passage == 2) || (bit && *bit != 17)) return 1;
+                                         const auto drawn = flip_here(FaultPoint::engine_gradient);
+                                         if (drawn.has_value() != (passage >= 2)) return 2;
+                                         if (drawn && *drawn == before) return 3;
+                                         if (drawn) before = *drawn;
+                                       }
+                                       std::array<std::byte, 4> data{};
+                                       flip_bit(data, 17 + 32);
+                                       return data[2] == std::byte{2} ? 0 : 4;
+                                     });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(split(trim(read_file(scratch.file("plan.hits")).value()), '\n').size() == 4);
+}
+
 TEST_CASE("a plan that cannot be meant is refused, not ignored") {
   const testing::Scratch scratch;
-  for (const std::string line : {"no_such_point kill", "lead_claimed", "lead_claimed explode",
-                                 "lead_claimed kill nth=0", "lead_claimed kill nth=x", "lead_claimed kill 3",
-                                 "lead_claimed delay_ms=soon", "lead_claimed kill rank=", "lead_claimed kill rank=-1",
-                                 "lead_claimed kill rank=1 nth=2", "lead_claimed kill nth=1 rank=1 2"}) {
+  for (const std::string line :
+       {"no_such_point kill", "lead_claimed", "lead_claimed explode", "lead_claimed kill nth=0",
+        "lead_claimed kill nth=x", "lead_claimed kill 3", "lead_claimed delay_ms=soon", "lead_claimed kill rank=",
+        "lead_claimed kill rank=-1", "lead_claimed flip", "engine_contribution kill", "engine_contribution flip=x",
+        "lead_claimed kill always 1", "lead_claimed kill rank=1 nth=2", "lead_claimed kill nth=1 rank=1 2"}) {
     CAPTURE(line);
     REQUIRE(write_file_atomic(scratch.file("plan"), line).ok());
     CHECK(load_fault_plan(scratch.file("plan")).error().code == ErrorCode::invalid_input);

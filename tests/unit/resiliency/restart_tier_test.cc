@@ -196,6 +196,23 @@ TEST_CASE("a host is left at its second fault where a spare is there, and stays 
   }
 }
 
+TEST_CASE("a host that is accused for sure is left at the first fault while spares last, and kept without") {
+  FaultView fault = rank_fault("silent_corruption n1", true);
+  fault.fault = "silent_corruption";
+  fault.group = FaultGroup::infrastructure;
+  fault.scope = FaultScope::gpu;
+  CHECK(decide_tier(fault, {}, plenty()).tier == RestartTier::in_process);
+  fault.accuses_surely = true;
+  const TierDecision left = decide_tier(fault, {}, plenty());
+  CHECK(left.tier == RestartTier::swap);
+  CHECK(left.hosts_to_leave == std::vector<std::string>{"n1"});
+  TierOffers none = plenty();
+  none.spares_left = 0;
+  CHECK(decide_tier(fault, {}, none).tier == RestartTier::in_process);
+  fault.host.clear();
+  CHECK(decide_tier(fault, {}, plenty()).tier == RestartTier::in_process);
+}
+
 TEST_CASE("a lost host and a lemon are left together while spares last") {
   FaultView fault = host_gone({"n2"});
   fault.host = "n1";

@@ -90,6 +90,8 @@ struct SetupOptions {
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
   BatchRampup rampup;
   double dropout = 0;
+  bool check_contributions = false;
+  std::int64_t replay_every = 0;
   SpikeSettings on_spike;
   std::string moments = "f32", rounding = "nearest";
   std::string offload_dir;  // moments in a file there, in blocks of 2048 weights
@@ -151,6 +153,7 @@ struct TrainingSetup {
                                         const SetupOptions& setup) {
     TrainerOptions o;
     o.pipeline = setup.pipeline, o.overlap_gradients = o.overlap_weights = o.overlap_pipeline = setup.overlap;
+    o.check_contributions = setup.check_contributions, o.replay_every = setup.replay_every;
     o.batch_rampup = setup.rampup, o.on_spike = setup.on_spike;
     o.optimizer.moments = setup.moments, o.optimizer.rounding = setup.rounding, o.seed = 11;
     o.optimizer.lr = 1e-2, o.optimizer.warmup_steps = 5, o.optimizer.eps = setup.adam_eps;

@@ -4,11 +4,9 @@
 #include <cmath>
 #include <random>
 
-#include "resiliency/detect/contribution_check.h"
 #include "resiliency/detect/desync.h"
 #include "resiliency/detect/loss_watch.h"
 #include "resiliency/detect/progress_watch.h"
-#include "resiliency/detect/replay_verdict.h"
 
 using namespace longhaul;
 
@@ -116,87 +114,4 @@ TEST_CASE("two communicators in another order are a circle; a rank that computes
   CHECK(found[0].communicators == std::vector<std::string>{"dp", "tp"});
   ranks[1].beat.waits_in = beat_waits_nowhere;
   CHECK(find_desyncs(ranks).empty());
-}
-
-TEST_CASE("checksums of contributions tell a sender from a receiver from the way between") {
-  const auto all_of = [](auto&& received) {
-    std::vector<ContributionPair> pairs;
-    for (int from = 0; from < 4; ++from)
-      for (int to = 0; to < 4; ++to) {
-        const auto given = static_cast<std::uint64_t>(1'000 + from);
-        pairs.push_back({from, to, given, received(from, to, given)});
-      }
-    return pairs;
-  };
-  CHECK(find_corruption(all_of([](int, int, std::uint64_t given) { return given; })).empty());
-  auto found =
-      find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (from == 2 && to != 2); }));
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].rank == 2);
-  CHECK(found[0].disagreements == 3);
-  found = find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (to == 1 && from != 1); }));
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].rank == 1);
-  found = find_corruption(all_of([](int from, int to, std::uint64_t given) { return given ^ (from == 0 && to == 3); }));
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].rank == 0);
-  CHECK(found[0].other == 3);
-  std::vector<std::byte> bytes(1'000);
-  const std::uint64_t before = contribution_checksum(bytes);
-  bytes[617] ^= std::byte{4};
-  CHECK(contribution_checksum(bytes) != before);
-}
-
-TEST_CASE("every transition of a replay is as the table says, and nothing else is taken") {
-  // state -> how to get there: what the two replays give, 1 the same, 0 another.
-  const auto at = [](ReplayState state) {
-    ReplayVerdict verdict;
-    if (state == ReplayState::idle) return verdict;
-    CHECK(verdict.suspect(7, "n1 gpu 2", 42).ok());
-    if (state == ReplayState::in_place) return verdict;
-    CHECK(verdict.replayed("n1 gpu 2", state == ReplayState::transient ? 41 : 42).ok());
-    if (state == ReplayState::transient || state == ReplayState::elsewhere) return verdict;
-    CHECK(verdict.replayed("n2 gpu 2", state == ReplayState::persistent ? 41 : 42).ok());
-    return verdict;
-  };
-  const ReplayState states[] = {ReplayState::idle,    ReplayState::in_place,  ReplayState::elsewhere,
-                                ReplayState::correct, ReplayState::transient, ReplayState::persistent};
-  for (const ReplayState from : states) {
-    CHECK(at(from).state() == from);
-    for (const ReplayEvent event : {ReplayEvent::suspicious, ReplayEvent::same, ReplayEvent::another}) {
-      ReplayVerdict verdict = at(from);
-      const std::string where = from == ReplayState::elsewhere ? "n3 gpu 0" : "n1 gpu 2";
-      const Status taken = event == ReplayEvent::suspicious
-                               ? verdict.suspect(8, where, 42)
-                               : verdict.replayed(where, event == ReplayEvent::same ? 42 : 41);
-      ReplayState to = from;
-      for (const ReplayTransition& one : replay_transitions)
-        if (one.from == from && one.event == event) to = one.to;
-      CAPTURE(to_string(from));
-      CAPTURE(to_string(event));
-      CHECK(verdict.state() == to);
-      CHECK(taken.ok() == (to != from));
-    }
-  }
-}
-
-TEST_CASE("a replay that cannot be done here ends with 16 and goes on from its file; a wrong device ends with 17") {
-  ReplayVerdict verdict;
-  CHECK(verdict.suspect(7, "n1 gpu 2", 42).ok());
-  CHECK(!verdict.replayed("n2 gpu 0", 42).ok());  // that is not in place
-  CHECK(!verdict.exit_code(false));
-  CHECK(verdict.replayed("n1 gpu 2", 42).ok());
-  CHECK(!verdict.exit_code(true));
-  CHECK(verdict.exit_code(false) == 16);
-  auto later = ReplayVerdict::from_value(verdict.to_value());
-  REQUIRE(later.ok());
-  CHECK(!later->replayed("n1 gpu 2", 42).ok());  // that is not elsewhere
-  CHECK(later->replayed("n4 gpu 0", 43).ok());
-  CHECK(later->exit_code(true) == 17);
-  CHECK(later->where() == "n1 gpu 2");
-  CHECK(later->step() == 7);
-  Value broken = verdict.to_value();
-  broken.set("digest", "zz");
-  CHECK(ReplayVerdict::from_value(broken).error().code == ErrorCode::corrupt);
-  CHECK(ReplayVerdict::from_value(Value()).error().code == ErrorCode::corrupt);
 }

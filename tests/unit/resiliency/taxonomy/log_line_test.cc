@@ -56,6 +56,10 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
        R::root},
       {"RuntimeError: The server socket has failed to listen: Address already in use", F::port_in_use, R::root},
       {"longhaul-engine: rank 2 left: its process ended", F::connection_lost, R::cascade},
+      {"longhaul-engine rank 2: step 7: silent corruption: the sum of the gradients of step 7", F::silent_corruption,
+       R::root},
+      {"longhaul-engine rank 1: step 7: rank 2 left: the sum of the gradients of step 7", F::connection_lost,
+       R::cascade},
       {"longhaul-engine: this and that is wrong", F::exception, R::root},
       {"Killed", F::killed, R::root},
   };

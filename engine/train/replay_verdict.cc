@@ -1,4 +1,4 @@
-#include "resiliency/detect/replay_verdict.h"
+#include "engine/train/replay_verdict.h"
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -24,6 +24,35 @@ const char* to_string(ReplayEvent event) {
     case ReplayEvent::another: return "another";
   }
   return "";
+}
+
+ReplayJudgement judge_replay(std::int64_t step, const ReplayRound& round) {
+  const auto name = [](int rank) { return format("rank {}", rank); };
+  ReplayVerdict verdict;
+  // Of the owner's result; a machine that refuses what it is told here is a broken invariant.
+  const auto must = [](const Status& taken) { LH_ASSERT(taken.ok(), taken.ok() ? "" : taken.error().message()); };
+  must(verdict.suspect(step, name(round.owner), round.first));
+  must(verdict.replayed(name(round.owner), round.first_again));
+  ReplayJudgement judged;
+  const auto say = [&](int rank, const std::string& why) {
+    judged.rank = rank, judged.state = verdict.state();
+    judged.reason =
+        format("rank {} and rank {} disagree about one of rank {}: {}", round.owner, round.replayer, round.owner, why);
+    return judged;
+  };
+  const bool owner_wavers = verdict.state() == ReplayState::transient;
+  const bool replayer_wavers = round.replay != round.replay_again;
+  if (owner_wavers && replayer_wavers) return say(-1, "both computed something else the second time");
+  if (owner_wavers) return say(round.owner, format("rank {} computed something else the second time", round.owner));
+  if (replayer_wavers)
+    return say(round.replayer, format("rank {} computed something else the second time", round.replayer));
+  if (round.third < 0) return say(-1, "both stand by it, and there is no third rank");
+  if (round.third_digest != round.first && round.third_digest != round.replay)
+    return say(-1, format("both stand by it, and rank {} agrees with neither", round.third));
+  must(verdict.replayed(name(round.third), round.third_digest));
+  const int wrong = verdict.state() == ReplayState::persistent ? round.owner : round.replayer;
+  return say(wrong, format("both stand by it, and rank {} computes what rank {} does", round.third,
+                           wrong == round.owner ? round.replayer : round.owner));
 }
 
 Status ReplayVerdict::take(ReplayEvent event) {

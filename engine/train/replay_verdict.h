@@ -41,6 +41,23 @@ inline constexpr ReplayTransition replay_transitions[] = {
 inline constexpr int exit_run_again_elsewhere = 16;
 inline constexpr int exit_failed_validation = 17;
 
+// The rounds of one disagreement over a micro-batch: the rank whose it is, the one that computed it as well, both once
+// more, and a third where there is one.
+struct ReplayRound {
+  int owner = -1, replayer = -1, third = -1;  // ranks
+  std::uint64_t first = 0, replay = 0;        // digests; they differ
+  std::uint64_t first_again = 0, replay_again = 0;
+  std::uint64_t third_digest = 0;
+};
+struct ReplayJudgement {
+  int rank = -1;  // that was wrong; -1: it cannot be told
+  ReplayState state = ReplayState::idle;
+  std::string reason;
+};
+// Who computes differently the second time was wrong, then or now; of two that stand by their results, the one with
+// whom the third does not agree.
+ReplayJudgement judge_replay(std::int64_t step, const ReplayRound& round);
+
 class ReplayVerdict {
  public:
   ReplayState state() const { return state_; }

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Bits change in what MPI ranks give to the sums of their gradients; a stand-in for the lead orders restarts. With the
+check the rank to blame says so, no update is made of it, and the training ends with the weights of one that nothing
+happened to, bit for bit; without the check the weights are others. With nobody to order a restart the rank ends with 17.
+So also for gradients that are computed wrongly, with replay.
+
+usage: flip_contribution.py --bin FOLDER [--flips N] [--ranks N] [--seed N] [--zero N]
+"""
+import argparse
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import kill_training
+from kill_training import Training, write_dataset
+from restart_in_process import Page, Restarted, events_of
+
+DEADLINE_S = kill_training.STEP_DEADLINE_S * 5
+
+
+def corruption_settings(wide, check):
+    def settings(*values):
+        table = wide(*values)
+        table["micro_batch_size"] = 1  # which the growing batch divides by all ranks
+        table["corruption"] = {"check": check, "replay_every": 1}
+        del table["on_spike"]  # a flipped exponent is no spike to be skipped
+        return table
+    return settings
+
+
+def made(here, name, engine, ranks, steps, inputs, wide, check, plan, watched=True):
+    """The training, how it ended, what was said of corruption, and its log."""
+    kill_training.settings = corruption_settings(wide, check)
+    training = Restarted(here / name, engine, ranks, steps, inputs, False, False)
+    if watched:
+        log = training.start_watched(plan)
+    else:
+        training.launch["fault_plan"] = str(training.folder / "plan")
+        (training.folder / "plan").write_text(plan)
+        log = training.start()
+    code = training.process.wait(timeout=DEADLINE_S)
+    if watched:
+        training.lead.ended = True
+    told = [e for e in events_of(training) if e["kind"] == "faulted" and e.get("class") == "silent_corruption"]
+    return training, code, told, log.read_text()
+
+
+def ended_as(training, rank):
+    return Page(training.folder / "launch-1" / f"beat-{rank}").section()
+
+
+def weights(training):
+    path = training.folder / "out" / "model.safetensors"
+    return path.read_bytes() if path.exists() else b""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--flips", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--zero", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    draw = random.Random(arguments.seed)
+    Training.zero = arguments.zero
+    engine = pathlib.Path(arguments.bin).resolve() / "longhaul-engine"
+    steps = 3 * (arguments.flips + 1)
+    culprits = [draw.randrange(arguments.ranks) for _ in range(arguments.flips)]
+    # A step that is made again passes once more: the number of the passage grows with every flip before.
+    when = sorted(draw.sample(range(2, steps), arguments.flips))
+    plan = "".join(f"engine_contribution flip={draw.randrange(1 << 20)} nth={step + number} rank={rank}\n"
+                   for number, (step, rank) in enumerate(zip(when, culprits)))
+    with tempfile.TemporaryDirectory(prefix="longhaul-flip-") as name:
+        here = pathlib.Path(name)
+        source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
+        inputs = {}
+        for input_name, amount in (("tokens", 4000), ("code", 1500)):
+            inputs[input_name] = here / input_name
+            inputs[input_name].mkdir()
+            shutil.copy(source, inputs[input_name] / "tokenizer.json")
+            documents = []
+            while sum(map(len, documents)) < amount:
+                start, stride = draw.randrange(250), draw.randint(1, 7)
+                documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
+            write_dataset(inputs[input_name] / "train", documents)
+        wide = kill_training.settings
+
+        def run(name, check, plan, watched=True):
+            return made(here, name, engine, arguments.ranks, steps, inputs, wide, check, plan, watched)
+
+        whole, code, told, log = run("whole", "replay", "")
+        if code != 0 or told:
+            raise SystemExit(f"the untouched training ended with {code} and told {told}:\n{log}")
+        checked, code, told, log = run("checked", "contributions", plan)
+        if code != 0:
+            raise SystemExit(f"the training ended with {code}:\n{log}")
+        named = [event["culprit"] for event in told]
+        if named != culprits or any(event["rank"] != event["culprit"] for event in told):
+            raise SystemExit(f"bits changed in ranks {culprits}, named were {named}")
+        if weights(checked) != weights(whole):
+            raise SystemExit("the weights differ from those of the untouched training")
+        # The highest bit of a fraction, in many places: some gradients are 0.
+        spoiler = "".join(f"engine_contribution flip={32 * element + 22} nth={number + 2} rank=1\n"
+                          for number, element in enumerate((3, 101, 501, 1001, 2003, 4001)))
+        spoilt, code, told, log = run("spoilt", "off", spoiler)
+        if code != 0 or told or weights(spoilt) == weights(whole):
+            raise SystemExit(f"without the check: ended with {code}, told {told}, or the weights are right:\n{log}")
+        alone, code, told, log = run("alone", "contributions", f"engine_contribution flip=5 nth=3 rank={culprits[0]}\n", False)
+        said = [line for line in log.splitlines() if "silent corruption: " in line]
+        if code == 0 or ended_as(alone, culprits[0]) != "failed 17" or len(told) != 1 or told[0]["culprit"] != culprits[0] or len(said) != 1 or \
+                f"rank {culprits[0]}:" not in said[0]:
+            raise SystemExit(f"with nobody to order a restart: ended with {code}, told {told}:\n{log}")
+        if arguments.ranks > 2:
+            wrong = arguments.ranks - 1
+            replayed, code, told, log = run("replayed", "replay",
+                                            f"engine_gradient flip={32 * 5 + 22} nth=4 rank={wrong} always\n", False)
+            if code == 0 or ended_as(replayed, wrong) != "failed 17" or [event["culprit"] for event in told] != [wrong]:
+                raise SystemExit(f"computed wrongly by rank {wrong}: ended with {code}, told {told}:\n{log}")
+        print(f"{len(told) + len(named)} faults told, their ranks named rightly; {arguments.flips} flips in contributions "
+              f"of {arguments.ranks} ranks over {steps} steps: the same bits")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

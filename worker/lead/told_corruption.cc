@@ -1,0 +1,14 @@
+#include "worker/lead/told_corruption.h"
+
+namespace longhaul {
+
+std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch, std::int64_t after_ms) {
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->kind != "faulted" || event->wall_ms <= after_ms || event->fields.get_integer("launch", -1) != launch)
+      continue;
+    if (const std::optional<SilentCorruption> found = silent_corruption_of(event->fields)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,16 @@
+// What ranks say of silent data corruption, found in the events of an attempt. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "contracts/event.h"
+#include "contracts/silent_corruption.h"
+
+namespace longhaul {
+
+// The newest that a rank of this launch has told after `after_ms` (wall clock, that of the fault before): nullopt,
+// there is none.
+std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch, std::int64_t after_ms);
+
+}  // namespace longhaul
