@@ -1,7 +1,9 @@
 #include "resiliency/health/host_health.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <thread>
 
 #include "base/process.h"
 #include "base/text.h"
@@ -30,10 +32,28 @@ HealthFindings HostHealth::look() {
   append(findings, judge_ports(ports, ports_));
   ports_ = std::move(ports);
   look_at_disks(findings);
-  if (!looked_) append(findings, judge_environment(options_.environment, options_.cores));
-  run_site_check(findings);
+  if (!looked_) {
+    append(findings, judge_environment(options_.environment, options_.cores));
+    run_site_check(findings);
+  }
   looked_ = true;
   return findings;
+}
+
+HealthFindings HostHealth::wait(std::int64_t ms) {
+  const auto began = std::chrono::steady_clock::now();
+  if (nvml_)
+    if (const auto event = nvml_->wait_event(static_cast<unsigned>(ms))) {
+      const XidInfo* known = xid_info(event->xid);
+      HealthFinding finding = health_finding(
+          "gpu", class_of_xid(event->xid), event->device < 0 ? std::string("GPU") : format("GPU {}", event->device),
+          format("XID {} ({})", event->xid, known ? known->meaning : "not in the table"));
+      finding.xid = event->xid;
+      return {std::move(finding)};
+    }
+  // A driver without events, or with a lost device, does not wait.
+  std::this_thread::sleep_until(began + std::chrono::milliseconds(ms));
+  return {};
 }
 
 void HostHealth::look_at_gpus(HealthFindings& findings) {
@@ -92,7 +112,8 @@ void HostHealth::run_site_check(HealthFindings& findings) const {
   std::string what = ran.ok() ? ran->status.text() : ran.error().what;
   if (ran.ok()) {
     const std::string said = trim(ran->out.empty() ? ran->err : ran->out);
-    if (!said.empty()) what += ": " + repair_utf8(said.substr(0, 400));
+    const std::string last = said.substr(said.rfind('\n') + 1);  // npos + 1 is 0
+    if (!last.empty()) what += ": " + repair_utf8(last.substr(0, 400));
   }
   findings.push_back(health_finding("site", FaultClass::site_check, options_.site_check.front(), what));
 }

@@ -158,6 +158,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       return End{};
     }
     look_at_ranks();
+    look_at_health();
     orders_.look(watch_.first_page());
     look_at_stacks();
     if (end) return End{*end, std::nullopt};

@@ -12,6 +12,31 @@ constexpr std::int64_t stacks_at_a_hang_ms = 2'000;
 
 }  // namespace
 
+// Agents look at their nodes; without them this lead has its own one looked at.
+void JobLead::look_at_health() {
+  const std::int64_t now_ms = clock_.wall_ms();
+  std::vector<HostFinding> fresh;
+  if (agents_) {
+    for (const auto& [host, agent] : agents_->agents())
+      for (HostFinding& found : health_.take(host, agent.report.health, now_ms)) fresh.push_back(std::move(found));
+  } else {
+    if (!own_health_)
+      own_health_.emplace(health_watch_options(lead_.attempt.resiliency, lead_.worker_program, lead_.attempt.stage_dir),
+                          clock_, log_);
+    own_health_->look();
+    fresh = health_.take(own_node(), own_health_->report(), now_ms);
+  }
+  for (const HostFinding& found : fresh) tell_health(found);
+}
+
+void JobLead::tell_health(const HostFinding& found) {
+  if (found.told_often) return;
+  log_.warn(format("event=health host={} class={} severity={} device='{}' what='{}'", found.host,
+                   to_string(found.finding.fault), to_string(found.finding.severity), found.finding.device,
+                   found.finding.what));
+  events_.write("health", to_value(found));
+}
+
 // A rank's page knows best which process it is; a program without heartbeat is what was started for it.
 void JobLead::begin_stacks() {
   std::map<int, pid_t> pids = started_here_;

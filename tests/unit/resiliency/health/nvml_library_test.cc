@@ -162,4 +162,18 @@ TEST_CASE(
   CHECK(seen_by(mismatch) == " gpu_driver");
 }
 
+TEST_CASE("a host waits for the driver's events, which name the device and the XID") {
+  NvmlScript script("at 0 devices 2\n");
+  HostHealth host(gpus_only(2));
+  CHECK(seen_by(host) == "");
+  CHECK(host.wait(20).empty());
+  script.add("at 0 device 1 xid 79\n");
+  const HealthFindings told = host.wait(2000);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].fault == FaultClass::gpu_lost);
+  CHECK(told[0].device == "GPU 1");
+  CHECK(told[0].xid == 79);
+  CHECK(observe_health(told[0], "n1", 5).what == observe_xid("n1", 1, 79, 5).what);
+}
+
 }  // namespace longhaul
