@@ -16,6 +16,15 @@ void append(HealthFindings& all, HealthFindings some) {
   all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
 }
 
+HealthFinding finding_of(const GpuEvent& event) {
+  const XidInfo* info = xid_info(event.xid);
+  HealthFinding finding =
+      health_finding("gpu", class_of_xid(event.xid), event.device >= 0 ? format("GPU {}", event.device) : std::string(),
+                     format("XID {} ({})", event.xid, info ? info->meaning : "not in the table"));
+  finding.xid = event.xid;
+  return finding;
+}
+
 }  // namespace
 
 HostHealth::HostHealth(HostHealthOptions options) : options_(std::move(options)), shm_(options_.shm_path) {
@@ -43,14 +52,7 @@ HealthFindings HostHealth::look() {
 HealthFindings HostHealth::wait(std::int64_t ms) {
   const auto began = std::chrono::steady_clock::now();
   if (nvml_)
-    if (const auto event = nvml_->wait_event(static_cast<unsigned>(ms))) {
-      const XidInfo* known = xid_info(event->xid);
-      HealthFinding finding = health_finding(
-          "gpu", class_of_xid(event->xid), event->device < 0 ? std::string("GPU") : format("GPU {}", event->device),
-          format("XID {} ({})", event->xid, known ? known->meaning : "not in the table"));
-      finding.xid = event->xid;
-      return {std::move(finding)};
-    }
+    if (const auto event = nvml_->wait_event(static_cast<unsigned>(ms))) return {finding_of(*event)};
   // A driver without events, or with a lost device, does not wait.
   std::this_thread::sleep_until(began + std::chrono::milliseconds(ms));
   return {};
@@ -72,10 +74,7 @@ void HostHealth::judge_gpus(HealthFindings& findings) {
   for (int seen = 0; seen < 1000; ++seen) {  // a storm of events is told in part
     const auto event = nvml_->wait_event(0);
     if (!event) break;
-    const XidInfo* info = xid_info(event->xid);
-    const std::string what = format("XID {} ({})", event->xid, info ? info->meaning : "not in the table");
-    const std::string device = event->device >= 0 ? format("GPU {}", event->device) : std::string();
-    findings.push_back(health_finding("gpu", class_of_xid(event->xid), device, what));
+    findings.push_back(finding_of(*event));
   }
   std::vector<GpuReading> readings = nvml_->read();
   const std::set<int>* ours = options_.ours ? &*options_.ours : nullptr;

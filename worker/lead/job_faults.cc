@@ -19,6 +19,7 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
   switch (finding.kind) {
     case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
     case GuardFinding::Kind::faulted: return FaultClass::exception;
+    case GuardFinding::Kind::unhealthy: return finding.fault;
     default: break;
   }
   const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
@@ -130,7 +131,9 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
   FaultView view;
   view.rank = culprit_;
   view.scope = info_of(fault).scope;
-  if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) {
+  const bool of_host = end.finding && (end.finding->kind == GuardFinding::Kind::host_lost ||
+                                       end.finding->kind == GuardFinding::Kind::unhealthy);
+  if (of_host) {
     view.rank = -1;
     view.host = end.finding->host;
     view.hosts_lost = {end.finding->host};
@@ -142,8 +145,8 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
       view.hosts_lost.push_back(host);  // its ranks would not end
   view.fault = to_string(fault);
   view.group = group_of(fault);
-  view.cause =
-      view.scope == FaultScope::host ? format("{} {}", view.fault, view.host) : fingerprint(cause, spec_.launch.hosts);
+  view.cause = of_host || view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
+                                                         : fingerprint(cause, spec_.launch.hosts);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;

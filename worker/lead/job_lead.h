@@ -64,6 +64,9 @@ class JobLead {
   void look_at_agents();
   void look_at_health();
   void tell_health(const HostFinding& found);
+  void leave_unfit_spares();
+  void preflight();
+  void set_nodes_aside(double waited_s, const std::vector<std::string>& missing);
   void end_agents();
 
   Status launch_until_done();
