@@ -302,7 +302,7 @@ class Gpus:
             (self.folder / f"{node}.script").write_text("at 0 devices 2\n")
 
     def job(self):
-        return (f'job.environment = {{ LD_LIBRARY_PATH = "{self.folder}", LONGHAUL_FAKE_NVML = "{self.folder}/%h.script" }}\n')
+        return (f'job.environment = {{ LD_LIBRARY_PATH = "{self.folder}", FAKE_NVML_SCRIPT = "{self.folder}/%h.script" }}\n')
 
     def say(self, node, line):
         with open(self.folder / f"{node}.script", "a") as script:

@@ -19,9 +19,9 @@ class NvmlScript {
  public:
   explicit NvmlScript(const std::string& lines) : path_(scratch_.path() + "/script") {
     add(lines);
-    ::setenv("LONGHAUL_FAKE_NVML", path_.c_str(), 1);
+    ::setenv("FAKE_NVML_SCRIPT", path_.c_str(), 1);
   }
-  ~NvmlScript() { ::unsetenv("LONGHAUL_FAKE_NVML"); }
+  ~NvmlScript() { ::unsetenv("FAKE_NVML_SCRIPT"); }
   void add(const std::string& lines) {
     text_ += lines;
     REQUIRE(write_file_renamed(path_, text_).ok());
