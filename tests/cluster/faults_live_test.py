@@ -343,6 +343,20 @@ def gpu_lost(cluster, runs, times):
     print_times("GPU fell off the bus, a spare there", seen, ("2 s", "8 s"))
 
 
+def gpu_lost_and_only_told(cluster, runs, times):
+    """The same where nobody is to act, and where no spare is there: it is told of, and the training goes on."""
+    for name, settings in (("watch", 'spares = 1, health = "watch"'), ("no-spare", "spares = 0")):
+        gpus = Gpus(cluster, runs, f"gpu-told-{name}")
+        training = Training(cluster, runs, f"gpu-told-{name}", f'resiliency = {{ {settings}, health_interval = "1s" }}\n' + gpus.job())
+        ranks = training.ranks(1)
+        gpus.say(sorted(set(ranks.values()))[0], "at 0 device 1 xid 79")
+        training.wait(lambda: any(e.get("xid") == 79 for e in training.events("health")), "the event", 10)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+        expect("nothing was ended", not training.events("fault") and training.ranks(1) == ranks, training.events("fault"))
+        training.end(runs)
+
+
 def refused_by_check(cluster, runs, times):
     """A site's own check refuses a host before the first launch: it gets no ranks, the spare does."""
     check = runs.folder / "check.sh"
@@ -363,7 +377,7 @@ def refused_by_check(cluster, runs, times):
         training.end(runs)
 
 
-CASES = {"gpu_lost": gpu_lost, "refused_by_check": refused_by_check, "transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
+CASES = {"gpu_lost": gpu_lost, "gpu_lost_and_only_told": gpu_lost_and_only_told, "refused_by_check": refused_by_check, "transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
          "lead_host_killed": lead_host_killed}
 
 
