@@ -375,6 +375,12 @@ def refused_by_check(cluster, runs, times):
         print(f"  pre-flight: the first launch waited {looked['waited_s']:.2f} s", flush=True)
         expect("nothing was ended", not training.events("fault"), training.events("fault"))
         training.end(runs)
+    # A check that refuses every host is itself wrong: it is told of, and the job works with what it has.
+    check.write_text("#!/bin/sh\nexit 1\n")
+    training = Training(cluster, runs, "all-refused", f'resiliency = {{ spares = 1, health_command = "{check}" }}\n')
+    expect("told of every host", len([e for e in training.events("health") if e["class"] == "site_check"]) == 3, training.events("health"))
+    expect("no host is set aside", training.events("preflight")[0]["left"] == [], training.events("preflight"))
+    training.end(runs)
 
 
 CASES = {"gpu_lost": gpu_lost, "gpu_lost_and_only_told": gpu_lost_and_only_told, "refused_by_check": refused_by_check, "transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,

@@ -1,5 +1,7 @@
 #include "worker/lead/host_health_watch.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace longhaul {
@@ -52,7 +54,12 @@ std::vector<Observation> HostHealthWatch::health_seen(std::int64_t since_ms) con
 
 const HostFinding* HostHealthWatch::unfit(const std::string& host) const {
   const auto found = unfit_.find(host);
-  return found == unfit_.end() ? nullptr : &found->second;
+  if (found == unfit_.end()) return nullptr;
+  const auto alike = std::count_if(unfit_.begin(), unfit_.end(), [&](const auto& other) {
+    return other.second.finding.fault == found->second.finding.fault;
+  });
+  const bool widespread = looked_.size() >= 3 && 2 * static_cast<std::size_t>(alike) > looked_.size();
+  return widespread ? nullptr : &found->second;
 }
 
 }  // namespace longhaul

@@ -31,7 +31,8 @@ class HostHealthWatch {
 
   // For verdict_of: what was heard since then, the newest 1,024 at most.
   std::vector<Observation> health_seen(std::int64_t since_ms = 0) const;
-  // The first finding that says for sure that the host is not fit to work on; nullptr: none.
+  // The first finding that says for sure that the host is not fit to work on; nullptr: none. What more than half of
+  // three or more hosts have accuses none of them: a check that is wrong, a switch that they share.
   const HostFinding* unfit(const std::string& host) const;
   // Whether the host was looked at; what was measured of those that were.
   bool looked(const std::string& host) const { return looked_.count(host) > 0; }

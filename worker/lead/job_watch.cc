@@ -27,7 +27,8 @@ void JobLead::look_at_health() {
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
   for (const HostFinding& found : fresh) tell_health(found);
-  if (lead_.attempt.resiliency.health == "act" && agents_) leave_unfit_spares();
+  const bool launched = record_.launches > 0;  // before that the pre-flight decides, once it has seen all of them
+  if (lead_.attempt.resiliency.health == "act" && agents_ && launched) leave_unfit_spares();
 }
 
 // Nobody is put on a node that is known to be unfit.

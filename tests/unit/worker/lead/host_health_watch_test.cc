@@ -48,6 +48,20 @@ TEST_CASE("a node with an error that accuses it for sure is not fit; warnings le
   CHECK(watch.unfit("n2") == nullptr);
 }
 
+TEST_CASE("what most nodes have accuses none of them: the check is wrong, or something that they share") {
+  HostHealthWatch watch;
+  const HealthFinding refused = health_finding("site", FaultClass::site_check, "/check", "not found");
+  for (const char* host : {"n1", "n2", "n3", "n4"}) (void)watch.take(host, health_report_of({}), 5);
+  for (const char* host : {"n1", "n2"}) (void)watch.take(host, health_report_of({{1, refused}}), 10);
+  CHECK(watch.unfit("n1") != nullptr);
+  (void)watch.take("n3", health_report_of({{1, fell_off_the_bus()}}), 15);
+  CHECK(watch.unfit("n1") != nullptr);  // another class
+  (void)watch.take("n4", health_report_of({{1, refused}}), 20);
+  CHECK(watch.unfit("n1") == nullptr);
+  CHECK(watch.unfit("n4") == nullptr);
+  CHECK(watch.unfit("n3") != nullptr);
+}
+
 TEST_CASE("what was seen explains a fault: by host, class and time") {
   HostHealthWatch watch;
   (void)watch.take("n1", health_report_of({{1, low_disk()}, {2, fell_off_the_bus()}}), 1000);
