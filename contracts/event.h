@@ -19,6 +19,8 @@
 //   launched / ranks_ended / published                           by the lead
 //   taken_over       launch, epoch, host                          by a lead that has followed another
 //   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it
+//   health           host, class, severity, scope, device, what, xid, ...: by the lead: something is wrong with a node
+//   preflight        waited_s, left, unfit, slow, not_looked_at: by the lead, where the first launch waited for checks
 //   fault / recovered                                            by the lead: contracts/fault_event.h
 #pragma once
 

@@ -79,6 +79,8 @@ enum class FaultClass {
   clock_skew,
   environment,
   site_check,
+  slow_host,      // slower than the other hosts when it was measured before the first launch
+  health_silent,  // the checks of a host do not come back
 };
 const char* to_string(FaultClass fault);
 FaultClass fault_class_of(const std::string& text);  // program, when no class is named so

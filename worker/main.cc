@@ -156,6 +156,9 @@ int agent(const std::string& attempt_dir) {
   options.attempt_dir = folder;
   options.address_path = lead_address_path(folder, surroundings().restarts);
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
+  // Without its attempt an agent does its main work all the same.
+  if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok())
+    options.health = health_watch_options(attempt->resiliency, options.worker_program, attempt->stage_dir);
   // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
   const std::string log_path = agent_log_path(folder, options.host);
   if (const FileDescriptor file(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -182,6 +185,13 @@ int health(const std::vector<std::string>& words) {
   if (!command.ok()) {
     std::fprintf(stderr, "longhaul-worker: %s\n", command.error().message().c_str());
     return 2;
+  }
+  if (command->watch_s > 0) {
+    SystemClock clock;
+    watch_health(*command, clock, [](const std::string& line) {
+      return std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    });
+    return 0;
   }
   HostHealth host(command->options);
   const HealthFindings findings = host.look();

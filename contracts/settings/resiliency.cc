@@ -37,7 +37,23 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                           "runs, by what a save costs and how often it fails",
                   .choices = {"as_set", "online"}})
           .field("host_silent", &R::host_silent,
-                 {.help = "a node that was not heard of for so long is lost", .min = 0.5});
+                 {.help = "a node that was not heard of for so long is lost", .min = 0.5})
+          .field("health", &R::health,
+                 {.help = "GPUs, network ports, memory and file systems of every node: watched and told of, not looked "
+                          "at, or also acted upon: a node that is not fit to work is left while a spare is there",
+                  .choices = {"off", "watch", "act"}})
+          .field("health_interval", &R::health_interval,
+                 {.help = "between two looks at a node; the GPU driver's errors (XID) are heard at once", .min = 0.5})
+          .field("health_command", &R::health_command,
+                 {.help = "a check of your own: program and arguments, run on every node before the first launch; exit "
+                          "code 0 means fit to work, anything else refuses the node with the last line it printed"})
+          .field("health_command_deadline", &R::health_command_deadline,
+                 {.help = "of health_command; a node where it takes longer is refused", .min = 1, .max = 3600})
+          .field("preflight_floor", &R::preflight_floor,
+                 {.help = "every node multiplies matrices and copies memory before the first launch; one below this "
+                          "share of the median of all is left where a spare is there, else told of; 0: not measured",
+                  .min = 0,
+                  .max = 0.99});
   return table;
 }
 

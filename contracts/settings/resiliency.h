@@ -19,7 +19,12 @@ struct ResiliencySettings {
   double hang_factor = 5;      // learned: the longest seen times this
   Seconds hang_floor{45};      // no learned time is shorter
   std::string checkpoint_interval = "as_set";  // or "online"
-  Seconds host_silent{4.5};  // an agent that was not heard for so long, on a node that nothing else is known of
+  Seconds host_silent{4.5};    // an agent that was not heard for so long, on a node that nothing else is known of
+  std::string health = "act";  // "off" | "watch" | "act": what is done about the health of nodes
+  Seconds health_interval{30};
+  std::string health_command;  // a site's own check of a node: program and arguments, split at spaces
+  Seconds health_command_deadline{60};
+  double preflight_floor = 0;  // share of the median of all nodes below which a node is slow; 0: not measured
 };
 const FieldTable<ResiliencySettings>& resiliency_fields();
 

@@ -7,12 +7,17 @@ namespace longhaul {
 HealthFinding health_finding(const std::string& check, FaultClass fault, const std::string& device,
                              const std::string& what) {
   const FaultInfo& info = info_of(fault);
-  return {check, fault, info.scope, info.severity, device, what, info.remedy};
+  return {check, fault, info.scope, info.severity, device, what, info.remedy, 0};
 }
 
 bool fit_to_work(const HealthFindings& findings) {
   return std::all_of(findings.begin(), findings.end(),
                      [](const HealthFinding& finding) { return finding.severity <= FaultSeverity::warning; });
+}
+
+bool unfit_for_sure(const HealthFinding& finding) {
+  return finding.severity >= FaultSeverity::error && info_of(finding.fault).accuses == Accusation::sure &&
+         finding.fault != FaultClass::out_of_memory;  // the program asked for it
 }
 
 Observation observe_health(const HealthFinding& finding, const std::string& host, std::int64_t at_ms) {
@@ -34,7 +39,15 @@ Value to_value(const HealthFinding& finding) {
   if (!finding.device.empty()) value.set("device", finding.device);
   value.set("what", finding.what);
   value.set("remedy", finding.remedy);
+  if (finding.xid > 0) value.set("xid", finding.xid);
   return value;
+}
+
+HealthFinding health_finding_from_value(const Value& value) {
+  HealthFinding finding = health_finding(value.get_string("check"), fault_class_of(value.get_string("class")),
+                                         value.get_string("device"), value.get_string("what"));
+  finding.xid = static_cast<int>(value.get_integer("xid"));
+  return finding;
 }
 
 }  // namespace longhaul

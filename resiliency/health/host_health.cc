@@ -1,7 +1,9 @@
 #include "resiliency/health/host_health.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <thread>
 
 #include "base/process.h"
 #include "base/text.h"
@@ -12,6 +14,15 @@ namespace {
 
 void append(HealthFindings& all, HealthFindings some) {
   all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+}
+
+HealthFinding finding_of(const GpuEvent& event) {
+  const XidInfo* info = xid_info(event.xid);
+  HealthFinding finding =
+      health_finding("gpu", class_of_xid(event.xid), event.device >= 0 ? format("GPU {}", event.device) : std::string(),
+                     format("XID {} ({})", event.xid, info ? info->meaning : "not in the table"));
+  finding.xid = event.xid;
+  return finding;
 }
 
 }  // namespace
@@ -30,10 +41,21 @@ HealthFindings HostHealth::look() {
   append(findings, judge_ports(ports, ports_));
   ports_ = std::move(ports);
   look_at_disks(findings);
-  if (!looked_) append(findings, judge_environment(options_.environment, options_.cores));
-  run_site_check(findings);
+  if (!looked_) {
+    append(findings, judge_environment(options_.environment, options_.cores));
+    run_site_check(findings);
+  }
   looked_ = true;
   return findings;
+}
+
+HealthFindings HostHealth::wait(std::int64_t ms) {
+  const auto began = std::chrono::steady_clock::now();
+  if (nvml_)
+    if (const auto event = nvml_->wait_event(static_cast<unsigned>(ms))) return {finding_of(*event)};
+  // A driver without events, or with a lost device, does not wait.
+  std::this_thread::sleep_until(began + std::chrono::milliseconds(ms));
+  return {};
 }
 
 void HostHealth::look_at_gpus(HealthFindings& findings) {
@@ -52,10 +74,7 @@ void HostHealth::judge_gpus(HealthFindings& findings) {
   for (int seen = 0; seen < 1000; ++seen) {  // a storm of events is told in part
     const auto event = nvml_->wait_event(0);
     if (!event) break;
-    const XidInfo* info = xid_info(event->xid);
-    const std::string what = format("XID {} ({})", event->xid, info ? info->meaning : "not in the table");
-    const std::string device = event->device >= 0 ? format("GPU {}", event->device) : std::string();
-    findings.push_back(health_finding("gpu", class_of_xid(event->xid), device, what));
+    findings.push_back(finding_of(*event));
   }
   std::vector<GpuReading> readings = nvml_->read();
   const std::set<int>* ours = options_.ours ? &*options_.ours : nullptr;
@@ -92,7 +111,8 @@ void HostHealth::run_site_check(HealthFindings& findings) const {
   std::string what = ran.ok() ? ran->status.text() : ran.error().what;
   if (ran.ok()) {
     const std::string said = trim(ran->out.empty() ? ran->err : ran->out);
-    if (!said.empty()) what += ": " + repair_utf8(said.substr(0, 400));
+    const std::string last = said.substr(said.rfind('\n') + 1);  // npos + 1 is 0
+    if (!last.empty()) what += ": " + repair_utf8(last.substr(0, 400));
   }
   findings.push_back(health_finding("site", FaultClass::site_check, options_.site_check.front(), what));
 }

@@ -23,7 +23,7 @@ struct HostHealthOptions {
   std::string shm_path = "/dev/shm";          // "": not looked at
   std::string class_root = "/sys/class", proc_root = "/proc";
   std::int64_t file_system_deadline_ms = 5'000;
-  std::vector<std::string> site_check;  // program and arguments; exit code 0: healthy
+  std::vector<std::string> site_check;  // program and arguments, run at the first look; exit code 0: healthy
   std::int64_t site_check_deadline_ms = 60'000;
   std::vector<std::pair<std::string, std::string>> environment;
   int cores = 0;                      // of a rank; 0: not known
@@ -38,6 +38,8 @@ class HostHealth {
  public:
   explicit HostHealth(HostHealthOptions options);
   HealthFindings look();
+  // Waits `ms` for what the GPU's driver tells by itself: its XIDs, as they come. Earlier only when one came.
+  HealthFindings wait(std::int64_t ms);
   std::size_t gpus() const { return gpus_.size(); }  // of the last look
 
  private:

@@ -199,6 +199,10 @@ inline constexpr FaultInfo rows[] = {
      "an inherited variable slows down or changes what runs", "unset it, or say in the workflow that it is meant"},
     {F::site_check, "site_check", error, S::host, G::infrastructure, T::swap, A::sure,
      "the site's own check refused the host", "its message says why"},
+    {F::slow_host, "slow_host", warning, S::host, G::none, T::swap, A::doubtful,
+     "a host was slower than the others before the first launch", "test the host; it is avoided while spares are there"},
+    {F::health_silent, "health_silent", warning, S::host, G::none, T::skip, A::never,
+     "the checks of a host do not come back", "look at the GPU's driver and the file systems of the host"},
 };
 // clang-format on
 
@@ -212,7 +216,7 @@ static_assert(in_order(), "rows stand in the order of FaultClass, one for each")
 
 inline constexpr const auto& fault_table = fault_table_words::rows;
 inline constexpr std::size_t fault_class_count = std::size(fault_table);
-static_assert(static_cast<std::size_t>(FaultClass::site_check) + 1 == fault_class_count, "a class without a row");
+static_assert(static_cast<std::size_t>(FaultClass::health_silent) + 1 == fault_class_count, "a class without a row");
 
 constexpr const FaultInfo& info_of(FaultClass fault) {
   return fault_table[static_cast<std::size_t>(fault)];

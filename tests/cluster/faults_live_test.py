@@ -290,6 +290,99 @@ def host_cut_for_three_seconds(cluster, runs, times):
     training.end(runs)
 
 
+class Gpus:
+    """Simulated GPUs of every host: the agents' health checks load this library as NVIDIA's, one script for each host."""
+
+    def __init__(self, cluster, runs, name):
+        self.folder = runs.folder / f"{name}-gpus"
+        self.folder.mkdir()
+        library = runs.program.parent / "liblonghaul_fake_nvml.so"
+        (self.folder / "libnvidia-ml.so.1").symlink_to(library)
+        for node in cluster.nodes():
+            (self.folder / f"{node}.script").write_text("at 0 devices 2\n")
+
+    def job(self):
+        return (f'job.environment = {{ LD_LIBRARY_PATH = "{self.folder}", FAKE_NVML_SCRIPT = "{self.folder}/%h.script" }}\n')
+
+    def say(self, node, line):
+        with open(self.folder / f"{node}.script", "a") as script:
+            script.write(line + "\n")
+
+
+def gpu_lost(cluster, runs, times):
+    """A warning of a GPU is told and stops nothing; XID 79 while the ranks still work: the host is left for the spare."""
+    seen = []
+    for number in range(times):
+        gpus = Gpus(cluster, runs, f"gpu-lost-{number}")
+        training = Training(cluster, runs, f"gpu-lost-{number}",
+                            'resiliency = { spares = 1, health_interval = "1s" }\n' + gpus.job())
+        ranks = training.ranks(1)
+        lead = training.events("launched")[0]["host"]
+        victim = next(host for host in sorted(set(ranks.values())) if host != lead)
+        other = next(host for host in ranks.values() if host != victim)
+
+        gpus.say(other, "at 0 device 0 remapped 3\nat 0 device 0 pending 1")
+        training.wait(lambda: any(e["class"] == "gpu_remap_pending" for e in training.events("health")), "the warning", 10)
+        warning = next(e for e in training.events("health") if e["class"] == "gpu_remap_pending")
+        expect("it names host and severity", (warning["host"], warning["severity"]) == (other, "warning"), warning)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+        expect("nothing was ended for a warning", not training.events("fault") and training.ranks(1) == ranks, training.events("fault"))
+
+        begun = time.time()
+        gpus.say(victim, "at 0 device 1 xid 79")
+        seen.append(training.recovery(begun, 1))
+        told = [e for e in training.events("health") if e.get("xid") == 79]
+        expect("one event names host, device and XID", [(e["host"], e["device"], e["class"]) for e in told] == [(victim, "GPU 1", "gpu_lost")], told)
+        fault = seen[-1][2]
+        expect("swap, for what was found", (fault["tier"], fault["class"], fault["host"]) == ("swap", "gpu_lost", victim) and "XID 79" in fault["cause"], fault)
+        hosts = training.events("launched")[-1]["hosts"]
+        expect("the spare works in its place", victim not in hosts and len(hosts) == 2, hosts)
+        print(f"  XID 79: told of after {told[0]['ms'] / 1000 - begun:.2f} s", flush=True)
+        training.end(runs)
+    print_times("GPU fell off the bus, a spare there", seen, ("2 s", "8 s"))
+
+
+def gpu_lost_and_only_told(cluster, runs, times):
+    """The same where nobody is to act, and where no spare is there: it is told of, and the training goes on."""
+    for name, settings in (("watch", 'spares = 1, health = "watch"'), ("no-spare", "spares = 0")):
+        gpus = Gpus(cluster, runs, f"gpu-told-{name}")
+        training = Training(cluster, runs, f"gpu-told-{name}", f'resiliency = {{ {settings}, health_interval = "1s" }}\n' + gpus.job())
+        ranks = training.ranks(1)
+        gpus.say(sorted(set(ranks.values()))[0], "at 0 device 1 xid 79")
+        training.wait(lambda: any(e.get("xid") == 79 for e in training.events("health")), "the event", 10)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+        expect("nothing was ended", not training.events("fault") and training.ranks(1) == ranks, training.events("fault"))
+        training.end(runs)
+
+
+def refused_by_check(cluster, runs, times):
+    """A site's own check refuses a host before the first launch: it gets no ranks, the spare does."""
+    check = runs.folder / "check.sh"
+    check.write_text("#!/bin/sh\necho looking at $SLURMD_NODENAME\n[ $SLURMD_NODENAME != n2 ] || { echo fan 3 stands still; exit 4; }\n")
+    check.chmod(0o755)
+    for number in range(times):
+        training = Training(cluster, runs, f"refused-{number}",
+                            f'resiliency = {{ spares = 1, preflight_floor = 0.1, health_command = "{check} --all" }}\n')
+        launched = training.events("launched")[0]
+        expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
+        told = [e for e in training.events("health") if e["class"] == "site_check"]
+        expect("one event with the check's last line", len(told) == 1 and told[0]["host"] == "n2" and "fan 3 stands still" in told[0]["what"]
+               and "looking at" not in told[0]["what"], told)
+        looked = training.events("preflight")[0]
+        expect("every host was looked at", looked["left"] == ["n2"] and looked["unfit"] == ["n2"] and not looked["not_looked_at"], looked)
+        print(f"  pre-flight: the first launch waited {looked['waited_s']:.2f} s", flush=True)
+        expect("nothing was ended", not training.events("fault"), training.events("fault"))
+        training.end(runs)
+    # A check that refuses every host is itself wrong: it is told of, and the job works with what it has.
+    check.write_text("#!/bin/sh\nexit 1\n")
+    training = Training(cluster, runs, "all-refused", f'resiliency = {{ spares = 1, health_command = "{check}" }}\n')
+    expect("told of every host", len([e for e in training.events("health") if e["class"] == "site_check"]) == 3, training.events("health"))
+    expect("no host is set aside", training.events("preflight")[0]["left"] == [], training.events("preflight"))
+    training.end(runs)
+
+
 SLOW_SAVE = """
 kind = "command"
 job = { gpus_per_node = 0, class = "short", resumable = "yes", stop_before = "40s" }
@@ -311,7 +404,8 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
            [(r["outcome"], r.get("ended_by", "")) for r in records] == [("failed", "wall_time"), ("succeeded", "")], records)
 
 
-CASES = {"transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
+CASES = {"gpu_lost": gpu_lost, "gpu_lost_and_only_told": gpu_lost_and_only_told, "refused_by_check": refused_by_check,
+         "transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
          "lead_host_killed": lead_host_killed,
          "last_save": a_last_save_has_the_time_that_is_left}
 

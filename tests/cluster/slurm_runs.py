@@ -19,7 +19,7 @@ STATE_AFTER = {"ready": "ready", "cached": "cached", "submit": "submitted", "sta
 
 
 # The beginning of a tiny pipeline, and the model that it trains.
-SMALL = "threads = 1\njob = { gpus_per_node = 0 }"
+SMALL = "threads = 1\njob.gpus_per_node = 0"
 MODEL = "model = { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, num_key_value_heads = 1, max_position_embeddings = 32 }"
 TOKENS = f"""
 [stage.corpus]

@@ -1,5 +1,5 @@
 // A simulated NVML, built as a shared library and loaded in the place of the real one. What its devices say is written
-// in a text file that LONGHAUL_FAKE_NVML names, one event a line:
+// in a text file that FAKE_NVML_SCRIPT names, one event a line ("%h" in its name: the node, as Slurm calls it):
 //
 //     at 0 devices 4                     how many there are (without such a line: 1)
 //     at 0 device 2 temperature 71       at second 0 after nvmlInit
@@ -52,8 +52,11 @@ struct Said {
 
 // All lines whose time has come.
 std::vector<Said> script() {
-  const char* path = std::getenv("LONGHAUL_FAKE_NVML");
-  std::ifstream file(path ? path : "");
+  const char* named = std::getenv("FAKE_NVML_SCRIPT");
+  const char* node = std::getenv("SLURMD_NODENAME");
+  std::string path = named ? named : "";
+  if (const std::size_t at = path.find("%h"); at != std::string::npos) path.replace(at, 2, node ? node : "");
+  std::ifstream file(path);
   const double now_s = std::chrono::duration<double>(Clock::now() - began).count();
   std::vector<Said> said;
   std::string line;

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "resiliency/health/host_readings.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
@@ -59,6 +60,7 @@ class Agent {
         log_(log),
         sockets_(log),
         stacks_(options.worker_program, clock),
+        health_(options.health, clock, log),
         heard_ns_(clock.monotonic_ns()),
         lost_ns_(clock.monotonic_ns()) {}
   ~Agent() {
@@ -88,6 +90,7 @@ class Agent {
     if (ending_) return stand_in_ <= 0;
     sockets_.look();
     stacks_.look();
+    health_.look();
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
@@ -95,6 +98,7 @@ class Agent {
       } else {
         for (const WireFrame& frame : *frames) {
           heard_ns_ = said_ns_ = clock_.monotonic_ns();
+          if (frame.kind == WireKind::welcome) look_at_clock(frame.body.get_integer("wall_ms"));
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
@@ -252,6 +256,15 @@ class Agent {
       }
   }
 
+  // The lead's answer to our greeting has the time there. Once is enough: a clock that is off stays so.
+  void look_at_clock(std::int64_t theirs_ms) {
+    if (clock_told_ || theirs_ms <= 0 || options_.health.program.empty()) return;
+    const std::int64_t round_trip_ms = (clock_.monotonic_ns() - connected_ns_) / 1'000'000;
+    const auto off = judge_clock(clock_.wall_ms() - round_trip_ms, theirs_ms, round_trip_ms);
+    clock_told_ = off.has_value();
+    if (off) health_.add(*off);
+  }
+
   // What the page has no word for the lead has refused before.
   void write_order(const AgentOrder& order) {
     HeartbeatPage* const page = order.ranks.empty() ? nullptr : pages_.page(order.ranks.front());
@@ -296,13 +309,17 @@ class Agent {
   void report() {
     std::vector<RankReport> ranks = pages_.look(clock_);
     const std::int64_t now = clock_.monotonic_ns();
+    const HealthReport& health = health_.report();
+    const std::int64_t health_now = health.looks + (health.notes.empty() ? 0 : health.notes.back().serial);
     std::vector<std::string> done = orders_done();
-    const bool same = ranks == reported_ && done == done_reported_;
+    const bool same = ranks == reported_ && done == done_reported_ && health_now == reported_health_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
-    NodeReport report{
-        options_.host, pages_.launch(), ranks, own_cpu_s(), own_rss_kib(), waiting_ ? waiting_->port() : 0, done};
+    NodeReport report{options_.host, pages_.launch(), ranks,
+                      own_cpu_s(),   own_rss_kib(),   waiting_ ? waiting_->port() : 0,
+                      done,          health};
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), done_reported_ = std::move(done), reported_ns_ = now;
+    reported_health_ = health_now;
   }
 
   bool alone_too_long() {
@@ -323,12 +340,14 @@ class Agent {
   BeatSockets sockets_;
   std::string beat_folder_;
   StackDumps stacks_;
+  HealthWatch health_;
   std::optional<Connection> lead_;
   std::string secret_;
   std::int64_t epoch_ = 1;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead
   bool lost_silent_ = false;  // its connection was not closed
+  bool clock_told_ = false;
   std::int64_t said_ns_ = 0;  // its last word
   bool ending_ = false;
   std::string standby_host_;  // of another agent, or this one
@@ -340,6 +359,7 @@ class Agent {
   pid_t stand_in_ = -1;
   std::int64_t next_stand_in_ns_ = 0;
   std::vector<RankReport> reported_;
+  std::int64_t reported_health_ = 0;
   PageOrders orders_;
   int ordered_rank_ = 0;
   std::vector<std::string> done_reported_;

@@ -1,8 +1,8 @@
 // The agent of one node: reads the heartbeat pages of the ranks there every 100 ms, tells the lead what changed, and
-// does what the lead orders. It decides nothing. One of them is the standby: it is told what another lead would have to
-// know, and starts one when the lead is lost; whether that one leads, the majority of the agents decides by turning to
-// it. Without a lead it goes on looking for one (the file of its address may
-// name another by then) and lets the ranks be: losing control alone stops no training.
+// does what the lead orders; a process of its own looks at the health of the node. It decides nothing. One of them is
+// the standby: it is told what another lead would have to know, and starts one when the lead is lost; whether that one
+// leads, the majority of the agents decides by turning to it. Without a lead it goes on looking for one (the file of
+// its address may name another by then) and lets the ranks be: losing control alone stops no training.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "worker/protocol/health_watch.h"
 
 namespace longhaul {
 
@@ -21,6 +22,7 @@ struct AgentOptions {
   double alone_max_s = 600;         // without a lead and without a rank that lives; then it ends
   std::string worker_program = {};  // longhaul-worker: looks at stacks, and leads where this agent is the standby
   std::string attempt_dir = {};     // of use to a standby
+  HealthWatchOptions health = {};   // without a program: nobody looks at this host
 };
 
 // Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:

@@ -1,15 +1,20 @@
 #include "worker/agent/health_command.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <set>
 
+#include "base/json.h"
 #include "base/text.h"
+#include "resiliency/health/health_news.h"
+#include "resiliency/health/host_figures.h"
 
 namespace longhaul {
 namespace {
 
 constexpr const char* health_usage =
-    "longhaul-worker health [--json] [--nvml PATH|none] [--gpus N] [--folder PATH]... [--idle] [--check PROGRAM] "
-    "[--deadline SECONDS]";
+    "longhaul-worker health [--json] [--nvml PATH|none] [--gpus N] [--folder PATH]... [--idle] "
+    "[--check 'PROGRAM ARGUMENT...'] [--deadline SECONDS] [--check-deadline SECONDS] [--watch SECONDS] [--measure]";
 
 Result<int> whole_number(const std::string& word, const std::string& text) {
   char* end = nullptr;
@@ -17,6 +22,15 @@ Result<int> whole_number(const std::string& word, const std::string& text) {
   if (text.empty() || *end != '\0' || number < 0 || number > 1'000'000)
     return make_error(ErrorCode::invalid_input, word + " " + text + ": expected a whole number", health_usage);
   return static_cast<int>(number);
+}
+
+constexpr std::int64_t wait_at_most_ms = 1'000;
+constexpr std::int64_t quiet_at_least_ms = 60'000;
+
+Value findings_value(const HealthFindings& findings) {
+  Value array = Value::make_array();
+  for (const HealthFinding& finding : findings) array.push_back(to_value(finding));
+  return array;
 }
 
 }  // namespace
@@ -35,14 +49,32 @@ Result<HealthCommand> parse_health_command(const std::vector<std::string>& words
       command.options.ours.emplace();
       continue;
     }
-    const bool known =
-        word == "--nvml" || word == "--gpus" || word == "--folder" || word == "--check" || word == "--deadline";
-    if (!known) return make_error(ErrorCode::invalid_input, "unknown option " + word, health_usage);
+    if (word == "--measure") {
+      command.measure = true;
+      continue;
+    }
+    const std::set<std::string> known = {"--nvml",  "--gpus",     "--folder",        "--check",
+                                         "--watch", "--deadline", "--check-deadline"};
+    if (!known.count(word)) return make_error(ErrorCode::invalid_input, "unknown option " + word, health_usage);
     if (i + 1 == words.size()) return make_error(ErrorCode::invalid_input, word + " needs a value", health_usage);
     const std::string& value = words[++i];
     if (word == "--nvml") command.options.nvml_path = value == "none" ? "" : value;
     if (word == "--folder") command.options.folders.push_back(value);
-    if (word == "--check") command.options.site_check = {value};
+    if (word == "--check") {
+      command.options.site_check = split(value, ' ');
+      std::erase(command.options.site_check, "");
+    }
+    if (word == "--watch") {
+      char* end = nullptr;
+      command.watch_s = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end != '\0' || !(command.watch_s >= 0.1) || command.watch_s > 1e6)
+        return make_error(ErrorCode::invalid_input, word + " " + value + ": expected seconds, at least 0.1",
+                          health_usage);
+    }
+    if (word == "--check-deadline") {
+      LH_TRY(const int seconds, whole_number(word, value));
+      command.options.site_check_deadline_ms = seconds * 1000LL;
+    }
     if (word == "--gpus") {
       LH_TRY(command.options.gpus_expected, whole_number(word, value));
     }
@@ -52,6 +84,34 @@ Result<HealthCommand> parse_health_command(const std::vector<std::string>& words
     }
   }
   return command;
+}
+
+void watch_health(const HealthCommand& command, Clock& clock, const std::function<bool(const std::string&)>& write) {
+  HostHealth host(command.options);
+  const auto interval_ms = static_cast<std::int64_t>(command.watch_s * 1000);
+  HealthNews news(std::max(quiet_at_least_ms, 3 * interval_ms));
+  const auto fresh = [&](const HealthFindings& seen) { return news.take(seen, clock.monotonic_ns() / 1'000'000); };
+  HostFigures figures;
+  if (command.measure) figures = measure_host();
+  for (;;) {
+    const Deadline next(clock, interval_ms);
+    Value line = Value::make_table();
+    line.set("look", true);
+    HealthFindings seen = host.look();
+    // Nobody said that there are GPUs: a library without a driver is usual on hosts that have none.
+    if (command.options.gpus_expected <= 0)
+      std::erase_if(seen, [](const HealthFinding& one) { return one.fault == FaultClass::gpu_driver; });
+    line.set("findings", findings_value(fresh(seen)));
+    if (figures.measured()) line.set("figures", to_value(figures));
+    if (!write(to_json(line) + "\n")) return;
+    while (!next.passed()) {
+      const HealthFindings told = fresh(host.wait(std::min(wait_at_most_ms, next.left_ms())));
+      if (told.empty()) continue;
+      Value between = Value::make_table();
+      between.set("findings", findings_value(told));
+      if (!write(to_json(between) + "\n")) return;
+    }
+  }
 }
 
 std::string health_text(const HealthFindings& findings, const std::string& host, std::size_t gpus) {
@@ -70,9 +130,7 @@ Value health_value(const HealthFindings& findings, const std::string& host, std:
   value.set("host", host);
   value.set("fit", fit_to_work(findings));
   value.set("gpus", gpus);
-  Value array = Value::make_array();
-  for (const HealthFinding& finding : findings) array.push_back(to_value(finding));
-  value.set("findings", std::move(array));
+  value.set("findings", findings_value(findings));
   return value;
 }
 

@@ -1,10 +1,13 @@
-// `longhaul-worker health`: one look at this host, for a Slurm prolog, a health check program, or a person.
+// `longhaul-worker health`: one look at this host, for a Slurm prolog, a health check program, or a person; or one look
+// after the other, for an agent or a lead (worker/protocol/health_watch.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "resiliency/health/host_health.h"
 
@@ -13,11 +16,19 @@ namespace longhaul {
 struct HealthCommand {
   HostHealthOptions options;
   bool json = false;
+  double watch_s = 0;    // between two looks; 0: one look
+  bool measure = false;  // HostFigures before the first look
 };
 // Words behind "health": --json, --nvml PATH (or "none"), --gpus N, --folder PATH (may be repeated), --idle (no process
-// may use a GPU), --check PROGRAM, --deadline SECONDS (of a folder, and of the check). invalid_input: another word.
+// may use a GPU), --check "PROGRAM ARGUMENT...", --deadline SECONDS (of a folder, and of the check), --check-deadline
+// SECONDS,
+// --watch SECONDS, --measure. invalid_input: another word.
 Result<HealthCommand> parse_health_command(const std::vector<std::string>& words,
                                            std::vector<std::pair<std::string, std::string>> environment);
+
+// Looks again and again: a line of JSON with what is new for each look ({"look": true, "findings": [...]}), and one for
+// what the GPU's driver tells in between, at once. Until `write` says that nobody reads.
+void watch_health(const HealthCommand& command, Clock& clock, const std::function<bool(const std::string&)>& write);
 
 std::string health_text(const HealthFindings& findings, const std::string& host, std::size_t gpus);
 Value health_value(const HealthFindings& findings, const std::string& host, std::size_t gpus);

@@ -127,7 +127,9 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   for (const std::unique_ptr<Link>& other : links_)
     if (other.get() != &link && other->host == host) other->over = true;
   link.host = host;
-  link.connection.session().welcome(Value::make_table());
+  Value welcome = Value::make_table();
+  welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
+  link.connection.session().welcome(std::move(welcome));
   AgentState& agent = agents_[host];
   agent.connected = true;
   agent.heard_ns = clock_.monotonic_ns();

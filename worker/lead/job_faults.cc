@@ -15,10 +15,15 @@ namespace {
 // Ranks with a fault that they survived wait so long for an order; then they end, and are started again.
 constexpr std::int64_t restart_wait_ms = 10'000;
 
+bool is_of_host(const GuardFinding& finding) {
+  return finding.kind == GuardFinding::Kind::host_lost || finding.kind == GuardFinding::Kind::unhealthy;
+}
+
 FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
   switch (finding.kind) {
     case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
     case GuardFinding::Kind::faulted: return FaultClass::exception;
+    case GuardFinding::Kind::unhealthy: return finding.fault;
     default: break;
   }
   const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
@@ -157,7 +162,7 @@ FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
   const bool by_finding = end.finding && end.finding->kind != GuardFinding::Kind::rank_ended;
   const FaultClass ended =
       by_finding ? class_of(*end.finding, watch_.rank(culprit_)) : classify_end(so_far, has_own_program(lead_.task));
-  const bool of_host = by_finding && end.finding->kind == GuardFinding::Kind::host_lost;
+  const bool of_host = by_finding && is_of_host(*end.finding);
   // Of a program in several steps nothing tells which rank of which host it was.
   const std::string host = of_host                                        ? end.finding->host
                            : culprit_ >= 0 && lead_.attempt.steps.empty() ? watch_.host_of(culprit_)
@@ -189,14 +194,16 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   view.rank = record.rank;
   view.host = record.host;
   view.scope = record.scope;
-  if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) view.hosts_lost = {end.finding->host};
+  if (end.finding && is_of_host(*end.finding)) view.hosts_lost = {end.finding->host};
   for (const std::string& host : hosts_.left())
     if (std::find(spec_.launch.hosts.begin(), spec_.launch.hosts.end(), host) != spec_.launch.hosts.end())
       view.hosts_lost.push_back(host);  // its ranks would not end
   view.fault = to_string(record.fault);
   view.group = group_of(record.fault);
-  view.cause = view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
-                                              : fingerprint(cause.text, spec_.launch.hosts);
+  // Its own for each node, whatever was found there.
+  const bool of_host = end.finding && is_of_host(*end.finding);
+  view.cause = of_host || view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
+                                                         : fingerprint(cause.text, spec_.launch.hosts);
   if (corruption && !view.host.empty()) {
     view.cause = format("{} {}", view.fault, view.host);
     view.accuses_surely = info_of(record.fault).accuses == Accusation::sure;

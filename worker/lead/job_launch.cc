@@ -166,6 +166,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       return End{};
     }
     look_at_ranks();
+    look_at_health();
     orders_.look(first_rank_);
     look_at_interval();
     look_at_stacks();

@@ -121,6 +121,7 @@ Status JobLead::lead_to_artifact() {
     agents_.reset();
     agent_step_.reset();
   }
+  preflight();
   return launch_and_publish();
 }
 

@@ -20,6 +20,7 @@
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/first_rank_orders.h"
+#include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/interval_watch.h"
 #include "worker/lead/last_words.h"
@@ -33,6 +34,7 @@
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/stack_round.h"
 #include "worker/protocol/beat_sockets.h"
+#include "worker/protocol/health_watch.h"
 
 namespace longhaul {
 
@@ -65,6 +67,11 @@ class JobLead {
   Status succeed(const std::string& note);
   Status start_agents();
   void look_at_agents();
+  void look_at_health();
+  void tell_health(const HostFinding& found);
+  void leave_unfit_spares();
+  void preflight();
+  void set_nodes_aside(double waited_s, const std::vector<std::string>& missing);
   void end_agents();
 
   Status launch_until_done();
@@ -150,6 +157,8 @@ class JobLead {
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
+  HostHealthWatch health_;
+  std::optional<HealthWatch> own_health_;  // of this node, where there are no agents
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
   bool wall_time_over_ = false;

@@ -13,6 +13,44 @@ constexpr std::int64_t interval_look_ms = 5'000;
 
 }  // namespace
 
+// Agents look at their nodes; without them this lead has its own one looked at.
+void JobLead::look_at_health() {
+  const std::int64_t now_ms = clock_.wall_ms();
+  std::vector<HostFinding> fresh;
+  if (agents_) {
+    for (const auto& [host, agent] : agents_->agents())
+      for (HostFinding& found : health_.take(host, agent.report.health, now_ms)) fresh.push_back(std::move(found));
+  } else {
+    if (!own_health_)
+      own_health_.emplace(health_watch_options(lead_.attempt.resiliency, lead_.worker_program, lead_.attempt.stage_dir),
+                          clock_, log_);
+    own_health_->look();
+    fresh = health_.take(own_node(), own_health_->report(), now_ms);
+  }
+  for (const HostFinding& found : fresh) tell_health(found);
+  const bool launched = record_.launches > 0;  // before that the pre-flight decides, once it has seen all of them
+  if (lead_.attempt.resiliency.health == "act" && agents_ && launched) leave_unfit_spares();
+}
+
+// Nobody is put on a node that is known to be unfit.
+void JobLead::leave_unfit_spares() {
+  for (const std::string& host : hosts_.spares()) {
+    const HostFinding* unfit = health_.unfit(host);
+    if (!unfit) continue;
+    log_.warn(format("event=spare_unfit host={} class={} next=leave_host", host, to_string(unfit->finding.fault)));
+    hosts_.leave(host);
+    state_changed_ = true;
+  }
+}
+
+void JobLead::tell_health(const HostFinding& found) {
+  if (found.told_often) return;
+  log_.warn(format("event=health host={} class={} severity={} device='{}' what='{}'", found.host,
+                   to_string(found.finding.fault), to_string(found.finding.severity), found.finding.device,
+                   found.finding.what));
+  events_.write("health", to_value(found));
+}
+
 // A rank's page knows best which process it is; a program without heartbeat is what was started for it.
 void JobLead::begin_stacks() {
   std::map<int, pid_t> pids = started_here_;
@@ -72,9 +110,16 @@ std::vector<HostSight> JobLead::host_sights() const {
   std::vector<HostSight> sights;
   if (!agents_) return sights;
   const std::int64_t now = clock_.monotonic_ns();
+  // Without another node to go on with a finding is only told: if it was right, the ranks will say so themselves, and
+  // if it was not, it has cost nothing.
+  const ResiliencySettings& settings = lead_.attempt.resiliency;
+  const bool may_leave =
+      settings.health == "act" && settings.restarts > 0 && lead_.attempt.steps.empty() && !hosts_.spares().empty();
   for (const auto& [host, agent] : agents_->agents()) {
     if (!hosts_.is_working(host)) continue;
-    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0};
+    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}};
+    if (const HostFinding* unfit = health_.unfit(host); unfit && may_leave)
+      sight.unfit = unfit->finding.fault, sight.unfit_why = observe_health(unfit->finding, host, unfit->at_ms).what;
     if (agent.heard_ns > 0) sight.silent_ms = (now - agent.heard_ns) / 1'000'000;
     if (!agent.connected && agent.lost_ns > 0) sight.apart_ms = (now - agent.lost_ns) / 1'000'000;
     sights.push_back(sight);

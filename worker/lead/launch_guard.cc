@@ -64,10 +64,29 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   if (told_) return std::nullopt;
   std::optional<GuardFinding> found = lost_host(ranks, hosts);
   if (!found && own_program_) found = ended_rank(ranks);
+  if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
   if (!found) found = hang(now_ms, std::move(ranks));
   told_ = found.has_value();
   return found;
+}
+
+// Its ranks may go on for a while, or stand in a call of the driver for good: nobody waits to see which.
+std::optional<GuardFinding> LaunchGuard::unfit_host(const std::vector<RankObservation>& ranks,
+                                                    const std::vector<HostSight>& hosts) const {
+  for (const HostSight& host : hosts) {
+    if (host.unfit == FaultClass::none) continue;
+    const bool has_ranks =
+        std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
+    if (!has_ranks) continue;
+    GuardFinding found;
+    found.kind = GuardFinding::Kind::unhealthy;
+    found.host = host.host, found.fault = host.unfit;
+    for (const RankObservation& rank : ranks) found.step = std::max(found.step, rank.beat.step);
+    found.cause = format("node {} is not fit to work on: {}", host.host, host.unfit_why);
+    return found;
+  }
+  return std::nullopt;
 }
 
 // The one that says so first has the fault; others may say so because of it.

@@ -12,6 +12,7 @@
 #include "contracts/settings/resiliency.h"
 #include "resiliency/detect/hang_detector.h"
 #include "resiliency/detect/rank_observation.h"
+#include "resiliency/fault_class.h"
 
 namespace longhaul {
 
@@ -21,6 +22,9 @@ struct HostSight {
   bool connected = false;      // its connection stands, as far as can be told
   std::int64_t silent_ms = 0;  // since its last word
   std::int64_t apart_ms = 0;   // since its connection broke; 0: it stands
+  // What says for sure that it is not fit to work on, where it may be left for that; none otherwise.
+  FaultClass unfit = FaultClass::none;
+  std::string unfit_why = {};
 };
 
 struct GuardFinding {
@@ -28,15 +32,17 @@ struct GuardFinding {
     rank_ended,
     host_lost,
     hang,
-    faulted,  // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+    faulted,    // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+    unhealthy,  // a node is not fit to work on, though its ranks still do
   };
   Kind kind = Kind::rank_ended;
   int rank = -1;     // culprit; -1: a whole node
   std::string host;  // of the culprit
   std::string section;
   std::int64_t step = -1;
-  std::string cause;    // one sentence
-  double detect_s = 0;  // since the culprit's last sign of life
+  std::string cause;                    // one sentence
+  double detect_s = 0;                  // since the culprit's last sign of life
+  FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
 };
 
 class LaunchGuard {
@@ -60,6 +66,8 @@ class LaunchGuard {
   std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
                                         const std::vector<HostSight>& hosts) const;
+  std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
+                                         const std::vector<HostSight>& hosts) const;
   std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
   std::optional<GuardFinding> hang(std::int64_t now_ms, std::vector<RankObservation> ranks);
   // Since any rank of another node than `host` has taken a step.

@@ -15,6 +15,32 @@ ProcessState state_named(const std::string& text) {
   return ProcessState::none;
 }
 
+Value health_to_value(const HealthReport& health) {
+  Value notes = Value::make_array();
+  for (const HealthNote& note : health.notes) {
+    Value one = to_value(note.finding);
+    one.set("serial", note.serial);
+    notes.push_back(std::move(one));
+  }
+  Value value = Value::make_table();
+  value.set("since", health.since);
+  value.set("looks", health.looks);
+  if (health.figures.measured()) value.set("figures", to_value(health.figures));
+  value.set("notes", std::move(notes));
+  return value;
+}
+
+HealthReport health_from_value(const Value& value) {
+  HealthReport health;
+  health.since = value.get_integer("since");
+  health.looks = static_cast<int>(value.get_integer("looks"));
+  if (const Value* figures = value.find("figures")) health.figures = host_figures_from_value(*figures);
+  if (const Value* notes = value.find("notes"); notes && notes->is_array())
+    for (const Value& one : notes->as_array())
+      health.notes.push_back({one.get_integer("serial"), health_finding_from_value(one)});
+  return health;
+}
+
 Error wrong(const std::string& what) {
   return make_error(ErrorCode::corrupt, "a message of an agent or a lead lacks " + what);
 }
@@ -87,6 +113,7 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("agent_cpu_s", report.agent_cpu_s);
   value.set("agent_rss_kib", report.agent_rss_kib);
   value.set("standby_port", report.standby_port);
+  if (report.health.since > 0) value.set("health", health_to_value(report.health));
   if (!report.orders_done.empty())
     value.set("orders_done", ValueArray(report.orders_done.begin(), report.orders_done.end()));
   return value;
@@ -99,6 +126,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.agent_cpu_s = value.get_number("agent_cpu_s");
   report.agent_rss_kib = value.get_integer("agent_rss_kib");
   report.standby_port = static_cast<int>(value.get_integer("standby_port"));
+  if (const Value* health = value.find("health")) report.health = health_from_value(*health);
   if (const Value* done = value.find("orders_done"); done && done->is_array())
     for (const Value& id : done->as_array())
       if (id.is_string()) report.orders_done.push_back(id.as_string());

@@ -8,6 +8,8 @@
 #include "base/value.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "resiliency/detect/process_state.h"
+#include "resiliency/health/health_finding.h"
+#include "resiliency/health/host_figures.h"
 
 namespace longhaul {
 
@@ -25,6 +27,18 @@ struct RankReport {
   bool operator==(const RankReport&) const;  // but for the time that passed and the polls of a wait
 };
 
+// What was found wrong with a host, numbered from 1 by whoever looks after it.
+struct HealthNote {
+  std::int64_t serial = 0;
+  HealthFinding finding;
+};
+struct HealthReport {
+  std::int64_t since = 0;         // which watch numbers the notes: its process; 0: nobody looks at the host
+  int looks = 0;                  // whole ones so far
+  HostFigures figures;            // of the first look, where they were asked for
+  std::vector<HealthNote> notes;  // the newest, oldest first
+};
+
 struct NodeReport {
   std::string host;
   int launch = 0;                 // 0: none to be watched
@@ -33,6 +47,7 @@ struct NodeReport {
   std::int64_t agent_rss_kib = 0;
   int standby_port = 0;                  // where a lead in waiting would listen on this node; 0: nowhere
   std::vector<std::string> orders_done;  // of this launch (AgentOrder::Kind::page), by id
+  HealthReport health = {};
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);

@@ -19,9 +19,9 @@ class NvmlScript {
  public:
   explicit NvmlScript(const std::string& lines) : path_(scratch_.path() + "/script") {
     add(lines);
-    ::setenv("LONGHAUL_FAKE_NVML", path_.c_str(), 1);
+    ::setenv("FAKE_NVML_SCRIPT", path_.c_str(), 1);
   }
-  ~NvmlScript() { ::unsetenv("LONGHAUL_FAKE_NVML"); }
+  ~NvmlScript() { ::unsetenv("FAKE_NVML_SCRIPT"); }
   void add(const std::string& lines) {
     text_ += lines;
     REQUIRE(write_file_renamed(path_, text_).ok());
@@ -160,6 +160,20 @@ TEST_CASE(
   script.add("at 0 init_error 18\n");
   HostHealth mismatch(gpus_only());
   CHECK(seen_by(mismatch) == " gpu_driver");
+}
+
+TEST_CASE("a host waits for the driver's events, which name the device and the XID") {
+  NvmlScript script("at 0 devices 2\n");
+  HostHealth host(gpus_only(2));
+  CHECK(seen_by(host) == "");
+  CHECK(host.wait(20).empty());
+  script.add("at 0 device 1 xid 79\n");
+  const HealthFindings told = host.wait(2000);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].fault == FaultClass::gpu_lost);
+  CHECK(told[0].device == "GPU 1");
+  CHECK(told[0].xid == 79);
+  CHECK(observe_health(told[0], "n1", 5).what == observe_xid("n1", 1, 79, 5).what);
 }
 
 }  // namespace longhaul

@@ -24,8 +24,22 @@ TEST_CASE("the words of the command become options; what is not known is refused
   CHECK(all->options.site_check == std::vector<std::string>{"/c"});
   CHECK(all->options.file_system_deadline_ms == 3000);
   CHECK(all->options.site_check_deadline_ms == 3000);
-  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
-           {"--jsn"}, {"--nvml"}, {"--gpus", "many"}, {"--gpus", "-1"}, {"--deadline", ""}, {"x"}}) {
+  const auto watch = parse_health_command(
+      {"--watch", "0.5", "--measure", "--check", "/c  --fast x", "--check-deadline", "9", "--deadline", "3"}, {});
+  REQUIRE(watch.ok());
+  CHECK(watch->watch_s == 0.5);
+  CHECK(watch->measure);
+  CHECK(watch->options.site_check == std::vector<std::string>{"/c", "--fast", "x"});
+  CHECK(watch->options.site_check_deadline_ms == 3000);  // the later word
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--jsn"},
+                                                                                     {"--nvml"},
+                                                                                     {"--gpus", "many"},
+                                                                                     {"--gpus", "-1"},
+                                                                                     {"--deadline", ""},
+                                                                                     {"x"},
+                                                                                     {"--watch", "0"},
+                                                                                     {"--watch", "nan"},
+                                                                                     {"--check-deadline", "-2"}}) {
     const auto refused = parse_health_command(wrong, {});
     REQUIRE(!refused.ok());
     CHECK(refused.error().code == ErrorCode::invalid_input);
@@ -46,6 +60,27 @@ TEST_CASE("findings are told one a line with the remedy; warnings leave a host f
   const Value value = health_value({low, lost}, "n1", 7);
   CHECK(!value.get_bool("fit", true));
   CHECK(value.find("findings")->as_array().at(1).get_string("class") == "gpu_lost");
+}
+
+TEST_CASE("watching tells what is new, a line for each look, until nobody reads") {
+  HealthCommand command;
+  command.options.nvml_path = command.options.shm_path = "";
+  command.options.class_root = command.options.proc_root = "/nonexistent";
+  command.options.folders = {"/nonexistent/folder"};
+  command.watch_s = 0.1;
+  ManualClock clock;
+  std::vector<std::string> lines;
+  // The clock stands still where nothing moves it: each line moves it past the next look.
+  watch_health(command, clock, [&](const std::string& line) {
+    lines.push_back(line);
+    clock.advance_ms(200);
+    return lines.size() < 3;
+  });
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].find("file_system") != std::string::npos);
+  CHECK(lines[1].find("file_system") == std::string::npos);
+  CHECK(lines[1].find("\"look\":true") != std::string::npos);
+  CHECK(lines[2].back() == '\n');
 }
 
 }  // namespace longhaul

@@ -193,3 +193,35 @@ TEST_CASE("guard: a fault that all ranks survive is found, and over once they ar
   rig.ranks[2].process = ProcessState::stopped;
   CHECK(!rig.look());
 }
+
+TEST_CASE("guard: a node that is not fit to work on is left while its ranks still work, one without ranks is not") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.hosts.push_back({"n3", true, true, 0, 0, FaultClass::gpu_lost, "GPU 0: XID 79"});  // a spare
+  CHECK(!rig.look());
+  rig.step();
+  rig.hosts[1].unfit = FaultClass::gpu_remap_failed;
+  rig.hosts[1].unfit_why = "GPU 1: a memory row could not be remapped";
+  const auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::unhealthy);
+  CHECK(found->fault == FaultClass::gpu_remap_failed);
+  CHECK(found->host == "n2");
+  CHECK(found->rank == -1);
+  CHECK(found->step == rig.ranks[0].beat.step);
+  CHECK(found->cause == "node n2 is not fit to work on: GPU 1: a memory row could not be remapped");
+  CHECK(!rig.look());  // once
+}
+
+TEST_CASE("guard: an unfit node is named before the rank that survived what it did") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.ranks[0].beat.section = beat_faulted, rig.ranks[0].beat.epoch = 1;
+  rig.hosts[1].unfit = FaultClass::nic_down;
+  const auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::unhealthy);
+  CHECK(found->host == "n2");
+}

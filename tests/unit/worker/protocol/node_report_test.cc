@@ -32,3 +32,19 @@ TEST_CASE("a report of a rank that waits arrives whole") {
   report.ranks[0].beat.waits_in = 2;  // there are two communicators
   CHECK(node_report_from_value(node_report_to_value(report)).error().code == ErrorCode::corrupt);
 }
+
+TEST_CASE("what was found wrong with the node travels with the report, and a report without it is one of nobody") {
+  NodeReport report;
+  report.host = "n1";
+  CHECK(node_report_from_value(node_report_to_value(report))->health.since == 0);
+  report.health.since = 99, report.health.looks = 3, report.health.figures = {41.5, 12};
+  report.health.notes = {{7, health_finding("disk", FaultClass::disk_low, "/runs", "1 % is free")}};
+  const auto read = node_report_from_value(node_report_to_value(report));
+  REQUIRE(read.ok());
+  CHECK(read->health.since == 99);
+  CHECK(read->health.looks == 3);
+  CHECK(read->health.figures.gflops == 41.5);
+  REQUIRE(read->health.notes.size() == 1);
+  CHECK(read->health.notes[0].serial == 7);
+  CHECK(read->health.notes[0].finding.fault == FaultClass::disk_low);
+}

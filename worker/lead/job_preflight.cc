@@ -1,0 +1,70 @@
+// Before the first launch: every node is looked at, and those that are unfit or slow are set aside.
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "resiliency/health/host_figures.h"
+#include "worker/lead/job_lead.h"
+#include "worker/lead/preflight.h"
+#include "worker/lead/told_signal.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t preflight_ms = 15'000;  // for agents to start and to look once, beside a check of the user's
+
+}  // namespace
+
+void JobLead::preflight() {
+  const ResiliencySettings& settings = lead_.attempt.resiliency;
+  if (!agents_ || !lead_.attempt.steps.empty() || !preflight_waits(settings)) return;
+  const std::int64_t began_ns = clock_.monotonic_ns();
+  const auto check_ms = static_cast<std::int64_t>(settings.health_command_deadline.value * 1000);
+  const Deadline deadline(clock_, preflight_ms + (settings.health_command.empty() ? 0 : check_ms));
+  std::vector<std::string> missing = hosts_.all();
+  for (; !missing.empty() && !deadline.passed();) {
+    if (const int told = wait_for_told_signal(20); told != 0) {
+      ::kill(::getpid(), told);  // it is obeyed once there are ranks to be told
+      break;
+    }
+    look_at_agents();
+    look_at_health();
+    std::erase_if(missing, [&](const std::string& host) { return health_.looked(host); });
+  }
+  set_nodes_aside(static_cast<double>(clock_.monotonic_ns() - began_ns) * 1e-9, missing);
+}
+
+void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& missing) {
+  const ResiliencySettings& settings = lead_.attempt.resiliency;
+  std::set<std::string> unfit, slow;
+  for (const std::string& host : hosts_.all())
+    if (health_.unfit(host)) unfit.insert(host);
+  if (settings.preflight_floor > 0)
+    for (const auto& [host, finding] : slow_hosts(health_.figures(), settings.preflight_floor)) {
+      slow.insert(host);
+      tell_health(health_.add(host, finding, clock_.wall_ms()));
+    }
+  std::vector<std::string> left = hosts_.left();  // unfit spares, as soon as they were heard of
+  if (settings.health == "act")
+    for (const std::string& host : nodes_to_set_aside(hosts_, unfit, slow)) {
+      hosts_.leave(host);
+      left.push_back(host);
+    }
+  Value fields = Value::make_table();
+  fields.set("waited_s", waited_s);
+  const auto list = [&](const char* name, const auto& hosts) {
+    Value names = Value::make_array();
+    for (const std::string& host : hosts) names.push_back(host);
+    fields.set(name, std::move(names));
+  };
+  list("left", left);
+  list("unfit", unfit);
+  list("slow", slow);
+  list("not_looked_at", missing);
+  log_.info(format("event=preflight waited_s={:.2f} left='{}' unfit={} slow={} not_looked_at={}", waited_s,
+                   join(left, " "), unfit.size(), slow.size(), missing.size()));
+  events_.write("preflight", std::move(fields));
+  state_changed_ = true;
+}
+
+}  // namespace longhaul

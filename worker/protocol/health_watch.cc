@@ -1,0 +1,137 @@
+#include "worker/protocol/health_watch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/json.h"
+#include "base/process.h"
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::size_t notes_max = 32;  // a report stays small; the lead reads them within a second
+constexpr std::size_t line_max = 1 << 20;
+constexpr std::int64_t start_again_ms = 30'000;  // one that has ended by itself
+constexpr std::int64_t file_system_ms = 5'000;   // HostHealthOptions::file_system_deadline_ms
+constexpr std::int64_t slack_ms = 60'000;        // a GPU's driver that is slow to start
+
+}  // namespace
+
+HealthWatchOptions health_watch_options(const ResiliencySettings& settings, const std::string& worker_program,
+                                        const std::string& stage_dir) {
+  HealthWatchOptions options;
+  if (settings.health == "off") return options;
+  options.program = {worker_program, "health", "--watch", format("{:.3f}", settings.health_interval.value),
+                     "--folder",     stage_dir};
+  options.silent_max_ms =
+      static_cast<std::int64_t>(settings.health_interval.value * 1000) + 2 * file_system_ms + slack_ms;
+  if (settings.preflight_floor > 0) options.program.push_back("--measure");
+  if (!settings.health_command.empty()) {
+    const auto deadline_s = static_cast<std::int64_t>(settings.health_command_deadline.value + 0.5);
+    options.program.insert(options.program.end(),
+                           {"--check", settings.health_command, "--check-deadline", format("{}", deadline_s)});
+    options.silent_max_ms += deadline_s * 1000;
+  }
+  return options;
+}
+
+HealthWatch::HealthWatch(HealthWatchOptions options, Clock& clock, Logger& log)
+    : options_(std::move(options)), clock_(clock), log_(log) {}
+
+HealthWatch::~HealthWatch() {
+  end_program();
+  if (pid_ > 0) (void)poll_exit(pid_);
+}
+
+void HealthWatch::end_program() {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  killed_ = true;
+  lines_.reset();
+}
+
+void HealthWatch::start() {
+  const std::int64_t now = clock_.monotonic_ns();
+  next_start_ns_ = now + start_again_ms * 1'000'000;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  lines_ = FileDescriptor(ends[0]);
+  const FileDescriptor write_end(ends[1]);
+  (void)::fcntl(ends[1], F_SETFL, 0);  // its writes wait
+  SpawnSpec spec;
+  spec.argv = options_.program;
+  spec.stdout_fd = write_end.get();
+  spec.dies_with_starter = true;
+  const auto pid = spawn(spec);
+  if (!pid.ok()) {
+    log_.warn("event=no_health_watch error='" + pid.error().message() + "'");
+    lines_.reset();
+    return;
+  }
+  pid_ = *pid, killed_ = false, said_ns_ = now;
+  unread_.clear();
+  if (report_.since == 0) report_.since = ::getpid();
+}
+
+void HealthWatch::look() {
+  if (options_.program.empty()) return;
+  const std::int64_t now = clock_.monotonic_ns();
+  if (pid_ > 0) {
+    read_lines();
+    const auto exit = poll_exit(pid_);
+    if (exit.ok() && !exit->has_value()) {
+      if (!killed_ && now - said_ns_ > options_.silent_max_ms * 1'000'000) {
+        add(health_finding("watch", FaultClass::health_silent, "",
+                           format("nothing was heard of the checks for {}",
+                                  human_duration(static_cast<double>(now - said_ns_) * 1e-9))));
+        end_program();  // one that waits in the kernel goes when its call returns
+      }
+      return;
+    }
+    read_lines();  // its last ones
+    log_.warn(format("event=health_watch_ended status='{}' next=start_again",
+                     exit.ok() ? (*exit)->text() : exit.error().message()));
+    pid_ = -1;
+    lines_.reset();
+  }
+  if (now >= next_start_ns_) start();
+}
+
+void HealthWatch::read_lines() {
+  if (!lines_.valid()) return;
+  std::array<char, 16384> room;
+  for (;;) {
+    const ssize_t got = ::read(lines_.get(), room.data(), room.size());
+    if (got <= 0) break;
+    unread_.append(room.data(), static_cast<std::size_t>(got));
+  }
+  for (std::size_t end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
+    take(unread_.substr(0, end));
+    unread_.erase(0, end + 1);
+  }
+  if (unread_.size() > line_max) unread_.clear();
+}
+
+void HealthWatch::take(const std::string& line) {
+  const auto value = parse_json(line);
+  if (!value.ok() || !value->is_table()) {
+    log_.warn("event=health_line_not_understood line='" + line.substr(0, 200) + "'");
+    return;
+  }
+  said_ns_ = clock_.monotonic_ns();
+  if (const Value* figures = value->find("figures")) report_.figures = host_figures_from_value(*figures);
+  if (const Value* findings = value->find("findings"); findings && findings->is_array())
+    for (const Value& one : findings->as_array()) add(health_finding_from_value(one));
+  if (value->get_bool("look", false)) ++report_.looks;
+}
+
+void HealthWatch::add(const HealthFinding& finding) {
+  if (report_.since == 0) report_.since = ::getpid();
+  report_.notes.push_back({++serial_, finding});
+  if (report_.notes.size() > notes_max) report_.notes.erase(report_.notes.begin());
+}
+
+}  // namespace longhaul

@@ -1,0 +1,61 @@
+// The eyes on one host: a program that looks at it again and again (`longhaul-worker health --watch`), and what it
+// said. A process of its own, for a look may wait for a GPU's driver or a dead file system for good: whoever owns the
+// watch is never kept waiting, and one that is silent for too long is ended, told of, and started again once it is
+// gone.
+//
+// Owned by an agent, or by the lead where there are no agents. One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "contracts/settings/resiliency.h"
+#include "worker/protocol/node_report.h"
+
+namespace longhaul {
+
+struct HealthWatchOptions {
+  std::vector<std::string> program;  // writes one line of JSON for each look; empty: the host is not looked at
+  std::int64_t silent_max_ms = 120'000;
+};
+// `stage_dir`: its file system has to answer.
+HealthWatchOptions health_watch_options(const ResiliencySettings& settings, const std::string& worker_program,
+                                        const std::string& stage_dir);
+
+class HealthWatch {
+ public:
+  HealthWatch(HealthWatchOptions options, Clock& clock, Logger& log);
+  ~HealthWatch();
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
+
+  // Takes what was said. Never waits. The program is started by the first call.
+  void look();
+  // Something that the owner found by itself: a clock that is off.
+  void add(const HealthFinding& finding);
+  const HealthReport& report() const { return report_; }
+
+ private:
+  void start();
+  void take(const std::string& line);
+  void read_lines();
+  void end_program();
+
+  HealthWatchOptions options_;
+  Clock& clock_;
+  Logger& log_;
+  HealthReport report_;
+  pid_t pid_ = -1;
+  bool killed_ = false;
+  FileDescriptor lines_;
+  std::string unread_;
+  std::int64_t said_ns_ = 0, next_start_ns_ = 0, serial_ = 0;
+};
+
+}  // namespace longhaul
