@@ -1,6 +1,7 @@
 #include "base/fault_point.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,11 +46,12 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "local_copy_retiring",
                                                                                         "engine_backward",
                                                                                         "engine_update",
-                                                                                        "engine_step_done"};
+                                                                                        "engine_step_done",
+                                                                                        "engine_loss"};
 
 struct Action {
   FaultPoint point;
-  enum class Kind { kill, exit, error, delay } kind;
+  enum class Kind { kill, exit, error, disk_full, delay } kind;
   int delay_ms = 0;
   int nth = 1;
   int rank = -1;  // -1: of any
@@ -59,7 +61,10 @@ struct Action {
 // Written once before threads start, then guarded by `mutex`.
 struct Plan {
   std::mutex mutex;
-  std::string hits_path;
+  std::string path, hits_path;
+  int rank = -1;
+  bool follow = false;
+  std::size_t read_bytes = 0;  // of the plan, so far
   std::vector<Action> actions;
 };
 Plan& plan() {
@@ -89,19 +94,42 @@ Result<Action> parse_action(const std::string& line) {
     action.kind = Action::Kind::exit;
   else if (words[1] == "error")
     action.kind = Action::Kind::error;
+  else if (words[1] == "disk_full")
+    action.kind = Action::Kind::disk_full;
   else if (starts_with(words[1], "delay_ms="))
     action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", words[1]);
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
-                      "kill, exit, error or delay_ms=N");
+                      "kill, exit, error, disk_full or delay_ms=N");
   std::size_t next = 2;
   if (next < words.size() && starts_with(words[next], "nth=")) action.nth = number_after("nth=", words[next++]);
   bool readable = action.nth > 0 && (action.kind != Action::Kind::delay || action.delay_ms > 0);
   if (next < words.size()) readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
   if (!readable || next < words.size())
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
-                      "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R], N and K from 1");
+                      "<point> <kill|exit|error|disk_full|delay_ms=N> [nth=K] [rank=R], N and K from 1");
   return action;
+}
+
+// The whole lines that the plan has got since it was read last.
+Status read_further(Plan& p) {
+  LH_TRY(const std::string text, read_file(p.path));
+  const std::size_t end = p.follow ? text.rfind('\n') + 1 : text.size();  // its last line may be being written
+  if (end <= p.read_bytes) return {};
+  const std::string more = text.substr(p.read_bytes, end - p.read_bytes);
+  p.read_bytes = end;
+  for (const std::string& line : split(more, '\n')) {
+    if (trim(line).empty() || trim(line) == "follow") continue;
+    LH_TRY(const Action action, parse_action(trim(line)));
+    if (action.rank >= 0 && action.rank != p.rank) continue;
+    p.actions.push_back(action);
+  }
+  return {};
+}
+
+bool has_grown(const Plan& p) {
+  struct stat info{};
+  return ::stat(p.path.c_str(), &info) == 0 && static_cast<std::size_t>(info.st_size) > p.read_bytes;
 }
 
 }  // namespace
@@ -116,6 +144,7 @@ std::optional<Error> passed(FaultPoint point) {
   {
     std::lock_guard lock(p.mutex);
     bool found = false;
+    if (p.follow && has_grown(p)) (void)read_further(p).ok();  // what cannot be read fires nothing
     for (Action& action : p.actions) {
       if (action.point != point || ++action.passages != action.nth) continue;
       fired = action;
@@ -132,6 +161,8 @@ std::optional<Error> passed(FaultPoint point) {
       break;
     case Action::Kind::exit: ::_exit(70);
     case Action::Kind::delay: std::this_thread::sleep_for(std::chrono::milliseconds(fired.delay_ms)); break;
+    case Action::Kind::disk_full:
+      return make_error(ErrorCode::io, "fault injected at " + name + ": No space left on device");
     case Action::Kind::error: return make_error(ErrorCode::io, "fault injected at " + name);
   }
   return std::nullopt;
@@ -153,14 +184,11 @@ std::vector<std::string> fault_point_names(const std::string& prefix) {
 Status load_fault_plan(const std::string& path, int rank) {
   LH_TRY(const std::string text, read_file(path));
   Plan& p = plan();
-  p.hits_path = path + ".hits";
-  for (const std::string& line : split(text, '\n')) {
-    if (trim(line).empty()) continue;
-    LH_TRY(const Action action, parse_action(trim(line)));
-    if (action.rank >= 0 && action.rank != rank) continue;
-    p.actions.push_back(action);
-  }
-  fault_detail::armed.store(!p.actions.empty(), std::memory_order_relaxed);
+  p.path = path, p.hits_path = path + ".hits";
+  p.rank = rank;
+  p.follow = starts_with(text, "follow\n");
+  LH_CHECK(read_further(p));
+  fault_detail::armed.store(p.follow || !p.actions.empty(), std::memory_order_relaxed);
   return {};
 }
 

@@ -3,9 +3,10 @@
 //
 //   if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
 //
-// A plan file has one line per action: "<point> <kill|exit|error|delay_ms=N> [nth=K] [rank=R]" (nth: at the K-th
-// passage, default 1; rank: in this rank of a launch only, default every process). Each hit that fires is first
-// appended to "<plan>.hits" as "<point> <pid>", so that a test can count them from outside.
+// A plan file has one line per action: "<point> <kill|exit|error|disk_full|delay_ms=N> [nth=K] [rank=R]" (nth: at the
+// K-th passage, default 1; rank: in this rank of a launch only, default every process). Each hit that fires is first
+// appended to "<plan>.hits" as "<point> <pid>", so that a test can count them from outside. A plan whose first line is
+// "follow" may get further lines while the process runs: each passage looks whether the file has grown.
 #pragma once
 
 #include <atomic>
@@ -52,6 +53,7 @@ enum class FaultPoint : int {
   engine_backward,             // between two operations of a step, weights untouched
   engine_update,               // weights and moments partly updated
   engine_step_done,            // a step is done here, others may be in it
+  engine_loss,                 // an error here makes the loss of this rank's part of the step not a number
   count                        // not a point
 };
 const char* fault_point_name(FaultPoint point);

@@ -19,6 +19,7 @@
 //   launched / ranks_ended / published                           by the lead
 //   taken_over       launch, epoch, host                          by a lead that has followed another
 //   hang_suspected   launch, rank_of, section, idle_s, text      by the lead: nobody was ended for it
+//   injected         fault, rank, host, step, launch, means, id     by the lead: a fault of a test, before it happens
 //   fault / recovered                                            by the lead: contracts/fault_event.h
 #pragma once
 

@@ -233,6 +233,7 @@ class Agent {
       watch(order);
       return;
     }
+    if (order.kind == AgentOrder::Kind::fault) return suffer(order);
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     if (order.kind == AgentOrder::Kind::restart) {
@@ -247,6 +248,17 @@ class Agent {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // What a test of this job wants to happen to its node (contracts/named_fault.h).
+  void suffer(const AgentOrder& order) {
+    log_.warn("event=injected_fault what=" + order.folder);
+    if (order.folder == "silence") silent_until_ns_ = clock_.monotonic_ns() + order.lasts_ms * 1'000'000;
+    if (order.folder == "end") ::kill(::getpid(), SIGKILL);
+    if (order.folder != "freeze") return;
+    for (const RankReport& rank : pages_.look(clock_))
+      if (rank.beat.pid > 0 && rank.state != ProcessState::ended) ::kill(static_cast<pid_t>(rank.beat.pid), SIGSTOP);
+    ::kill(::getpid(), SIGSTOP);
   }
 
   // A file for each rank, in the folder that the lead shares with us.
@@ -277,8 +289,9 @@ class Agent {
 
   // What changed, at once; that nothing did, now and then.
   void report() {
-    std::vector<RankReport> ranks = pages_.look(clock_);
     const std::int64_t now = clock_.monotonic_ns();
+    if (now < silent_until_ns_) return;
+    std::vector<RankReport> ranks = pages_.look(clock_);
     const bool same = ranks == reported_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
     NodeReport report{options_.host, pages_.launch(), ranks,
@@ -312,6 +325,7 @@ class Agent {
   std::int64_t lost_ns_;      // since when there is no lead
   bool lost_silent_ = false;  // its connection was not closed
   std::int64_t said_ns_ = 0;  // its last word
+  std::int64_t silent_until_ns_ = 0;
   bool ending_ = false;
   std::string standby_host_;  // of another agent, or this one
   int standby_port_ = 0;

@@ -160,6 +160,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     look_at_ranks();
     orders_.look(watch_.first_page());
     look_at_stacks();
+    inject_faults();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {
       if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;

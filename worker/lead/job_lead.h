@@ -17,6 +17,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/fault_injector.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
@@ -69,6 +70,7 @@ class JobLead {
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
   bool has_majority() const;
+  void inject_faults();
   void tell_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
   Result<End> watch(RankGroup& ranks);
@@ -122,6 +124,7 @@ class JobLead {
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
   RecoveryClock recovery_;
+  std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
   int culprit_ = -1;  // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "contracts/event.h"
@@ -24,12 +25,15 @@ class OrderBook {
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
   void tell_stacks(const OrderOutcome& outcome);
+  // Faults that a person wants to see and that were not handed out yet; each has to be told an outcome of.
+  std::vector<Order> take_faults();
+  void tell_fault(const Order& order, const OrderOutcome& outcome) { tell(order, outcome); }
 
  private:
   struct Handed {
     Order order;
     std::int64_t number = 0;  // of the page
-    bool told = false;        // its outcome is written
+    bool told = false;        // its outcome is written, or somebody else is about to
     bool wants_stacks() const { return order.what == "stacks" && !told; }
   };
   void hand_over(const Order& order, HeartbeatPage& page);

@@ -140,6 +140,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::standby: return "standby";
     case AgentOrder::Kind::state: return "state";
     case AgentOrder::Kind::stacks: return "stacks";
+    case AgentOrder::Kind::fault: return "fault";
   }
   return "";
 }
@@ -157,6 +158,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("signal", order.signal);
   if (order.restart_wait_ms > 0) value.set("restart_wait_ms", order.restart_wait_ms);
   if (order.epoch > 0) value.set("epoch", order.epoch);
+  if (order.lasts_ms > 0) value.set("lasts_ms", order.lasts_ms);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   return value;
@@ -167,8 +169,8 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   const std::string name = value.get_string("order");
   bool known = false;
   using Kind = AgentOrder::Kind;
-  for (const auto kind :
-       {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks, Kind::restart})
+  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks,
+                          Kind::restart, Kind::fault})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
@@ -178,6 +180,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   order.restart_wait_ms = value.get_integer("restart_wait_ms");
   order.epoch = value.get_integer("epoch");
   order.port = static_cast<int>(value.get_integer("port"));
+  order.lasts_ms = value.get_integer("lasts_ms");
   if (const Value* state = value.find("state")) order.state = *state;
   const Value* ranks = value.find("ranks");
   if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");
