@@ -185,7 +185,7 @@ Status load_fault_plan(const std::string& path, int rank) {
   LH_TRY(const std::string text, read_file(path));
   Plan& p = plan();
   p.path = path, p.hits_path = path + ".hits";
-  p.rank = rank;
+  p.rank = rank, p.read_bytes = 0;
   p.follow = starts_with(text, "follow\n");
   LH_CHECK(read_further(p));
   fault_detail::armed.store(p.follow || !p.actions.empty(), std::memory_order_relaxed);

@@ -72,7 +72,7 @@ threads = 1
 model = {{ hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }}
 parallel = {{ dp_shard = 4, zero = 1 }}
 checkpoint = {{ every_steps = 10, keep_last = 3 }}
-resiliency = {{ restarts = 30, hang_floor = "2s", hang_suspect = "1s", host_silent = "2s", host_suspicion = false{', spares = 1' if hosts else ''} }}
+resiliency = {{ restarts = 30, hang_floor = "3s", host_silent = "2s", host_suspicion = false{', spares = 1' if hosts else ''} }}
 {'nodes = 2' + chr(10) + 'job = { gpus_per_node = 0 }' if hosts else ''}
 """ + (f"[stage.s.faults]\nat = [ {at} ]\n" if faults else "")
 
@@ -128,7 +128,7 @@ class Training:
         return losses
 
     def weights(self):
-        path = self.run / "stages/s/out/model.safetensors"
+        path = (self.run or self.folder) / "stages/s/out/model.safetensors"
         if self.process.returncode != 0 or not path.exists():
             raise Wrong(f"did not complete (exit code {self.process.returncode})\n{self.story()}")
         return path.read_bytes()
@@ -158,7 +158,9 @@ def check_story(disturbed):
     late = [e for e in disturbed.events("message") if "not injected" in e.get("text", "")]
     if late:
         raise Wrong(f"could not be injected: {late}\n{disturbed.story()}")
-    if len(injected) != len(disturbed.faults):
+    # Ranks that have lost their lead may be done before another one is there to hurt them.
+    alone = any(e["fault"] == "dead_lead" for e in injected)
+    if len(injected) > len(disturbed.faults) or (len(injected) < len(disturbed.faults) and not alone):
         raise Wrong(f"{len(injected)} of {len(disturbed.faults)} faults were injected\n{disturbed.story()}")
     for fault in faults:
         if not fault.get("class") or not fault.get("tier") or not fault.get("cause"):

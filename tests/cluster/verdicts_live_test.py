@@ -136,7 +136,7 @@ def host_frozen(cluster, runs):
 def refused(cluster, runs):
     """A training that is not marked as a test takes no fault, whoever asks."""
     training = Training(cluster, runs, "refused")
-    said = runs.longhaul("tell", training.run.folder, "fault", "SIGKILL", "rank=1", code=2)
+    said = runs.longhaul("tell", training.run.folder, "fault", "SIGKILL", "rank=1", code=3)
     expect("and says why", "allow_fault_injection" in said, said)
     undisturbed(training, training.ranks(1))
     expect("nothing was injected", not training.events("injected"), training.events("injected"))

@@ -51,6 +51,7 @@ Status FaultInjector::begin() {
 }
 
 OrderOutcome FaultInjector::take(const Order& order) {
+  if (!order.fault.is_table()) return {false, "refused: no fault is named"};
   const auto request = fault_request_fields().parse(order.fault, "fault");
   if (!request.ok()) return {false, "refused: " + request.error().message()};
   book_.add({"told-" + order.id, *request});

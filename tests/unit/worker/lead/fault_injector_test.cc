@@ -42,7 +42,8 @@ struct InjectionRig {
   ~InjectionRig() {
     for (const auto& [rank, pid] : started) ::kill(pid, SIGKILL);
     for (const auto& [rank, pid] : started)
-      while (poll_exit(pid).ok() && !poll_exit(pid)->has_value()) SystemClock().sleep_ms(5);
+      for (auto exit = poll_exit(pid); exit.ok() && !exit->has_value(); exit = poll_exit(pid))
+        SystemClock().sleep_ms(5);
   }
   FaultInjector injector(const FaultSettings& settings) {
     FaultInjector made(settings, 2, scratch.file("stage"), clock, events, log);
@@ -53,7 +54,9 @@ struct InjectionRig {
   std::vector<Event> told(const std::string& kind) {
     std::uint64_t offset = 0;
     std::vector<Event> found;
-    for (const Event& event : read_events(scratch.file("events.jsonl"), offset).value())
+    const auto events_so_far = read_events(scratch.file("events.jsonl"), offset);
+    REQUIRE(events_so_far.ok());
+    for (const Event& event : *events_so_far)
       if (event.kind == kind) found.push_back(event);
     return found;
   }
