@@ -72,7 +72,7 @@ threads = 1
 model = {{ hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }}
 parallel = {{ dp_shard = 4, zero = 1 }}
 checkpoint = {{ every_steps = 10, keep_last = 3 }}
-resiliency = {{ restarts = 30, hang_floor = "3s", host_silent = "2s", host_suspicion = false{', spares = 1' if hosts else ''} }}
+resiliency = {{ restarts = 30, hang_floor = "3s", host_silent = "2s", startup = "20s", host_suspicion = false{', spares = 1' if hosts else ''} }}
 {'nodes = 2' + chr(10) + 'job = { gpus_per_node = 0 }' if hosts else ''}
 """ + (f"[stage.s.faults]\nat = [ {at} ]\n" if faults else "")
 
@@ -102,10 +102,23 @@ class Training:
         if self.process.poll() is not None:
             return True
         if time.monotonic() - self.begun > RUN_SECONDS:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self.end()
             return True
         return False
+
+    def end(self):
+        """The controller, and the lead and the ranks, which outlive it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        if self.cluster:
+            self.cluster.cancel_all()
+            return
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and f"{self.folder}/".encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                continue
 
     def events(self, kind=None):
         found = []
@@ -134,7 +147,7 @@ class Training:
         return path.read_bytes()
 
     def story(self):
-        lines = [f"  {json.dumps(e)}" for e in self.events() if e["kind"] in ("injected", "fault", "recovered", "launched", "taken_over", "message")
+        lines = [f"  {json.dumps(e)}" for e in self.events() if e["kind"] in ("injected", "fault", "recovered", "launched", "taken_over", "hang_suspected", "message")
                  ] if self.run else []
         return "\n".join([str(self.folder), *lines[-40:], (self.folder / "out.txt").read_text()[-1500:]])
 
@@ -181,14 +194,7 @@ def planted_error(folder, longhaul, tokens, whole):
         if time.monotonic() > deadline or training.process.poll() is not None:
             raise Wrong(f"no checkpoint to damage\n{training.story()}")
         time.sleep(0.02)
-    os.killpg(training.process.pid, signal.SIGKILL)
-    training.process.wait()
-    for entry in pathlib.Path("/proc").iterdir():  # the lead and its ranks, which outlive their controller
-        try:
-            if entry.name.isdigit() and str(folder).encode() in (entry / "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+    training.end()
     for manifest in training.run.glob("stages/s/state/checkpoints/step-*/checkpoint.json"):
         table = json.loads(manifest.read_text())
         table["consumed_samples"] += 8
