@@ -31,7 +31,8 @@ struct NodeReport {
   std::vector<RankReport> ranks;  // those with a page
   double agent_cpu_s = 0;         // what watching has cost
   std::int64_t agent_rss_kib = 0;
-  int standby_port = 0;  // where a lead in waiting would listen on this node; 0: nowhere
+  int standby_port = 0;                  // where a lead in waiting would listen on this node; 0: nowhere
+  std::vector<std::string> orders_done;  // of this launch (AgentOrder::Kind::page), by id
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
@@ -47,6 +48,8 @@ struct AgentOrder {
     standby,  // whom to turn to when the lead is lost
     state,    // this node is the standby, and that is what it would have to know
     fault,    // an injected one, of the agent itself: `folder` says which
+    end_by,   // when the ranks are ended by force
+    page,     // a user's order (contracts/order.h), for the page of the first of `ranks`
   };
   Kind kind = Kind::end;
   int launch = 0;
@@ -60,6 +63,9 @@ struct AgentOrder {
   int port = 0;                      // standby
   std::int64_t lasts_ms = 0;         // fault
   Value state;                       // state: worker/lead/lead_state.h
+  std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
+  std::string id, what;              // page: contracts/order.h
+  double value = 0;                  // page
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);
