@@ -1,6 +1,7 @@
 #include "base/fault_point.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -48,11 +49,12 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "engine_update",
                                                                                         "engine_step_done",
                                                                                         "engine_contribution",
-                                                                                        "engine_gradient"};
+                                                                                        "engine_gradient",
+                                                                                        "engine_loss"};
 
 struct Action {
   FaultPoint point;
-  enum class Kind { kill, exit, error, delay, flip } kind;
+  enum class Kind { kill, exit, error, disk_full, delay, flip } kind;
   int delay_ms = 0;
   int bit = -1;  // -1: follows from the passage
   int nth = 1;
@@ -64,7 +66,10 @@ struct Action {
 // Written once before threads start, then guarded by `mutex`.
 struct Plan {
   std::mutex mutex;
-  std::string hits_path;
+  std::string path, hits_path;
+  int rank = -1;
+  bool follow = false;
+  std::size_t read_bytes = 0;  // of the plan, so far
   std::vector<Action> actions;
 };
 Plan& plan() {
@@ -98,6 +103,8 @@ Result<Action> parse_action(const std::string& line) {
     action.kind = Action::Kind::exit;
   else if (words[1] == "error")
     action.kind = Action::Kind::error;
+  else if (words[1] == "disk_full")
+    action.kind = Action::Kind::disk_full;
   else if (starts_with(words[1], "delay_ms="))
     action.kind = Action::Kind::delay, action.delay_ms = number_after("delay_ms=", words[1]);
   else if (words[1] == "flip")
@@ -106,7 +113,7 @@ Result<Action> parse_action(const std::string& line) {
     action.kind = Action::Kind::flip, action.bit = number_after("flip=", words[1]);
   else
     return make_error(ErrorCode::invalid_input, "fault plan: unknown action '" + words[1] + "'",
-                      "kill, exit, error, delay_ms=N, flip or flip=BIT");
+                      "kill, exit, error, disk_full, delay_ms=N, flip or flip=BIT");
   if ((action.kind == Action::Kind::flip) != is_data(action.point))
     return make_error(ErrorCode::invalid_input, "fault plan: '" + words[1] + "' does not go with " + words[0],
                       "flip is for engine_contribution and engine_gradient, and they take nothing else");
@@ -118,8 +125,29 @@ Result<Action> parse_action(const std::string& line) {
   if (next < words.size() && words[next] == "always") action.always = true, ++next;
   if (!readable || next < words.size())
     return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
-                      "<point> <kill|exit|error|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");
+                      "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");
   return action;
+}
+
+// The whole lines that the plan has got since it was read last.
+Status read_further(Plan& p) {
+  LH_TRY(const std::string text, read_file(p.path));
+  const std::size_t end = p.follow ? text.rfind('\n') + 1 : text.size();  // its last line may be being written
+  if (end <= p.read_bytes) return {};
+  const std::string more = text.substr(p.read_bytes, end - p.read_bytes);
+  p.read_bytes = end;
+  for (const std::string& line : split(more, '\n')) {
+    if (trim(line).empty() || trim(line) == "follow") continue;
+    LH_TRY(const Action action, parse_action(trim(line)));
+    if (action.rank >= 0 && action.rank != p.rank) continue;
+    p.actions.push_back(action);
+  }
+  return {};
+}
+
+bool has_grown(const Plan& p) {
+  struct stat info{};
+  return ::stat(p.path.c_str(), &info) == 0 && static_cast<std::size_t>(info.st_size) > p.read_bytes;
 }
 
 }  // namespace
@@ -135,6 +163,7 @@ std::optional<Action> fired_at(FaultPoint point) {
   std::optional<Action> fired;
   {
     std::lock_guard lock(p.mutex);
+    if (p.follow && has_grown(p)) (void)read_further(p).ok();  // what cannot be read fires nothing
     for (Action& action : p.actions) {
       if (action.point != point) continue;
       ++action.passages;
@@ -164,6 +193,9 @@ std::optional<Error> passed(FaultPoint point) {
       break;
     case Action::Kind::exit: ::_exit(70);
     case Action::Kind::delay: std::this_thread::sleep_for(std::chrono::milliseconds(fired->delay_ms)); break;
+    case Action::Kind::disk_full:
+      return make_error(ErrorCode::io,
+                        std::string("fault injected at ") + fault_point_name(point) + ": No space left on device");
     case Action::Kind::error:
       return make_error(ErrorCode::io, std::string("fault injected at ") + fault_point_name(point));
     case Action::Kind::flip: break;  // of data, see bit_at
@@ -192,14 +224,11 @@ std::vector<std::string> fault_point_names(const std::string& prefix) {
 Status load_fault_plan(const std::string& path, int rank) {
   LH_TRY(const std::string text, read_file(path));
   Plan& p = plan();
-  p.hits_path = path + ".hits";
-  for (const std::string& line : split(text, '\n')) {
-    if (trim(line).empty()) continue;
-    LH_TRY(const Action action, parse_action(trim(line)));
-    if (action.rank >= 0 && action.rank != rank) continue;
-    p.actions.push_back(action);
-  }
-  fault_detail::armed.store(!p.actions.empty(), std::memory_order_relaxed);
+  p.path = path, p.hits_path = path + ".hits";
+  p.rank = rank, p.read_bytes = 0;
+  p.follow = starts_with(text, "follow\n");
+  LH_CHECK(read_further(p));
+  fault_detail::armed.store(p.follow || !p.actions.empty(), std::memory_order_relaxed);
   return {};
 }
 

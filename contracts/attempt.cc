@@ -58,6 +58,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("time_limit_s", a.time_limit_s);
   value.set("grace_s", a.grace_s);
   value.set("resiliency", resiliency_fields().to_value(a.resiliency));
+  if (a.faults.allowed) value.set("faults", faults_to_value(a.faults));
   value.set("fault_plan", a.fault_plan);
   value.set("run_dir", a.run_dir);
   value.set("doorbell", a.doorbell);
@@ -89,6 +90,9 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.grace_s = value.get_number("grace_s", 10);
   if (const Value* resiliency = value.find("resiliency")) {
     LH_TRY(a.resiliency, resiliency_fields().parse(*resiliency, path + ": resiliency"));
+  }
+  if (const Value* faults = value.find("faults")) {
+    LH_TRY(a.faults, faults_from_value(*faults));
   }
   a.fault_plan = value.get_string("fault_plan");
   a.run_dir = value.get_string("run_dir");

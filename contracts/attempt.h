@@ -8,6 +8,7 @@
 #include "base/value.h"
 #include "contracts/job_step.h"
 #include "contracts/record.h"
+#include "contracts/settings/faults.h"
 #include "contracts/settings/resiliency.h"
 
 namespace longhaul {
@@ -26,6 +27,7 @@ struct Attempt {
   double time_limit_s = 0;  // 0: none
   double grace_s = 10;      // between SIGTERM and SIGKILL
   ResiliencySettings resiliency;
+  FaultSettings faults;  // to be injected
   std::string run_dir;   // of the whole run
   std::string doorbell;  // file to touch when the record is written; "" for none
   // Words before the program of a rank that start all of them ("srun", "--mpi=pmix", ...); empty: fork or mpirun.

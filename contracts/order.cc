@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/named_fault.h"
 
 namespace longhaul {
 namespace {
@@ -18,6 +19,11 @@ std::string outcome_path(const std::string& stage_dir, const std::string& id) {
 
 std::string Order::text() const {
   if (what == "checkpoint" || what == "stacks") return what;
+  if (what == "fault") {
+    const Result<FaultRequest> request =
+        fault.is_table() ? fault_request_fields().parse(fault, "fault") : FaultRequest{};
+    return request.ok() ? fault_request_text(*request) : "fault";
+  }
   if (what == "stop_after") return format("stop after step {:.0f}", value);
   return format("{} = {:g}", what, value);
 }
@@ -27,6 +33,7 @@ Value order_to_value(const Order& order) {
   table.set("id", order.id);
   table.set("what", order.what);
   table.set("value", order.value);
+  if (order.fault.is_table()) table.set("fault", order.fault);
   return table;
 }
 
@@ -35,6 +42,7 @@ Result<Order> order_from_value(const Value& value) {
   order.id = value.get_string("id");
   order.what = value.get_string("what");
   order.value = value.get_number("value");
+  if (const Value* fault = value.find("fault")) order.fault = *fault;
   if (order.id.empty() || order.id.find('/') != std::string::npos || order.what.empty())
     return make_error(ErrorCode::corrupt, "not an order");
   return order;

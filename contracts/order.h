@@ -12,11 +12,12 @@ namespace longhaul {
 
 struct Order {
   std::string id;    // of the request; ids sort by time
-  std::string what;  // "checkpoint" | "stop_after" | "checkpoint_interval" | "lr" | "stacks"
-  double value = 0;  // step, steps, or peak; 0 for a checkpoint and for stacks
+  std::string what;  // "checkpoint" | "stop_after" | "checkpoint_interval" | "lr" | "stacks" | "fault"
+  double value = 0;  // step, steps, or peak; 0 for the others
+  Value fault = {};  // of what = "fault": fault_request_fields() (contracts/named_fault.h)
 
-  // Holds for every later start of the ranks as well; a checkpoint is asked for once, and so are stacks.
-  bool stands() const { return what != "checkpoint" && what != "stacks"; }
+  // Holds for every later start of the ranks as well; a checkpoint is asked for once, and so are stacks and faults.
+  bool stands() const { return what != "checkpoint" && what != "stacks" && what != "fault"; }
   std::string text() const;  // "stop after step 500"
 };
 

@@ -191,7 +191,7 @@ const FieldTable<StageCommon>& stage_common_fields() {
 }
 
 std::vector<std::string> workflow_stage_keys() {
-  std::vector<std::string> keys = {"kind", "inputs", "matrix", "best", "parallel", "recipe", "for"};
+  std::vector<std::string> keys = {"kind", "inputs", "matrix", "best", "parallel", "recipe", "for", "faults"};
   for (const FieldInfo& field : stage_common_fields().describe()) keys.push_back(field.name);
   return keys;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/fault_point.h"
 #include "base/text.h"
@@ -449,6 +450,8 @@ Result<StepReport> Trainer::do_step() {
   if (replay) LH_CHECK(agreed(replay_neighbour()).with_context(where));
   // A rank that cannot go on (unreadable data) takes the others with it instead of leaving them waiting.
   LH_CHECK(agreed(accumulate(mine)).with_context(where));
+  if (!mine.empty() && fault_here(FaultPoint::engine_loss))
+    mine.front().loss = std::numeric_limits<double>::quiet_NaN();
   LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
   LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));

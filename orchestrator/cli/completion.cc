@@ -140,7 +140,7 @@ _longhaul() {
         COMPREPLY=($(compgen -W "lr= checkpoint_interval=" -- "$current"))
         compopt -o nospace 2>/dev/null
       else
-        COMPREPLY=($(compgen -W "checkpoint stop-after set stacks" -- "$current"))
+        COMPREPLY=($(compgen -W "checkpoint stop-after set stacks fault" -- "$current"))
       fi ;;
     set)
       local found
@@ -200,7 +200,7 @@ std::string fish_script() {
       if (kind == "stage") values = "(__longhaul_words stages latest)";
       if (kind == "site") values = "(__longhaul_words sites)";
       if (kind == "shell") values = "bash zsh fish";
-      if (kind == "order") values = "checkpoint stop-after set stacks";
+      if (kind == "order") values = "checkpoint stop-after set stacks fault";
       if (kind == "workflow") values = "(__fish_complete_suffix .toml)";
       if (option.positional) {
         if (!values.empty()) out += here + " -a " + quoted(values) + "\n";

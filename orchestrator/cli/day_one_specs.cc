@@ -9,20 +9,24 @@ std::vector<CommandSpec> day_one_specs() {
       {Command::tell,
        "tell",
        "longhaul tell RUN ORDER... [options]",
-       "tell a running stage something: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS, stacks",
+       "tell a running stage something: checkpoint, stop-after STEP, set lr=VALUE checkpoint_interval=STEPS, stacks, "
+       "fault NAME",
        "Leaves the order for the run's controller, which refuses it with the reason or hands it to the stage's lead; "
        "all "
        "ranks obey at the same step. `checkpoint` saves after the present step. `stop-after` ends the training well "
        "after that step, with its checkpoint and an artifact of what it has. `set lr` moves the peak of the schedule "
        "from the next step on. `stacks` writes what every thread of every rank is doing, without touching the "
        "training, into "
-       "the launch's folder. Where several stages train, --stage names one. Waits for the outcome, at most --wait "
+       "the launch's folder. `fault NAME [rank=R] [step=S | after=10s]` injects a fault, to see what follows; it is "
+       "refused unless the workflow has [stage.NAME.faults], or allow_fault_injection = true in [workflow]. Where "
+       "several stages train, --stage names one. Waits for the outcome, at most --wait "
        "seconds; the order goes on without. What was told stands in the run's log and in `status`. An artifact that "
        "was "
        "steered is not offered to other runs.",
        {"longhaul tell latest checkpoint", "longhaul tell latest stacks",
         "longhaul tell latest stop-after 5000 --stage pretrain",
-        "longhaul tell latest set lr=1e-4 checkpoint_interval=200"},
+        "longhaul tell latest set lr=1e-4 checkpoint_interval=200",
+        "longhaul tell latest fault SIGKILL rank=1 step=20"},
        {invalid_input, not_found, system, interrupted, timeout, conflict}},
       {Command::notify,
        "notify",

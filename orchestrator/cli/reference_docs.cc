@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/cli/command_specs.h"
 #include "orchestrator/site/site_config.h"
@@ -113,11 +114,16 @@ ReferencePage workflow_page() {
       "| `recipe` | name of a file below `recipes/`, whose keys stand below this stage's own |\n"
       "| `matrix` | table of lists: one variant of the stage per combination |\n"
       "| `best` | which variant the stages behind a matrix get (below) |\n"
-      "| `parallel` | the layout (below) |\n\n";
+      "| `parallel` | the layout (below) |\n"
+      "| `faults` | faults to be injected (below) |\n\n";
   text += "And, for every kind:\n\n" + field_table(stage_common_fields().describe());
   text += "\n### best\n\n" + field_table(best_rule_fields().describe());
   text += "\n### parallel\n\nWhat is not said is 1, and `dp_replicate` is what is left of `ranks`.\n\n" +
           field_table(parallel_dims_fields().describe());
+  text +=
+      "\n### faults\n\nOf a test: `at` is a list of tables with the keys of the first table, `schedule` one with those "
+      "of the second. Names: [faults.md](faults.md#injected).\n\n" +
+      field_table(fault_request_fields().describe()) + "\n" + field_table(fault_schedule_fields().describe());
   return {"workflow.md", text};
 }
 
@@ -187,6 +193,14 @@ ReferencePage faults_page() {
   for (const XidInfo& info : xid_table)
     text += format("| {} | {} | {} | `{}` | {} |\n", info.xid, cell(info.meaning), info.action, to_string(info.fault),
                    to_string(info_of(info.fault).tier));
+  text +=
+      "\n## Injected\n\nFaults by name, for `longhaul tell RUN fault NAME` and `[stage.x.faults]` of a workflow.\n\n"
+      "| name | what is done | not here, because |\n|---|---|---|\n";
+  for (const NamedFault& fault : named_faults()) {
+    const bool refused = fault.means == FaultMeans::none;
+    text +=
+        format("| `{}` | {} | {} |\n", fault.name, refused ? "" : cell(fault.what), refused ? cell(fault.what) : "");
+  }
   return {"faults.md", text};
 }
 

@@ -179,6 +179,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.software = frozen_.software;
   attempt.time_limit_s = time_left_s(*planned, stage);
   attempt.resiliency = planned->common.resiliency;
+  attempt.faults = planned->faults;
   attempt.fault_plan = options_.worker_fault_plan;
   attempt.doorbell = doorbell_path(run_dir_);
   if (site_) {

@@ -10,11 +10,12 @@
 namespace longhaul {
 namespace {
 
-const std::string what_can_be_told = "checkpoint, stop-after STEP, set lr=VALUE, set checkpoint_interval=STEPS, stacks";
+const std::string what_can_be_told =
+    "checkpoint, stop-after STEP, set lr=VALUE, set checkpoint_interval=STEPS, stacks, fault NAME";
 
 // Kinds whose programs read orders; a `command` may, through the heartbeat's C interface.
 bool can_be_told(const PlannedStage& stage, const Order& order) {
-  if (order.what == "stacks") return true;  // its lead does that, whatever its programs are
+  if (order.what == "stacks" || order.what == "fault") return true;  // its lead does that, whatever its programs are
   return stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align" || stage.kind == "command";
 }
 
@@ -35,9 +36,26 @@ bool is_count(double value) {
   return value >= 1 && value <= 1e15 && value == std::floor(value);
 }
 
+// Where faults may be injected at all, and whether this one can be.
+std::string problem_of_fault(const Value& written, const PlannedStage& stage) {
+  if (!stage.faults.allowed)
+    return format(
+        "nobody may inject faults into stage {}: its workflow has neither [stage.{}.faults] nor "
+        "allow_fault_injection = true in [workflow]",
+        stage.id(), stage.stage);
+  Diagnostics diagnostics;
+  const FaultRequest request = fault_request_fields().parse(written, "fault", diagnostics);
+  if (diagnostics.empty())
+    check_fault_request(request, written, "fault", stage.kind, stage.common.ranks, false, diagnostics);
+  std::vector<std::string> problems;
+  for (const Error& error : diagnostics.errors()) problems.push_back(error.message());
+  return join(problems, "; ");
+}
+
 // "" if the order makes sense for the stage.
 std::string problem_of(const Order& order, const PlannedStage& stage) {
   if (order.what == "checkpoint" || order.what == "stacks") return {};
+  if (order.what == "fault") return problem_of_fault(order.fault, stage);
   if (order.what == "stop_after") {
     if (!is_count(order.value)) return "stop-after wants a step, 1 or later";
     const std::int64_t steps = stage.settings.get_integer("steps");
@@ -57,6 +75,11 @@ TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value
   TellAnswer answer;
   answer.order.what = arguments.get_string("what");
   answer.order.value = arguments.get_number("value");
+  if (answer.order.what == "fault") {
+    const Value* fault = arguments.find("fault");
+    if (!fault || !fault->is_table()) return refused("which fault?");
+    answer.order.fault = *fault;
+  }
   const std::string wanted = arguments.get_string("stage");
   std::vector<std::string> open, running;
   for (const LedgerStage& stage : ledger.stages) {
@@ -84,6 +107,38 @@ TellAnswer answer_tell(const RunPlan& plan, const RunLedger& ledger, const Value
   return answer;
 }
 
+namespace {
+
+// "SIGKILL", "rank=1", "step=20", "after=10s": as the table of a workflow has it.
+Result<Value> fault_of_words(const std::vector<std::string>& words) {
+  const std::string usage = "fault NAME [rank=R] [step=S | after=10s] [lasts=5s]; names: docs/reference/faults.md";
+  if (words.size() < 2) return make_error(ErrorCode::invalid_input, "which fault?", usage);
+  Value written = Value::make_table();
+  written.set("name", words[1]);
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    const std::string key = words[i].substr(0, equals);
+    if (equals == std::string::npos || key == "name")
+      return make_error(ErrorCode::invalid_input, "cannot read '" + words[i] + "'", usage);
+    const std::string text = words[i].substr(equals + 1);
+    const auto number = number_of(text);
+    if (text == "true" || text == "false")
+      written.set(key, text == "true");
+    else if (number && *number == std::floor(*number))
+      written.set(key, static_cast<std::int64_t>(*number));
+    else
+      written.set(key, text);
+  }
+  Diagnostics diagnostics;
+  const FaultRequest request = fault_request_fields().parse(written, "fault", diagnostics);
+  // Ranks and kind are the controller's to judge.
+  check_fault_request(request, written, "fault", "pretrain", ranks_max, false, diagnostics);
+  LH_CHECK(diagnostics.to_status("nothing was told"));
+  return written;
+}
+
+}  // namespace
+
 Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words, const std::string& stage) {
   std::vector<Value> all;
   const auto add = [&](const std::string& what, double value) {
@@ -100,6 +155,10 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
   if (words[0] == "checkpoint" || words[0] == "stacks") {
     if (words.size() > 1) return wrong(words[0] + " takes nothing behind it");
     add(words[0], 0);
+  } else if (words[0] == "fault") {
+    LH_TRY(Value fault, fault_of_words(words));
+    add("fault", 0);
+    all.back().set("fault", std::move(fault));
   } else if (words[0] == "stop-after") {
     const auto step = words.size() == 2 ? number_of(words[1]) : std::nullopt;
     if (!step || !is_count(*step)) return wrong("stop-after wants one step, 1 or later");
@@ -118,7 +177,7 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
       add(key, *value);
     }
   } else {
-    const std::string nearest = nearest_word(words[0], {"checkpoint", "stop-after", "set", "stacks"});
+    const std::string nearest = nearest_word(words[0], {"checkpoint", "stop-after", "set", "stacks", "fault"});
     return wrong("a run cannot be told '" + words[0] + "'" +
                  (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
   }

@@ -28,6 +28,7 @@ struct VariantDraft {
   std::string name;
   StageCommon common;
   ParallelDims dims;
+  FaultSettings faults;
   Value settings;
   std::vector<StageInputText> inputs;
   Value needs;            // as written, with positions
@@ -100,6 +101,7 @@ class Planner {
   const FileView& files_;
   Diagnostics diagnostics_;
   RunPlan plan_;
+  bool faults_allowed_ = false;
   std::vector<StageDraft> drafts_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, std::vector<std::string>> expanded_;  // raw path as written -> files
@@ -159,6 +161,7 @@ void Planner::check_sections(const Value& root) {
     const WorkflowHeader parsed = workflow_header_fields().parse(*header, "workflow", diagnostics_);
     plan_.workflow = parsed.name;
     plan_.budget_node_hours = parsed.budget;
+    faults_allowed_ = parsed.allow_fault_injection;
     if (diagnostics_.size() == before && !is_name(plan_.workflow))
       diagnostics_.add(header->find("name")->pos, "'" + plan_.workflow + "' cannot name a workflow",
                        "use up to 64 letters, digits, '-' and '_': runs are folders of that name");
@@ -293,8 +296,15 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   if (const Value* needs = table.find("needs"); needs && needs->is_array()) result.needs = *needs;
   if (is_command && diagnostics_.size() == before)
     check_command(where, table, result.settings, result.common, diagnostics_);
-  if (diagnostics_.size() != before) return result;  // a layout of wrong numbers would only repeat the news
-  result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
+  const Value* faults = table.find("faults");
+  const bool is_readable = diagnostics_.size() == before;  // a layout of wrong numbers would only repeat the news
+  if (is_readable)
+    result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
+  if (faults)
+    result.faults =
+        parse_faults(*faults, where, draft.kind->name, is_readable ? result.common.ranks : ranks_max, diagnostics_);
+  result.faults.allowed |= faults_allowed_;
+  if (!is_readable) return result;
   result.written = table;
   result.is_sound = diagnostics_.size() == before;
   return result;
@@ -494,6 +504,7 @@ void Planner::write_plan(const std::vector<int>& order) {
       stage.kind = draft.kind->name;
       stage.kind_version = draft.kind->version;
       stage.common = std::move(variant.common);
+      stage.faults = std::move(variant.faults);
       stage.asked = std::move(variant.asked);
       stage.dims = variant.dims;
       stage.settings = std::move(variant.settings);
@@ -543,7 +554,10 @@ const FieldTable<WorkflowHeader>& workflow_header_fields() {
               {.unit = "node-hours",
                .help =
                    "once a run's jobs have used so much, what runs goes on and nothing more is submitted; 0: no limit",
-               .min = 0});
+               .min = 0})
+          .field("allow_fault_injection", &W::allow_fault_injection,
+                 {.help = "marks the runs as tests: `longhaul tell RUN fault` may hurt any stage; a stage with a table "
+                          "`faults` is marked by that"});
   return table;
 }
 

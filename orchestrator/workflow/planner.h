@@ -32,6 +32,7 @@ struct WorkflowHeader {
   std::string name;
   std::string description;
   double budget = 0;
+  bool allow_fault_injection = false;
 };
 const FieldTable<WorkflowHeader>& workflow_header_fields();
 

@@ -63,6 +63,7 @@ Value stage_to_value(const PlannedStage& stage) {
     if (part.size() > 0) table.set(name, std::move(part));
   };
   set_unless_empty("common", stage_common_fields().to_value_changed(stage.common));
+  set_unless_empty("faults", faults_to_value(stage.faults));
   set_unless_empty("parallel", parallel_dims_fields().to_value_changed(stage.dims));
   Value inputs = Value::make_table();
   for (const PlannedInput& input : stage.inputs) inputs.set(input.name, input_to_value(input));
@@ -102,6 +103,7 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
   stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
   LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));
+  LH_TRY(stage.faults, faults_from_value(*part("faults")));
   for (const ValueMember& member : inputs->as_table())
     stage.inputs.push_back(input_from_value(member.key, member.value));
   stage.settings = *settings;

@@ -8,6 +8,7 @@
 
 #include "base/value.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
 
 namespace longhaul {
@@ -40,6 +41,7 @@ struct PlannedStage {
   std::vector<PlannedInput> inputs;
   std::vector<std::string> needs;         // ids of stages that must have ended before (inputs included)
   std::map<std::string, NeedEdge> edges;  // of the needs that are not `afterok`
+  FaultSettings faults;                   // to be injected
   SourcePos where;                        // of [stage.x] in the workflow
   Value asked;  // the common keys as written, for their places; null in a plan read from a file
 

@@ -238,6 +238,7 @@ class Agent {
       watch(order);
       return;
     }
+    if (order.kind == AgentOrder::Kind::fault) return suffer(order);
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
@@ -263,6 +264,17 @@ class Agent {
     const auto off = judge_clock(clock_.wall_ms() - round_trip_ms, theirs_ms, round_trip_ms);
     clock_told_ = off.has_value();
     if (off) health_.add(*off);
+  }
+
+  // What a test of this job wants to happen to its node (contracts/named_fault.h).
+  void suffer(const AgentOrder& order) {
+    log_.warn("event=injected_fault what=" + order.folder);
+    if (order.folder == "silence") silent_until_ns_ = clock_.monotonic_ns() + order.lasts_ms * 1'000'000;
+    if (order.folder == "end") ::kill(::getpid(), SIGKILL);
+    if (order.folder != "freeze") return;
+    for (const RankReport& rank : pages_.look(clock_))
+      if (rank.beat.pid > 0 && rank.state != ProcessState::ended) ::kill(static_cast<pid_t>(rank.beat.pid), SIGSTOP);
+    ::kill(::getpid(), SIGSTOP);
   }
 
   // What the page has no word for the lead has refused before.
@@ -307,8 +319,9 @@ class Agent {
 
   // What changed, at once; that nothing did, now and then.
   void report() {
-    std::vector<RankReport> ranks = pages_.look(clock_);
     const std::int64_t now = clock_.monotonic_ns();
+    if (now < silent_until_ns_) return;
+    std::vector<RankReport> ranks = pages_.look(clock_);
     const HealthReport& health = health_.report();
     const std::int64_t health_now = health.looks + (health.notes.empty() ? 0 : health.notes.back().serial);
     std::vector<std::string> done = orders_done();
@@ -349,6 +362,7 @@ class Agent {
   bool lost_silent_ = false;  // its connection was not closed
   bool clock_told_ = false;
   std::int64_t said_ns_ = 0;  // its last word
+  std::int64_t silent_until_ns_ = 0;
   bool ending_ = false;
   std::string standby_host_;  // of another agent, or this one
   int standby_port_ = 0;

@@ -170,6 +170,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     orders_.look(first_rank_);
     look_at_interval();
     look_at_stacks();
+    inject_faults();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {
       if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;

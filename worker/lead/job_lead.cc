@@ -80,6 +80,10 @@ Status JobLead::prepare() {
   const Attempt& attempt = lead_.attempt;
   LH_TRY(lead_.task, read_task(attempt.task_path));
   lead_.attempt.resiliency = resiliency_for(attempt.resiliency, lead_.task.kind);
+  if (attempt.faults.allowed) {
+    injector_.emplace(attempt.faults, lead_.task.resources.ranks, attempt.stage_dir, clock_, events_, log_);
+    LH_CHECK(injector_->begin());
+  }
   LearnedTimes learned;
   if (const auto kept = read_file(learned_path()); kept.ok())
     if (const auto value = parse_json(*kept); value.ok())

@@ -19,6 +19,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
@@ -81,6 +82,7 @@ class JobLead {
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
   bool has_majority() const;
+  void inject_faults();
   void tell_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
   Result<End> watch(RankGroup& ranks);
@@ -152,6 +154,7 @@ class JobLead {
   Order interval_order_;
   std::uint64_t interval_offset_ = 0;  // in the events
   std::int64_t next_interval_ns_ = 0;
+  std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
   int culprit_ = -1;  // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;

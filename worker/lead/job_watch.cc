@@ -83,6 +83,12 @@ void JobLead::look_at_ranks() {
     events_.write(recovered_event_kind, to_value(*recovered));
 }
 
+void JobLead::inject_faults() {
+  if (!injector_) return;
+  for (const Order& order : orders_.take_faults()) orders_.tell_fault(order, injector_->take(order));
+  injector_->look({spec_.launch, watch_, agents_.get(), standby_, own_node(), started_here_});
+}
+
 // All ranks of the launch: one that nothing was seen of yet is also one to wait for.
 std::vector<RankObservation> JobLead::rank_sights() const {
   std::vector<RankObservation> sights;

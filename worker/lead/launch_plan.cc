@@ -105,6 +105,10 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.milestones_dir = attempt.milestones_dir();
   launch.fault_plan = attempt.fault_plan;
   LH_CHECK(make_directories(launch.launch_dir));
+  if (launch.fault_plan.empty() && attempt.faults.allowed) {  // faults of this launch may still come
+    launch.fault_plan = join_path(launch.launch_dir, "faults.plan");
+    LH_CHECK(write_file_renamed(launch.fault_plan, "follow\n"));
+  }
   LH_CHECK(make_step_folders(attempt, launch.launch_dir));
   LH_CHECK(remove_old_pages(launch, attempt.steps));
   spec.launch_path = join_path(launch.launch_dir, "launch.toml");

@@ -34,7 +34,7 @@ void OrderBook::look(OrderTaker& first_rank) {
   page_wanted_ = false;
   for (const Order& order : read_orders(stage_dir_)) {
     if (handed_.count(order.id)) continue;
-    if (order.what == "stacks")
+    if (order.what == "stacks" || order.what == "fault")
       handed_.emplace(order.id, Handed{order, read_order_outcome(stage_dir_, order.id).ok(), false});
     else if (ready)
       hand_over(order, first_rank);
@@ -59,6 +59,16 @@ void OrderBook::tell_stacks(const OrderOutcome& outcome) {
     tell(handed.order, outcome);
     handed.told = true;
   }
+}
+
+std::vector<Order> OrderBook::take_faults() {
+  std::vector<Order> faults;
+  for (auto& [id, handed] : handed_) {
+    if (handed.order.what != "fault" || handed.told) continue;
+    handed.told = true;
+    faults.push_back(handed.order);
+  }
+  return faults;
 }
 
 void OrderBook::hand_over(const Order& order, OrderTaker& first_rank) {

@@ -39,11 +39,14 @@ class OrderBook {
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
   void tell_stacks(const OrderOutcome& outcome);
+  // Faults that a person wants to see and that were not handed out yet; each has to be told an outcome of.
+  std::vector<Order> take_faults();
+  void tell_fault(const Order& order, const OrderOutcome& outcome) { tell(order, outcome); }
 
  private:
   struct Handed {
     Order order;
-    bool told = false;  // its outcome is written
+    bool told = false;  // its outcome is written, or somebody else is about to
     bool taken = false;
     bool wants_stacks() const { return order.what == "stacks" && !told; }
   };

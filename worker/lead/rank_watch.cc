@@ -68,7 +68,8 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
   report.beat = page->second.snapshot();
   report.beat.rank = rank;
   report.state = process_state(report.beat.pid);
-  report.idle_ms = std::max<std::int64_t>(0, (clock_.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
+  if (report.beat.changed_ns > 0)  // a page without a first beat has stood still since nobody knows when
+    report.idle_ms = std::max<std::int64_t>(0, (clock_.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
   ranks_[rank] = report;
 }
 

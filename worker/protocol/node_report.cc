@@ -173,6 +173,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::standby: return "standby";
     case AgentOrder::Kind::state: return "state";
     case AgentOrder::Kind::stacks: return "stacks";
+    case AgentOrder::Kind::fault: return "fault";
     case AgentOrder::Kind::end_by: return "end_by";
     case AgentOrder::Kind::page: return "page";
   }
@@ -192,6 +193,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   value.set("signal", order.signal);
   if (order.restart_wait_ms > 0) value.set("restart_wait_ms", order.restart_wait_ms);
   if (order.epoch > 0) value.set("epoch", order.epoch);
+  if (order.lasts_ms > 0) value.set("lasts_ms", order.lasts_ms);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   if (order.end_by_ms > 0) value.set("end_by_ms", order.end_by_ms);
@@ -206,7 +208,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   bool known = false;
   using Kind = AgentOrder::Kind;
   for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks,
-                          Kind::restart, Kind::end_by, Kind::page})
+                          Kind::restart, Kind::end_by, Kind::page, Kind::fault})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
@@ -216,6 +218,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   order.restart_wait_ms = value.get_integer("restart_wait_ms");
   order.epoch = value.get_integer("epoch");
   order.port = static_cast<int>(value.get_integer("port"));
+  order.lasts_ms = value.get_integer("lasts_ms");
   order.end_by_ms = value.get_integer("end_by_ms");
   order.id = value.get_string("id"), order.what = value.get_string("what");
   order.value = value.get_number("value");

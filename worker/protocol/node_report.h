@@ -62,18 +62,21 @@ struct AgentOrder {
     ping,     // nothing is to be done: the lead lives
     standby,  // whom to turn to when the lead is lost
     state,    // this node is the standby, and that is what it would have to know
+    fault,    // an injected one, of the agent itself: `folder` says which
     end_by,   // when the ranks are ended by force
     page,     // a user's order (contracts/order.h), for the page of the first of `ranks`
   };
   Kind kind = Kind::end;
   int launch = 0;
-  std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go
+  std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
+                           // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end"
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;                  // standby
   std::int64_t restart_wait_ms = 0;  // watch: how long a rank with a fault waits for an order; 0: it does not
   std::int64_t epoch = 0;            // restart
   int port = 0;                      // standby
+  std::int64_t lasts_ms = 0;         // fault
   Value state;                       // state: worker/lead/lead_state.h
   std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
   std::string id, what;              // page: contracts/order.h

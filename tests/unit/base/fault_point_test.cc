@@ -123,6 +123,27 @@ TEST_CASE("a point of data flips the bit that the plan names, once or always, an
   CHECK(split(trim(read_file(scratch.file("plan.hits")).value()), '\n').size() == 4);
 }
 
+TEST_CASE("a plan that begins with follow gets actions while the process runs; others never look again") {
+  const testing::Scratch scratch;
+  for (const bool follows : {true, false}) {
+    CAPTURE(follows);
+    const std::string path = scratch.file(follows ? "followed" : "fixed");
+    const int status = status_of_child(path, follows ? "follow\n" : "lead_claimed error nth=9\n", [&] {
+      if (fault_here(FaultPoint::engine_update)) return 1;
+      if (!append_file_synced(path, "engine_update error\ncheckpoint_before_shard disk_full\nengine_loss err").ok())
+        return 2;
+      const auto fault = fault_here(FaultPoint::engine_update);
+      const auto full = fault_here(FaultPoint::checkpoint_before_shard);
+      if (fault.has_value() != follows || full.has_value() != follows) return 3;
+      if (full && full->what.find("No space left on device") == std::string::npos) return 4;
+      if (fault_here(FaultPoint::engine_loss)) return 5;  // its line is not whole yet
+      if (!append_file_synced(path, "or\n").ok()) return 6;
+      return fault_here(FaultPoint::engine_loss).has_value() == follows ? 0 : 7;
+    });
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+}
+
 TEST_CASE("a plan that cannot be meant is refused, not ignored") {
   const testing::Scratch scratch;
   for (const std::string line :

@@ -144,3 +144,39 @@ TEST_CASE("tell: an order that its stage outlived is closed, and one that stands
   CHECK(facts[0].kind == FactKind::order_ended);
   CHECK(facts[0].text("text").find("ended before") != std::string::npos);
 }
+
+TEST_CASE(
+    "tell: a fault is for stages that are marked as tests, and wrong words are refused before anything is asked") {
+  const auto told = tell_arguments({"fault", "SIGKILL", "rank=1", "step=20"}, "train");
+  REQUIRE(told.ok());
+  REQUIRE(told->size() == 1);
+  const Value& asked = told->front();
+  CHECK(asked.get_string("what") == "fault");
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"fault"},
+                                             {"fault", "SIGKIL"},
+                                             {"fault", "LOCK_GIL"},
+                                             {"fault", "SIGKILL", "rank"},
+                                             {"fault", "SIGKILL", "rank=x"},
+                                             {"fault", "SIGKILL", "name=SIGSTOP"},
+                                             {"fault", "SIGKILL", "step=3", "after=1s"},
+                                             {"fault", "SIGKILL", "stp=3"}})
+    CHECK_MESSAGE(!tell_arguments(words, "").ok(), words.back());
+
+  TellRig rig;
+  rig.start("train");
+  PlannedStage& train = rig.plan.stages[1];
+  train.common.ranks = 4;
+  const std::string refusal = answer_tell(rig.plan, rig.ledger, asked).answer;
+  CHECK(refusal.find("allow_fault_injection") != std::string::npos);
+  train.faults.allowed = true;
+  const TellAnswer answer = answer_tell(rig.plan, rig.ledger, asked);
+  CHECK_MESSAGE(answer.accepted, answer.answer);
+  CHECK(answer.answer == "train: SIGKILL of rank 1 at step 20");
+  const auto order = order_from_value(order_to_value({"001", answer.order.what, 0, answer.order.fault}));
+  REQUIRE(order.ok());
+  CHECK(order->fault == answer.order.fault);
+  CHECK(order->stands() == false);
+  train.common.ranks = 1;
+  CHECK(answer_tell(rig.plan, rig.ledger, asked).answer.find("the stage has 1 ranks") != std::string::npos);
+}

@@ -116,6 +116,28 @@ TEST_CASE("order book: stacks need no page, and are told once; other orders wait
   CHECK(!book.stacks_wanted());  // seen in the launch before
 }
 
+TEST_CASE("order book: a fault is handed out once, by whatever launch, and needs no page") {
+  OrderFolder folder;
+  ManualClock clock;
+  EventWriter events(clock, "", 0);
+  OrderBook book(folder.path, clock, events);
+  Value fault = Value::make_table();
+  fault.set("name", "SIGKILL");
+  REQUIRE(place_order(folder.path, {"001", "fault", 0, fault}).ok());
+  PageTaker nobody(nullptr);
+  book.look(nobody);
+  const std::vector<Order> taken = book.take_faults();
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].fault == fault);
+  CHECK(book.take_faults().empty());
+  CHECK(!book.stacks_wanted());
+  book.tell_fault(taken[0], {true, "taken: SIGKILL of rank 0"});
+  book.new_launch();
+  book.look(nobody);
+  CHECK(book.take_faults().empty());
+  CHECK(read_order_outcome(folder.path, "001")->text == "taken: SIGKILL of rank 0");
+}
+
 TEST_CASE("order book: the folder is read again only when it changed") {
   OrderFolder folder;
   ManualClock clock;

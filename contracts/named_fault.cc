@@ -1,0 +1,112 @@
+#include "contracts/named_fault.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+using M = FaultMeans;
+
+// clang-format off
+const std::vector<NamedFault> rows = {
+    {"GPU_ERROR", M::none, 0, "", "it takes a kernel with a wrong access inside the program on the GPU, and this version has none"},
+    {"GPU_SLEEP", M::none, 0, "", "it takes a kernel that does not end inside the program on the GPU, and this version has none; SIGSTOP stops the process"},
+    {"WORKLOAD_EXC", M::point, 0, "engine_step_begin error", "the next optimizer step of the rank ends with an error before it has begun"},
+    {"ASYNC_EXC", M::point, 0, "engine_backward error", "an error between two operations of the rank's step, wherever it is"},
+    {"SIGNAL_EXC", M::none, 0, "", "a signal handler of a C++ program cannot raise an error in the code that it interrupts; ASYNC_EXC is the nearest"},
+    {"OS_ABORT", M::signal, SIGABRT, "", "SIGABRT to the rank, as abort(3) raises it"},
+    {"LOCK_GIL", M::none, 0, "", "there is no Python in the program, and so no lock of its interpreter; SIGSTOP keeps all threads from running"},
+    {"SEGFAULT", M::signal, SIGSEGV, "", "SIGSEGV to the rank"},
+    {"SIGINT", M::signal, SIGINT, "", "SIGINT to the rank"},
+    {"SIGKILL", M::signal, SIGKILL, "", "SIGKILL to the rank"},
+    {"SIGTERM", M::signal, SIGTERM, "", "SIGTERM to the rank, though nobody told the stage to stop"},
+    {"SIGSTOP", M::signal, SIGSTOP, "", "SIGSTOP to the rank: it stands still and lives"},
+    {"slow_rank", M::slow, 0, "", "the rank is stopped for half of the time, for `lasts`"},
+    {"frozen_host", M::freeze_host, 0, "", "the ranks and the agent of the rank's node are stopped for good, and the lead if it is there"},
+    {"cut_network", M::none, 0, "", "only root can cut a node off; on the test cluster: tests/cluster/cluster cut-node"},
+    {"dropped_heartbeat", M::silence_agent, 0, "", "the agent of the rank's node says nothing for `lasts`; its ranks go on"},
+    {"full_disk", M::point, 0, "checkpoint_before_shard disk_full", "the rank's next shard of a checkpoint cannot be written: no space left on device"},
+    {"corrupted_shard", M::damage_file, 0, "", "one byte of the rank's shard of the newest checkpoint is changed on disk"},
+    {"dead_lead", M::end_lead, 0, "", "SIGKILL to the lead by itself"},
+    {"dead_standby", M::end_standby, 0, "", "SIGKILL to the agent that would follow the lead, by itself"},
+    {"slurmctld_down", M::none, 0, "", "a job has no power over the controller of its cluster; on the test cluster: tests/cluster/cluster kill-controller"},
+    {"xid", M::none, 0, "", "an XID is written by the driver of a GPU; a simulated NVML plays them in tests/unit/resiliency/health"},
+    {"ecc_storm", M::none, 0, "", "memory errors are counted by a GPU; a simulated NVML plays them in tests/unit/resiliency/health"},
+    {"nan_loss", M::point, 0, "engine_loss error", "the loss of the rank's part of the next step is not a number"},
+    {"flipped_bit", M::none, 0, "", "the engine of this version does not compare contributions while it trains: the weights would be wrong and nobody would know"},
+};
+// clang-format on
+
+bool trains(const std::string& stage_kind) {
+  return stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align";
+}
+
+}  // namespace
+
+const std::vector<NamedFault>& named_faults() {
+  return rows;
+}
+
+const NamedFault* find_named_fault(const std::string& name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const NamedFault& row) { return name == row.name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const FieldTable<FaultRequest>& fault_request_fields() {
+  using F = FaultRequest;
+  static const auto table =
+      FieldTable<F>()
+          .field("name", &F::name, {.help = "one of the faults of docs/reference/faults.md", .required = true})
+          .field("rank", &F::rank, {.help = "to whom it happens, or whose node", .min = 0, .max = 1 << 16})
+          .field("step", &F::step,
+                 {.help = "once a rank of the present launch has reached this step; 0: does not count", .min = 0})
+          .field("after", &F::after,
+                 {.help = "once the stage's first job has run for so long; 0s: does not count", .min = 0})
+          .field("lasts", &F::lasts, {.help = "of slow_rank and dropped_heartbeat", .min = 0.1, .max = 3600})
+          .field("every_launch", &F::every_launch,
+                 {.help = "again in every launch, as a mistake of the program would be"});
+  return table;
+}
+
+void check_fault_request(const FaultRequest& request, const Value& written, const std::string& where,
+                         const std::string& stage_kind, int ranks, bool timed, Diagnostics& diagnostics) {
+  const auto place = [&](const char* key) {
+    const Value* value = written.find(key);
+    return value ? value->pos : written.pos;
+  };
+  const NamedFault* fault = find_named_fault(request.name);
+  if (!fault) {
+    std::vector<std::string> names;
+    for (const NamedFault& row : rows) names.emplace_back(row.name);
+    const std::string nearest = nearest_word(request.name, names);
+    diagnostics.add(place("name"), where + ": there is no fault '" + request.name + "'",
+                    nearest.empty() ? "faults: " + join(names, ", ") : "did you mean '" + nearest + "'?");
+  } else if (fault->means == FaultMeans::none) {
+    diagnostics.add(place("name"), where + ": " + request.name + " cannot be injected here", fault->what);
+  } else if (!trains(stage_kind) && (fault->means == FaultMeans::point || fault->means == FaultMeans::damage_file)) {
+    diagnostics.add(place("name"), where + ": " + request.name + " needs a training of our own engine",
+                    "a " + stage_kind + " stage can be sent signals: SIGKILL, SIGSTOP, ...");
+  }
+  if (request.rank >= ranks)
+    diagnostics.add(place("rank"), format("{}.rank = {}, and the stage has {} ranks", where, request.rank, ranks),
+                    format("0 to {}", ranks - 1));
+  const bool at_step = request.step > 0, later = request.after.value > 0;
+  if (at_step && later)
+    diagnostics.add(place("after"), where + " has both step and after", "say when by one of them");
+  else if (timed && !at_step && !later)
+    diagnostics.add(written.pos, where + " does not say when", "step = 20, or after = \"30s\"");
+}
+
+std::string fault_request_text(const FaultRequest& request) {
+  std::string text = format("{} of rank {}", request.name, request.rank);
+  if (request.step > 0) text += format(" at step {}", request.step);
+  if (request.after.value > 0) text += " after " + human_duration(request.after.value);
+  if (request.every_launch) text += " of every launch";
+  return text;
+}
+
+}  // namespace longhaul

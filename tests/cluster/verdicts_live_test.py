@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""What live runs on the Slurm cluster make of who is to blame: a mistake of the user, a host that fails again and again, a
+standby that dies, a lead that is lost after it.
+
+usage: verdicts_live_test.py LONGHAUL [CASE ...]
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import time
+import traceback
+
+from faults_live_test import Training, leads, undisturbed, write_pages
+from slurm_cluster import PROGRAM, ClusterError, attach, wait_for
+from slurm_runs import Runs, expect
+
+# Says its steps over the text socket, and fails at step 7, whenever it is started.
+MISTAKE = """
+import os, socket, time
+beat = socket.socket(socket.AF_UNIX)
+beat.connect(os.environ["LONGHAUL_BEAT_SOCKET"])
+for step in range(1, 100):
+    beat.sendall(f"step {step}\\n".encode())
+    time.sleep(0.05)
+    if step == 7:
+        raise ValueError("shape mismatch in layer 3")
+"""
+
+
+def user_bug(cluster, runs):
+    """Tried within its budget, then told as the user's; no further job is spent on it."""
+    (runs.folder / "mistake.py").write_text(MISTAKE)
+    begun = time.monotonic()
+    run = runs.start("user-bug", f'[stage.s]\nkind = "command"\nscript = "exec python3 {runs.folder}/mistake.py"\nthreads = 1\n'
+                     'job = { gpus_per_node = 0 }\nretries = 1\nresiliency = { restarts = 2 }\n')
+    run.wait("failed", 90)
+    facts = [(a.name, e) for a in sorted((run.folder / "stages/s/attempts").iterdir())
+             for e in Events(a / "events.jsonl").all("fault")]
+    last = facts[-1][1]
+    expect("the reason is told", "shape mismatch in layer 3" in last["cause"], facts)
+    expect("as the user's", last["class"] in ("program", "exception") and (last["scope"], last["tier"]) == ("user", "stop"), last)
+    launches = sum(len(Events(a / "events.jsonl").all("launched")) for a in (run.folder / "stages/s/attempts").iterdir())
+    expect("two restarts in the job, and one more job at most", launches <= 6 and len(run.submissions("s")) <= 2, facts)
+    status = runs.longhaul("status", run.folder, code=None)
+    expect("status says so", "shape mismatch in layer 3" in status, status)
+    print(f"  {launches} launches in {len(run.submissions('s'))} jobs, {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def lemon_host(cluster, runs):
+    """The second fault on the same host: a spare takes its place, and it is not used again."""
+    training = Training(cluster, runs, "lemon", "resiliency = { spares = 1, restarts = 9 }\n")
+    ranks = training.ranks(1)
+    lead = training.events("launched")[0]["host"]
+    lemon = next(host for host in set(ranks.values()) if host != lead)
+    for number in (1, 2):
+        launch = training.launches()
+        victim = next(pid for pid, host in training.ranks(launch).items() if host == lemon)
+        os.kill(victim, signal.SIGKILL)
+        training.wait(lambda: training.launches() > launch and training.saved(launch + 1), f"a checkpoint after fault {number}")
+        if number == 1:
+            expect("not for one fault", lemon in training.events("launched")[-1]["hosts"], training.events("fault"))
+    second = training.events("fault")[-1]
+    expect("swapped at the second", second["tier"] == "swap" and second["host"] == lemon, second)
+    expect("left for good", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    victim = sorted(training.ranks(training.launches()))[0]
+    launch = training.launches()
+    os.kill(victim, signal.SIGKILL)
+    training.wait(lambda: training.launches() > launch and training.saved(launch + 1), "a checkpoint of a launch after that")
+    expect("also by a later launch", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    training.end(runs)
+
+
+def agents(run):
+    """{host: pid} of the agents of a run."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            if not words[0].endswith(b"longhaul-worker") or b"agent" not in words or run.folder.name.encode() not in b" ".join(words):
+                continue
+            for variable in (entry / "environ").read_bytes().split(b"\0"):
+                if variable.startswith(b"SLURMD_NODENAME="):
+                    found[variable.split(b"=")[1].decode()] = int(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def standby_killed(cluster, runs):
+    """By the fault of that name; another agent becomes the standby, and follows the lead when that is killed. (The step of the
+    agents is started again only when all of them have ended, so the ranks of that host are not seen any more.)"""
+    training = Training(cluster, runs, "standby-killed", 'resiliency = { spares = 1, hang_floor = "3s", host_silent = "2s" }\n', faults=True)
+    ranks = training.ranks(1)
+    runs.longhaul("tell", training.run.folder, "fault", "dead_standby", "--wait", 1)
+    training.wait(lambda: training.events("injected"), "the injected fault")
+    host = training.events("injected")[-1]["host"]
+    wait_for("its agent to be gone", lambda: host not in agents(training.run), 10, training.log)
+    undisturbed(training, ranks)
+    time.sleep(8)  # longer than a hang takes to be acted upon
+    undisturbed(training, ranks)
+    os.kill(leads(training.run)[0], signal.SIGKILL)
+    training.wait(lambda: training.events("taken_over"), "another lead", 30)
+    undisturbed(training, ranks)
+    training.end(runs)
+
+
+def heartbeat_dropped(cluster, runs):
+    """An agent that says nothing for longer than a host may be silent, while ranks take steps: nothing is ended."""
+    training = Training(cluster, runs, "heartbeat-dropped", 'resiliency = { spares = 1, host_silent = "2s" }\n', faults=True)
+    ranks = training.ranks(1)
+    runs.longhaul("tell", training.run.folder, "fault", "dropped_heartbeat", "rank=3", "lasts=6s", "--wait", 1)
+    training.wait(lambda: training.events("injected"), "the injected fault")
+    time.sleep(7)
+    undisturbed(training, ranks)
+    training.end(runs)
+
+
+def host_frozen(cluster, runs):
+    """Ranks and agent of a host are stopped: the host is named and left, the spare takes its place."""
+    training = Training(cluster, runs, "host-frozen", 'resiliency = { spares = 1, hang_floor = "3s", host_silent = "2s" }\n', faults=True)
+    lead = training.events("launched")[0]["host"]
+    hosts = training.events("launched")[0]["hosts"]
+    rank = next(2 * i for i, host in enumerate(hosts) if host != lead)
+    runs.longhaul("tell", training.run.folder, "fault", "frozen_host", f"rank={rank}", "--wait", 1)
+    training.wait(lambda: training.events("injected"), "the injected fault")
+    injected = training.events("injected")[0]
+    detected, again, fault, _ = training.recovery(injected["ms"] / 1000, 1, 60)
+    print(f"  host frozen: detected after {detected:.2f} s, trained again after {again:.2f} s as {fault['class']}", flush=True)
+    expect("that host", fault["host"] == injected["host"], (fault, injected))
+    expect("left", injected["host"] not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    training.end(runs)
+
+
+def refused(cluster, runs):
+    """A training that is not marked as a test takes no fault, whoever asks."""
+    training = Training(cluster, runs, "refused")
+    said = runs.longhaul("tell", training.run.folder, "fault", "SIGKILL", "rank=1", code=3)
+    expect("and says why", "allow_fault_injection" in said, said)
+    undisturbed(training, training.ranks(1))
+    expect("nothing was injected", not training.events("injected"), training.events("injected"))
+    training.end(runs)
+
+
+class SilentFolder:
+    """A file system of its own, on all hosts, that can stop to take writes: whoever writes waits, in the kernel."""
+
+    def __init__(self, cluster, folder):
+        self.cluster, self.folder, self.hosts, self.device = cluster, folder, [], None
+        image = folder.with_suffix(".img")
+        with open(image, "wb") as file:
+            file.truncate(256 << 20)
+        folder.mkdir()
+        try:
+            cluster.call("mkfs.ext4", "-q", "-F", image)
+            self.device = cluster.call("losetup", "--find", "--show", image).stdout.strip()
+            cluster.call("mount", self.device, folder)
+            self.hosts.append(None)
+            for host in cluster.nodes():
+                cluster.play("exec", host, "--", "mount", self.device, str(folder))
+                self.hosts.append(host)
+        except ClusterError as error:
+            self.remove()
+            raise Skipped(f"no file system can be made here: {error}") from None
+
+    def freeze(self, seconds):
+        self.cluster.call("fsfreeze", "-f", self.folder)
+        try:
+            time.sleep(seconds)
+        finally:
+            self.cluster.call("fsfreeze", "-u", self.folder)
+
+    def remove(self):
+        for host in reversed(self.hosts):
+            if host is None:
+                self.cluster.call("umount", "-l", self.folder, check=False)
+            else:
+                self.cluster.call(PROGRAM, "exec", "--state", self.cluster.state, host, "--", "umount", "-l", str(self.folder), check=False)
+        if self.device:
+            self.cluster.call("losetup", "-d", self.device, check=False)
+
+
+class Skipped(Exception):
+    pass
+
+
+def storage_silent(cluster, runs):
+    """The file system of the run takes no writes for 20 s, while checkpoints are due: everything waits, nothing is ended."""
+    silent = SilentFolder(cluster, runs.folder / "silent")
+    try:
+        training = Training(cluster, runs, "storage-silent", "resiliency = { spares = 1 }\n", runs_dir=silent.folder / "runs")
+        ranks = training.ranks(1)
+        silent.freeze(20)
+        undisturbed(training, ranks)
+        expect("nothing was launched again", training.launches() == 1, training.events("launched"))
+        training.end(runs)
+    finally:
+        cluster.cancel_all()
+        silent.remove()
+
+
+class Events:
+    def __init__(self, path):
+        self.path = path
+
+    def all(self, kind):
+        import json
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
+
+
+CASES = {case.__name__: case for case in (refused, user_bug, standby_killed, heartbeat_dropped, host_frozen,
+                                           storage_silent)}
+
+# By its name only: a rank that is killed is of scope rank for the policy, and no such fault accuses its host.
+NOT_MET = {"lemon_host": lemon_host}
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("longhaul")
+    arguments.add_argument("cases", nargs="*", default=[])
+    given = arguments.parse_args()
+    cluster = attach()
+    folder = cluster.scratch / "verdicts-live"
+    shutil.rmtree(folder, ignore_errors=True)
+    runs = Runs(cluster, given.longhaul, folder)
+    write_pages(folder / "pages", 20260303, pages=8)
+    names, failed, skipped = given.cases or list(CASES), 0, 0
+    for name in names:
+        start = time.monotonic()
+        try:
+            (CASES | NOT_MET)[name](cluster, runs)
+            outcome = "ok"
+        except Skipped as why:
+            skipped, outcome = skipped + 1, f"skipped: {why}"
+        except ClusterError as error:
+            failed, outcome = failed + 1, f"FAILED: {error}"
+        except Exception:  # a mistake in one case must not hide the others
+            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
+        if outcome.startswith("FAILED"):
+            cluster.play("heal")
+            cluster.cancel_all()
+        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
+    runs.end_all()
+    cluster.cancel_all()
+    print(f"test cases: {len(names)} | {len(names) - failed - skipped} passed | {failed} failed | {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

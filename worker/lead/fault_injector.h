@@ -1,0 +1,76 @@
+// Injects the faults that a stage is to be tested with (contracts/settings/faults.h): those of its workflow when they
+// are due, and those that a person orders. From outside of the ranks wherever a signal, a file or a word to an agent
+// can do it. One thread; look() never waits.
+//
+// A fault is injected once in the life of its stage, whatever becomes of the lead that did it: before anything happens
+// a file <stage>/faults/<id> is created exclusively. Then it is written to events.jsonl, with the time and the place,
+// so that what was found can be joined with what was done. No detector reads either.
+//
+//   injected   fault, rank, host, step, launch, means, id       by the lead; `rank` is to whom it happens
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "contracts/event.h"
+#include "contracts/launch.h"
+#include "contracts/order.h"
+#include "resiliency/inject/injection_book.h"
+#include "worker/lead/agent_table.h"
+#include "worker/lead/rank_watch.h"
+
+namespace longhaul {
+
+// What is there to be hurt.
+struct InjectionScene {
+  const Launch& launch;
+  const RankWatch& ranks;
+  AgentTable* agents;   // null: all ranks are on this node
+  std::string standby;  // host of the agent that would follow the lead; "": none
+  std::string own_node;
+  const std::map<int, pid_t>& started_here;  // processes of ranks that have no heartbeat
+};
+
+class FaultInjector {
+ public:
+  FaultInjector(const FaultSettings& settings, int ranks, std::string stage_dir, const Clock& clock,
+                EventWriter& events, Logger& log);
+  // Makes the folder, and the beginning that times of the stage count from, unless an earlier lead has.
+  Status begin();
+  // A person's order: it is done at the next look when it is due.
+  OrderOutcome take(const Order& order);
+  void look(const InjectionScene& scene);
+
+ private:
+  enum class Did { done, not_now, never };
+  // `why`: of never.
+  Did inject(const FaultRequest& fault, const Injection& injection, const InjectionScene& scene, std::string& why);
+  bool claim(const Injection& injection, int launch);
+  void tell(const Injection& injection, const InjectionScene& scene);
+  void keep_slow(const InjectionScene& scene);
+  static pid_t pid_of(const InjectionScene& scene, int rank);  // -1: not there, or ended
+  static void signal(const InjectionScene& scene, int rank, int signal_number);
+
+  InjectionBook book_;
+  std::string folder_;
+  const Clock& clock_;
+  EventWriter& events_;
+  Logger& log_;
+  std::int64_t begun_ms_ = 0;  // wall clock: it outlives leads
+  int slow_rank_ = -1;
+  int slow_launch_ = 0;
+  bool slow_stopped_ = false;
+  std::int64_t slow_until_ns_ = 0;
+};
+
+// The rank's shard of the newest whole checkpoint below the folder; "": there is none.
+std::string newest_shard(const std::string& checkpoints, int rank);
+// Turns every bit of one byte in its last quarter, where no header stands.
+Status damage_file(const std::string& path);
+
+}  // namespace longhaul
