@@ -32,6 +32,20 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
           .field("hang_factor", &R::hang_factor, {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})
           .field("hang_floor", &R::hang_floor,
                  {.help = "the shortest learned time; 45s survive a fabric that is silent for 30s", .min = 0.1})
+          .field("no_progress", &R::no_progress,
+                 {.help = "ranks beat and complete no step for so long: started again; 0s: the longest step seen times "
+                          "hang_factor, at least startup",
+                  .min = 0})
+          .field(
+              "on_straggler", &R::on_straggler,
+              {.help = "a rank that is slower than its peers, or than it was, is reported, or its host is left for a "
+                       "spare once a checkpoint is there",
+               .choices = {"report", "swap"}})
+          .field("on_nan", &R::on_nan,
+                 {.help = "a program told of a loss that is no number: reported, started again from what it saved, or "
+                          "ended; which samples come then is the program's to say. The engine answers by itself before "
+                          "it makes the update: on_spike.action, whose rollback leaves samples out",
+                  .choices = {"report", "restart", "stop"}})
           .field("host_silent", &R::host_silent,
                  {.help = "a node that was not heard of for so long is lost", .min = 0.5});
   return table;

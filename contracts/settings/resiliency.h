@@ -18,7 +18,11 @@ struct ResiliencySettings {
   Seconds hang_act{0};         // 0: learned
   double hang_factor = 5;      // learned: the longest seen times this
   Seconds hang_floor{45};      // no learned time is shorter
-  Seconds host_silent{4.5};    // an agent that was not heard for so long, on a node that nothing else is known of
+  Seconds no_progress{0};      // ranks beat, and no step is completed; 0: learned
+  // "report" | "swap": a rank that is slower than its peers or than it was; swap leaves its host for a spare
+  std::string on_straggler = "report";
+  std::string on_nan = "report";  // "report" | "restart" | "stop": a loss that is no number reached the events
+  Seconds host_silent{4.5};       // an agent that was not heard for so long, on a node that nothing else is known of
 };
 const FieldTable<ResiliencySettings>& resiliency_fields();
 

@@ -28,7 +28,9 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       watch_(clock),
       beat_sockets_(log),
       stacks_(lead_.worker_program, clock),
-      guard_(lead_.attempt.resiliency, true) {}
+      guard_(lead_.attempt.resiliency, true),
+      tail_(clock),
+      training_(lead_.attempt.resiliency) {}
 
 void JobLead::describe(std::int64_t started_ms) {
   started_ms_ = started_ms;
@@ -83,6 +85,8 @@ Status JobLead::prepare() {
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
+  training_ = TrainingWatch(attempt.resiliency);
+  tail_.open(attempt.events_path());
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/event_tail.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
@@ -27,6 +28,7 @@
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/stack_round.h"
+#include "worker/lead/training_watch.h"
 #include "worker/protocol/beat_sockets.h"
 
 namespace longhaul {
@@ -89,6 +91,9 @@ class JobLead {
   std::vector<RankObservation> rank_sights() const;
   std::vector<HostSight> host_sights() const;
   void tell_suspicion(const HangFinding& finding);
+  void begin_watch();  // of a launch that starts, or was adopted
+  void look_at_training(const std::vector<RankObservation>& sights);
+  void tell_warning(WarningEvent warning);
   void keep_learned_times();
   std::string learned_path() const;
 
@@ -121,6 +126,8 @@ class JobLead {
   StackRound stacks_;
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
+  EventTail tail_;
+  TrainingWatch training_;
   RecoveryClock recovery_;
   TierHistory history_;
   int culprit_ = -1;  // rank that the newest cause speaks of
