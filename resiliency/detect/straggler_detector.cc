@@ -149,7 +149,8 @@ std::vector<StragglerFinding> StragglerDetector::changes(std::int64_t step) {
   using Kind = StragglerFinding::Kind;
   const std::uint32_t mask = options_.window >= 32 ? ~0U : (1U << options_.window) - 1;
   const std::size_t all = ranks_.size() - 1;
-  const bool all_slow = std::popcount(ranks_[all].slow_by_itself & mask) >= options_.needed;
+  // Well before the median itself is an alarm: with a spike of its own a rank gets there a step sooner.
+  const bool all_slow = std::popcount(ranks_[all].slow_by_itself & mask) > options_.ends_at;
   std::vector<StragglerFinding> found;
   for (std::size_t rank = 0; rank <= all; ++rank) {
     Rank& one = ranks_[rank];

@@ -32,8 +32,11 @@ LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, L
       hangs_(hang_timeouts_of(settings), std::move(learned)),
       stall_(step_stall_of(settings)) {}
 
+// Steps that are done again and again are so over several of these.
 void LaunchGuard::restarted(std::int64_t now_ms, std::int64_t epoch) {
+  const ProgressWatch roll_backs = roll_backs_;
   new_launch(now_ms, epoch);
+  roll_backs_ = roll_backs;
 }
 
 void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
@@ -45,6 +48,7 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   hangs_.new_launch(now_ms);
   desyncs_.new_launch();
   stall_.new_launch(now_ms);
+  roll_backs_ = ProgressWatch();
 }
 
 void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {

@@ -267,3 +267,22 @@ TEST_CASE("guard: what the settings demand comes after every fault") {
   REQUIRE(found);
   CHECK(found->kind == GuardFinding::Kind::slow_rank);
 }
+
+TEST_CASE("guard: a training that is rolled back again and again without getting further makes no progress") {
+  GuardRig rig;
+  const auto to = [&](std::int64_t step) {
+    for (RankObservation& rank : rig.ranks) rank.beat.step = step;
+    return rig.look();
+  };
+  std::optional<GuardFinding> found;
+  int times = 0;
+  for (; times < 10 && !found; ++times) {
+    for (std::int64_t step = 1; step <= 8 && !found; ++step) found = to(step);
+    if (!found) rig.guard.restarted(rig.now_ms, times + 2);  // in-process: the processes stay
+  }
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::no_progress);
+  CHECK(times == 6);  // the fifth roll-back
+  rig.guard.new_launch(rig.now_ms, 20);
+  for (std::int64_t step = 1; step <= 8; ++step) CHECK(!to(step));
+}
