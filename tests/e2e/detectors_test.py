@@ -174,7 +174,8 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
         print(f"  slowed from outside: found {steps} steps after the onset (bar: {STEPS_BAR}), it took {slow['slowdown']:.2f} times "
               f"as long; the onset is told as step {slow['since_step']}, it was {onset}", flush=True)
         expect(f"found within {STEPS_BAR} steps", steps <= STEPS_BAR, slow)
-        expect("its time by what it was before: at least half as long again", slow["slowdown"] >= 1.5, slow)
+        # Medians over the last 15 steps, of which most were before the onset where it is found soon.
+        expect("slower than it was, and than the other one", slow["slowdown"] >= 1.15 and slow["relative_score"] <= 0.9, slow)
         expect("since the onset, or a few steps of noise before it", onset - 15 <= slow["since_step"] <= onset + STEPS_BAR, (onset, slow))
         expect("its host is named", slow["host"], slow)
         expect("the other one is not", not [e for e in job.events("train", "straggler")[known:] if e["rank_of"] == 0])
