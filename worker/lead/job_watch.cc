@@ -86,6 +86,7 @@ void JobLead::begin_watch() {
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   training_.new_launch(spec_.launch.launch, peers_of(spec_.launch));
   orders_.new_launch();
+  first_rank_.new_launch(agents_.get());
 }
 
 // Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.

@@ -28,7 +28,7 @@ std::vector<int> peers_of(const Launch& launch) {
 void apply_settings(const GuardFinding& finding, const ResiliencySettings& settings, FaultView& view) {
   if (finding.kind == GuardFinding::Kind::slow_rank) {
     view.group = FaultGroup::infrastructure;
-    view.hosts_lost = {finding.host};
+    view.hosts_lost.push_back(finding.host);
   } else if (finding.kind == GuardFinding::Kind::bad_loss && settings.on_nan == "stop") {
     view.group = FaultGroup::hopeless;
   }
