@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -20,8 +22,31 @@ std::string event_line(const Event& event) {
   return to_json(line) + "\n";
 }
 
+namespace {
+
+// Python's json module writes NaN, Infinity and -Infinity, which are no JSON. A training tells of them when it is most
+// worth hearing.
+std::string without_python_numbers(std::string_view line) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') quoted = !quoted;
+    std::size_t skipped = 0;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+      if (!quoted && line.substr(i, word.size()) == word) skipped = std::max(skipped, word.size());
+    text += skipped > 0 ? "null" : std::string(1, line[i]);
+    if (skipped > 0) i += skipped - 1;
+    if (quoted && line[i] == '\\' && i + 1 < line.size()) text += line[++i];
+  }
+  return text;
+}
+
+}  // namespace
+
 Result<Event> parse_event(std::string_view line) {
-  LH_TRY(Value value, parse_json(line, "event"));
+  auto parsed = parse_json(line, "event");
+  if (!parsed.ok()) parsed = parse_json(without_python_numbers(line), "event");
+  LH_TRY(Value value, std::move(parsed));
   if (!value.is_table() || value.get_string("kind").empty()) return make_error(ErrorCode::corrupt, "not an event");
   Event event;
   event.wall_ms = value.get_integer("ms");

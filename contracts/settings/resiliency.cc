@@ -36,6 +36,20 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                  {.help = "steps between checkpoints: as checkpoint.every_steps has them, or chosen while the training "
                           "runs, by what a save costs and how often it fails",
                   .choices = {"as_set", "online"}})
+          .field("no_progress", &R::no_progress,
+                 {.help = "ranks beat and complete no step for so long: started again; 0s: the longest step seen times "
+                          "hang_factor, at least startup",
+                  .min = 0})
+          .field(
+              "on_straggler", &R::on_straggler,
+              {.help = "a rank that is slower than its peers, or than it was, is reported, or its host is left for a "
+                       "spare once a checkpoint is there",
+               .choices = {"report", "swap"}})
+          .field("on_nan", &R::on_nan,
+                 {.help = "a program told of a loss that is no number: reported, started again from what it saved, or "
+                          "ended; which samples come then is the program's to say. The engine answers by itself before "
+                          "it makes the update: on_spike.action, whose rollback leaves samples out",
+                  .choices = {"report", "restart", "stop"}})
           .field("host_silent", &R::host_silent,
                  {.help = "a node that was not heard of for so long is lost", .min = 0.5})
           .field("health", &R::health,

@@ -25,6 +25,10 @@ struct ResiliencySettings {
   std::string health_command;  // a site's own check of a node: program and arguments, split at spaces
   Seconds health_command_deadline{60};
   double preflight_floor = 0;  // share of the median of all nodes below which a node is slow; 0: not measured
+  Seconds no_progress{0};      // ranks beat, and no step is completed; 0: learned
+  // "report" | "swap": a rank that is slower than its peers or than it was; swap leaves its host for a spare
+  std::string on_straggler = "report";
+  std::string on_nan = "report";  // "report" | "restart" | "stop": a loss that is no number reached the events
 };
 const FieldTable<ResiliencySettings>& resiliency_fields();
 

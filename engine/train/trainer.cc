@@ -423,20 +423,28 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
 }
 
 Result<StepReport> Trainer::step() {
-  const std::int64_t waited = mesh_.waited_ns();
+  const std::int64_t waited = mesh_.waited_ns() + agreed_ns_;
   const CommunicationTable before = mesh_.traffic();
   context_.set_between([this] { poll(); });
   Result<StepReport> report = do_step();
   context_.set_between({});
   if (!report.ok()) return report;
-  report->waited_s = static_cast<double>(mesh_.waited_ns() - waited) * 1e-9;
+  report->waited_s = static_cast<double>(mesh_.waited_ns() + agreed_ns_ - waited) * 1e-9;
   report->traffic = mesh_.traffic() - before;
   return report;
 }
 
 Status Trainer::agreed(const Status& mine) {
   if (!mine.ok() && fails_alone && fails_alone(mine.error())) return mine;
-  return group().agree(mine);
+  return agree(mine);
+}
+
+// The mesh does not count what is waited in the world's communicator, and here the fast ranks wait for the slow one.
+Status Trainer::agree(const Status& mine) {
+  const std::int64_t begun = clock_.monotonic_ns();
+  Status all = group().agree(mine);
+  agreed_ns_ += clock_.monotonic_ns() - begun;
+  return all;
 }
 
 Result<StepReport> Trainer::do_step() {
@@ -491,7 +499,7 @@ Result<StepReport> Trainer::do_step() {
   Status updated = optimizer_.update(context_, store_, report.lr, progress_.adam_step + 1, scale, summed);
   if (auto fault = fault_here(FaultPoint::engine_update)) return *fault;
   // A disk that fails under one rank ends all of them.
-  if (options_.offloaded) updated = group().agree(updated);
+  if (options_.offloaded) updated = agree(updated);
   LH_CHECK(std::move(updated).with_context(where));
   progress_.step += 1, progress_.adam_step += 1;
   progress_.consumed_samples += batch;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "base/clock.h"
 #include "contracts/schedule.h"
 #include "contracts/settings/pipeline.h"
 #include "contracts/settings/training.h"
@@ -133,6 +134,7 @@ class Trainer {
   void count_memory();              // that is in no Buffer, and of the operations
   Result<StepReport> do_step();
   Status agreed(const Status& mine);
+  Status agree(const Status& mine);
   Status accumulate(std::vector<ObjectiveSums>& sums);
   void expect(std::size_t op);
   void poll();
@@ -195,6 +197,8 @@ class Trainer {
   TrainingProgress progress_;
   std::int64_t skipped_samples_ = 0;
   SpikeGuard guard_;
+  SystemClock clock_;                  // of agreed_ns_ alone
+  std::int64_t agreed_ns_ = 0;         // waited for other ranks while agreeing
   std::vector<BatchStorage> batches_;  // of this rank's micro-batches of the largest step
   MemoryAccounts* memory_;             // may be null
   MemoryCharge batch_bytes_, message_bytes_, expert_bytes_, logit_bytes_, scratch_bytes_;

@@ -392,9 +392,17 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
   return asked;
 }
 
+// What the last step took goes with the number of the next one: whoever looks between the two, while faster ranks wait
+// for this one, would count a step too much or too little.
+void TrainingLoop::tell_begin(std::int64_t step) {
+  if (!beat_) return;
+  if (computed_ns_ > 0) beat_->computed(std::exchange(computed_ns_, 0));
+  beat_->step(step);
+}
+
 Result<bool> TrainingLoop::do_step() {
   if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
-  if (beat_) beat_->step(trainer_.progress().step + 1);
+  tell_begin(trainer_.progress().step + 1);
   tell_phase(trainer_.progress().step + 1);
   trace_begin(trainer_.progress().step + 1);
   const std::int64_t begun = clock_.monotonic_ns();
@@ -404,7 +412,7 @@ Result<bool> TrainingLoop::do_step() {
   const StepReport& step = *done;
   const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
   step_seconds_ = seconds;
-  if (beat_) beat_->computed(static_cast<std::int64_t>(1e9 * (seconds - step.waited_s)));
+  computed_ns_ = static_cast<std::int64_t>(1e9 * (seconds - step.waited_s));
   outcome_.tokens += step.tokens, outcome_.seconds += seconds;
   outcome_.flops += flops_per_token(step.step) * step.tokens;
   if (step.end != StepEnd::done) tell_bad(step);

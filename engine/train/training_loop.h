@@ -97,6 +97,7 @@ class TrainingLoop {
   // Moments that are kept in another type than the checkpoint has them.
   void tell_conversion(const TrainingState& loaded);  // of a checkpoint
   void tell_bad(const StepReport& bad);
+  void tell_begin(std::int64_t step);
   void tell_phase(std::int64_t step);
   // Everything is loaded, and the next step is the first: where start and load end in the accounting of time.
   void tell_ready();
@@ -163,6 +164,7 @@ class TrainingLoop {
   std::int64_t next_copy_ = 0;      // the version of which the next copy is due
   std::int64_t told_interval_ = 0;  // between copies; 0: nothing told yet
   double copy_seconds_ = 0, step_seconds_ = 0, save_seconds_ = 0;
+  std::int64_t computed_ns_ = 0;  // of the last step, not told yet
   std::int64_t checkpoint_orders_obeyed_ = 0;
   bool end_again_ = false;  // after a restart: a step may not have been ended on all ranks
 };

@@ -44,6 +44,53 @@ std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, st
   return rows;
 }
 
+// One that stands, and spikes that are over, look the same on a page of weeks; so it is said.
+std::string standing_of(const StageWarning& noticed) {
+  if (noticed.over) return "over";
+  return noticed.warning.kind == "straggler" || noticed.warning.kind == "loss_spike" ? "now" : "";
+}
+std::vector<std::string> warning_row(const StageWarning& noticed) {
+  const WarningEvent& warning = noticed.warning;
+  std::string whom = warning.rank < 0 ? "" : format("rank {}", warning.rank);
+  if (!whom.empty() && !warning.host.empty()) whom += " on " + warning.host;
+  return {warning.kind, standing_of(noticed), utc_text(noticed.at_ms), whom, warning.text};
+}
+const std::vector<std::string>& warning_columns() {
+  static const std::vector<std::string> columns = {"noticed", "", "at", "whom", "what"};
+  return columns;
+}
+std::vector<std::vector<std::string>> warning_rows(const StageGoodput& stage, std::size_t most) {
+  std::vector<std::vector<std::string>> rows;
+  const auto& all = stage.warnings;
+  for (std::size_t i = all.size() > most ? all.size() - most : 0; i < all.size(); ++i)
+    rows.push_back(warning_row(all[i]));
+  return rows;
+}
+
+// Lines below a stage's heading; "" for no rows.
+std::string table_below(std::vector<std::vector<std::string>> rows, const std::vector<std::string>& columns,
+                        std::size_t all) {
+  if (rows.empty()) return {};
+  const std::size_t shown = rows.size();
+  rows.insert(rows.begin(), columns);
+  std::string text;
+  for (const std::string& line : split(trim(text_table(rows)), '\n')) text += "  " + line + "\n";
+  if (all > shown) text += format("  and {} before; longhaul report has all\n", all - shown);
+  return text;
+}
+std::string html_table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& columns) {
+  if (rows.empty()) return {};
+  std::string html = "<div class=\"scroll\"><table><tr>";
+  for (const std::string& column : columns) html += "<th>" + html_escape(column);
+  html += "</tr>";
+  for (const auto& row : rows) {
+    html += "<tr>";
+    for (const std::string& cell : row) html += "<td>" + html_escape(cell);
+    html += "</tr>";
+  }
+  return html + "</table></div>";
+}
+
 std::string heading_of(const StageGoodput& stage) {
   const GoodputLedger& ledger = stage.ledger;
   std::string text = format("effective training time {:.1f} % of {}", 100 * ledger.effective(),
@@ -71,12 +118,8 @@ std::string goodput_text(const std::vector<StageGoodput>& stages, std::size_t fa
   std::string text;
   for (const StageGoodput& stage : stages) {
     text += "\n" + stage.stage + ": " + heading_of(stage) + "\n  " + time_shares_text(stage.ledger) + "\n";
-    auto rows = fault_rows(stage.ledger, faults_max);
-    if (rows.empty()) continue;
-    rows.insert(rows.begin(), fault_columns());
-    for (const std::string& line : split(trim(text_table(rows)), '\n')) text += "  " + line + "\n";
-    if (const std::size_t all = stage.ledger.costs().size(); all > faults_max)
-      text += format("  and {} before; longhaul report has all\n", all - faults_max);
+    text += table_below(fault_rows(stage.ledger, faults_max), fault_columns(), stage.ledger.costs().size());
+    text += table_below(warning_rows(stage, faults_max), warning_columns(), stage.warnings.size());
   }
   return text;
 }
@@ -107,6 +150,15 @@ Value goodput_value(const std::vector<StageGoodput>& stages) {
       fault.set("total_s", class_seconds(cost.total_ms()));
       faults.push_back(std::move(fault));
     }
+    Value& warnings = entry.set("warnings", Value::make_array());
+    for (const StageWarning& noticed : stage.warnings) {
+      Value warning = to_value(noticed.warning);
+      warning.set("kind", noticed.warning.kind);
+      warning.set("at_ms", static_cast<long long>(noticed.at_ms));
+      warning.set("attempt", noticed.attempt);
+      warning.set("over", noticed.over);
+      warnings.push_back(std::move(warning));
+    }
     list.push_back(std::move(entry));
   }
   return list;
@@ -117,17 +169,8 @@ std::string goodput_html(const std::vector<StageGoodput>& stages) {
   for (const StageGoodput& stage : stages) {
     html += "<h3>" + html_escape(stage.stage) + "</h3><p>" + html_escape(heading_of(stage)) + "<br>" +
             html_escape(time_shares_text(stage.ledger)) + "</p>";
-    const auto rows = fault_rows(stage.ledger, html_faults_max);
-    if (rows.empty()) continue;
-    html += "<div class=\"scroll\"><table><tr>";
-    for (const std::string& column : fault_columns()) html += "<th>" + column;
-    html += "</tr>";
-    for (const auto& row : rows) {
-      html += "<tr>";
-      for (const std::string& cell : row) html += "<td>" + html_escape(cell);
-      html += "</tr>";
-    }
-    html += "</table></div>";
+    html += html_table(fault_rows(stage.ledger, html_faults_max), fault_columns()) +
+            html_table(warning_rows(stage, html_faults_max), warning_columns());
   }
   return html.empty() ? "" : "<h2>Where the time went</h2>" + html;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "contracts/event.h"
 #include "contracts/record.h"
 #include "orchestrator/state/epoch_log.h"
@@ -114,8 +115,9 @@ void add_mark(std::vector<GoodputFact>& facts, std::int64_t at_ms, GoodputFact::
   facts.push_back(fact);
 }
 
-std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<std::int64_t>& submitted_ms) {
-  std::vector<GoodputFact> facts = facts_of({}, read_time_events(join_path(folder, "events.jsonl")));
+std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<Event>& events,
+                                          const std::vector<std::int64_t>& submitted_ms) {
+  std::vector<GoodputFact> facts = facts_of({}, events);
   for (const std::int64_t at_ms : submitted_ms) add_mark(facts, at_ms, GoodputFact::Kind::submitted);
   for (int restart = 0; restart < job_restarts_max; ++restart) {
     const auto claim = read_claim(join_path(folder, claim_file_name(restart)));
@@ -129,6 +131,21 @@ std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::
 
 }  // namespace
 
+std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& events) {
+  std::vector<StageWarning> warnings;
+  for (const Event& event : events) {
+    const bool anew = event.kind == "launched" || event.kind == "ranks_ended";
+    const std::optional<WarningEvent> found = warning_event_of(event);
+    if (!anew && !found) continue;
+    const bool ends = found && ends_with(found->kind, "_over");
+    for (StageWarning& open : warnings)
+      if (anew || (ends && open.warning.kind + "_over" == found->kind && open.warning.rank == found->rank))
+        open.over = true;
+    if (found && !ends) warnings.push_back({event.wall_ms, attempt, *found, false});
+  }
+  return warnings;
+}
+
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms) {
   LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir));
   LH_TRY(const EpochRead read, read_epochs(run_dir));
@@ -141,8 +158,13 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
   std::vector<StageGoodput> all;
   for (const LedgerStage& stage : ledger.stages) {
     std::vector<GoodputFact> facts;
+    std::vector<StageWarning> warnings;
     for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
-      const auto more = facts_of_attempt(attempt_folder(run_dir, stage.id, attempt), submitted_ms);
+      const std::string folder = attempt_folder(run_dir, stage.id, attempt);
+      const std::vector<Event> events = read_time_events(join_path(folder, "events.jsonl"));
+      const auto noticed = warnings_of(attempt, events);
+      warnings.insert(warnings.end(), noticed.begin(), noticed.end());
+      const auto more = facts_of_attempt(folder, events, submitted_ms);
       facts.insert(facts.end(), more.begin(), more.end());
     }
     if (facts.empty()) continue;
@@ -150,10 +172,10 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
                      [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });
     GoodputLedger goodput(facts.front().at_ms);
     for (const GoodputFact& fact : facts) goodput.add(fact);
-    if (!goodput.trained()) continue;
+    if (!goodput.trained() && warnings.empty()) continue;
     // After its end no time belongs to a stage; what its lead said last may be newer than what the controller saw.
     goodput.advance_to(is_final(stage.state) ? stage.ended_ms : now_ms);
-    all.push_back({stage.id, std::move(goodput)});
+    all.push_back({stage.id, std::move(goodput), std::move(warnings)});
   }
   return all;
 }

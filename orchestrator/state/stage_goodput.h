@@ -6,17 +6,30 @@
 #include <vector>
 
 #include "base/result.h"
+#include "contracts/warning_event.h"
 #include "resiliency/goodput/goodput_ledger.h"
 
 namespace longhaul {
 
+// What a lead noticed while the training went on.
+struct StageWarning {
+  std::int64_t at_ms = 0;
+  int attempt = 0;
+  WarningEvent warning;
+  bool over = false;  // a straggler or a spike that ended, or whose ranks were started anew since
+};
+
 struct StageGoodput {
   std::string stage;  // id
   GoodputLedger ledger;
+  std::vector<StageWarning> warnings;  // by time; ends are not among them
 };
 
-// Of every stage that has done a step in this run, from its first submission to its end, or to `now_ms`. Reads
-// whole event files, of which it parses little (docs/benchmarks.md).
+// Of the events of one attempt, in their order.
+std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& events);
+
+// Of every stage that has done a step in this run, or of which something was noticed, from its first submission to its
+// end, or to `now_ms`. Reads whole event files, of which it parses little (docs/benchmarks.md).
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms);
 
 }  // namespace longhaul

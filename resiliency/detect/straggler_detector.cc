@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t peers_least = 3;
 constexpr std::size_t sample_most = 1024;
 
-float median_of(std::vector<float>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+float median_of(std::vector<float>& values, bool lower = false) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - (lower ? 1 : 0)) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -38,8 +38,8 @@ const char* to_string(StragglerFinding::Kind kind) {
 std::string StragglerFinding::text() const {
   const std::string who = rank < 0 ? std::string("the median of all ranks") : format("rank {}", rank);
   if (kind == Kind::over) return format("step {}: {}: {}", step, who, to_string(kind));
-  return format("step {}: {}: {}, takes {:.0f} % longer (score by peers {:.2f}, by itself {:.2f})", step, who,
-                to_string(kind), 100 * (slowdown - 1), relative_score, individual_score);
+  return format("step {}: {}: {} since step {}, takes {:.0f} % longer (score by peers {:.2f}, by itself {:.2f})", step,
+                who, to_string(kind), since_step, 100 * (slowdown - 1), relative_score, individual_score);
 }
 
 StragglerDetector::StragglerDetector(std::vector<int> group_of_rank, const StragglerOptions& options)
@@ -55,15 +55,17 @@ StragglerDetector::StragglerDetector(std::vector<int> group_of_rank, const Strag
   // Rows of a power of two would all fall into the same few lines of a cache.
   row_length_ = ranks_.size() + 16;
   history_.resize(row_length_ * static_cast<std::size_t>(options_.history_block));
+  step_of_row_.resize(static_cast<std::size_t>(options_.history_block));
 }
 
 // The median time of a group; of a big one, of a thousand of its ranks: it is the same within 0.2 %.
-float StragglerDetector::reference_of(const std::vector<std::size_t>& group, std::span<const float> seconds) {
+float StragglerDetector::reference_of(const std::vector<std::size_t>& group, std::span<const float> seconds,
+                                      bool lower) {
   const std::size_t every = std::max<std::size_t>(1, group.size() / sample_most);
   scratch_.clear();
   for (std::size_t i = 0; i < group.size(); i += every)
     if (is_known(seconds[group[i]])) scratch_.push_back(seconds[group[i]]);
-  return scratch_.empty() ? 0 : median_of(scratch_);
+  return scratch_.empty() ? 0 : median_of(scratch_, lower);
 }
 
 void StragglerDetector::note(std::size_t row, std::size_t column, float value) {
@@ -96,9 +98,19 @@ float StragglerDetector::median_of_window(std::size_t column) const {
   return values.empty() ? 0 : median_of(values);
 }
 
+// Back over as many slow steps as an alarm needs.
+std::int64_t StragglerDetector::since_step(StragglerFinding::Kind kind, const Rank& one) const {
+  const std::uint32_t slow = kind == StragglerFinding::Kind::peers ? one.slow_by_peers : one.slow_by_itself;
+  int back = 0;
+  if (kind != StragglerFinding::Kind::over)
+    for (int bit = 0, seen = 0; bit < options_.window && seen < options_.needed; ++bit)
+      if (slow >> bit & 1) ++seen, back = bit;
+  return step_of_row_[static_cast<std::size_t>((steps_ - 1 - back) % options_.history_block)];
+}
+
 StragglerFinding StragglerDetector::finding(StragglerFinding::Kind kind, std::size_t rank, std::int64_t step) const {
   const bool all = rank + 1 == ranks_.size();
-  StragglerFinding found{kind, all ? -1 : static_cast<int>(rank), step, 1, 1, 1};
+  StragglerFinding found{kind, all ? -1 : static_cast<int>(rank), step, since_step(kind, ranks_[rank]), 1, 1, 1};
   const float own = median_of_window(rank);
   if (own <= 0) return found;
   std::vector<float> peers = {own};
@@ -114,9 +126,10 @@ std::vector<StragglerFinding> StragglerDetector::observe(std::int64_t step, std:
   if (seconds.size() != group_of_.size()) return {};
   if (++seen_ <= options_.warm_up_steps) return {};
   const auto row = static_cast<std::size_t>(steps_ % options_.history_block);
+  step_of_row_[row] = step;
   for (const std::vector<std::size_t>& group : groups_) {
     const bool compared = group.size() >= peers_least;
-    const float peers = compared ? reference_of(group, seconds) : 0;
+    const float peers = compared ? reference_of(group, seconds, false) : 0;
     const float by_peers = peers > 0 ? 1 / peers : 1;
     const auto limit = static_cast<float>(1 + options_.slower_than_peers);
     for (const std::size_t rank : group) {
@@ -126,7 +139,7 @@ std::vector<StragglerFinding> StragglerDetector::observe(std::int64_t step, std:
       note(row, rank, value);
     }
   }
-  note(row, ranks_.size() - 1, reference_of(everybody_, seconds));
+  note(row, ranks_.size() - 1, reference_of(everybody_, seconds, true));
   ++steps_;
   if (steps_ % options_.history_block == 0) close_block();
   return changes(step);
@@ -136,7 +149,8 @@ std::vector<StragglerFinding> StragglerDetector::changes(std::int64_t step) {
   using Kind = StragglerFinding::Kind;
   const std::uint32_t mask = options_.window >= 32 ? ~0U : (1U << options_.window) - 1;
   const std::size_t all = ranks_.size() - 1;
-  const bool all_slow = std::popcount(ranks_[all].slow_by_itself & mask) >= options_.needed;
+  // Well before the median itself is an alarm: with a spike of its own a rank gets there a step sooner.
+  const bool all_slow = std::popcount(ranks_[all].slow_by_itself & mask) > options_.ends_at;
   std::vector<StragglerFinding> found;
   for (std::size_t rank = 0; rank <= all; ++rank) {
     Rank& one = ranks_[rank];

@@ -6,8 +6,8 @@
 // or where its time, by that median, is `slower_than_itself` longer than the best it ever was (the smallest median of a
 // block of 64 steps; absolute times where a rank has no peers). `needed` slow steps of the last `window` are an alarm,
 // and it ends when at most `ends_at` are left. So what all ranks share (drift, a longer sequence) cancels out, and a
-// spike counts as one step however high it is. The median of all ranks is watched in the same way, against its own
-// best.
+// spike counts as one step however high it is. The median of all ranks (of an even number the lower one, so that one of
+// two ranks is not all) is watched in the same way, against its own best.
 //
 // The thresholds, for normal noise of 3 % a step, one step in 100 as a spike, and drift of 2 % up and down (own and
 // common): a healthy rank at the top of its drift is slow by its peers in 3 % of its steps, 9 of 15 come together once
@@ -48,6 +48,7 @@ struct StragglerFinding {
   Kind kind = Kind::peers;
   int rank = -1;
   std::int64_t step = 0;
+  std::int64_t since_step = 0;  // the first of the slow steps that raised the alarm; of over: step
   double slowdown = 0;  // its median by that of its peers (kind peers) or by its own best; 1.15: takes 15 % longer
   double relative_score = 1;    // smallest median of its peers / own median, over the window
   double individual_score = 1;  // own best / own median; 1 while there is no history
@@ -71,7 +72,8 @@ class StragglerDetector {
     float best = 0;                                       // 0: no history yet
     StragglerFinding::Kind reported = StragglerFinding::Kind::over;
   };
-  float reference_of(const std::vector<std::size_t>& group, std::span<const float> seconds);
+  float reference_of(const std::vector<std::size_t>& group, std::span<const float> seconds, bool lower);
+  std::int64_t since_step(StragglerFinding::Kind kind, const Rank& one) const;
   void note(std::size_t row, std::size_t column, float value);
   void close_block();
   float median_of_window(std::size_t column) const;
@@ -83,7 +85,8 @@ class StragglerDetector {
   std::vector<std::size_t> group_of_, everybody_;
   std::vector<Rank> ranks_;  // and one more, the median of all
   std::size_t row_length_ = 0;
-  std::vector<float> history_;  // [history_block, ranks + 1]: seconds by those of the peers; 0: not known
+  std::vector<float> history_;             // [history_block, ranks + 1]: seconds by those of the peers; 0: not known
+  std::vector<std::int64_t> step_of_row_;  // [history_block]
   std::vector<float> scratch_;
   std::int64_t seen_ = 0, steps_ = 0;
 };

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "resiliency/fault_class.h"
+#include "resiliency/taxonomy/exit_class.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
@@ -24,6 +25,10 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
     case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
     case GuardFinding::Kind::faulted: return FaultClass::exception;
     case GuardFinding::Kind::unhealthy: return finding.fault;
+    case GuardFinding::Kind::desynchronised: return FaultClass::desynchronised;
+    case GuardFinding::Kind::no_progress: return FaultClass::no_progress;
+    case GuardFinding::Kind::slow_rank: return FaultClass::slow_rank;
+    case GuardFinding::Kind::bad_loss: return FaultClass::loss_nan;
     default: break;
   }
   const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
@@ -55,6 +60,7 @@ bool JobLead::go_on_after(const End& end) {
   tell_fault(end, view, cause, decision);
   if (!again) {
     if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
+    if (view.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
     fail(cause);
     return false;
   }
@@ -200,6 +206,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
       view.hosts_lost.push_back(host);  // its ranks would not end
   view.fault = to_string(record.fault);
   view.group = group_of(record.fault);
+  if (end.finding) apply_settings(*end.finding, lead_.attempt.resiliency, view);
   // Its own for each node, whatever was found there.
   const bool of_host = end.finding && is_of_host(*end.finding);
   view.cause = of_host || view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)

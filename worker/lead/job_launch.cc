@@ -30,10 +30,7 @@ Result<JobLead::End> JobLead::launch_once() {
   LH_CHECK(remove_tree(attempt.staging_dir()));
   LH_CHECK(make_directories(attempt.staging_dir()));
   LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
-  watch_.new_launch(spec_.launch, page_folders(spec_.launch, attempt.steps), restart_wait());
-  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
-  orders_.new_launch();
-  first_rank_.new_launch(agents_.get());
+  begin_watch();
   RankGroup ranks(clock_);
   if (agents_)
     tell_agents(spec_.launch);
@@ -64,10 +61,7 @@ Result<JobLead::End> JobLead::adopt_launch() {
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
   adopted_ = state_changed_ = true;
-  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
-  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
-  orders_.new_launch();
-  first_rank_.new_launch(agents_.get());
+  begin_watch();
   tell_agents(spec_.launch);
   Value fields = Value::make_table();
   fields.set("launch", spec_.launch.launch);

@@ -30,7 +30,9 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       first_rank_(watch_),
       beat_sockets_(log),
       stacks_(lead_.worker_program, clock),
-      guard_(lead_.attempt.resiliency, true) {}
+      guard_(lead_.attempt.resiliency, true),
+      tail_(clock),
+      training_(lead_.attempt.resiliency) {}
 
 void JobLead::describe(std::int64_t started_ms) {
   started_ms_ = started_ms;
@@ -92,6 +94,8 @@ Status JobLead::prepare() {
   grace_s_ = attempt.grace_s;
   ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
+  training_ = TrainingWatch(attempt.resiliency);
+  tail_.open(attempt.events_path());
   return {};
 }
 

@@ -20,6 +20,7 @@
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/fault_injector.h"
+#include "worker/lead/event_tail.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
@@ -34,6 +35,7 @@
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/stack_round.h"
+#include "worker/lead/training_watch.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/health_watch.h"
 
@@ -104,6 +106,9 @@ class JobLead {
   std::vector<HostSight> host_sights() const;
   void tell_suspicion(const HangFinding& finding);
   void look_at_interval();
+  void begin_watch();  // of a launch that starts, or was adopted
+  void look_at_training(const std::vector<RankObservation>& sights);
+  void tell_warning(WarningEvent warning);
   void keep_learned_times();
   std::string learned_path() const;
 
@@ -149,6 +154,8 @@ class JobLead {
   StackRound stacks_;
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
+  EventTail tail_;
+  TrainingWatch training_;
   RecoveryClock recovery_;
   std::optional<IntervalWatch> interval_;  // where the interval between saves is chosen online
   Order interval_order_;

@@ -133,10 +133,21 @@ std::vector<HostSight> JobLead::host_sights() const {
   return sights;
 }
 
+void JobLead::begin_watch() {
+  watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
+  guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
+  training_.new_launch(spec_.launch.launch, peers_of(spec_.launch));
+  orders_.new_launch();
+  first_rank_.new_launch(agents_.get());
+}
+
 // Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.
 std::optional<GuardFinding> JobLead::look_for_faults() {
   if (cancelled_ || time_limit_passed_ || wall_time_over_ || !has_majority()) return std::nullopt;
-  const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+  const std::vector<RankObservation> sights = rank_sights();
+  look_at_training(sights);
+  const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, sights, host_sights(), training_.demand());
+  for (const WarningEvent& warning : guard_.warnings()) tell_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   if (!found) return found;
@@ -144,6 +155,24 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
                    found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());
   return found;
+}
+
+void JobLead::look_at_training(const std::vector<RankObservation>& sights) {
+  for (const WarningEvent& warning : training_.take(tail_.look())) tell_warning(warning);
+  for (const WarningEvent& warning : training_.look(sights, static_cast<int>(hosts_.spares().size())))
+    tell_warning(warning);
+  HeartbeatPage* const page = watch_.page(0);
+  if (page && training_.wants_checkpoint()) {
+    log_.info(format("event=checkpoint_ordered launch={} why='a slow host is left after it'", record_.launches));
+    page->order_checkpoint();
+  }
+}
+
+void JobLead::tell_warning(WarningEvent warning) {
+  warning.launch = record_.launches;
+  log_.warn(format("event={} launch={} rank={} host={} what='{}'", warning.kind, warning.launch, warning.rank,
+                   warning.host, warning.text));
+  events_.write(warning.kind, to_value(warning));
 }
 
 void JobLead::tell_suspicion(const HangFinding& finding) {

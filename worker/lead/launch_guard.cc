@@ -27,10 +27,16 @@ double seconds(std::int64_t ms) {
 }  // namespace
 
 LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned)
-    : settings_(settings), own_program_(own_program), hangs_(hang_timeouts_of(settings), std::move(learned)) {}
+    : settings_(settings),
+      own_program_(own_program),
+      hangs_(hang_timeouts_of(settings), std::move(learned)),
+      stall_(step_stall_of(settings)) {}
 
+// Steps that are done again and again are so over several of these.
 void LaunchGuard::restarted(std::int64_t now_ms, std::int64_t epoch) {
+  const ProgressWatch roll_backs = roll_backs_;
   new_launch(now_ms, epoch);
+  roll_backs_ = roll_backs;
 }
 
 void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
@@ -40,6 +46,9 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   begun_ms_ = now_ms_ = now_ms;
   progress_.clear();
   hangs_.new_launch(now_ms);
+  desyncs_.new_launch();
+  stall_.new_launch(now_ms);
+  roll_backs_ = ProgressWatch();
 }
 
 void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
@@ -58,15 +67,21 @@ std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string
 }
 
 std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
-                                              const std::vector<HostSight>& hosts) {
+                                              const std::vector<HostSight>& hosts,
+                                              const std::optional<GuardFinding>& demand) {
   note_progress(now_ms, ranks);
   suspicion_.reset();
+  warnings_.clear();
   if (told_) return std::nullopt;
   std::optional<GuardFinding> found = lost_host(ranks, hosts);
   if (!found && own_program_) found = ended_rank(ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
-  if (!found) found = hang(now_ms, std::move(ranks));
+  ranks = at_work(std::move(ranks));
+  if (!found) found = desynchronised(now_ms, ranks);
+  if (!found) found = hang(now_ms, ranks);
+  if (!found) found = no_progress(now_ms, ranks);
+  if (!found) found = demand;
   told_ = found.has_value();
   return found;
 }
@@ -107,14 +122,68 @@ std::optional<GuardFinding> LaunchGuard::faulted_rank(const std::vector<RankObse
   return found;
 }
 
-std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, std::vector<RankObservation> ranks) {
-  if (settings_.on_hang == "ignore") return std::nullopt;
+std::vector<RankObservation> LaunchGuard::at_work(std::vector<RankObservation> ranks) const {
   if (!own_program_)
     std::erase_if(ranks, [](const RankObservation& rank) {
       return !rank.seen || (rank.beat.step < 0 && rank.beat.section == beat_start);
     });
-  // Ranks that have come to their end wait for nobody, and nobody waits for them.
   std::erase_if(ranks, [](const RankObservation& rank) { return rank.beat.section == beat_finished; });
+  return ranks;
+}
+
+// Sooner than a hang: that nobody will ever come is seen from the counters, however long a section may take.
+std::optional<GuardFinding> LaunchGuard::desynchronised(std::int64_t now_ms,
+                                                        const std::vector<RankObservation>& ranks) {
+  if (settings_.on_hang == "ignore") return std::nullopt;
+  const std::optional<Desync> desync = desyncs_.observe(now_ms, ranks);
+  if (!desync) return std::nullopt;
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::desynchronised;
+  found.rank = desync->behind.empty() ? ranks.front().rank : desync->behind.front();
+  for (const RankObservation& rank : ranks) {
+    found.step = std::max(found.step, rank.beat.step);
+    found.detect_s = std::max(found.detect_s, seconds(rank.idle_ms));
+    if (rank.rank == found.rank) found.host = rank.host, found.section = rank.beat.section;
+  }
+  found.cause = desync->text;
+  warn("desynchronised", "desynchronised", found);
+  if (settings_.on_hang == "report") return std::nullopt;
+  return found;
+}
+
+// Programs of others may count steps anew for every pass over their data: of them it is only told.
+std::optional<GuardFinding> LaunchGuard::no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+  if (settings_.on_hang == "ignore" || ranks.empty()) return std::nullopt;
+  GuardFinding found;
+  found.kind = GuardFinding::Kind::no_progress;
+  const auto stall = stall_.observe(now_ms, ranks, hangs_.learned());
+  for (const RankObservation& rank : ranks) found.step = std::max(found.step, rank.beat.step);
+  const auto circles = roll_backs_.at_step(found.step);
+  if (stall) {
+    found.rank = stall->rank, found.host = stall->host, found.section = stall->section;
+    found.detect_s = stall->stalled_s;
+    found.cause = stall->text();
+  } else if (circles) {
+    found.cause = *circles;
+  } else {
+    return std::nullopt;
+  }
+  warn("no_progress", "no_progress", found);
+  const bool act = circles || stall->level == HangLevel::act;
+  if (!act || !own_program_ || settings_.on_hang == "report") return std::nullopt;
+  return found;
+}
+
+void LaunchGuard::warn(const char* kind, const char* fault_class, const GuardFinding& found) {
+  WarningEvent event;
+  event.kind = kind, event.fault_class = fault_class;
+  event.rank = found.rank, event.host = found.host;
+  event.step = found.step, event.text = found.cause;
+  warnings_.push_back(std::move(event));
+}
+
+std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+  if (settings_.on_hang == "ignore") return std::nullopt;
   const auto finding = ranks.empty() ? std::nullopt : hangs_.observe(now_ms, ranks);
   if (!finding) return std::nullopt;
   if (finding->level == HangLevel::suspect || settings_.on_hang == "report") {

@@ -10,8 +10,12 @@
 #include <vector>
 
 #include "contracts/settings/resiliency.h"
+#include "contracts/warning_event.h"
+#include "resiliency/detect/desync_watch.h"
 #include "resiliency/detect/hang_detector.h"
+#include "resiliency/detect/progress_watch.h"
 #include "resiliency/detect/rank_observation.h"
+#include "resiliency/detect/step_stall.h"
 #include "resiliency/fault_class.h"
 
 namespace longhaul {
@@ -32,8 +36,13 @@ struct GuardFinding {
     rank_ended,
     host_lost,
     hang,
-    faulted,    // a rank has a fault that it survived, all processes live, and they wait for an order to go on
-    unhealthy,  // a node is not fit to work on, though its ranks still do
+    unhealthy,       // a node is not fit to work on, though its ranks still do
+    faulted,         // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+    desynchronised,  // all ranks wait for each other in different collectives
+    no_progress,     // ranks beat, and no step is completed
+    // By the stage's settings (training_watch.h), where nothing is at fault:
+    slow_rank,  // its host is left for a spare
+    bad_loss,   // the loss is no number
   };
   Kind kind = Kind::rank_ended;
   int rank = -1;     // culprit; -1: a whole node
@@ -54,9 +63,13 @@ class LaunchGuard {
   void new_launch(std::int64_t now_ms, std::int64_t epoch);
   // The ranks were ordered to go on in-process, in this epoch: what they show of an earlier one is over.
   void restarted(std::int64_t now_ms, std::int64_t epoch);
-  // The first fault of the launch; nothing more once it was told.
+  // The first fault of the launch; nothing more once it was told. `demand`: what the settings ask for where nothing is
+  // at fault.
   std::optional<GuardFinding> look(std::int64_t now_ms, std::vector<RankObservation> ranks,
-                                   const std::vector<HostSight>& hosts);
+                                   const std::vector<HostSight>& hosts,
+                                   const std::optional<GuardFinding>& demand = std::nullopt);
+  // What the last look noticed and nobody is ended for yet; `launch` is left to the caller.
+  const std::vector<WarningEvent>& warnings() const { return warnings_; }
   // A hang that was suspected at the last look, and whether the last look ended one.
   const std::optional<HangFinding>& suspicion() const { return suspicion_; }
   bool suspicion_over() const { return hangs_.over(); }
@@ -69,7 +82,12 @@ class LaunchGuard {
   std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
                                          const std::vector<HostSight>& hosts) const;
   std::optional<GuardFinding> faulted_rank(const std::vector<RankObservation>& ranks) const;
-  std::optional<GuardFinding> hang(std::int64_t now_ms, std::vector<RankObservation> ranks);
+  // Ranks that have begun and not come to their end: the others wait for nobody, and nobody waits for them.
+  std::vector<RankObservation> at_work(std::vector<RankObservation> ranks) const;
+  std::optional<GuardFinding> desynchronised(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  std::optional<GuardFinding> hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  std::optional<GuardFinding> no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  void warn(const char* kind, const char* fault_class, const GuardFinding& found);
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
   void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
@@ -81,6 +99,10 @@ class LaunchGuard {
   ResiliencySettings settings_;
   bool own_program_;
   HangDetector hangs_;
+  DesyncWatch desyncs_;
+  StepStall stall_;
+  ProgressWatch roll_backs_;
+  std::vector<WarningEvent> warnings_;
   std::optional<HangFinding> suspicion_;
   bool told_ = false;
   std::int64_t epoch_ = 0;

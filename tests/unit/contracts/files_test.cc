@@ -122,6 +122,18 @@ TEST_CASE("a manifest notices every change of its artifact") {
         std::string::npos);
 }
 
+TEST_CASE("numbers that Python writes and JSON does not have are null; text keeps its words") {
+  const auto event = parse_event(
+      R"({"ms": 5, "kind": "metric", "step": 3, "loss": NaN, "low": -Infinity, "note": "NaN \"Infinity\"", "lr": 0.5})");
+  REQUIRE(event.ok());
+  REQUIRE(event->fields.find("loss"));
+  CHECK(event->fields.find("loss")->is_null());
+  CHECK(event->fields.find("low")->is_null());
+  CHECK(event->fields.get_string("note") == "NaN \"Infinity\"");
+  CHECK(event->fields.get_number("lr") == 0.5);
+  CHECK(!parse_event(R"({"kind": "metric", "loss": NaNa})").ok());
+}
+
 TEST_CASE("events are read as they come, a torn last line waits") {
   ScratchFolder scratch;
   const std::string path = scratch.path + "/events.jsonl";

@@ -109,4 +109,28 @@ TEST_CASE("a training over two jobs, one fault within the first") {
   CHECK(goodput_html({}).empty());
 }
 
+TEST_CASE(
+    "what a lead noticed is open until it ends, or its ranks are started anew; the engine's own spikes are beside it") {
+  const auto event = [](std::int64_t at, const std::string& kind, int rank, std::int64_t step) {
+    WarningEvent warning;
+    warning.kind = kind, warning.fault_class = "slow_rank", warning.rank = rank, warning.step = step;
+    return Event{at, kind, 0, to_value(warning)};
+  };
+  Value spike = Value::make_table();
+  spike.set("step", 7), spike.set("loss", Value()), spike.set("problem", "the loss is nan"),
+      spike.set("action", "skip");
+  std::vector<Event> events = {event(1, "straggler", 2, 100), event(2, "straggler", 3, 101),
+                               event(3, "straggler_over", 2, 130), Event{4, "spike", 0, spike}};
+  auto warnings = warnings_of(1, events);
+  REQUIRE(warnings.size() == 3);
+  CHECK(warnings[0].over);
+  CHECK(!warnings[1].over);
+  CHECK(warnings[1].warning.rank == 3);
+  CHECK(warnings[2].warning.kind == "loss_nan");
+  CHECK(warnings[2].warning.text == "the loss is nan; the engine's answer: skip");
+  events.push_back(Event{5, "launched", 0, Value::make_table()});
+  warnings = warnings_of(1, events);
+  CHECK(warnings[1].over);
+}
+
 }  // namespace longhaul

@@ -178,6 +178,39 @@ TEST_CASE("a rank without peers is compared with itself; all at once are nobody'
   CHECK(found[0].rank == -1);
 }
 
+TEST_CASE("one of two ranks is told from both, within 20 steps of its onset") {
+  straggler_series::Series series(2, 5);
+  StragglerDetector detector({0, 0});
+  std::vector<StragglerFinding> found;
+  std::int64_t step = 0;
+  const auto go = [&](int steps) {
+    for (int i = 0; i < steps; ++i)
+      for (const auto& one : detector.observe(step++, series.next())) found.push_back(one);
+  };
+  go(200);
+  CHECK(found.empty());
+  for (const int victim : {0, 1}) {
+    const std::int64_t onset = step;
+    series.slow_down(victim, 1.6F);
+    go(20);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].kind == StragglerFinding::Kind::itself);
+    CHECK(found[0].rank == victim);
+    CHECK(found[0].since_step >= onset - 5);  // a spike shortly before may count
+    CHECK(found[0].since_step <= onset + 5);
+    series.slow_down(victim, 1);
+    go(60);
+    REQUIRE(found.size() == 2);
+    CHECK(found[1].kind == StragglerFinding::Kind::over);
+    CHECK(found[1].since_step == found[1].step);
+    found.clear();
+  }
+  series.all_ = 1.5F;  // both: nobody's fault
+  go(60);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == StragglerFinding::Kind::all);
+}
+
 TEST_CASE("steps of which nothing is known, and a wrong number of ranks, are passed over") {
   StragglerDetector detector = straggler_series::peers_of(4);
   std::vector<float> seconds(4, 1);

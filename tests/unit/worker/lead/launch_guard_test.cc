@@ -225,3 +225,96 @@ TEST_CASE("guard: an unfit node is named before the rank that survived what it d
   CHECK(found->kind == GuardFinding::Kind::unhealthy);
   CHECK(found->host == "n2");
 }
+
+TEST_CASE("guard: ranks out of step are found long before the hang's timeout, with the one that is behind") {
+  for (const std::string policy : {"restart", "report"}) {
+    CAPTURE(policy);
+    GuardRig rig;
+    rig.settings.on_hang = policy;
+    rig.guard = LaunchGuard(rig.settings, true);
+    rig.guard.new_launch(rig.now_ms, 1);
+    for (RankObservation& rank : rig.ranks) {
+      rank.beat.communicators = {{"dp", rank.rank == 3 ? 4U : 5U, 4U}};
+      rank.beat.waits_in = 0;
+    }
+    std::optional<GuardFinding> found;
+    int warned = 0;
+    for (std::int64_t idle = 0; idle < 6'000 && !found; idle += 50) {
+      for (RankObservation& rank : rig.ranks) rank.idle_ms = idle, ++rank.beat.polls;
+      found = rig.look();
+      for (const WarningEvent& one : rig.guard.warnings()) warned += one.kind == "desynchronised" && one.rank == 3;
+    }
+    CHECK(warned == 1);
+    CHECK(found.has_value() == (policy == "restart"));
+    if (!found) continue;
+    CHECK(found->kind == GuardFinding::Kind::desynchronised);
+    CHECK(found->rank == 3);
+    CHECK(found->host == "n2");
+    CHECK(found->detect_s < 3);
+  }
+}
+
+TEST_CASE(
+    "guard: ranks that beat and complete no step are warned of, then found; programs of others are only told of") {
+  for (const bool own_program : {true, false}) {
+    CAPTURE(own_program);
+    GuardRig rig;
+    rig.settings.no_progress = Seconds{60};
+    rig.guard = LaunchGuard(rig.settings, own_program);
+    rig.guard.new_launch(rig.now_ms, 1);
+    const auto beat = [&](int look) {
+      for (RankObservation& rank : rig.ranks) rank.beat.section = look / 4 % 2 ? "read" : "micro_batch";
+    };
+    for (int look = 0; look < 80; ++look) {
+      beat(look);
+      if (look % 4 == 0) rig.step();
+      CHECK(!rig.look());
+    }
+    std::optional<GuardFinding> found;
+    int warned = 0;
+    for (int look = 0; look < 1'400 && !found; ++look) {
+      beat(look);
+      found = rig.look();
+      warned += static_cast<int>(rig.guard.warnings().size());
+    }
+    CHECK(warned == 2);  // suspect and act
+    CHECK(found.has_value() == own_program);
+    if (found) CHECK(found->kind == GuardFinding::Kind::no_progress);
+  }
+}
+
+TEST_CASE("guard: what the settings demand comes after every fault") {
+  GuardRig rig;
+  GuardFinding demand;
+  demand.kind = GuardFinding::Kind::slow_rank;
+  rig.step();
+  CHECK(!rig.look());
+  rig.ranks[1].process = ProcessState::ended;
+  auto found = rig.guard.look(rig.now_ms += 50, rig.ranks, rig.hosts, demand);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::rank_ended);
+  rig.ranks[1].process = ProcessState::running;
+  rig.guard.new_launch(rig.now_ms, 2);
+  found = rig.guard.look(rig.now_ms += 50, rig.ranks, rig.hosts, demand);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::slow_rank);
+}
+
+TEST_CASE("guard: a training that is rolled back again and again without getting further makes no progress") {
+  GuardRig rig;
+  const auto to = [&](std::int64_t step) {
+    for (RankObservation& rank : rig.ranks) rank.beat.step = step;
+    return rig.look();
+  };
+  std::optional<GuardFinding> found;
+  int times = 0;
+  for (; times < 10 && !found; ++times) {
+    for (std::int64_t step = 1; step <= 8 && !found; ++step) found = to(step);
+    if (!found) rig.guard.restarted(rig.now_ms, times + 2);  // in-process: the processes stay
+  }
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::no_progress);
+  CHECK(times == 6);  // the fifth roll-back
+  rig.guard.new_launch(rig.now_ms, 20);
+  for (std::int64_t step = 1; step <= 8; ++step) CHECK(!to(step));
+}
