@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::int64_t look_every_ms = 100;
 constexpr std::int64_t report_at_least_every_ms = 500;
+constexpr std::int64_t measure_every_ms = 1'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
@@ -281,8 +282,9 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     const bool same = ranks == reported_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
-    NodeReport report{options_.host, pages_.launch(), ranks,
-                      own_cpu_s(),   own_rss_kib(),   waiting_ ? waiting_->port() : 0};
+    if (rss_kib_ == 0 || now - measured_ns_ > measure_every_ms * 1'000'000)
+      rss_kib_ = own_rss_kib(), measured_ns_ = now;
+    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0};
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), reported_ns_ = now;
   }
@@ -322,6 +324,7 @@ class Agent {
   pid_t stand_in_ = -1;
   std::int64_t next_stand_in_ns_ = 0;
   std::vector<RankReport> reported_;
+  std::int64_t rss_kib_ = 0, measured_ns_ = 0;
 };
 
 }  // namespace

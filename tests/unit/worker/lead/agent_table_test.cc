@@ -18,6 +18,7 @@
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
 #include "worker/lead/stack_round.h"
+#include "worker/protocol/process_watch.h"
 
 using namespace longhaul;
 
