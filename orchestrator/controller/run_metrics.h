@@ -1,6 +1,6 @@
-// The metrics of a run as a file that is always whole: metrics.prom in the run's folder, and where the site has a folder
-// for node_exporter's textfile collector (metrics_folder) there as well. Nothing here ever stops a run: problems are
-// logged, each once.
+// The metrics of a run as a file that is always whole: metrics.prom in the run's folder, and where the site has a
+// folder for node_exporter's textfile collector (metrics_folder) there as well. Nothing here ever stops a run: problems
+// are logged, each once.
 #pragma once
 
 #include <cstdint>

@@ -74,8 +74,7 @@ void add_faults(MetricsWriter& out, const StageGoodput& stage) {
   for (const auto& [fault, ms] : costs)
     for (const TimeClass time : {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::load,
                                  TimeClass::recompute, TimeClass::queue, TimeClass::idle})
-      out.add(fault_time, {stage.stage, fault, to_string(time)},
-              metric_seconds(ms[static_cast<std::size_t>(time)]));
+      out.add(fault_time, {stage.stage, fault, to_string(time)}, metric_seconds(ms[static_cast<std::size_t>(time)]));
   if (newest_ms > 0) out.add(last_fault, {stage.stage}, metric_seconds(newest_ms));
 }
 
@@ -84,20 +83,31 @@ void add_faults(MetricsWriter& out, const StageGoodput& stage) {
 const std::vector<MetricFamily>& metric_families() {
   static const std::vector<MetricFamily> all = {
       {"longhaul_metrics_written_timestamp_seconds", "gauge", "when these lines were written, Unix time", {}},
-      {"longhaul_training_elapsed_seconds", "gauge", "from a stage's first submission to its end, or until now",
+      {"longhaul_training_elapsed_seconds",
+       "gauge",
+       "from a stage's first submission to its end, or until now",
        {"stage"}},
-      {"longhaul_training_effective_ratio", "gauge", "effective training time: the share of training in all, 0 to 1",
+      {"longhaul_training_effective_ratio",
+       "gauge",
+       "effective training time: the share of training in all, 0 to 1",
        {"stage"}},
-      {"longhaul_training_time_seconds", "gauge",
+      {"longhaul_training_time_seconds",
+       "gauge",
        "where that time went; the classes training, checkpoint_stall, detect, stop, start, load, recompute, queue and "
        "idle add up to the whole",
        {"stage", "class"}},
-      {"longhaul_training_faults_total", "counter", "faults, by class and by the restart that answered them",
+      {"longhaul_training_faults_total",
+       "counter",
+       "faults, by class and by the restart that answered them",
        {"stage", "fault", "tier"}},
       {"longhaul_training_lost_steps_total", "counter", "steps that were done again after faults", {"stage"}},
-      {"longhaul_training_fault_time_seconds", "gauge", "what the faults of a class have cost, by class of time",
+      {"longhaul_training_fault_time_seconds",
+       "gauge",
+       "what the faults of a class have cost, by class of time",
        {"stage", "fault", "class"}},
-      {"longhaul_training_last_fault_timestamp_seconds", "gauge", "when the newest fault was noticed, Unix time",
+      {"longhaul_training_last_fault_timestamp_seconds",
+       "gauge",
+       "when the newest fault happened, Unix time",
        {"stage"}},
   };
   return all;
