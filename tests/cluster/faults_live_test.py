@@ -40,9 +40,9 @@ def pretrain(more="", nodes=2):
 class Training:
     """A run whose stage `s` trains; its events as they come, with the time at which a line was seen."""
 
-    def __init__(self, cluster, runs, name, more="", nodes=2, options=(), driver="lead"):
+    def __init__(self, cluster, runs, name, more="", nodes=2, options=(), driver="lead", text=None):
         self.cluster = cluster
-        self.run = runs.start(name, TOKENS + pretrain(more, nodes), *options, driver=driver)
+        self.run = runs.start(name, TOKENS + (text or pretrain(more, nodes)), *options, driver=driver)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
 
@@ -231,6 +231,46 @@ def lead_killed(cluster, runs, times):
     print_times("rank killed under the second lead", [seen], ("0.5 s", "5 s"))
 
 
+def shrunk(cluster, runs, times):
+    """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
+    steps = 600
+    def text(resiliency):
+        return (pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1))
+    whole = runs.start("whole", TOKENS + text(""))
+    whole.wait("succeeded", 180)
+    seen = []
+    for number in range(times):
+        training = Training(cluster, runs, f"shrunk-{number}", nodes=4, text=text("resiliency = { shrink = true }\n"))
+        ranks = training.ranks(1)
+        expect("four ranks on four hosts", len(ranks) == 4 and len(set(ranks.values())) == 4, ranks)
+        lead = training.events("launched")[0]["host"]
+        victim = next(host for host in sorted(set(ranks.values())) if host != lead)
+        begun = time.time()
+        cluster.play("kill-node", victim)
+        try:
+            seen.append(training.recovery(begun, 1))
+            fault = seen[-1][2]
+            expect("shrink", fault["tier"] == "shrink" and fault["host"] == victim, fault)
+            launched = training.events("launched")[-1]
+            expect("two replicas on two hosts", launched["ranks"] == 2 and len(launched["hosts"]) == 2
+                   and victim not in launched["hosts"] and launched["layout"] == "dp=2 zero=1", launched)
+            training.run.wait("succeeded", 180)
+        finally:
+            cluster.play("start-node", victim)
+            cluster.wait_nodes("idle")
+        expect("the weights are those of the undisturbed run, bit for bit", weights(training.run) == weights(whole),
+               (weights(training.run), weights(whole)))
+    print_times("host killed, no spare, shrink", seen, ("2 s", "8 s"))
+
+
+def weights(run):
+    """Digests of the model that a run has published, by file."""
+    manifest = json.loads((run.folder / "stages/s/out/manifest.json").read_text())
+    found = {f["path"]: f["xxh3"] for f in manifest["files"] if f["path"].endswith(".safetensors")}
+    expect("a model is published", found, manifest)
+    return found
+
+
 def lead_host_killed(cluster, runs, times):
     seen = []
     for number in range(times):
@@ -290,7 +330,7 @@ def host_cut_for_three_seconds(cluster, runs, times):
     training.end(runs)
 
 
-CASES = {"transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed,
+CASES = {"transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed, "shrunk": shrunk,
          "lead_host_killed": lead_host_killed}
 
 

@@ -8,6 +8,7 @@
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/last_words.h"
+#include "worker/lead/rank_layout.h"
 
 namespace longhaul {
 namespace {
@@ -25,6 +26,10 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
+bool launches_again(RestartTier tier) {
+  return tier == RestartTier::in_job || tier == RestartTier::swap || tier == RestartTier::shrink;
+}
+
 }  // namespace
 
 bool JobLead::go_on_after(const End& end) {
@@ -40,15 +45,17 @@ bool JobLead::go_on_after(const End& end) {
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
   leave_dead_spares();
   const TierDecision decision = decide(view, {false, "ranks that have ended cannot go on"});
-  const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
   tell_fault(end, view, cause, decision);
-  if (!again) {
+  if (!launches_again(decision.tier)) {
     if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
     fail(cause);
     return false;
   }
   for (const std::string& host : decision.hosts_to_leave) hosts_.leave(host);
-  return true;
+  if (decision.tier != RestartTier::shrink) return true;
+  const Status fewer = shrink(lead_, hosts_);
+  if (!fewer.ok()) fail(cause + "; " + fewer.error().message());
+  return fewer.ok();
 }
 
 // What was tried before the newest checkpoint counts no more, but for what speaks against a node.
@@ -59,7 +66,7 @@ TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process)
   budgets.without_progress_max = std::max(1, settings.restarts) + 1;
   if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30;
   if (view.made_progress) std::erase_if(history_, [](const PastRestart& past) { return !accuses_host(past.scope); });
-  TierOffers can = offers();
+  TierOffers can = offers(view);
   can.in_process = in_process;
   const TierDecision decision = decide_tier(view, history_, can, budgets);
   history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, decision.tier});
@@ -149,16 +156,16 @@ FaultView JobLead::view_of(const End& end, const std::string& cause) {
   return view;
 }
 
-TierOffers JobLead::offers() const {
+TierOffers JobLead::offers(const FaultView& view) const {
   TierOffers offers;
   const ResiliencySettings& settings = lead_.attempt.resiliency;
   offers.skip = {false, "the training leaves steps out by itself"};
-  offers.shrink = {false, "a training keeps its number of replicas"};
+  offer_shrink(lead_, hosts_, view.hosts_lost, offers);
   if (settings.restarts == 0) offers.in_job = {false, "resiliency.restarts is 0"};
   offers.spares_left = static_cast<int>(hosts_.spares().size());
   if (offers.spares_left == 0)
     offers.swap = {false, settings.spares == 0 ? "the job has no spares" : "all spares are used"};
-  if (settings.restarts == 0) offers.swap = offers.in_job;
+  if (settings.restarts == 0) offers.swap = offers.shrink = offers.in_job;
   return offers;
 }
 
@@ -177,7 +184,7 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
   event.cause = cause;
   event.fingerprint = view.cause;
   event.tier = to_string(decision.tier);
-  const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
+  const bool again = launches_again(decision.tier);
   event.next = decision.tier == RestartTier::in_process ? "new communicators, same processes"
                : again                                  ? format("launch {}", record_.launches + 1)
                                                         : "record";
@@ -223,7 +230,7 @@ std::string JobLead::cause_of(const End& end) {
 std::string JobLead::cause_of_launch(const LaunchEnd& end) {
   const Attempt& attempt = lead_.attempt;
   bool by_launcher = !attempt.launcher.empty() || (lead_.task.resources.ranks > 1 && lead_.task.kind != "command");
-  int ranks = lead_.task.resources.ranks, first = 0;  // of the program that ended
+  int ranks = spec_.launch.ranks, first = 0;  // of the program that ended
   std::string folder = spec_.launch.launch_dir;
   for (const JobStep& step : attempt.steps) {
     if (step.name == end.step) {

@@ -100,7 +100,7 @@ class JobLead {
   std::string told_fault(int rank) const;
   void leave_dead_spares();
   FaultView view_of(const End& end, const std::string& cause);
-  TierOffers offers() const;
+  TierOffers offers(const FaultView& view) const;
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   std::string cause_of(const End& end);
   std::string cause_of_launch(const LaunchEnd& end);
