@@ -14,6 +14,11 @@
 namespace longhaul {
 
 inline constexpr const char* fault_event_kind = "fault";
+// Of a training that ends before its last step, by its first rank: step, why, saved (whether a checkpoint of it is
+// there).
+inline constexpr const char* stopped_event_kind = "stopped";
+inline constexpr const char* stopped_as_asked = "asked";
+inline constexpr const char* stopped_by_own_timer = "time";
 inline constexpr const char* recovered_event_kind = "recovered";
 
 // A number below 0 is not known; it is left out of the line.

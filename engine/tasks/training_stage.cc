@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/fault_event.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
 #include "contracts/weight_decay.h"
@@ -336,6 +337,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
   LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
   LH_TRY(const TrainingOutcome outcome, loop.run(heldout));
+  if (outcome.stopped && run_.is_first()) {
+    Value fields = Value::make_table();
+    fields.set("step", outcome.step);
+    fields.set("why", run_.stop.load() ? stopped_as_asked : stopped_by_own_timer);
+    fields.set("saved", outcome.saved_at_stop);
+    run_.events.write(stopped_event_kind, std::move(fields));
+  }
   if (outcome.stopped)
     return make_error(ErrorCode::aborted, format("stopped after step {} of {} {}; {}", outcome.step, options.steps,
                                                  run_.stop.load() ? "as asked" : "as the time is nearly over",

@@ -42,9 +42,8 @@ void RunMetrics::write() {
 
 void RunMetrics::write_to(const std::string& path, const std::string& text) {
   const Status written = write_file_renamed(path, text);
-  if (written.ok() || last_problem_ == written.error().message()) return;
-  last_problem_ = written.error().message();
-  log_.warn("event=metrics_not_written path=" + path + " error='" + last_problem_ + "'");
+  if (written.ok() || !not_written_.insert(path).second) return;
+  log_.warn("event=metrics_not_written path=" + path + " error='" + written.error().message() + "'");
 }
 
 }  // namespace longhaul

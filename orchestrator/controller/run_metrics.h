@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
@@ -30,7 +31,8 @@ class RunMetrics {
   Logger& log_;
   std::int64_t next_ns_ = 0;
   bool wrote_end_ = false;
-  std::string last_problem_;
+  std::string last_problem_;           // of reading
+  std::set<std::string> not_written_;  // paths, told once
 };
 
 }  // namespace longhaul

@@ -331,8 +331,30 @@ def host_cut_for_three_seconds(cluster, runs, times):
     training.end(runs)
 
 
+SLOW_SAVE = """
+kind = "command"
+job = { gpus_per_node = 0, class = "short", resumable = "yes", stop_before = "40s" }
+script = '''
+if [ -f "$LONGHAUL_STATE/saved" ]; then echo done > "$LONGHAUL_OUT/text"; exit 0; fi
+trap 'sleep 14; echo all > "$LONGHAUL_STATE/saved"; exit 1' TERM
+touch "$LONGHAUL_STATE/ready"
+sleep 100 & wait
+'''
+"""
+
+
+def a_last_save_has_the_time_that_is_left(cluster, runs, times):
+    """Told 40 s before the end of its time, a program needs 14 s to save: longer than the grace after a cancellation."""
+    run = runs.start("slow-save", "[stage.s]\n" + SLOW_SAVE)
+    run.wait("succeeded", 180)
+    records = [json.loads(p.read_text()) for p in sorted(run.folder.glob("stages/s/attempts/*/record*.json"))]
+    expect("the first job ended with its wall time, and the second had what it saved",
+           [(r["outcome"], r.get("ended_by", "")) for r in records] == [("failed", "wall_time"), ("succeeded", "")], records)
+
+
 CASES = {"transient_error": transient_error, "host_cut": host_cut, "host_cut_for_three_seconds": host_cut_for_three_seconds, "rank_frozen": rank_frozen, "rank_killed": rank_killed, "host_killed": host_killed, "lead_killed": lead_killed, "shrunk": shrunk,
-         "lead_host_killed": lead_host_killed}
+         "lead_host_killed": lead_host_killed,
+         "last_save": a_last_save_has_the_time_that_is_left}
 
 
 def main():

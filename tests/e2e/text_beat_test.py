@@ -100,7 +100,8 @@ def a_rank_that_is_stopped_is_shown_and_goes_on(here):
     pid = process_past(here, 1, 20)
     os.kill(pid, signal.SIGSTOP)
     longhaul(here, "tell", "latest", "stacks", code=0, says="stacks of 2 ranks in ")
-    stacks = launches(here)[0] / "stacks"
+    # A suspected hang may have set these aside by now, and begun to look anew.
+    stacks = next(p for p in sorted(launches(here)[0].glob("stacks*"), reverse=True) if (p / "rank-1.txt").exists())
     stopped, running = (stacks / "rank-1.txt").read_text(), (stacks / "rank-0.txt").read_text()
     expect("the stopped one is known", f"process {pid}" in stopped and "T (stopped by a signal)" in stopped, stopped)
     expect("with its program", "stand_in_train.py" in stopped, stopped)

@@ -18,6 +18,7 @@
 #include "worker/protocol/connection.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/page_orders.h"
 #include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
@@ -236,6 +237,8 @@ class Agent {
     }
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
+    if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
+    if (order.kind == AgentOrder::Kind::page) return write_order(order);
     if (order.kind == AgentOrder::Kind::restart) {
       for (const int rank : order.ranks)
         if (HeartbeatPage* const page = pages_.page(rank)) page->order_restart(order.epoch);
@@ -248,6 +251,19 @@ class Agent {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // What the page has no word for the lead has refused before.
+  void write_order(const AgentOrder& order) {
+    HeartbeatPage* const page = order.ranks.empty() ? nullptr : pages_.page(order.ranks.front());
+    if (!page) return;  // told again
+    ordered_rank_ = order.ranks.front();
+    (void)orders_.write(order.id, order.what, order.value, *page);
+  }
+
+  std::vector<std::string> orders_done() {
+    HeartbeatPage* const page = orders_.empty() ? nullptr : pages_.page(ordered_rank_);
+    return page ? orders_.done(*page) : std::vector<std::string>();
   }
 
   // A file for each rank, in the folder that the lead shares with us.
@@ -263,9 +279,10 @@ class Agent {
 
   // A lead that has found us again says what it said before: what is connected stays.
   void watch(const AgentOrder& order) {
-    if (order.folder != beat_folder_) sockets_.close();
+    if (order.folder != beat_folder_) sockets_.close(), orders_.clear();
     beat_folder_ = order.folder;
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
+    pages_.must_end_by(order.end_by_ms);
     if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
       log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
     reported_ns_ = 0;
@@ -280,13 +297,15 @@ class Agent {
   void report() {
     std::vector<RankReport> ranks = pages_.look(clock_);
     const std::int64_t now = clock_.monotonic_ns();
-    const bool same = ranks == reported_;
+    std::vector<std::string> done = orders_done();
+    const bool same = ranks == reported_ && done == done_reported_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
     if (rss_kib_ == 0 || now - measured_ns_ > measure_every_ms * 1'000'000)
       rss_kib_ = own_rss_kib(), measured_ns_ = now;
-    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0};
+    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0,
+                      done};
     lead_->session().send(WireKind::report, node_report_to_value(report));
-    reported_ = std::move(ranks), reported_ns_ = now;
+    reported_ = std::move(ranks), done_reported_ = std::move(done), reported_ns_ = now;
   }
 
   bool alone_too_long() {
@@ -325,6 +344,9 @@ class Agent {
   std::int64_t next_stand_in_ns_ = 0;
   std::vector<RankReport> reported_;
   std::int64_t rss_kib_ = 0, measured_ns_ = 0;
+  PageOrders orders_;
+  int ordered_rank_ = 0;
+  std::vector<std::string> done_reported_;
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ class RankPages {
   // `restart_wait_ms`: how long a rank with a fault waits for an order to restart in-process; 0: it does not.
   void watch(int launch, std::string folder, std::vector<int> ranks, std::int64_t restart_wait_ms = 0);
   int launch() const { return launch_; }
+  // When the ranks are ended by force, to each as its page appears; 0: not known.
+  void must_end_by(std::int64_t wall_ms);
   // Those that have a page, by rank.
   std::vector<RankReport> look(const Clock& clock);
   // Null while there is none.
@@ -32,7 +34,7 @@ class RankPages {
   int launch_ = 0;
   std::string folder_;
   std::vector<int> ranks_;
-  std::int64_t restart_wait_ms_ = 0;
+  std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
   std::map<int, ProcessWatch> processes_;
 };

@@ -142,13 +142,14 @@ void AgentTable::tell_what_to_watch(Link& link) {
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-                       std::int64_t restart_wait_ms) {
+                       std::int64_t restart_wait_ms, std::int64_t end_by_ms) {
   watched_.clear();
   for (const std::string& host : options_.hosts) {
     const auto ranks = ranks_of.find(host);
     AgentOrder watch;
     watch.kind = AgentOrder::Kind::watch;
     watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms;
+    watch.end_by_ms = end_by_ms;
     if (ranks != ranks_of.end()) watch.ranks = ranks->second;
     watched_[host] = watch;
   }
@@ -188,6 +189,26 @@ void AgentTable::restart(std::int64_t epoch) {
   }
 }
 
+void AgentTable::must_end_by(std::int64_t wall_ms) {
+  for (auto& [host, watched] : watched_) {
+    watched.end_by_ms = wall_ms;
+    AgentOrder end_by;
+    end_by.kind = AgentOrder::Kind::end_by;
+    end_by.launch = watched.launch, end_by.end_by_ms = wall_ms;
+    order(host, end_by);
+  }
+}
+
+void AgentTable::order_page(const std::string& host, int rank, const Order& user) {
+  const auto watched = watched_.find(host);
+  if (watched == watched_.end()) return;
+  AgentOrder page;
+  page.kind = AgentOrder::Kind::page;
+  page.launch = watched->second.launch, page.ranks = {rank};
+  page.id = user.id, page.what = user.what, page.value = user.value;
+  order(host, page);
+}
+
 void AgentTable::dump_stacks(const std::string& folder) {
   for (const auto& [host, watched] : watched_) {
     if (watched.ranks.empty()) continue;
@@ -205,16 +226,6 @@ void AgentTable::end(std::int64_t wait_ms) {
     if (!links_.empty()) clock_.sleep_ms(10);
   }
   links_.clear();
-}
-
-const RankReport* AgentTable::rank(int rank) const {
-  for (const auto& [host, agent] : agents_) {
-    const auto watched = watched_.find(host);
-    if (watched == watched_.end() || agent.report.launch != watched->second.launch) continue;
-    for (const RankReport& report : agent.report.ranks)
-      if (report.beat.rank == rank) return &report;
-  }
-  return nullptr;
 }
 
 int AgentTable::connected() const {

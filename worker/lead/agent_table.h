@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "contracts/order.h"
 #include "worker/protocol/connection.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
@@ -49,21 +50,23 @@ class AgentTable {
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
   void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-             std::int64_t restart_wait_ms = 0);
+             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ms = 0);
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
   // Every rank of the launch goes on in-process, in that epoch.
   void restart(std::int64_t epoch);
+  // Every rank of the launch hears when it is ended by force; later ones, too.
+  void must_end_by(std::int64_t wall_ms);
+  // To the page of one rank of the launch, which is on that host.
+  void order_page(const std::string& host, int rank, const Order& order);
   // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
   void dump_stacks(const std::string& folder);
   // They have no more work. Waits at most `wait_ms` until they have gone.
   void end(std::int64_t wait_ms);
 
   const std::map<std::string, AgentState>& agents() const { return agents_; }
-  // Of the launch that is watched; null: nothing is known of it.
-  const RankReport* rank(int rank) const;
   int connected() const;
   std::int64_t epoch() const { return options_.epoch; }
   std::vector<int> descriptors() const;  // for poll(2)

@@ -7,7 +7,6 @@
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
-#include "worker/lead/last_words.h"
 #include "worker/lead/rank_layout.h"
 
 namespace longhaul {
@@ -30,13 +29,18 @@ bool launches_again(RestartTier tier) {
   return tier == RestartTier::in_job || tier == RestartTier::swap || tier == RestartTier::shrink;
 }
 
+bool says_little(FaultClass fault) {
+  return fault == FaultClass::program || fault == FaultClass::exception;
+}
+
 }  // namespace
 
 bool JobLead::go_on_after(const End& end) {
   record_.exit_code = end.launch.status.code > 0 ? end.launch.status.code : 0;
   record_.signal = end.launch.status.signal;
-  const std::string cause = cause_of(end);
-  const FaultView view = view_of(end, cause);
+  const Cause why = cause_of(end);
+  const std::string& cause = why.text;
+  const FaultView view = view_of(end, why);
   if (!end.finding) {
     const RankReport* culprit = watch_.rank(culprit_);
     recovery_.fault(clock_.monotonic_ns() / 1'000'000, culprit ? static_cast<double>(culprit->idle_ms) * 1e-3 : 0,
@@ -90,12 +94,25 @@ std::string JobLead::told_fault(int rank) const {
   return what;
 }
 
+// The training has seen by itself that after another step there would be no time for a save.
+bool JobLead::ended_by_own_timer() const {
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  if (end_by_ms_ <= 0 || !events.ok()) return false;
+  bool by_timer = false;
+  for (const Event& event : *events) {
+    if (event.kind == "launched") by_timer = false;
+    if (event.kind == stopped_event_kind) by_timer = event.fields.get_string("why") == stopped_by_own_timer;
+  }
+  return by_timer;
+}
+
 // All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
 bool JobLead::restart_in_process(const GuardFinding& finding) {
   culprit_ = finding.rank;
   std::string cause = finding.cause;
   if (const std::string what = told_fault(finding.rank); !what.empty()) cause += ": " + what;
-  FaultView view = view_of({LaunchEnd{}, finding}, cause);
+  FaultView view = view_of({LaunchEnd{}, finding}, {cause, std::nullopt});
   view.all_ranks_alive = static_cast<int>(watch_.alive().size()) == spec_.launch.ranks;
   const TierDecision decision = decide(view, {true, {}});
   if (decision.tier != RestartTier::in_process) {
@@ -127,30 +144,45 @@ void JobLead::leave_dead_spares() {
   }
 }
 
-FaultView JobLead::view_of(const End& end, const std::string& cause) {
+// Of all that was observed, what is nearest to the cause.
+FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
   JobRecord so_far = record_;
   so_far.outcome = "failed";
-  so_far.cause = cause;
-  FaultClass fault = classify_end(so_far, has_own_program(lead_.task));
-  if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended)
-    fault = class_of(*end.finding, watch_.rank(culprit_));
-  FaultView view;
-  view.rank = culprit_;
-  view.scope = info_of(fault).scope;
-  if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) {
-    view.rank = -1;
-    view.host = end.finding->host;
-    view.hosts_lost = {end.finding->host};
-  } else if (culprit_ >= 0 && lead_.attempt.steps.empty()) {
-    view.host = watch_.host_of(culprit_);
+  so_far.cause = cause.text;
+  const bool by_finding = end.finding && end.finding->kind != GuardFinding::Kind::rank_ended;
+  const FaultClass ended =
+      by_finding ? class_of(*end.finding, watch_.rank(culprit_)) : classify_end(so_far, has_own_program(lead_.task));
+  const bool of_host = by_finding && end.finding->kind == GuardFinding::Kind::host_lost;
+  // Of a program in several steps nothing tells which rank of which host it was.
+  const std::string host = of_host                                        ? end.finding->host
+                           : culprit_ >= 0 && lead_.attempt.steps.empty() ? watch_.host_of(culprit_)
+                                                                          : std::string();
+  std::vector<Observation> seen;
+  seen.push_back({by_finding ? ObservationSource::detector : ObservationSource::exit, ended, of_host ? -1 : culprit_,
+                  host, cause.text});
+  if (cause.root) {
+    Observation log = observe_log(*cause.root);
+    log.at_ms = 0;
+    if (says_little(log.fault) && !says_little(ended)) log.fault = ended;  // the text of that end
+    seen.push_back(std::move(log));
   }
+  return verdict_of(std::move(seen), spec_.launch.hosts);
+}
+
+FaultView JobLead::view_of(const End& end, const Cause& cause) {
+  const FaultRecord record = verdict(end, cause);
+  FaultView view;
+  view.rank = record.rank;
+  view.host = record.host;
+  view.scope = record.scope;
+  if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) view.hosts_lost = {end.finding->host};
   for (const std::string& host : hosts_.left())
     if (std::find(spec_.launch.hosts.begin(), spec_.launch.hosts.end(), host) != spec_.launch.hosts.end())
       view.hosts_lost.push_back(host);  // its ranks would not end
-  view.fault = to_string(fault);
-  view.group = group_of(fault);
-  view.cause =
-      view.scope == FaultScope::host ? format("{} {}", view.fault, view.host) : fingerprint(cause, spec_.launch.hosts);
+  view.fault = to_string(record.fault);
+  view.group = group_of(record.fault);
+  view.cause = view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
+                                              : fingerprint(cause.text, spec_.launch.hosts);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;
@@ -210,40 +242,54 @@ bool JobLead::saved_more() {
   return more;
 }
 
-std::string JobLead::cause_of(const End& end) {
+JobLead::Cause JobLead::cause_of(const End& end) {
   if (!end.finding) return cause_of_launch(end.launch);
   const GuardFinding& finding = *end.finding;
   if (finding.kind != GuardFinding::Kind::rank_ended) {  // whatever its ranks said while they were ended
     culprit_ = finding.rank;
-    return finding.cause;
+    return {finding.cause, std::nullopt};
   }
-  // The launcher and the logs may know more of the same end: a signal, a message.
-  std::string cause = cause_of_launch(end.launch);
-  if (culprit_ != finding.rank) {
+  // The launcher and the logs may know more of the same end: a signal, a message. A rank that says why it ended did so
+  // by itself, and the others were ended because of it; but who loses a killed one may complain in any words.
+  Cause cause = cause_of_launch(end.launch);
+  const bool killed = end.launch.status.signal != 0 || end.launch.status.code > 128;
+  const bool told = cause.root && !(killed && says_little(cause.root->finding.fault));
+  if (culprit_ != finding.rank && !told) {
     culprit_ = finding.rank;
-    cause = finding.cause;
-    if (finding.step >= 0) cause += format(", in section {} at step {}", finding.section, finding.step);
+    cause = {finding.cause, std::nullopt};
+    if (finding.step >= 0) cause.text += format(", in section {} at step {}", finding.section, finding.step);
   }
   return cause;
 }
 
-std::string JobLead::cause_of_launch(const LaunchEnd& end) {
+std::vector<RankLog> JobLead::rank_logs(int first, int ranks) const {
+  std::vector<RankLog> logs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const RankReport* report = watch_.rank(first + rank);
+    const bool ended = report && report->state == ProcessState::ended;
+    logs.push_back({rank, watch_.host_of(first + rank), ended ? clock_.wall_ms() - report->idle_ms : 0});
+  }
+  return logs;
+}
+
+JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
   const Attempt& attempt = lead_.attempt;
   bool by_launcher = !attempt.launcher.empty() || (lead_.task.resources.ranks > 1 && lead_.task.kind != "command");
   int ranks = spec_.launch.ranks, first = 0;  // of the program that ended
   std::string folder = spec_.launch.launch_dir;
   for (const JobStep& step : attempt.steps) {
     if (step.name == end.step) {
-      folder = step_folder(folder, step.name);
       ranks = step.ranks;
+      folder = step_folder(folder, step.name);
       by_launcher = !step.launcher.empty();
       break;
     }
     first += step.ranks;
   }
-  const LastWords said = by_launcher ? last_words_of_ranks(folder, ranks)
-                                     : LastWords{end.rank, last_words(rank_log_path(folder, end.rank))};
+  LastWords said = by_launcher ? last_words_of_ranks(folder, rank_logs(first, ranks))
+                               : LastWords{end.rank, last_words(rank_log_path(folder, end.rank)), {}};
   culprit_ = first + said.rank;
+  if (said.root) said.root->rank = culprit_;
   std::string cause =
       by_launcher ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
   if (!end.step.empty()) cause = "step " + end.step + ": " + cause;
@@ -252,7 +298,7 @@ std::string JobLead::cause_of_launch(const LaunchEnd& end) {
   if (!said.text.empty()) cause += ": " + said.text;
   if (const Status room = try_to_write(); !room.ok() && cause.find(room.error().what) == std::string::npos)
     cause += ": " + room.error().message();
-  return cause;
+  return {cause, said.root};
 }
 
 // Where there is no room left, what a program said of it was not written either.

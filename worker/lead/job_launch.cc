@@ -20,6 +20,7 @@ constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
+constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by force and the job's
 
 }  // namespace
 
@@ -32,6 +33,7 @@ Result<JobLead::End> JobLead::launch_once() {
   watch_.new_launch(spec_.launch, page_folders(spec_.launch, attempt.steps), restart_wait());
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   orders_.new_launch();
+  first_rank_.new_launch(agents_.get());
   RankGroup ranks(clock_);
   if (agents_)
     tell_agents(spec_.launch);
@@ -65,6 +67,7 @@ Result<JobLead::End> JobLead::adopt_launch() {
   watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
   orders_.new_launch();
+  first_rank_.new_launch(agents_.get());
   tell_agents(spec_.launch);
   Value fields = Value::make_table();
   fields.set("launch", spec_.launch.launch);
@@ -122,7 +125,7 @@ void JobLead::tell_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait());
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ms_);
 }
 
 // Ranks that another lead has started are told through their agents.
@@ -138,10 +141,15 @@ void JobLead::obey_signal(RankGroup& ranks) {
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
     log_.info("event=told_to_stop next=stop_ranks");
+    must_end_by(clock_.wall_ms() + static_cast<std::int64_t>(grace_s_ * 1000));
     stop_ranks(ranks);
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
+    const std::int64_t now_ms = clock_.wall_ms();
+    if (end_by_ms_ > 0)
+      grace_s_ = std::max(grace_s_, static_cast<double>(end_by_ms_ - record_in_time_ms - now_ms) * 1e-3);
+    must_end_by(now_ms + static_cast<std::int64_t>(grace_s_ * 1000));
     stop_ranks(ranks);
   }
 }
@@ -151,7 +159,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
   for (;;) {
-    LH_TRY(const auto end, poll_ranks(ranks, lead_.attempt.grace_s, {}));
+    LH_TRY(const auto end, poll_ranks(ranks, grace_s_, {}));
     look_at_agents();
     if (superseded_) {
       log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
@@ -159,7 +167,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       return End{};
     }
     look_at_ranks();
-    orders_.look(watch_.first_page());
+    orders_.look(first_rank_);
     look_at_stacks();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "contracts/host_list.h"
+#include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
 
@@ -26,6 +27,7 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
       events_(clock, lead_.attempt.events_path(), 0),
       orders_(lead_.attempt.stage_dir, clock, events_),
       watch_(clock),
+      first_rank_(watch_),
       beat_sockets_(log),
       stacks_(lead_.worker_program, clock),
       guard_(lead_.attempt.resiliency, true) {}
@@ -82,8 +84,26 @@ Status JobLead::prepare() {
   if (const auto kept = read_file(learned_path()); kept.ok())
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
+  grace_s_ = attempt.grace_s;
+  ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   return {};
+}
+
+// Without an answer the ranks still hear of the end by the signal before it.
+void JobLead::ask_end_time() {
+  if (lead_.job.scheduler_job.empty()) return;
+  const auto end = job_end_time_ms(lead_.job.scheduler_job);
+  if (!end.ok()) return log_.info("event=end_time_not_known why='" + end.error().message() + "'");
+  if (*end > 0) must_end_by(*end);
+}
+
+// The earliest that was told counts.
+void JobLead::must_end_by(std::int64_t wall_ms) {
+  if (end_by_ms_ > 0 && end_by_ms_ <= wall_ms) return;
+  end_by_ms_ = wall_ms;
+  watch_.must_end_by(wall_ms);
+  if (agents_) agents_->must_end_by(wall_ms);
 }
 
 Status JobLead::lead_to_artifact() {
@@ -174,6 +194,10 @@ Status JobLead::launch_until_done() {
     if (superseded_) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && ended_by_own_timer()) {
+      wall_time_over_ = true;
+      log_.info("event=ranks_ended_in_time next=record");
+    }
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
     if (wall_time_over_ && !end.ok()) record_.ended_by = "wall_time";
     if (cancelled_) fail("told to stop (SIGTERM)");

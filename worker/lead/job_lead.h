@@ -14,10 +14,13 @@
 #include "contracts/fault_event.h"
 #include "contracts/record.h"
 #include "resiliency/restart_tier.h"
+#include "resiliency/taxonomy/verdict.h"
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
+#include "worker/lead/first_rank_orders.h"
 #include "worker/lead/host_pool.h"
+#include "worker/lead/last_words.h"
 #include "worker/lead/launch_guard.h"
 #include "worker/lead/launch_plan.h"
 #include "worker/lead/lead_state.h"
@@ -97,13 +100,23 @@ class JobLead {
   TierDecision decide(const FaultView& view, const TierOffer& in_process);
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
+  void ask_end_time();
+  void must_end_by(std::int64_t wall_ms);
   std::string told_fault(int rank) const;
+  bool ended_by_own_timer() const;
   void leave_dead_spares();
-  FaultView view_of(const End& end, const std::string& cause);
+  // Why a launch ended: one sentence, and the line of a log that says so, if one does.
+  struct Cause {
+    std::string text;
+    std::optional<LogRoot> root;
+  };
+  FaultView view_of(const End& end, const Cause& cause);
+  FaultRecord verdict(const End& end, const Cause& cause) const;
   TierOffers offers(const FaultView& view) const;
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
-  std::string cause_of(const End& end);
-  std::string cause_of_launch(const LaunchEnd& end);
+  Cause cause_of(const End& end);
+  Cause cause_of_launch(const LaunchEnd& end);
+  std::vector<RankLog> rank_logs(int first, int ranks) const;
   bool saved_more();
   Status try_to_write() const;
 
@@ -117,6 +130,7 @@ class JobLead {
   HostPool hosts_;
   LaunchSpec spec_;  // of the newest launch
   RankWatch watch_;
+  FirstRankOrders first_rank_;
   BeatSockets beat_sockets_;
   StackRound stacks_;
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
@@ -137,6 +151,8 @@ class JobLead {
   std::string batch_host_, standby_;
   int standby_port_ = 0;
   std::int64_t next_ping_ns_ = 0;
+  std::int64_t end_by_ms_ = 0;  // when the ranks are ended by force; 0: not known
+  double grace_s_ = 10;         // between their SIGTERM and SIGKILL; after SIGUSR1 as long as the job has
   bool state_changed_ = true;
 };
 

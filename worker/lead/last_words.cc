@@ -14,15 +14,34 @@ constexpr std::size_t tail_bytes = 4096, length_max = 800;
 constexpr const char* engine_error = "longhaul-engine";                   // begins each error of the engine
 constexpr const char* mpirun_news = "mpirun noticed that process rank ";  // "1 with PID 7 on node a exited on signal 9"
 
-std::vector<std::string> last_lines(const std::string& path) {
-  std::vector<std::string> lines;
+std::string tail_of(const std::string& path) {
   const auto map = MappedFile::open(path);
-  if (!map.ok()) return lines;
+  if (!map.ok()) return {};
   std::string_view text = map->view();
   if (text.size() > tail_bytes) text.remove_prefix(text.size() - tail_bytes);
-  for (const std::string& part : split(text, '\n'))
+  return std::string(text);
+}
+
+std::vector<std::string> last_lines(const std::string& path) {
+  std::vector<std::string> lines;
+  for (const std::string& part : split(tail_of(path), '\n'))
     if (std::string line = trim(part); !line.empty()) lines.push_back(std::move(line));
   return lines;
+}
+
+std::optional<LogRoot> root_of_logs(const std::string& launch_dir, const std::vector<RankLog>& ranks) {
+  std::vector<std::string> texts;
+  for (const RankLog& log : ranks) texts.push_back(tail_of(rank_log_path(launch_dir, log.rank)));
+  std::vector<LogTail> tails;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    tails.push_back({ranks[i].rank, ranks[i].host, texts[i], ranks[i].ended_ms});
+  return root_of(tails);
+}
+
+// All lines of the engine's error, where the line is its first.
+std::string words_around(const std::string& launch_dir, const LogRoot& root) {
+  const std::string words = last_words(rank_log_path(launch_dir, root.rank));
+  return starts_with(words, root.line) ? words : root.line;
 }
 
 }  // namespace
@@ -38,16 +57,15 @@ std::string last_words(const std::string& path) {
   return repair_utf8(found.size() > length_max ? found.substr(0, length_max) : found);
 }
 
-LastWords last_words_of_ranks(const std::string& launch_dir, int ranks) {
-  for (int rank = 0; rank < ranks; ++rank) {
-    LastWords said{rank, last_words(rank_log_path(launch_dir, rank))};
-    if (starts_with(said.text, engine_error)) return said;
-  }
+LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks) {
+  const std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
+  if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root};
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
   for (const std::string& line : last_lines(mpirun_log))
     if (starts_with(line, mpirun_news))
-      return {std::atoi(line.c_str() + std::string_view(mpirun_news).size()), repair_utf8(line)};
-  LastWords said{0, last_words(rank_log_path(launch_dir, 0))};
+      return {std::atoi(line.c_str() + std::string_view(mpirun_news).size()), repair_utf8(line), {}};
+  if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}};
+  LastWords said{0, last_words(rank_log_path(launch_dir, 0)), {}};
   if (said.text.empty()) said.text = last_words(mpirun_log);
   return said;
 }

@@ -1,7 +1,12 @@
 // What the logs of a launch say about its end, for the cause in the record.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "resiliency/taxonomy/log_root.h"
 
 namespace longhaul {
 
@@ -9,12 +14,20 @@ namespace longhaul {
 // that says something; "" if there is none.
 std::string last_words(const std::string& path);
 
+// One rank's log in the folder of a launch or of a step of it; `ended_ms` of any one clock, 0 if not known.
+struct RankLog {
+  int rank = 0;
+  std::string host;
+  std::int64_t ended_ms = 0;
+};
+
 struct LastWords {
   int rank = 0;
   std::string text;
+  std::optional<LogRoot> root;  // where a log has a line that tells why, by resiliency/taxonomy/log_root.h
 };
-// Of ranks that mpirun started: the first that ended with an error of its own; else the one that mpirun names as ended
-// by a signal, with mpirun's words; else the end of rank 0's log, or of mpirun's own.
-LastWords last_words_of_ranks(const std::string& launch_dir, int ranks);
+// Of ranks that a launcher started: the one whose log tells why the launch ended; else the one that mpirun names as
+// ended by a signal, with mpirun's words; else who lost another one; else the end of rank 0's log, or of mpirun's own.
+LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks);
 
 }  // namespace longhaul

@@ -13,6 +13,7 @@
 #include "contracts/attempt.h"
 #include "contracts/record.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/life_sign.h"
 #include "worker/lead/next_round.h"
 #include "worker/lead/told_signal.h"
 
@@ -146,6 +147,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   LH_TRY(std::unique_ptr<AgentTable> agents, AgentTable::in_waiting(options, std::move(socket), clock, log));
   LH_CHECK(wait_for_majority(*agents, state, clock, log));
   LH_CHECK(agents->take_over());
+  const LifeSign life(options.address_path);
   log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
   NextRound rounds = rounds_of(attempt, clock, log);
   JobLead lead(attempt, worker_program, job, rounds, clock, log);

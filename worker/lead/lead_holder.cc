@@ -1,6 +1,9 @@
 #include "worker/lead/lead_holder.h"
 
 #include <signal.h>
+#include <sys/stat.h>
+
+#include <utility>
 
 #include "base/files.h"
 #include "base/process.h"
@@ -14,22 +17,57 @@ namespace {
 
 constexpr std::int64_t look_interval_ms = 500;
 
+constexpr std::int64_t slow_look_ms = 5'000;
+
+// How long nothing was seen of a lead on another node. Only this node's clock is asked: what counts is that the file
+// changes. A look that took long itself says nothing, for the lead waited for the same file system.
+class Silence {
+ public:
+  Silence(std::string path, const Clock& clock) : path_(std::move(path)), clock_(clock), changed_ns_(now()) {}
+
+  std::int64_t look_ms() {
+    const std::int64_t asked_ns = now();
+    struct stat seen{};
+    const bool there = ::stat(path_.c_str(), &seen) == 0;
+    const std::pair<std::int64_t, std::int64_t> touched{seen.st_mtim.tv_sec, seen.st_mtim.tv_nsec};
+    const bool slow = now() - asked_ns > slow_look_ms * 1'000'000;
+    if (slow || (there && touched != touched_)) changed_ns_ = now();
+    if (there) touched_ = touched;
+    return (now() - changed_ns_) / 1'000'000;
+  }
+
+ private:
+  std::int64_t now() const { return clock_.monotonic_ns(); }
+
+  std::string path_;
+  const Clock& clock_;
+  std::pair<std::int64_t, std::int64_t> touched_;
+  std::int64_t changed_ns_ = 0;
+};
+
 // Until the lead that has taken over is done: its record is there, and its address gone. A signal that Slurm sends to
 // the script means the job; the lead elsewhere gets its own.
 int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Clock& clock, Logger& log,
-                        std::int64_t takeover_within_ms) {
+                        const HolderPatience& patience) {
   const std::string address_path = lead_address_path(attempt.attempt_dir, job.restarts);
   const auto first = read_lead_address(address_path);
   const std::int64_t epoch = first.ok() ? first->epoch : 0;
   bool followed = false;
-  for (const Deadline takeover(clock, takeover_within_ms);;) {
+  Silence silence(address_path, clock);
+  for (const Deadline takeover(clock, patience.takeover_ms);;) {
     const auto address = read_lead_address(address_path);
     followed = followed || (address.ok() && address->epoch > epoch) || epoch > 1;
+    const std::int64_t silent_ms = silence.look_ms();
     const auto record = read_record(attempt.record_path(job.restarts));
     const bool done = !address.ok() && address.error().code == ErrorCode::not_found;
-    if (record.ok() && done) return record->outcome == "succeeded" || record->ended_by == "wall_time" ? 0 : 1;
+    if (record.ok() && (done || silent_ms > patience.silence_ms))
+      return record->outcome == "succeeded" || record->ended_by == "wall_time" ? 0 : 1;
     if (!record.ok() && !followed && takeover.passed()) {
       log.error("event=nobody_leads next=end_job");
+      return 1;
+    }
+    if (!record.ok() && followed && silent_ms > patience.silence_ms) {
+      log.error(format("event=nobody_leads_any_more silent_s={} next=end_job", silent_ms / 1000));
       return 1;
     }
     if (wait_for_told_signal(look_interval_ms) == SIGTERM) return 1;
@@ -39,7 +77,7 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
 }  // namespace
 
 Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const JobSurroundings& job,
-                      Clock& clock, Logger& log, std::int64_t takeover_within_ms) {
+                      Clock& clock, Logger& log, const HolderPatience& patience) {
   block_told_signals();
   SpawnSpec spec;
   spec.argv = lead;
@@ -49,7 +87,7 @@ Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attem
     if (exit) {
       if (exit->signal == 0 && exit->code != lead_superseded_exit) return exit->code;
       log.warn("event=lead_gone status='" + exit->text() + "' next=wait_for_another");
-      return wait_for_other_lead(attempt, job, clock, log, takeover_within_ms);
+      return wait_for_other_lead(attempt, job, clock, log, patience);
     }
     if (const int told = wait_for_told_signal(look_interval_ms); told != 0) ::kill(pid, told);
   }

@@ -4,6 +4,7 @@
 // nobody, if most agents are lost as well); the script has to be there until that one has written its record.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,16 @@ namespace longhaul {
 
 inline constexpr int lead_superseded_exit = 75;  // of a lead that another one has followed
 
+struct HolderPatience {
+  std::int64_t takeover_ms = 60'000;  // for another lead to take over from one that died
+  // Without a sign of life (worker/lead/life_sign.h) of the lead that has: many times its interval, for a shared file
+  // system may show another node's times a minute late.
+  std::int64_t silence_ms = 300'000;
+};
+
 // Runs in the main thread of its process, and passes SIGTERM and SIGUSR1 on to the lead. Returns the exit code for the
-// script. A lead that died leaves `takeover_within_ms` for another one to take over.
+// script: 0 where the work was done, or its wall time is over.
 Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attempt, const JobSurroundings& job,
-                      Clock& clock, Logger& log, std::int64_t takeover_within_ms = 60'000);
+                      Clock& clock, Logger& log, const HolderPatience& patience = {});
 
 }  // namespace longhaul

@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.h"
+#include "worker/protocol/page_orders.h"
 
 namespace longhaul {
 namespace {
@@ -20,20 +20,24 @@ std::int64_t changed_ns(const std::string& path) {
 
 }  // namespace
 
-void OrderBook::look(HeartbeatPage* first_rank) {
-  if (first_rank) note_outcomes(*first_rank);
+void OrderBook::look(OrderTaker& first_rank) {
+  const bool ready = first_rank.ready();
+  if (ready) note_outcomes(first_rank);
   const std::int64_t now = clock_.monotonic_ns();
-  if (now < next_look_ns_ && !(first_rank && page_wanted_)) return;
+  if (now < next_look_ns_ && !(ready && page_wanted_)) return;
   next_look_ns_ = now + look_interval_ns;
+  if (ready)
+    for (const auto& [id, handed] : handed_)
+      if (handed.taken && !handed.told) first_rank.take(handed.order);
   const std::int64_t changed = changed_ns(orders_folder(stage_dir_));
   if (changed < 0 || changed == folder_changed_ns_) return;  // nothing was ever ordered, or nothing new
   page_wanted_ = false;
   for (const Order& order : read_orders(stage_dir_)) {
     if (handed_.count(order.id)) continue;
     if (order.what == "stacks")
-      handed_.emplace(order.id, Handed{order, 0, read_order_outcome(stage_dir_, order.id).ok()});
-    else if (first_rank)
-      hand_over(order, *first_rank);
+      handed_.emplace(order.id, Handed{order, read_order_outcome(stage_dir_, order.id).ok(), false});
+    else if (ready)
+      hand_over(order, first_rank);
     else
       page_wanted_ = true;
   }
@@ -52,31 +56,24 @@ void OrderBook::tell_stacks(const OrderOutcome& outcome) {
   }
 }
 
-void OrderBook::hand_over(const Order& order, HeartbeatPage& page) {
-  const bool told = read_order_outcome(stage_dir_, order.id).ok();
-  Handed handed{order, 0, told};
-  const auto count = static_cast<std::int64_t>(std::llround(order.value));
-  if (order.what == "checkpoint") {
-    if (!told) handed.number = page.order_checkpoint();  // done in an earlier launch: once is enough
-  } else if (order.what == "stop_after" && count >= 1) {
-    handed.number = page.order_stop_after(count);
-  } else if (order.what == "checkpoint_interval" && count >= 1) {
-    handed.number = page.order_checkpoint_interval(count);
-  } else if (order.what == "lr" && order.value > 0) {
-    handed.number = page.order_learning_rate(order.value);
-  } else if (!told) {
-    tell(order, {false, "refused: this version's lead knows no order '" + order.text() + "'"});
+void OrderBook::hand_over(const Order& order, OrderTaker& first_rank) {
+  Handed handed{order, read_order_outcome(stage_dir_, order.id).ok(), false};
+  if (!PageOrders::knows(order.what, order.value)) {
+    if (!handed.told) tell(order, {false, "refused: this version's lead knows no order '" + order.text() + "'"});
     handed.told = true;
+  } else if (order.what != "checkpoint" || !handed.told) {  // saved in an earlier launch: once is enough
+    first_rank.take(order);
+    handed.taken = true;
   }
   handed_.emplace(order.id, handed);
 }
 
-void OrderBook::note_outcomes(const HeartbeatPage& page) {
-  const std::int64_t obeyed = page.orders_obeyed();
-  for (auto& [id, handed] : handed_) {
-    if (handed.told || handed.number == 0 || obeyed < handed.number) continue;
-    tell(handed.order, {true, format("done at step {}", page.snapshot().step)});
-    handed.told = true;
+void OrderBook::note_outcomes(const OrderTaker& first_rank) {
+  for (const std::string& id : first_rank.done()) {
+    const auto found = handed_.find(id);
+    if (found == handed_.end() || found->second.told || !found->second.taken) continue;
+    tell(found->second.order, {true, format("done at step {}", first_rank.step())});
+    found->second.told = true;
   }
 }
 

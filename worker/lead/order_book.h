@@ -1,16 +1,29 @@
 // The orders of one stage, as its lead carries them to the ranks: looks at the folder about once a second, writes what
-// is new to the first rank's heartbeat page (the ranks agree upon it), and writes down what became of it.
+// is new to the first rank's heartbeat page (the ranks agree upon it), and writes down what became of it. The page is
+// on another node where the first rank is: its agent then writes to it.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "contracts/event.h"
 #include "contracts/order.h"
-#include "resiliency/beat/heartbeat_page.h"
 
 namespace longhaul {
+
+// The page that takes the orders, wherever it lies.
+class OrderTaker {
+ public:
+  virtual ~OrderTaker() = default;
+  // Nothing is handed over before; asked at every look.
+  virtual bool ready() const = 0;
+  // May be told again and again of one that is not done.
+  virtual void take(const Order& order) = 0;
+  virtual std::vector<std::string> done() const = 0;  // by id
+  virtual std::int64_t step() const = 0;              // newest of the training
+};
 
 class OrderBook {
  public:
@@ -19,8 +32,8 @@ class OrderBook {
 
   // A new start of the ranks, with new pages: standing orders are handed over again.
   void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1; }
-  // `first_rank`: its page, or null while it has none: orders wait. Cheap to call often.
-  void look(HeartbeatPage* first_rank);
+  // Cheap to call often. Orders wait until the taker is ready.
+  void look(OrderTaker& first_rank);
   // Somebody wants to see what all ranks are doing. The lead has it written, and says what came of it.
   bool stacks_wanted() const;
   void tell_stacks(const OrderOutcome& outcome);
@@ -28,12 +41,12 @@ class OrderBook {
  private:
   struct Handed {
     Order order;
-    std::int64_t number = 0;  // of the page
-    bool told = false;        // its outcome is written
+    bool told = false;  // its outcome is written
+    bool taken = false;
     bool wants_stacks() const { return order.what == "stacks" && !told; }
   };
-  void hand_over(const Order& order, HeartbeatPage& page);
-  void note_outcomes(const HeartbeatPage& page);
+  void hand_over(const Order& order, OrderTaker& first_rank);
+  void note_outcomes(const OrderTaker& first_rank);
   void tell(const Order& order, const OrderOutcome& outcome);
 
   std::string stage_dir_;

@@ -22,22 +22,38 @@ void RankWatch::order_restart(std::int64_t epoch) {
   for (auto& [rank, page] : pages_) page.order_restart(epoch);
 }
 
+void RankWatch::must_end_by(std::int64_t wall_ms) {
+  end_by_ms_ = wall_ms;
+  for (auto& [rank, page] : pages_) page.must_end_by(wall_ms);
+}
+
 void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms) {
   restart_wait_ms_ = restart_wait_ms;
   launch_ = launch;
   folders_ = std::move(folders);
   pages_.clear();
   ranks_.clear();
+  heard_ns_.clear();
 }
 
 void RankWatch::look(const AgentTable* agents) {
-  for (const PageFolder& folder : folders_)
-    for (int rank = folder.first_rank; rank < folder.first_rank + folder.ranks; ++rank) {
-      const RankReport* seen = agents ? agents->rank(rank) : nullptr;
-      if (seen) ranks_[rank] = *seen;
-      // The first rank's page takes orders, and lies on this node as long as its host is the lead's.
-      if (!agents || rank == 0) look_here(folder, rank);
-    }
+  if (agents) look_at_reports(*agents);
+  for (const PageFolder& folder : folders_) {
+    // The first rank's page takes orders, and may lie on this node.
+    const int here = agents ? (folder.first_rank == 0 ? 1 : 0) : folder.ranks;
+    for (int rank = folder.first_rank; rank < folder.first_rank + here; ++rank) look_here(folder, rank);
+  }
+}
+
+// Only what is new is taken over: a lead of thousands of nodes looks twenty times a second, and most have said nothing.
+void RankWatch::look_at_reports(const AgentTable& agents) {
+  for (const auto& [host, agent] : agents.agents()) {
+    std::int64_t& heard_ns = heard_ns_[host];
+    if (agent.heard_ns == heard_ns || agent.report.launch != launch_.launch) continue;
+    heard_ns = agent.heard_ns;
+    for (const RankReport& report : agent.report.ranks)
+      if (report.beat.rank < launch_.ranks) ranks_[report.beat.rank] = report;
+  }
 }
 
 void RankWatch::look_here(const PageFolder& folder, int rank) {
@@ -46,6 +62,7 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
     auto opened = HeartbeatPage::open(beat_page_path(folder.path, rank - folder.first_rank));
     if (!opened.ok()) return;
     opened->offer_restart(restart_wait_ms_);
+    opened->must_end_by(end_by_ms_);
     page = pages_.emplace(rank, std::move(opened).value()).first;
   }
   RankReport report;
@@ -69,10 +86,6 @@ std::string RankWatch::host_of(int rank) const {
 HeartbeatPage* RankWatch::page(int rank) {
   const auto found = pages_.find(rank);
   return found == pages_.end() ? nullptr : &found->second;
-}
-
-HeartbeatPage* RankWatch::first_page() {
-  return page(0);
 }
 
 std::int64_t RankWatch::newest_step() const {

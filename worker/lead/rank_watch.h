@@ -31,6 +31,8 @@ class RankWatch {
   // `restart_wait_ms`: as of HeartbeatPage::offer_restart, for ranks on this node.
   void new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms = 0);
   void order_restart(std::int64_t epoch);  // to those on this node
+  // Those on this node hear when they are ended by force, also in later launches. 0: not known.
+  void must_end_by(std::int64_t wall_ms);
   // `agents`: null where all ranks are on this node. A page that is not there yet, or never will be, is no fault.
   void look(const AgentTable* agents);
 
@@ -38,8 +40,6 @@ class RankWatch {
   const std::map<int, RankReport>& ranks() const { return ranks_; }
   const RankReport* rank(int rank) const;
   std::string host_of(int rank) const;
-  // Which takes the orders to a stage; null: not there yet.
-  HeartbeatPage* first_page();
   // Of a rank on this node; null otherwise.
   HeartbeatPage* page(int rank);
   std::int64_t newest_step() const;  // -1: none was seen
@@ -48,11 +48,13 @@ class RankWatch {
 
  private:
   void look_here(const PageFolder& folder, int rank);
+  void look_at_reports(const AgentTable& agents);
 
   const Clock& clock_;
   Launch launch_;
   std::vector<PageFolder> folders_;
-  std::int64_t restart_wait_ms_ = 0;
+  std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
+  std::map<std::string, std::int64_t> heard_ns_;  // of each agent, as of the last look
   std::map<int, HeartbeatPage> pages_;
   std::map<int, RankReport> ranks_;
 };

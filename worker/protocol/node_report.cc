@@ -69,6 +69,8 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("agent_cpu_s", report.agent_cpu_s);
   value.set("agent_rss_kib", report.agent_rss_kib);
   value.set("standby_port", report.standby_port);
+  if (!report.orders_done.empty())
+    value.set("orders_done", ValueArray(report.orders_done.begin(), report.orders_done.end()));
   return value;
 }
 
@@ -79,6 +81,9 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.agent_cpu_s = value.get_number("agent_cpu_s");
   report.agent_rss_kib = value.get_integer("agent_rss_kib");
   report.standby_port = static_cast<int>(value.get_integer("standby_port"));
+  if (const Value* done = value.find("orders_done"); done && done->is_array())
+    for (const Value& id : done->as_array())
+      if (id.is_string()) report.orders_done.push_back(id.as_string());
   const Value* ranks = value.find("ranks");
   if (report.host.empty() || report.launch < 0 || !ranks || !ranks->is_array()) return wrong("host, launch or ranks");
   for (const Value& one : ranks->as_array()) {
@@ -122,6 +127,8 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::standby: return "standby";
     case AgentOrder::Kind::state: return "state";
     case AgentOrder::Kind::stacks: return "stacks";
+    case AgentOrder::Kind::end_by: return "end_by";
+    case AgentOrder::Kind::page: return "page";
   }
   return "";
 }
@@ -141,6 +148,9 @@ Value agent_order_to_value(const AgentOrder& order) {
   if (order.epoch > 0) value.set("epoch", order.epoch);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
+  if (order.end_by_ms > 0) value.set("end_by_ms", order.end_by_ms);
+  if (order.kind == AgentOrder::Kind::page)
+    value.set("id", order.id), value.set("what", order.what), value.set("value", order.value);
   return value;
 }
 
@@ -149,8 +159,8 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   const std::string name = value.get_string("order");
   bool known = false;
   using Kind = AgentOrder::Kind;
-  for (const auto kind :
-       {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks, Kind::restart})
+  for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks,
+                          Kind::restart, Kind::end_by, Kind::page})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
@@ -160,6 +170,9 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   order.restart_wait_ms = value.get_integer("restart_wait_ms");
   order.epoch = value.get_integer("epoch");
   order.port = static_cast<int>(value.get_integer("port"));
+  order.end_by_ms = value.get_integer("end_by_ms");
+  order.id = value.get_string("id"), order.what = value.get_string("what");
+  order.value = value.get_number("value");
   if (const Value* state = value.find("state")) order.state = *state;
   const Value* ranks = value.find("ranks");
   if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");

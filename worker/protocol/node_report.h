@@ -28,7 +28,8 @@ struct NodeReport {
   std::vector<RankReport> ranks;  // those with a page
   double agent_cpu_s = 0;         // what watching has cost
   std::int64_t agent_rss_kib = 0;
-  int standby_port = 0;  // where a lead in waiting would listen on this node; 0: nowhere
+  int standby_port = 0;                  // where a lead in waiting would listen on this node; 0: nowhere
+  std::vector<std::string> orders_done;  // of this launch (AgentOrder::Kind::page), by id
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
@@ -43,6 +44,8 @@ struct AgentOrder {
     ping,     // nothing is to be done: the lead lives
     standby,  // whom to turn to when the lead is lost
     state,    // this node is the standby, and that is what it would have to know
+    end_by,   // when the ranks are ended by force
+    page,     // a user's order (contracts/order.h), for the page of the first of `ranks`
   };
   Kind kind = Kind::end;
   int launch = 0;
@@ -54,6 +57,9 @@ struct AgentOrder {
   std::int64_t epoch = 0;            // restart
   int port = 0;                      // standby
   Value state;                       // state: worker/lead/lead_state.h
+  std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
+  std::string id, what;              // page: contracts/order.h
+  double value = 0;                  // page
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);

@@ -17,12 +17,21 @@
 #include "resiliency/beat/beat_line.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
+#include "worker/lead/rank_watch.h"
 #include "worker/lead/stack_round.h"
 #include "worker/protocol/process_watch.h"
 
 using namespace longhaul;
 
 namespace {
+
+// Null: no agent has reported it.
+const RankReport* rank_in(const AgentTable& table, int rank) {
+  for (const auto& [host, agent] : table.agents())
+    for (const RankReport& report : agent.report.ranks)
+      if (report.beat.rank == rank) return &report;
+  return nullptr;
+}
 
 // Real sockets on loopback, an agent in a thread of its own, pages in a scratch folder.
 struct AgentRig {
@@ -112,20 +121,20 @@ TEST_CASE("agents: the lead sees what the pages of a node say, and whether its r
   PretendedRank three(rig.scratch.path(), 3);
   three.page->step(7);
   rig.table->watch(2, rig.scratch.path(), {{"n1", {3}}, {"n2", {4}}});
-  REQUIRE(rig.sees([&] { return rig.table->rank(3) && rig.table->rank(3)->beat.step == 7; }));
-  CHECK(rig.table->rank(3)->state == ProcessState::running);
-  CHECK(rig.table->rank(4) == nullptr);
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 3) && rank_in(*rig.table, 3)->beat.step == 7; }));
+  CHECK(rank_in(*rig.table, 3)->state == ProcessState::running);
+  CHECK(rank_in(*rig.table, 4) == nullptr);
   three.page->step(8);
-  CHECK(rig.sees([&] { return rig.table->rank(3)->beat.step == 8; }, 2'000));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 3)->beat.step == 8; }, 2'000));
 
   const auto state_is = [&](ProcessState state) {
-    return [&rig, state] { return rig.table->rank(3)->state == state; };
+    return [&rig, state] { return rank_in(*rig.table, 3)->state == state; };
   };
   ::kill(three.pid, SIGSTOP);
   CHECK(rig.sees(state_is(ProcessState::stopped), 2'000));
   rig.table->signal("n1", {3}, SIGCONT);
   CHECK(rig.sees(state_is(ProcessState::running), 2'000));
-  CHECK(rig.sees([&] { return rig.table->rank(3)->idle_ms > 300; }, 2'000));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 3)->idle_ms > 300; }, 2'000));
   three.end();
   CHECK(rig.sees(state_is(ProcessState::ended), 2'000));
 
@@ -150,18 +159,18 @@ TEST_CASE(
   program.dies_with_starter = true;
   const auto pid = spawn(program);
   REQUIRE(pid.ok());
-  const auto step = [&] { return rig.table && rig.table->rank(3) ? rig.table->rank(3)->beat.step : -1; };
+  const auto step = [&] { return rig.table && rank_in(*rig.table, 3) ? rank_in(*rig.table, 3)->beat.step : -1; };
   CHECK(rig.sees([&] { return step() > 3; }));
-  REQUIRE(rig.table->rank(3));
-  CHECK(rig.table->rank(3)->beat.pid == *pid);
-  CHECK(rig.table->rank(3)->state == ProcessState::running);
+  REQUIRE(rank_in(*rig.table, 3));
+  CHECK(rank_in(*rig.table, 3)->beat.pid == *pid);
+  CHECK(rank_in(*rig.table, 3)->state == ProcessState::running);
   const std::int64_t before = step();
   rig.table.reset();
   rig.open_table(2);
   rig.table->watch(1, rig.scratch.path(), {{"n1", {3}}});
   CHECK(rig.sees([&] { return step() > before; }));
   ::kill(*pid, SIGKILL);
-  CHECK(rig.sees([&] { return rig.table->rank(3)->state == ProcessState::ended; }));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 3)->state == ProcessState::ended; }));
   while (!poll_exit(*pid)->has_value()) ::usleep(2'000);
   rig.table->end(5'000);
   rig.thread.join();
@@ -174,7 +183,7 @@ TEST_CASE("agents: each writes the stacks of its ranks where the lead says") {
   rig.start_agent();
   const PretendedRank three(rig.scratch.path(), 3);
   rig.table->watch(2, rig.scratch.path(), {{"n1", {3, 4}}, {"n2", {5}}});
-  REQUIRE(rig.sees([&] { return rig.table->rank(3) != nullptr; }));
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 3) != nullptr; }));
   StackRound round("", rig.clock);
   round.begin(rig.scratch.path(), 5, {}, rig.table.get());
   std::optional<OrderOutcome> outcome;
@@ -234,14 +243,14 @@ TEST_CASE("agents: an agent that loses its lead finds the next one, and no way b
   zero.page->step(1);
   rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
   rig.start_agent();
-  REQUIRE(rig.sees([&] { return rig.table->rank(0) != nullptr; }));
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 0) != nullptr; }));
   // The lead is gone; another takes over a while later.
   rig.table.reset();
   rig.clock.sleep_ms(400);
   CHECK(process_state(zero.pid) == ProcessState::running);
   rig.open_table(2);
   rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
-  CHECK(rig.sees([&] { return rig.table->rank(0) && rig.table->rank(0)->beat.step == 1; }));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 0) && rank_in(*rig.table, 0)->beat.step == 1; }));
 
   rig.table.reset();
   rig.open_table(1);  // the former lead comes back
@@ -273,7 +282,7 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
   zero.page->step(5);
   rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
   rig.start_agent();
-  REQUIRE(rig.sees([&] { return rig.table->rank(0) != nullptr; }));
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 0) != nullptr; }));
 
   auto listener = Listener::open(0, false);
   REQUIRE(listener.ok());
@@ -296,7 +305,7 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
   CHECK(!rig.table->agents().at("n2").connected);
   CHECK(rig.table->agents().at("n2").lost_ns > 0);  // missing since the lead waited
   rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
-  CHECK(rig.sees([&] { return rig.table->rank(0) && rig.table->rank(0)->beat.step == 5; }));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 0) && rank_in(*rig.table, 0)->beat.step == 5; }));
   const auto address = read_lead_address(rig.path("address"));
   REQUIRE(address.ok());
   CHECK(address->epoch == 2);
@@ -335,4 +344,64 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   REQUIRE(words.ok());
   CHECK(words->find("lead --attempt attempt-folder --take-over ") == 0);
   CHECK(words->find("\"launch\":3") != std::string::npos);
+}
+
+TEST_CASE("agents: a user's order reaches a page on another node once, however often it is told, and comes back done") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  PretendedRank zero(rig.scratch.path(), 0);
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 0) != nullptr; }));
+  const Order save{"001", "checkpoint", 0}, shorter{"002", "stop_after", 500};
+  for (int again = 0; again < 3; ++again) rig.table->order_page("n1", 0, save), rig.table->order_page("n1", 0, shorter);
+  REQUIRE(rig.sees([&] { return zero.page->stop_after_step() == 500; }));
+  CHECK(zero.page->checkpoint_orders() == 1);
+  CHECK(zero.page->orders() == 2);
+  const auto done = [&] { return rig.table->agents().at("n1").report.orders_done; };
+  CHECK(done().empty());
+  zero.page->obeyed(1);
+  CHECK(rig.sees([&] { return done() == std::vector<std::string>{"001"}; }, 2'000));
+  zero.page->obeyed(2);
+  CHECK(rig.sees([&] { return done() == std::vector<std::string>{"001", "002"}; }, 2'000));
+}
+
+TEST_CASE("agents: ranks hear when they are ended by force, those that are there and those that come later") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  PretendedRank early(rig.scratch.path(), 0);
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 1}}}, 0, 1'790'000'000'000);
+  CHECK(rig.sees([&] { return early.page->end_by_ms() == 1'790'000'000'000; }));
+  rig.table->must_end_by(1'780'000'000'000);
+  CHECK(rig.sees([&] { return early.page->end_by_ms() == 1'780'000'000'000; }));
+  PretendedRank late(rig.scratch.path(), 1);
+  CHECK(rig.sees([&] { return late.page->end_by_ms() == 1'780'000'000'000; }));
+}
+
+TEST_CASE("rank watch: what agents report of this launch is taken over, and nothing else") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  PretendedRank zero(rig.scratch.path(), 0), beyond(rig.scratch.path(), 7);
+  zero.page->step(3);
+  Launch launch;
+  launch.launch = 2, launch.ranks = 2;
+  launch.hosts = {"n1"}, launch.rank_host = {0, 0};
+  launch.launch_dir = rig.path("elsewhere");
+  RankWatch watch(rig.clock);
+  watch.new_launch(launch, page_folders(launch, {}));
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 7}}});
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 0) != nullptr; }));
+  watch.look(rig.table.get());
+  CHECK(watch.ranks().empty());  // of the launch before
+  rig.table->watch(2, rig.scratch.path(), {{"n1", {0, 7}}});
+  const auto step = [&] {
+    watch.look(rig.table.get());
+    return watch.rank(0) ? watch.rank(0)->beat.step : -1;
+  };
+  CHECK(rig.sees([&] { return step() == 3; }));
+  CHECK(watch.rank(7) == nullptr);
+  zero.page->step(4);
+  CHECK(rig.sees([&] { return step() == 4; }));
 }

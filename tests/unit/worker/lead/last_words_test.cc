@@ -32,16 +32,47 @@ TEST_CASE("of several ranks the one that ended for its own reason speaks") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "[host:1] Read -1, expected 4, errno = 3\n");
   put_log(scratch, "rank-1.log", "");
-  CHECK(last_words_of_ranks(scratch.path(), 2).text == "[host:1] Read -1, expected 4, errno = 3");
+  CHECK(last_words_of_ranks(scratch.path(), {{0, "a", 0}, {1, "a", 0}}).text ==
+        "[host:1] Read -1, expected 4, errno = 3");
   put_log(scratch, "mpirun.log",
           "-----\nmpirun noticed that process rank 1 with PID 7 on node a exited on signal 9 (Killed).\n-----\n");
-  LastWords said = last_words_of_ranks(scratch.path(), 2);
+  LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 0}, {1, "a", 0}});
   CHECK(said.rank == 1);
   CHECK(said.text == "mpirun noticed that process rank 1 with PID 7 on node a exited on signal 9 (Killed).");
   put_log(scratch, "rank-2.log", "longhaul-engine rank 2: stage s: no data\n");
-  said = last_words_of_ranks(scratch.path(), 3);
+  said = last_words_of_ranks(scratch.path(), {{0, "a", 0}, {1, "a", 0}, {2, "a", 0}});
   CHECK(said.rank == 2);
   CHECK(said.text == "longhaul-engine rank 2: stage s: no data");
+  REQUIRE(said.root);
+  CHECK(said.root->finding.fault == FaultClass::exception);
+}
+
+TEST_CASE("whoever complains of another one is not the one that it began with") {
+  const testing::Scratch scratch;
+  put_log(scratch, "rank-0.log", "longhaul-engine rank 0: rank 2 left: its connection was closed\n");
+  put_log(scratch, "rank-1.log", "longhaul-engine rank 1: told to stop\n");
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: a.jsonl:2: error: what\n1 error; nothing was read\n");
+  const LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}});
+  CHECK(said.rank == 2);
+  CHECK(said.text == "longhaul-engine rank 2: a.jsonl:2: error: what; 1 error; nothing was read");
+  REQUIRE(said.root);
+  CHECK(said.root->host == "b");
+
+  put_log(scratch, "rank-2.log", "");  // it was killed
+  const LastWords echo = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}});
+  CHECK(echo.text == "longhaul-engine rank 0: rank 2 left: its connection was closed");
+  CHECK_FALSE(echo.root);
+}
+
+TEST_CASE("of two ranks that tell why, the one that ended first speaks") {
+  const testing::Scratch scratch;
+  put_log(scratch, "rank-0.log", "longhaul-engine rank 0: loss is not finite\n");
+  put_log(scratch, "rank-1.log", "CUDA error: uncorrectable ECC error encountered\nand then\n");
+  const LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 2000}, {1, "b", 1000}});
+  CHECK(said.rank == 1);
+  CHECK(said.text == "CUDA error: uncorrectable ECC error encountered");
+  REQUIRE(said.root);
+  CHECK(said.root->finding.fault == FaultClass::gpu_memory_error);
 }
 
 }  // namespace longhaul

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "worker/protocol/page_orders.h"
 
 using namespace longhaul;
 
@@ -24,6 +25,20 @@ struct OrderFolder {
   }
 };
 
+// As the lead has it where the first rank is on its own node; null: it has no page yet.
+class PageTaker final : public OrderTaker {
+ public:
+  explicit PageTaker(HeartbeatPage* page) : page_(page) {}
+  bool ready() const override { return page_ != nullptr; }
+  void take(const Order& order) override { CHECK(orders_.write(order.id, order.what, order.value, *page_)); }
+  std::vector<std::string> done() const override { return orders_.done(*page_); }
+  std::int64_t step() const override { return page_->snapshot().step; }
+
+ private:
+  HeartbeatPage* page_;
+  PageOrders orders_;
+};
+
 }  // namespace
 
 TEST_CASE("order book: orders reach the page in their order, and their outcome is written once") {
@@ -32,13 +47,15 @@ TEST_CASE("order book: orders reach the page in their order, and their outcome i
   EventWriter events(clock, join_path(folder.path, "events.jsonl"), 0);
   OrderBook book(folder.path, clock, events);
   HeartbeatPage page = folder.page(0);
+  PageTaker taker(&page);
   REQUIRE(place_order(folder.path, {"001", "checkpoint_interval", 50}).ok());
   REQUIRE(place_order(folder.path, {"002", "checkpoint_interval", 20}).ok());
   REQUIRE(place_order(folder.path, {"003", "checkpoint", 0}).ok());
   REQUIRE(place_order(folder.path, {"004", "dance", 0}).ok());
-  book.look(nullptr);  // no page yet: orders wait
+  PageTaker nobody(nullptr);
+  book.look(nobody);  // no page yet: orders wait
   CHECK(page.orders() == 0);
-  book.look(&page);
+  book.look(taker);
   CHECK(page.checkpoint_interval() == 20);
   CHECK(page.checkpoint_orders() == 1);
   CHECK(page.orders() == 3);
@@ -48,11 +65,11 @@ TEST_CASE("order book: orders reach the page in their order, and their outcome i
   CHECK(!refused->done);
   page.step(12);
   page.obeyed(2);
-  book.look(&page);
+  book.look(taker);
   CHECK(read_order_outcome(folder.path, "002").ok());
   CHECK(!read_order_outcome(folder.path, "003").ok());
   page.obeyed(3);
-  book.look(&page);
+  book.look(taker);
   const auto done = read_order_outcome(folder.path, "003");
   REQUIRE(done.ok());
   CHECK(done->done);
@@ -63,15 +80,16 @@ TEST_CASE("order book: orders reach the page in their order, and their outcome i
   // The ranks start again: values stand, the checkpoint was made, an order that was not obeyed yet is given again.
   REQUIRE(place_order(folder.path, {"005", "checkpoint", 0}).ok());
   clock.advance_ms(1500);
-  book.look(&page);
+  book.look(taker);
   CHECK(page.checkpoint_orders() == 2);
   HeartbeatPage next = folder.page(1);
   book.new_launch();
-  book.look(&next);
+  PageTaker next_taker(&next);
+  book.look(next_taker);
   CHECK(next.checkpoint_interval() == 20);
   CHECK(next.checkpoint_orders() == 1);
   next.obeyed(next.orders());
-  book.look(&next);
+  book.look(next_taker);
   CHECK(read_order_outcome(folder.path, "005").ok());
 }
 
@@ -83,16 +101,18 @@ TEST_CASE("order book: stacks need no page, and are told once; other orders wait
   REQUIRE(place_order(folder.path, {"001", "checkpoint", 0}).ok());
   REQUIRE(place_order(folder.path, {"002", "stacks", 0}).ok());
   CHECK(!book.stacks_wanted());
-  book.look(nullptr);
+  PageTaker nobody(nullptr);
+  book.look(nobody);
   CHECK(book.stacks_wanted());
   book.tell_stacks({true, "stacks of 4 ranks"});
   CHECK(!book.stacks_wanted());
   CHECK(read_order_outcome(folder.path, "002")->text == "stacks of 4 ranks");
   HeartbeatPage page = folder.page(0);
-  book.look(&page);
+  PageTaker taker(&page);
+  book.look(taker);
   CHECK(page.checkpoint_orders() == 1);
   book.new_launch();
-  book.look(&page);
+  book.look(taker);
   CHECK(!book.stacks_wanted());  // seen in the launch before
 }
 
@@ -102,12 +122,40 @@ TEST_CASE("order book: the folder is read again only when it changed") {
   EventWriter events(clock, "", 0);
   OrderBook book(folder.path, clock, events);
   HeartbeatPage page = folder.page(0);
-  book.look(&page);
+  PageTaker taker(&page);
+  book.look(taker);
   REQUIRE(place_order(folder.path, {"001", "lr", 1e-4}).ok());
-  book.look(&page);
+  book.look(taker);
   CHECK(page.orders() == 0);  // about once a second
   clock.advance_ms(1001);
-  book.look(&page);
+  book.look(taker);
   CHECK(page.learning_rate() == 1e-4);
   CHECK(page.orders() == 1);
+}
+
+TEST_CASE("order book: a taker that may lose orders is told again until one is done") {
+  class Forgetful final : public OrderTaker {
+   public:
+    bool ready() const override { return true; }
+    void take(const Order& order) override { told.push_back(order.id); }
+    std::vector<std::string> done() const override { return finished; }
+    std::int64_t step() const override { return 7; }
+    std::vector<std::string> told, finished;
+  };
+  OrderFolder folder;
+  ManualClock clock;
+  EventWriter events(clock, "", 0);
+  OrderBook book(folder.path, clock, events);
+  Forgetful agent;
+  REQUIRE(place_order(folder.path, {"001", "checkpoint", 0}).ok());
+  book.look(agent);
+  clock.advance_ms(1001);
+  book.look(agent);
+  CHECK(agent.told == std::vector<std::string>{"001", "001"});
+  agent.finished = {"001", "of somebody else"};
+  book.look(agent);
+  CHECK(read_order_outcome(folder.path, "001")->text == "done at step 7");
+  clock.advance_ms(1001);
+  book.look(agent);
+  CHECK(agent.told.size() == 2);
 }

@@ -94,4 +94,55 @@ TEST_CASE("a lead writes down the job that it runs in, and a job that was queued
   CHECK(!file_exists(rig.attempt.record_path(1)));
 }
 
+namespace {
+
+// A scheduler that says when the job ends.
+void end_in(LeadRig& rig, std::int64_t seconds) {
+  const std::string folder = rig.root() + "/bin";
+  REQUIRE(make_directories(folder).ok());
+  const std::string end =
+      format("#!/bin/sh\n[ \"$SLURM_TIME_FORMAT\" = %s ] && echo {}\n", rig.clock.wall_ms() / 1000 + seconds);
+  REQUIRE(write_file_atomic(folder + "/squeue", end, 0755).ok());
+  rig.environment.emplace_back("PATH", folder + ":/usr/bin:/bin");
+  rig.environment.emplace_back("SLURM_JOB_ID", "7");
+}
+
+}  // namespace
+
+TEST_CASE("SIGUSR1: ranks have the time that is left to the job, and not only the grace, for what they save") {
+  LeadRig rig(listening_rank("sleep 2; echo step-7 > \"$LONGHAUL_STATE/checkpoint\"; exit 1"));
+  end_in(rig, 60);
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().ended_by == "wall_time");
+  CHECK(rig.text("work/state/checkpoint") == "step-7\n");
+}
+
+TEST_CASE("SIGUSR1: with less than the grace left, the record is still written in time") {
+  LeadRig rig(listening_rank(""));
+  end_in(rig, 11);
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  const std::int64_t begun_ns = rig.clock.monotonic_ns();
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.clock.monotonic_ns() - begun_ns < 8'000'000'000);
+  CHECK(rig.record().ended_by == "wall_time");
+}
+
+TEST_CASE("a training that stops in time by itself has met its wall time, and is not started again") {
+  const std::string stops =
+      R"(sleep 0.5; echo '{"t":"x","ms":1,"kind":"stopped","rank":0,"step":9,"why":"time","saved":true}')"
+      " >> \"$LONGHAUL_EVENTS\"; exit 7";
+  for (const bool end_is_known : {true, false}) {
+    CAPTURE(end_is_known);
+    LeadRig rig(stops);
+    rig.attempt.resiliency.restarts = 0;
+    if (end_is_known) end_in(rig, 60);
+    CHECK(rig.wait(rig.start()).code == (end_is_known ? 0 : 1));
+    CHECK(rig.record().ended_by == std::string(end_is_known ? "wall_time" : ""));
+    CHECK(rig.record().launches == 1);
+  }
+}
+
 }  // namespace longhaul

@@ -1,0 +1,196 @@
+// The process of a job's script: how long it waits for whom.
+#include "worker/lead/lead_holder.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <tuple>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "contracts/record.h"
+#include "tests/support/scratch.h"
+#include "worker/lead/life_sign.h"
+#include "worker/protocol/lead_address.h"
+
+namespace longhaul {
+namespace {
+
+constexpr std::int64_t test_deadline_ms = 20'000;
+
+// A holder in a process of its own, because it blocks signals; its lead is a shell's command.
+class HolderRig {
+ public:
+  HolderRig() {
+    attempt.key = "work.1.x";
+    attempt.attempt_dir = scratch.path();
+  }
+  ~HolderRig() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL);
+  }
+
+  std::string address_path() const { return lead_address_path(attempt.attempt_dir, 0); }
+  void led_by(std::int64_t epoch) {
+    REQUIRE(write_lead_address(address_path(), {attempt.key, epoch, "node2", 4000}).ok());
+  }
+  void record(const std::string& outcome, const std::string& ended_by = {}) {
+    JobRecord record;
+    record.key = attempt.key;
+    record.outcome = outcome;
+    record.ended_by = ended_by;
+    REQUIRE(write_record(attempt.record_path(0), record).ok());
+  }
+  void start(const std::string& lead, const HolderPatience& patience) {
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ > 0) return;
+    Logger log("holder", "");
+    const auto end = hold_lead({"/bin/sh", "-c", lead}, attempt, {}, clock, log, patience);
+    ::_exit(end.ok() ? *end : 100);
+  }
+  bool runs() {
+    const auto exit = poll_exit(pid_);
+    REQUIRE(exit.ok());
+    if (*exit) ended_ = **exit;
+    return !*exit;
+  }
+  // Exit code; a signal counts as one that no holder returns.
+  int wait() {
+    for (const Deadline deadline(clock, test_deadline_ms); runs(); clock.sleep_ms(5))
+      REQUIRE_MESSAGE(!deadline.passed(), "the holder waits");
+    pid_ = -1;
+    return ended_.signal ? 1000 + ended_.signal : ended_.code;
+  }
+  void tell(int signal_number) { ::kill(pid_, signal_number); }
+  void until(const std::function<bool()>& condition) {
+    for (const Deadline deadline(clock, test_deadline_ms); !condition(); clock.sleep_ms(5)) REQUIRE(!deadline.passed());
+  }
+
+  testing::Scratch scratch;
+  Attempt attempt;
+  SystemClock clock;
+
+ private:
+  pid_t pid_ = -1;
+  ExitStatus ended_;
+};
+
+constexpr const char* dies = "kill -9 $$";
+
+}  // namespace
+
+TEST_CASE("holder: a lead that ends by itself ends the script with its code") {
+  HolderRig rig;
+  rig.start("exit 7", {});
+  CHECK(rig.wait() == 7);
+}
+
+TEST_CASE("holder: signals of the script's process reach the lead") {
+  HolderRig rig;
+  const std::string said = join_path(rig.scratch.path(), "said"), ready = join_path(rig.scratch.path(), "ready");
+  rig.start("trap 'echo soon > " + said + "' USR1; trap 'exit 4' TERM; : > " + ready + "; while :; do sleep 0.01; done",
+            {});
+  rig.until([&] { return file_exists(ready); });
+  rig.tell(SIGUSR1);
+  rig.until([&] { return file_exists(said); });
+  rig.tell(SIGTERM);
+  CHECK(rig.wait() == 4);
+}
+
+TEST_CASE("holder: nobody takes over from a lead that died, and the job ends") {
+  HolderRig rig;
+  rig.led_by(1);
+  rig.start(dies, {300, 60'000});
+  CHECK(rig.wait() == 1);
+}
+
+TEST_CASE("holder: it waits for the lead that has taken over, until that one is done") {
+  for (const auto& [outcome, ended_by, code] :
+       {std::tuple("succeeded", "", 0), std::tuple("failed", "wall_time", 0), std::tuple("failed", "", 1)}) {
+    CAPTURE(outcome);
+    HolderRig rig;
+    rig.led_by(1);
+    rig.start(dies, {2'000, 60'000});
+    rig.clock.sleep_ms(100);
+    rig.led_by(2);
+    rig.clock.sleep_ms(2'500);  // longer than anybody may take to take over
+    CHECK(rig.runs());
+    rig.record(outcome, ended_by);
+    rig.clock.sleep_ms(600);  // the address is there: the new lead still has a round to wait for
+    CHECK(rig.runs());
+    REQUIRE(remove_tree(rig.address_path()).ok());
+    CHECK(rig.wait() == code);
+  }
+}
+
+TEST_CASE("holder: a lead that was followed says so, and the other one is waited for") {
+  HolderRig rig;
+  rig.led_by(2);
+  rig.start(format("exit {}", lead_superseded_exit), {100, 60'000});
+  rig.clock.sleep_ms(800);
+  CHECK(rig.runs());
+  rig.record("succeeded");
+  REQUIRE(remove_tree(rig.address_path()).ok());
+  CHECK(rig.wait() == 0);
+}
+
+TEST_CASE("holder: when the second lead shows no life any more, the job ends; as long as it does, it is waited for") {
+  HolderRig rig;
+  rig.led_by(2);
+  {
+    const LifeSign life(rig.address_path(), 50);
+    rig.start(format("exit {}", lead_superseded_exit), {100, 1'000});
+    rig.clock.sleep_ms(2'500);
+    CHECK(rig.runs());
+  }
+  CHECK(rig.wait() == 1);
+}
+
+TEST_CASE("holder: a second lead that died with its record written keeps nobody waiting") {
+  HolderRig rig;
+  rig.led_by(2);
+  rig.record("succeeded");
+  rig.start(format("exit {}", lead_superseded_exit), {100, 700});
+  CHECK(rig.wait() == 0);
+}
+
+TEST_CASE("holder: SIGTERM means the job, also while another lead is waited for") {
+  HolderRig rig;
+  rig.led_by(2);
+  rig.start(format("exit {}", lead_superseded_exit), {60'000, 60'000});
+  rig.clock.sleep_ms(300);
+  rig.tell(SIGTERM);
+  CHECK(rig.wait() == 1);
+}
+
+TEST_CASE("a sign of life touches the file, ends at once, and makes no file that is gone") {
+  const testing::Scratch scratch;
+  SystemClock clock;
+  const std::string path = join_path(scratch.path(), "lead-address");
+  REQUIRE(write_file_atomic(path, "x").ok());
+  const timespec old[2] = {{1, 0}, {1, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), old, 0) == 0);
+  const std::int64_t begun_ns = clock.monotonic_ns();
+  {
+    const LifeSign life(path, 60'000);
+    for (const Deadline deadline(clock, test_deadline_ms);; clock.sleep_ms(2)) {
+      struct stat seen{};
+      REQUIRE(::stat(path.c_str(), &seen) == 0);
+      if (seen.st_mtim.tv_sec > 1) break;
+      REQUIRE(!deadline.passed());
+    }
+  }
+  CHECK(clock.monotonic_ns() - begun_ns < 10'000'000'000);
+  REQUIRE(remove_tree(path).ok());
+  {
+    const LifeSign life(path, 5);
+  }
+  CHECK(!file_exists(path));
+}
+
+}  // namespace longhaul
