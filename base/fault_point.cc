@@ -124,8 +124,9 @@ Result<Action> parse_action(const std::string& line) {
     readable &= (action.rank = number_after("rank=", words[next++])) >= 0;
   if (next < words.size() && words[next] == "always") action.always = true, ++next;
   if (!readable || next < words.size())
-    return make_error(ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
-                      "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");
+    return make_error(
+        ErrorCode::invalid_input, "fault plan: cannot read '" + line + "'",
+        "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always], N and K from 1");
   return action;
 }
 

@@ -3,13 +3,12 @@
 //
 //   if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
 //
-// A plan file has one line per action: "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R] [always]"
-// (nth: at the K-th passage, default 1; rank: in this rank of a launch only, default every process; always: at every
-// passage from the K-th on). Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so that a test
-// can count them from outside. Points of data take `flip`, and it alone: a bit of what passes is changed, number BIT
-// of it, or one that follows from the number of the passage.
-// A plan whose first line is "follow" may get further lines while the process runs: each passage looks whether the
-// file has grown.
+// A plan file has one line per action: "<point> <kill|exit|error|disk_full|delay_ms=N|flip[=BIT]> [nth=K] [rank=R]
+// [always]" (nth: at the K-th passage, default 1; rank: in this rank of a launch only, default every process; always:
+// at every passage from the K-th on). Each hit that fires is first appended to "<plan>.hits" as "<point> <pid>", so
+// that a test can count them from outside. Points of data take `flip`, and it alone: a bit of what passes is changed,
+// number BIT of it, or one that follows from the number of the passage. A plan whose first line is "follow" may get
+// further lines while the process runs: each passage looks whether the file has grown.
 #pragma once
 
 #include <atomic>

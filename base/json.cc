@@ -88,7 +88,18 @@ class Builder {
   std::vector<std::string> keys_;
 };
 
+// What has nothing to escape goes as it is: most strings are names.
+bool is_plain(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
 void append_string(std::string& out, const std::string& text) {
+  if (is_plain(text)) {
+    out += '"';
+    out += text;
+    out += '"';
+    return;
+  }
   out += Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

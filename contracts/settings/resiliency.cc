@@ -11,6 +11,11 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                   .help = "further nodes of the job; one takes the place of a node that fails",
                   .min = 0,
                   .max = 1e5})
+          .field("shrink", &R::shrink,
+                 {.help = "a training that has lost a node, without a spare for it, goes on with fewer data-parallel "
+                          "replicas and the same global batch, until the end of the job"})
+          .field("min_replicas", &R::min_replicas,
+                 {.unit = "replicas", .help = "a training does not shrink below that", .min = 1, .max = 1e6})
           .field("restarts", &R::restarts,
                  {.help = "starts of the ranks after a fault, within one job and without a new checkpoint in between; "
                           "-1: 3 for stages that keep checkpoints, else 0",

@@ -104,6 +104,10 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       json();
       break;
     case Command::status:
+      app.add_flag("--metrics", line.metrics, "where the time of trainings went, in Prometheus' text format");
+      add_run(app, line, false);
+      json();
+      break;
     case Command::report:
     case Command::faults:
       add_run(app, line, false);

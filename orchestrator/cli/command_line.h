@@ -33,6 +33,7 @@ struct CommandLine {
   bool site_given = false;         // --site stood on the command line
   std::string subject;             // sites: a name, "probe", or ""
   std::string new_name;            // sites probe
+  bool metrics = false;            // status
   bool follow = false;             // logs
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow

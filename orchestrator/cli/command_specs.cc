@@ -68,8 +68,9 @@ const std::vector<CommandSpec>& command_specs() {
          "A run on a cluster that nobody drives at the moment is moved on by one round first; otherwise nothing is "
          "changed. "
          "RUN is a path, a "
-         "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run.",
-         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json"},
+         "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run. With "
+         "--metrics it prints what metrics.prom in the run's folder says, as of now ([metrics.md](metrics.md)).",
+         {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json", "longhaul status --metrics"},
          {not_found, run_failed, system, interrupted}},
         {Command::logs,
          "logs",

@@ -5,6 +5,7 @@
 #include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/cli/command_specs.h"
+#include "orchestrator/render/metrics_text.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/planner.h"
@@ -204,6 +205,23 @@ ReferencePage faults_page() {
   return {"faults.md", text};
 }
 
+ReferencePage metrics_page() {
+  std::string text = "# Metrics\n\n" + generated +
+                     "In Prometheus' text format, written beside and renamed: `metrics.prom` in the run's folder, and "
+                     "`longhaul-RUN.prom` in the site's `metrics_folder` where it has one; `longhaul status RUN "
+                     "--metrics` prints them "
+                     "as of now. [resiliency.md](../resiliency.md), \"Goodput\", tells what the classes mean. Label "
+                     "`run` is the run's "
+                     "name, `stage` the stage's id.\n\n"
+                     "| metric | type | labels | meaning |\n|---|---|---|---|\n";
+  for (const MetricFamily& family : metric_families()) {
+    std::string labels = "`run`";
+    for (const std::string& label : family.labels) labels += " `" + label + "`";
+    text += format("| `{}` | {} | {} | {} |\n", family.name, family.type, labels, cell(family.help));
+  }
+  return {"metrics.md", text};
+}
+
 ReferencePage commands_page() {
   std::string text = "# Commands\n\n" + generated + "`longhaul COMMAND --help` lists the options.\n";
   for (const CommandSpec& spec : command_specs()) {
@@ -220,7 +238,7 @@ ReferencePage commands_page() {
 
 std::vector<ReferencePage> reference_pages() {
   return {commands_page(), workflow_page(),   stage_kinds_page(), site_page(),
-          simulate_page(), exit_codes_page(), faults_page()};
+          simulate_page(), exit_codes_page(), faults_page(),      metrics_page()};
 }
 
 }  // namespace longhaul

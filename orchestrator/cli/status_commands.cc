@@ -12,6 +12,7 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/render/goodput_text.h"
+#include "orchestrator/render/metrics_text.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
 
@@ -106,7 +107,10 @@ ExitCode show_status(const CommandLine& line, const Installation& installation) 
   const std::int64_t now_ms = SystemClock().wall_ms();
   const auto goodput = read_goodput(*run, now_ms);
   if (!goodput.ok()) std::fprintf(stderr, "where the time went: %s\n", goodput.error().message().c_str());
-  if (line.json) {
+  if (line.metrics) {
+    if (!goodput.ok()) return fail(line, goodput.error());
+    std::fputs(metrics_text(status->name, *goodput, now_ms).c_str(), stdout);
+  } else if (line.json) {
     Value document = run_status_to_value(*status);
     if (goodput.ok()) document.set("goodput", goodput_value(*goodput));
     std::fputs(to_json_pretty(document).c_str(), stdout);

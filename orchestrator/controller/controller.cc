@@ -35,6 +35,7 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       log_(log),
       ledger_(frozen_.stage_ids()),
       messages_(run_dir_, frozen_, options.environment, clock, log),
+      metrics_(run_dir_, frozen_.name, clock, log),
       milestones_(run_dir_, frozen_) {}
 
 Status Controller::set_up_scheduler() {
@@ -101,6 +102,7 @@ Result<TickOutcome> Controller::round() {
     update_index();
   }
   messages_.look_and_send(ledger_);
+  metrics_.look(ledger_.ended);
   if (auto fault = fault_here(FaultPoint::controller_end_of_tick)) return *fault;
   outcome.state = ledger_.ended ? ledger_.state : RunState::running;
   return outcome;

@@ -17,6 +17,7 @@
 #include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
+#include "orchestrator/controller/run_metrics.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/site/site_config.h"
@@ -85,6 +86,7 @@ class Controller {
   Logger& log_;
   RunLedger ledger_;
   RunMessages messages_;
+  RunMetrics metrics_;
   MilestoneLookout milestones_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;

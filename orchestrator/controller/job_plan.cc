@@ -325,14 +325,15 @@ void JobPlanner::plan_routing() {
 // A spare takes the place of a node that fails: another launch, on other nodes of the same job.
 void JobPlanner::plan_spares() {
   const int spares = stage_.common.resiliency.spares;
-  if (spares == 0 || !config_.is_slurm()) return;
-  const std::string where = "resiliency.spares";
+  if ((spares == 0 && !stage_.common.resiliency.shrink) || !config_.is_slurm()) return;
+  const std::string where = spares > 0 ? "resiliency.spares" : "resiliency.shrink";
   if (spares > plan_.nodes)
     problem(where, format("{} = {}: more spares than the {} nodes that work", name(where), spares, plan_.nodes),
             "a spare for every node is the most that can be used");
   if (!plan_.steps.empty()) problem(where, "several programs in one job have nodes of their own", "remove it");
   if (config_.launcher.kind != "srun")
-    problem(where, "ranks of " + site_text() + " are started by " + config_.launcher.kind + ", which takes no spares",
+    problem(where,
+            "ranks of " + site_text() + " are started by " + config_.launcher.kind + ", which takes no other nodes",
             "remove it, or set launcher.kind = \"srun\" in the site file");
   plan_.spares = spares;
 }
@@ -441,10 +442,8 @@ void JobPlanner::plan_behaviour() {
     problem("job.requeue", site_text() + " lets no job be requeued", "remove it");
   Chosen requeue = job_.requeue.empty() ? of_site("", "ask.requeue") : of_user("", "job.requeue");
   add(plan_.requeue ? "requeue" : "no-requeue", requeue);
-  if (job_.no_kill || plan_.spares > 0) {
-    const char* key = job_.no_kill ? "job.no_kill" : "resiliency.spares";
-    if (config_.can.no_kill == "no")
-      problem(key, site_text() + " ends every job that loses a node", std::string("remove ") + key);
+  if (const std::string key = outlives_nodes_by(stage_.common); !key.empty()) {
+    if (config_.can.no_kill == "no") problem(key, site_text() + " ends every job that loses a node", "remove " + key);
     add("no-kill", of_user("", key));
   }
 }
@@ -498,7 +497,7 @@ void JobPlanner::plan_launcher() {
               "remove it, or set launcher.kind = \"srun\" in the site file");
     return;
   }
-  plan_.launcher = rank_launcher(plan_, config_, job_.no_kill || plan_.spares > 0);
+  plan_.launcher = rank_launcher(plan_, config_, !outlives_nodes_by(stage_.common).empty());
   if (plan_.nodes + plan_.spares > 1)
     plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node > 0);
 }

@@ -5,6 +5,12 @@
 
 namespace longhaul {
 
+std::string outlives_nodes_by(const StageCommon& common) {
+  if (common.job.no_kill) return "job.no_kill";
+  if (common.resiliency.spares > 0) return "resiliency.spares";
+  return common.resiliency.shrink ? "resiliency.shrink" : "";
+}
+
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill) {
   std::vector<std::string> words = {"srun",
                                     "--mpi=" + (plan.ranks == 1 ? "none" : site.launcher.mpi),

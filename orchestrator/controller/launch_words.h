@@ -4,11 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "contracts/stage_kinds.h"
 #include "orchestrator/site/site_config.h"
 
 namespace longhaul {
 
 struct JobPlan;
+
+// The key that wants a job to outlive the loss of a node ("resiliency.spares"); "": none does.
+std::string outlives_nodes_by(const StageCommon& common);
 
 // `srun` for all ranks of a job that is one program. `no_kill`: the step outlives the loss of a node, as its job does.
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill);

@@ -156,6 +156,9 @@ const FieldTable<SiteConfig>& site_fields() {
           .field(
               "artifacts", &S::artifacts,
               {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})
+          .field("metrics_folder", &S::metrics_folder,
+                 {.help = "of node_exporter's textfile collector, where controllers keep metrics of runs as "
+                          "longhaul-RUN.prom; empty: only metrics.prom in each run's folder"})
           .field("slurm_backend", &S::slurm_backend,
                  {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
                   .choices = {"auto", "libslurm", "cli"}})

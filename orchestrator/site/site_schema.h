@@ -100,11 +100,12 @@ struct SiteConfig {
   std::string name = "local";
   std::string description;
   std::string scheduler = "local";
-  int cpu_slots = 0;      // 0: the cores of this machine
-  std::string data;       // ${site.data}
-  std::string runs;       // folder of runs; "": runs/ below the current folder. --runs-dir wins
-  std::string artifacts;  // artifact root; "": <runs>/.artifacts
-  std::string group;      // that shares the runs; "": nobody
+  int cpu_slots = 0;           // 0: the cores of this machine
+  std::string data;            // ${site.data}
+  std::string runs;            // folder of runs; "": runs/ below the current folder. --runs-dir wins
+  std::string artifacts;       // artifact root; "": <runs>/.artifacts
+  std::string group;           // that shares the runs; "": nobody
+  std::string metrics_folder;  // of node_exporter's textfile collector; "": none
 
   std::string slurm_backend = "auto";
   std::string driver = "auto";  // of ticks

@@ -3,9 +3,45 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/shrunken_layout.h"
 #include "orchestrator/workflow/layout_check.h"
 
 namespace longhaul {
+namespace {
+
+// Most of a job's nodes have to be heard of when one is lost (worker/lead/job_lead.h).
+constexpr int nodes_of_a_majority = 3;
+
+// A training that may shrink has a smaller layout to shrink to.
+void check_shrink(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
+                  const StageCommon& common, const ParallelDims& dims, Diagnostics& diagnostics) {
+  if (!common.resiliency.shrink) return;
+  const SourcePos at = place_of_setting(written, {"resiliency.shrink"}, written.pos);
+  const std::string what = "stage." + stage + ".resiliency.shrink: ";
+  const auto rules = shrink_rules_of(kind.name, settings, dims, common.nodes, common.resiliency.min_replicas);
+  if (!rules.ok()) {
+    diagnostics.add(at, what + rules.error().what, "remove it; " + rules.error().hint);
+    return;
+  }
+  if (common.nodes_with_spares() < nodes_of_a_majority) {
+    diagnostics.add(at,
+                    what + format("of {} node{} no majority is left when one is lost, and nobody may decide",
+                                  common.nodes_with_spares(), common.nodes_with_spares() == 1 ? "" : "s"),
+                    format("remove it, or use nodes = {} or more", nodes_of_a_majority));
+    return;
+  }
+  if (!shrunken_layouts(*rules).empty()) return;
+  diagnostics.add(
+      at,
+      what +
+          format("the layout {} on {} nodes has no smaller one that fits fewer: at least {} replica{}, whole nodes of "
+                 "{} ranks, and global_batch_size a multiple of micro_batch_size({}) * replicas",
+                 dims.to_string(), common.nodes, rules->min_replicas, rules->min_replicas == 1 ? "" : "s",
+                 rules->ranks_per_node(), rules->micro_batch_size),
+      "remove it, or use more replicas, a smaller min_replicas or another global_batch_size");
+}
+
+}  // namespace
 
 ParallelDims read_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
                          StageCommon& common, Diagnostics& diagnostics) {
@@ -55,7 +91,9 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
     diagnostics.add(at, where + ": " + resolved.error().what, resolved.error().hint);
     return dims;
   }
+  const std::size_t sound = diagnostics.size();
   check_layout(stage, kind, settings, written, *resolved, at, diagnostics);
+  if (diagnostics.size() == sound) check_shrink(stage, kind, settings, written, common, *resolved, diagnostics);
   return *resolved;
 }
 

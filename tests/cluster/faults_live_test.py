@@ -103,9 +103,9 @@ class Training:
     """A run whose stage `s` trains; its events as they come, with the time at which a line was seen."""
 
     def __init__(self, cluster, runs, name, more="", nodes=2, faults=False, in_process=True, requeue="yes",
-                 runs_dir=None):
+                 runs_dir=None, text=None):
         self.cluster = cluster
-        self.run = runs.start(name, TOKENS + pretrain(more, nodes, faults, in_process, requeue), runs_dir=runs_dir)
+        self.run = runs.start(name, TOKENS + (text or pretrain(more, nodes, faults, in_process, requeue)), runs_dir=runs_dir)
         self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
         self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 90)
 
@@ -315,6 +315,46 @@ def lead_killed(cluster, runs, times):
     expect("the new lead restarts in the job", seen[2]["tier"] == "in_job", seen)
     BOARD.time("rank killed under another lead", 0.5, 5, seen)
     training.end(runs)
+
+
+def shrunk(cluster, runs, times):
+    """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
+    steps = 600
+    def text(resiliency):
+        return (pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1))
+    whole = runs.start("whole", TOKENS + text(""))
+    whole.wait("succeeded", 180)
+    for number in range(times):
+        training = Training(cluster, runs, f"shrunk-{number}", nodes=4, text=text("resiliency = { shrink = true }\n"))
+        ranks = training.ranks(1)
+        expect("four ranks on four hosts", len(ranks) == 4 and len(set(ranks.values())) == 4, ranks)
+        lead = training.events("launched")[0]["host"]
+        # Every second time the lead's own host: the standby decides then.
+        victim = lead if number % 2 else next(host for host in sorted(set(ranks.values())) if host != lead)
+        begun = time.time()
+        cluster.play("kill-node", victim)
+        try:
+            seen = training.recovery(begun, 1)
+            fault = seen[2]
+            expect("shrink", fault["tier"] == "shrink" and fault["host"] == victim, fault)
+            launched = training.events("launched")[-1]
+            expect("two replicas on two hosts", launched["ranks"] == 2 and len(launched["hosts"]) == 2
+                   and victim not in launched["hosts"] and launched["layout"] == "dp=2 zero=1", launched)
+            BOARD.time("host killed, no spare: shrink", 2, 8, seen)
+            BOARD.named("shrunk", fault["host"] == victim, (fault, victim))
+            training.run.wait("succeeded", 180)
+        finally:
+            boot(cluster, victim)
+        expect("the weights are those of the undisturbed run, bit for bit", weights(training.run) == weights(whole),
+               (weights(training.run), weights(whole)))
+
+
+def weights(run):
+    """Digests of the model that a run has published, by file."""
+    manifest = json.loads((run.folder / "stages/s/out/manifest.json").read_text())
+    found = {f["path"]: f["xxh3"] for f in manifest["files"] if f["path"].endswith(".safetensors")}
+    expect("a model is published", found, manifest)
+    return found
 
 
 def lead_host_killed(cluster, runs, times):
@@ -562,7 +602,7 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 CASES = {case.__name__: case for case in (
     gpu_lost, gpu_lost_and_only_told, refused_by_check, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
-    host_killed, lead_killed, lead_host_killed,
+    host_killed, lead_killed, shrunk, lead_host_killed,
     a_last_save_has_the_time_that_is_left)}
 BY_NAME = {"allocation_lost": allocation_lost}  # only when asked for: it misses its bar (docs/benchmarks.md)
 

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::int64_t look_every_ms = 100;
 constexpr std::int64_t report_at_least_every_ms = 500;
+constexpr std::int64_t measure_every_ms = 1'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
@@ -327,8 +328,9 @@ class Agent {
     std::vector<std::string> done = orders_done();
     const bool same = ranks == reported_ && done == done_reported_ && health_now == reported_health_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
-    NodeReport report{options_.host, pages_.launch(), ranks,
-                      own_cpu_s(),   own_rss_kib(),   waiting_ ? waiting_->port() : 0,
+    if (rss_kib_ == 0 || now - measured_ns_ > measure_every_ms * 1'000'000)
+      rss_kib_ = own_rss_kib(), measured_ns_ = now;
+    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0,
                       done,          health};
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), done_reported_ = std::move(done), reported_ns_ = now;
@@ -374,6 +376,7 @@ class Agent {
   std::int64_t next_stand_in_ns_ = 0;
   std::vector<RankReport> reported_;
   std::int64_t reported_health_ = 0;
+  std::int64_t rss_kib_ = 0, measured_ns_ = 0;
   PageOrders orders_;
   int ordered_rank_ = 0;
   std::vector<std::string> done_reported_;

@@ -9,6 +9,7 @@ void RankPages::watch(int launch, std::string folder, std::vector<int> ranks, st
   restart_wait_ms_ = restart_wait_ms;
   if (folder != folder_) leave();
   pages_.clear();
+  processes_.clear();
   launch_ = launch, folder_ = std::move(folder), ranks_ = std::move(ranks);
 }
 
@@ -19,6 +20,7 @@ void RankPages::must_end_by(std::int64_t wall_ms) {
 
 void RankPages::leave() {
   pages_.clear();
+  processes_.clear();
   ranks_.clear();
   if (starts_with(folder_, node_beat_prefix)) (void)remove_tree(folder_).ok();
   folder_.clear();
@@ -43,7 +45,7 @@ std::vector<RankReport> RankPages::look(const Clock& clock) {
     report.beat.rank = rank;
     if (report.beat.changed_ns > 0)
       report.idle_ms = std::max<std::int64_t>(0, (clock.monotonic_ns() - report.beat.changed_ns) / 1'000'000);
-    report.state = process_state(report.beat.pid);
+    report.state = processes_[rank].look(report.beat.pid);
     reports.push_back(std::move(report));
   }
   return reports;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/process_watch.h"
 
 namespace longhaul {
 
@@ -35,6 +36,7 @@ class RankPages {
   std::vector<int> ranks_;
   std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
+  std::map<int, ProcessWatch> processes_;
 };
 
 }  // namespace longhaul

@@ -28,6 +28,13 @@ bool HostPool::is_working(const std::string& host) const {
                      [&](const Host& one) { return one.name == host && one.state == State::working; });
 }
 
+void HostPool::shrink_to(int working) {
+  wanted_ = std::min(wanted_, working);
+  int number = 0;
+  for (Host& host : hosts_)
+    if (host.state != State::left) host.state = number++ < wanted_ ? State::working : State::spare;
+}
+
 void HostPool::leave(const std::string& host) {
   for (Host& one : hosts_)
     if (one.name == host) one.state = State::left;

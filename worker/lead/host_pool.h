@@ -22,6 +22,8 @@ class HostPool {
   // As many nodes work as were asked for.
   bool complete() const { return static_cast<int>(working().size()) == wanted_; }
 
+  // No more than the first `working` of those that were not left get ranks from now on; the others are spares.
+  void shrink_to(int working);
   // The node gets no ranks any more; a spare takes its place if one is there: complete() says.
   void leave(const std::string& host);
 

@@ -8,6 +8,7 @@
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/rank_layout.h"
 #include "worker/lead/told_corruption.h"
 
 namespace longhaul {
@@ -35,6 +36,10 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
+bool launches_again(RestartTier tier) {
+  return tier == RestartTier::in_job || tier == RestartTier::swap || tier == RestartTier::shrink;
+}
+
 bool says_little(FaultClass fault) {
   return fault == FaultClass::program || fault == FaultClass::exception;
 }
@@ -56,16 +61,18 @@ bool JobLead::go_on_after(const End& end) {
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
   leave_dead_spares();
   const TierDecision decision = decide(view, {false, "ranks that have ended cannot go on"});
-  const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
   tell_fault(end, view, cause, decision);
-  if (!again) {
+  if (!launches_again(decision.tier)) {
     if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
     if (view.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
     fail(cause);
     return false;
   }
   for (const std::string& host : decision.hosts_to_leave) hosts_.leave(host);
-  return true;
+  if (decision.tier != RestartTier::shrink) return true;
+  const Status fewer = shrink(lead_, hosts_);
+  if (!fewer.ok()) fail(cause + "; " + fewer.error().message());
+  return fewer.ok();
 }
 
 // What was tried before the newest checkpoint counts no more, but for what speaks against a node.
@@ -76,7 +83,7 @@ TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process)
   budgets.without_progress_max = std::max(1, settings.restarts) + 1;
   if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30;
   if (view.made_progress) std::erase_if(history_, [](const PastRestart& past) { return !accuses_host(past.scope); });
-  TierOffers can = offers();
+  TierOffers can = offers(view);
   can.in_process = in_process;
   const TierDecision decision = decide_tier(view, history_, can, budgets);
   history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, decision.tier});
@@ -220,16 +227,16 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   return view;
 }
 
-TierOffers JobLead::offers() const {
+TierOffers JobLead::offers(const FaultView& view) const {
   TierOffers offers;
   const ResiliencySettings& settings = lead_.attempt.resiliency;
   offers.skip = {false, "the training leaves steps out by itself"};
-  offers.shrink = {false, "a training keeps its number of replicas"};
+  offer_shrink(lead_, hosts_, view.hosts_lost, offers);
   if (settings.restarts == 0) offers.in_job = {false, "resiliency.restarts is 0"};
   offers.spares_left = static_cast<int>(hosts_.spares().size());
   if (offers.spares_left == 0)
     offers.swap = {false, settings.spares == 0 ? "the job has no spares" : "all spares are used"};
-  if (settings.restarts == 0) offers.swap = offers.in_job;
+  if (settings.restarts == 0) offers.swap = offers.shrink = offers.in_job;
   return offers;
 }
 
@@ -248,7 +255,7 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
   event.cause = cause;
   event.fingerprint = view.cause;
   event.tier = to_string(decision.tier);
-  const bool again = decision.tier == RestartTier::in_job || decision.tier == RestartTier::swap;
+  const bool again = launches_again(decision.tier);
   event.next = decision.tier == RestartTier::in_process ? "new communicators, same processes"
                : again                                  ? format("launch {}", record_.launches + 1)
                                                         : "record";

@@ -99,6 +99,7 @@ void JobLead::tell_launched(const LaunchSpec& spec) {
   fields.set("launch", spec.launch.launch);
   fields.set("ranks", spec.launch.ranks);
   fields.set("host", host_name());
+  if (spec.launch.dims != spec.task.dims) fields.set("layout", spec.launch.dims.to_string());  // it has shrunk
   if (spec.launch.hosts.size() > 1 || !hosts_.left().empty()) {
     Value hosts = Value::make_array();
     for (const std::string& host : spec.launch.hosts) hosts.push_back(host);

@@ -19,8 +19,8 @@
 #include "worker/launch/rank_group.h"
 #include "worker/lead/agent_step.h"
 #include "worker/lead/agent_table.h"
-#include "worker/lead/fault_injector.h"
 #include "worker/lead/event_tail.h"
+#include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
@@ -131,7 +131,7 @@ class JobLead {
   };
   FaultView view_of(const End& end, const Cause& cause);
   FaultRecord verdict(const End& end, const Cause& cause) const;
-  TierOffers offers() const;
+  TierOffers offers(const FaultView& view) const;
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   Cause cause_of(const End& end);
   Cause cause_of_launch(const LaunchEnd& end);

@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/host_list.h"
+#include "worker/lead/rank_layout.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/protocol/node_report.h"
 
@@ -33,12 +34,6 @@ Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps)
   return {};
 }
 
-// Whether ranks are started on the nodes of the job, and not by fork or mpirun on this one.
-bool uses_job_nodes(const LeadOf& lead) {
-  if (lead.job.nodes.empty()) return false;
-  return lead.attempt.steps.empty() ? !lead.attempt.launcher.empty() : !lead.attempt.steps.front().launcher.empty();
-}
-
 // Of several programs each has its part of the job's nodes; of one, a launcher deals ranks in blocks, as many to each
 // node, in the job's order of nodes.
 void place_ranks(const LeadOf& lead, Launch& launch) {
@@ -52,10 +47,20 @@ void place_ranks(const LeadOf& lead, Launch& launch) {
   for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host.push_back(rank / of_node);
 }
 
+// srun's own numbers, where fewer ranks than planned are started on fewer nodes.
+void fit_numbers(std::vector<std::string>& words, const RankLayout& layout) {
+  for (std::string& word : words) {
+    if (starts_with(word, "--nodes=")) word = format("--nodes={}", layout.nodes);
+    if (starts_with(word, "--ntasks=")) word = format("--ntasks={}", layout.ranks);
+  }
+}
+
 // Which nodes of the job, where not all of them work; beside what may be left of an earlier launch, whose step Slurm
 // may hold to be running until it notices that a node is dead.
-std::vector<std::string> launcher_words(std::vector<std::string> words, const HostPool& hosts, int number) {
+std::vector<std::string> launcher_words(std::vector<std::string> words, const HostPool& hosts, const RankLayout& layout,
+                                        bool shrunk, int number) {
   if (words.empty() || file_name(words.front()) != "srun") return words;
+  if (shrunk) fit_numbers(words, layout);
   std::vector<std::string> added;
   if (!hosts.spares().empty() || !hosts.left().empty()) added.push_back("--nodelist=" + join(hosts.working(), ","));
   if (number > 1) added.insert(added.end(), {"--overlap", "--mem=0"});
@@ -64,6 +69,11 @@ std::vector<std::string> launcher_words(std::vector<std::string> words, const Ho
 }
 
 }  // namespace
+
+bool uses_job_nodes(const LeadOf& lead) {
+  if (lead.job.nodes.empty()) return false;
+  return lead.attempt.steps.empty() ? !lead.attempt.launcher.empty() : !lead.attempt.steps.front().launcher.empty();
+}
 
 Result<HostPool> host_pool_of(const LeadOf& lead) {
   std::vector<std::string> hosts = {host_name()};
@@ -85,7 +95,9 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   const Attempt& attempt = lead.attempt;
   LaunchSpec spec;
   spec.attempt = attempt;
-  spec.attempt.launcher = launcher_words(attempt.launcher, hosts, number);
+  const RankLayout layout = rank_layout(lead, hosts);
+  spec.attempt.launcher =
+      launcher_words(attempt.launcher, hosts, layout, layout.ranks != lead.task.resources.ranks, number);
   spec.task = lead.task;
   spec.worker_program = lead.worker_program;
   Launch& launch = spec.launch;
@@ -93,10 +105,10 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.attempt = attempt.attempt;
   launch.launch = number;
   launch.epoch = number;
-  launch.ranks = lead.task.resources.ranks;
+  launch.ranks = layout.ranks;
   launch.hosts = hosts.working();
   place_ranks(lead, launch);
-  launch.dims = lead.task.dims;
+  launch.dims = layout.dims;
   launch.launch_dir = join_path(attempt.attempt_dir, format("launches/{}", number));
   if (pages_in_memory) launch.beat_dir = node_beat_folder(attempt.key, lead.job.restarts, number);
   launch.events_path = attempt.events_path();

@@ -24,6 +24,9 @@ inline bool has_own_program(const Task& task) {
   return task.kind != "command";
 }
 
+// Whether ranks are started on the nodes of the job, and not by fork or mpirun on this one.
+bool uses_job_nodes(const LeadOf& lead);
+
 // The job's nodes: those that the stage asked for work, more are spares. Only this node where no scheduler gave any.
 // invalid_input: fewer than the stage's programs need.
 Result<HostPool> host_pool_of(const LeadOf& lead);

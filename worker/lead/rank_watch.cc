@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/launch/rank_programs.h"
+#include "worker/protocol/process_watch.h"
 
 namespace longhaul {
 

@@ -1,5 +1,6 @@
 #include "worker/protocol/beat_sockets.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,7 +11,7 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "worker/protocol/node_report.h"
+#include "worker/protocol/process_watch.h"
 
 namespace longhaul {
 namespace {
@@ -102,12 +103,23 @@ void BeatSockets::close() {
 }
 
 void BeatSockets::look() {
+  if (quiet()) return;
   for (const std::unique_ptr<Rank>& rank : ranks_) {
     take_new_connections(*rank);
     for (const std::unique_ptr<Link>& link : rank->links) link->over = !serve(*rank, *link);
     if (std::erase_if(rank->links, [](const auto& link) { return link->over; }) > 0 || rank->links.empty())
       name_process(*rank);
   }
+}
+
+// Nobody is connected and nobody wants to be, as where programs write their pages themselves: one question for all.
+bool BeatSockets::quiet() const {
+  std::vector<pollfd> sockets;
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    if (rank->page) return false;  // somebody was: its process is to be looked at
+    sockets.push_back({rank->socket.get(), POLLIN, 0});
+  }
+  return ::poll(sockets.data(), sockets.size(), 0) == 0;
 }
 
 void BeatSockets::take_new_connections(Rank& rank) {

@@ -68,6 +68,7 @@ class BeatSockets {
     Counts counts;
     bool logged = false;
   };
+  bool quiet() const;
   void take_new_connections(Rank& rank);
   bool serve(Rank& rank, Link& link);
   void read_lines(Rank& rank, Link& link);

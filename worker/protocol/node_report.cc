@@ -1,6 +1,5 @@
 #include "worker/protocol/node_report.h"
 
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 
@@ -46,23 +45,6 @@ Error wrong(const std::string& what) {
 }
 
 }  // namespace
-
-ProcessState process_state(std::int64_t pid) {
-  if (pid <= 0) return ProcessState::none;
-  const auto stat = read_file(format("/proc/{}/stat", pid));
-  // The name stands in parentheses and may hold any character, also these.
-  const auto name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return ProcessState::ended;
-  switch ((*stat)[name_end + 2]) {
-    case 'T':
-    case 't': return ProcessState::stopped;
-    case 'D': return ProcessState::blocked;
-    case 'Z':
-    case 'X':
-    case 'x': return ProcessState::ended;
-    default: return ProcessState::running;
-  }
-}
 
 std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch) {
   return format("{}{}", node_beat_prefix, hex64(xxh3_64(format("{} {} {}", attempt_key, restarts, launch))));

@@ -13,9 +13,6 @@
 
 namespace longhaul {
 
-// As the kernel of this host has it (proc(5), field 3 of stat).
-ProcessState process_state(std::int64_t pid);
-
 // Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
 inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
 std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch);

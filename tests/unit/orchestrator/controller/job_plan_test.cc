@@ -157,6 +157,18 @@ TEST_CASE("spares are nodes of the job like the others, and ranks are started on
             "stage.s.nodes = 62 and 3 of spares: a job of the class 'prod' of site 'acc' has at most 64 nodes"));
 }
 
+TEST_CASE("a training that may shrink outlives the loss of a node, on the nodes that it asked for") {
+  const std::string text = "ranks = 16\nnodes = 4\nresiliency = { shrink = true }\n";
+  const Site site = job_site(replace_all(acc_site, "no_kill = \"no\"", "no_kill = \"yes\""));
+  const JobPlan plan = good_plan(site, job_stage("pretrain", text));
+  CHECK(directive_of(plan, "nodes") == "4  # workflow: stage.s.nodes");
+  CHECK(directive_of(plan, "no-kill") == "  # workflow: stage.s.resiliency.shrink");
+  CHECK(std::find(plan.launcher.begin(), plan.launcher.end(), "--no-kill") != plan.launcher.end());
+  CHECK(!plan.agent_launcher.empty());
+  CHECK(has(refusal(job_site(acc_site), job_stage("pretrain", text)),
+            "ends every job that loses a node; remove resiliency.shrink"));
+}
+
 TEST_CASE("the class of a stage: asked for, by its kind, by default") {
   const Site site = job_site(acc_site);
   CHECK(good_plan(site, job_stage("tokenize", "")).job_class == "cpu");

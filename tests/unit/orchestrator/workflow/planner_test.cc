@@ -281,6 +281,32 @@ TEST_CASE("references to params and the site") {
   CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} 3 $${x}");
 }
 
+TEST_CASE("a training that may shrink has a layout to shrink to") {
+  const auto said = [](const std::string& more, const std::string& resiliency) {
+    return problems(header +
+                    "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\nresiliency = { shrink = true" +
+                    resiliency + " }\n" + more);
+  };
+  CHECK(said("ranks = 4\nnodes = 4\n", "") == "0 errors");
+  CHECK(said("ranks = 4\nnodes = 2\n", ", spares = 1") == "0 errors");
+  CHECK(
+      said("ranks = 4\nnodes = 2\n", "") ==
+      "w.toml:6:25: error: stage.p.resiliency.shrink: of 2 nodes no majority is left when one is lost, and nobody may "
+      "decide; remove it, or use nodes = 3 or more\n1 error");
+  const std::string none = said("ranks = 4\nnodes = 4\n", ", min_replicas = 3");
+  CHECK_MESSAGE(
+      none.find("w.toml:6:25: error: stage.p.resiliency.shrink: the layout dp=4 on 4 nodes has no smaller one "
+                "that fits fewer: at least 3 replicas") == 0,
+      none);
+  CHECK(said("ranks = 4\nnodes = 4\nparallel = { pp = 4 }\n", "").find("has no smaller one") != std::string::npos);
+  const std::string curate = problems(header +
+                                      "[stage.c]\nkind = \"curate\"\ninputs = { documents = \"x\" }\nresiliency = { "
+                                      "shrink = true }\n");
+  CHECK_MESSAGE(curate.find("a stage of kind curate has no replicas to do without; remove it; only trainings shrink") !=
+                    std::string::npos,
+                curate);
+}
+
 TEST_CASE("a problem is told at the setting that causes it") {
   const std::string pretrain = header + "[stage.p]\nkind = \"pretrain\"\ninputs = { tokens = \"x\" }\nranks = 2\n";
   CHECK(problems(pretrain + "global_batch_size = 30\n") ==

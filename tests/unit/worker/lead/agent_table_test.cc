@@ -19,6 +19,7 @@
 #include "worker/agent/agent.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/stack_round.h"
+#include "worker/protocol/process_watch.h"
 
 using namespace longhaul;
 

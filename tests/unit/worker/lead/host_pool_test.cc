@@ -24,6 +24,20 @@ TEST_CASE("nodes of a job: spares take the places of those that are left, in the
   CHECK(pool.working() == Names{"n2"});
 }
 
+TEST_CASE("nodes of a job: a training that shrinks leaves the first of them at work and the others as spares") {
+  HostPool pool({"n1", "n2", "n3", "n4"}, 4);
+  pool.leave("n2");
+  CHECK(!pool.complete());
+  pool.shrink_to(2);
+  CHECK(pool.complete());
+  CHECK(pool.working() == Names{"n1", "n3"});
+  CHECK(pool.spares() == Names{"n4"});
+  pool.shrink_to(3);  // it does not grow
+  CHECK(pool.wanted() == 2);
+  pool.leave("n3");
+  CHECK(pool.working() == Names{"n1", "n4"});
+}
+
 TEST_CASE("nodes of a job: fewer than asked for are all at work") {
   const HostPool pool({"here"}, 4);
   CHECK(pool.complete());

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "tests/support/scratch.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/process_watch.h"
 
 using namespace longhaul;
 

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "tests/support/scratch.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/process_watch.h"
 #include "worker/stacks/stack_text.h"
 
 // Names that a dump must show; extern "C" and with an effect after the call, so that no compiler folds them away.

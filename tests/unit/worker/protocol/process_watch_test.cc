@@ -1,0 +1,62 @@
+#include "worker/protocol/process_watch.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/process.h"
+
+using namespace longhaul;
+
+namespace {
+
+pid_t start_watched_sleeper() {
+  SpawnSpec sleeper;
+  sleeper.argv = {"sleep", "60"};
+  sleeper.dies_with_starter = true;
+  const auto pid = spawn(sleeper);
+  REQUIRE(pid.ok());
+  return *pid;
+}
+
+bool becomes(ProcessWatch& watch, pid_t pid, ProcessState wanted) {
+  SystemClock clock;
+  for (const Deadline deadline(clock, 5'000); !deadline.passed(); clock.sleep_ms(2))
+    if (watch.look(pid) == wanted) return true;
+  return false;
+}
+
+void end_and_reap(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  while (!poll_exit(pid)->has_value()) ::usleep(2'000);
+}
+
+}  // namespace
+
+TEST_CASE("process watch: a process that is stopped, goes on, ends and is reaped") {
+  ProcessWatch watch;
+  CHECK(watch.look(0) == ProcessState::none);
+  const pid_t pid = start_watched_sleeper();
+  CHECK(watch.look(pid) == ProcessState::running);
+  ::kill(pid, SIGSTOP);
+  CHECK(becomes(watch, pid, ProcessState::stopped));
+  ::kill(pid, SIGCONT);
+  CHECK(becomes(watch, pid, ProcessState::running));
+  ::kill(pid, SIGKILL);
+  CHECK(becomes(watch, pid, ProcessState::ended));  // a zombie is nobody to wait for
+  end_and_reap(pid);
+  CHECK(watch.look(pid) == ProcessState::ended);
+}
+
+TEST_CASE("process watch: another process than before is another question") {
+  ProcessWatch watch;
+  const pid_t first = start_watched_sleeper(), second = start_watched_sleeper();
+  CHECK(watch.look(first) == ProcessState::running);
+  ::kill(second, SIGSTOP);
+  CHECK(becomes(watch, second, ProcessState::stopped));
+  end_and_reap(second);
+  CHECK(watch.look(second) == ProcessState::ended);
+  CHECK(watch.look(first) == ProcessState::running);
+  end_and_reap(first);
+}

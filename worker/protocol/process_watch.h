@@ -1,0 +1,24 @@
+// What the kernel of this host says of a process (proc(5), field 3 of stat).
+#pragma once
+
+#include <cstdint>
+
+#include "base/files.h"
+#include "resiliency/detect/process_state.h"
+
+namespace longhaul {
+
+ProcessState process_state(std::int64_t pid);
+
+// The same of one process again and again, for a fifth of the system calls: its stat stays open. Once the process is
+// gone that file says so, even where another process has got its number since.
+class ProcessWatch {
+ public:
+  ProcessState look(std::int64_t pid);  // another pid than before: that one from now on
+
+ private:
+  std::int64_t pid_ = 0;
+  FileDescriptor stat_;
+};
+
+}  // namespace longhaul
