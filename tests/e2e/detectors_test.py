@@ -76,6 +76,8 @@ class Foreground:
 
     def kill(self):
         if self.process.poll() is None:
+            # The stage's job has a session of its own, and goes on without us.
+            subprocess.run([LONGHAUL, "cancel", "latest"], cwd=self.here, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 

@@ -16,6 +16,8 @@ namespace {
 
 // Ranks with a fault that they survived wait so long for an order; then they end, and are started again.
 constexpr std::int64_t restart_wait_ms = 10'000;
+// A finding of a node so long before an end may be its cause: ranks end within moments, but their launcher may not.
+constexpr std::int64_t health_window_ms = 30'000;
 
 bool is_of_host(const GuardFinding& finding) {
   return finding.kind == GuardFinding::Kind::host_lost || finding.kind == GuardFinding::Kind::unhealthy;
@@ -51,8 +53,11 @@ bool JobLead::go_on_after(const End& end) {
   record_.signal = end.launch.status.signal;
   Cause why = cause_of(end);
   if (const auto corruption = corruption_of(end)) why = {silent_corruption_words + corruption->what, std::nullopt};
-  const std::string& cause = why.text;
+  std::string& cause = why.text;
   const FaultView view = view_of(end, why);
+  for (const Observation& found : found_on_hosts())
+    if (view.fault == to_string(found.fault) && view.host == found.host && cause.find(found.what) == std::string::npos)
+      cause += format("; on {}: {}", found.host, found.what);
   if (!end.finding) {
     const RankReport* culprit = watch_.rank(culprit_);
     recovery_.fault(clock_.monotonic_ns() / 1'000'000, culprit ? static_cast<double>(culprit->idle_ms) * 1e-3 : 0,
@@ -167,6 +172,19 @@ void JobLead::leave_dead_spares() {
   }
 }
 
+// What was found wrong with the nodes of the launch just before it ended: an XID, an OOM kill.
+std::vector<Observation> JobLead::found_on_hosts() const {
+  std::vector<Observation> found = health_.health_seen(clock_.wall_ms() - health_window_ms);
+  std::erase_if(found, [this](const Observation& one) {
+    const FaultSeverity severity = info_of(one.fault).severity;
+    const bool ended_it = severity == FaultSeverity::error || severity == FaultSeverity::fatal;
+    const std::vector<std::string>& hosts = spec_.launch.hosts;
+    return !ended_it || std::find(hosts.begin(), hosts.end(), one.host) == hosts.end();
+  });
+  for (Observation& one : found) one.at_ms = 0;  // ends have no time of the same clock
+  return found;
+}
+
 // Of all that was observed, what is nearest to the cause.
 FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
   JobRecord so_far = record_;
@@ -189,6 +207,7 @@ FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
     if (says_little(log.fault) && !says_little(ended)) log.fault = ended;  // the text of that end
     seen.push_back(std::move(log));
   }
+  for (Observation& one : found_on_hosts()) seen.push_back(std::move(one));
   return verdict_of(std::move(seen), spec_.launch.hosts);
 }
 

@@ -131,6 +131,7 @@ class JobLead {
   };
   FaultView view_of(const End& end, const Cause& cause);
   FaultRecord verdict(const End& end, const Cause& cause) const;
+  std::vector<Observation> found_on_hosts() const;
   TierOffers offers(const FaultView& view) const;
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   Cause cause_of(const End& end);

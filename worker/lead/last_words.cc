@@ -11,7 +11,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t tail_bytes = 4096, length_max = 800;
-constexpr const char* engine_error = "longhaul-engine";                   // begins each error of the engine
+constexpr const char* engine_error = "longhaul-engine";  // begins each error of the engine
+constexpr const char* blames = ": rank ";
 constexpr const char* mpirun_news = "mpirun noticed that process rank ";  // "1 with PID 7 on node a exited on signal 9"
 
 std::string tail_of(const std::string& path) {
@@ -38,10 +39,29 @@ std::optional<LogRoot> root_of_logs(const std::string& launch_dir, const std::ve
   return root_of(tails);
 }
 
+// Ranks of the engine agree upon an error, and all but the one that has it end with "... rank 2: what"
+// (CollectiveGroup::agree). -1: the line blames nobody.
+int blamed_rank(const std::string& line) {
+  const std::size_t first = line.find(": ");  // behind the name of the program and its own rank
+  const std::size_t at = line.rfind(blames);
+  if (!starts_with(line, engine_error) || at == std::string::npos || at < first) return -1;
+  const std::string_view number = std::string_view(line).substr(at + std::string_view(blames).size());
+  const std::size_t digits = number.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos || number.substr(digits, 2) != ": ") return -1;
+  return std::atoi(std::string(number.substr(0, digits)).c_str());
+}
+
+// The rank that has the error, where the one that ended first only agreed to it.
+void follow_blame(LogRoot& root, const std::vector<RankLog>& ranks) {
+  const int blamed = blamed_rank(root.line);
+  for (const RankLog& log : ranks)
+    if (log.rank == blamed) root.rank = blamed, root.host = log.host, root.ended_ms = log.ended_ms;
+}
+
 // All lines of the engine's error, where the line is its first.
 std::string words_around(const std::string& launch_dir, const LogRoot& root) {
   const std::string words = last_words(rank_log_path(launch_dir, root.rank));
-  return starts_with(words, root.line) ? words : root.line;
+  return starts_with(words, root.line) || starts_with(words, engine_error) ? words : root.line;
 }
 
 }  // namespace
@@ -58,7 +78,8 @@ std::string last_words(const std::string& path) {
 }
 
 LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks) {
-  const std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
+  std::optional<LogRoot> root = root_of_logs(launch_dir, ranks);
+  if (root) follow_blame(*root, ranks);
   if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root};
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
   for (const std::string& line : last_lines(mpirun_log))

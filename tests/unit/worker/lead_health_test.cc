@@ -43,4 +43,17 @@ TEST_CASE("a lead that is told not to look at health does not") {
   CHECK(health_events(rig).empty());
 }
 
+TEST_CASE("a program that ends soon after its node's check failed is told of with what was found there") {
+  LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../go") + " ]; do sleep 0.02; done; kill -9 $$");
+  REQUIRE(make_directories(rig.root()).ok());
+  REQUIRE(write_file_renamed(rig.root() + "/check", "echo fan 3 stands still; exit 4").ok());
+  rig.attempt.resiliency.health_command = "sh " + rig.root() + "/check";
+  const pid_t lead = rig.start();
+  rig.until([&] { return !health_events(rig).empty(); });
+  REQUIRE(write_file_renamed(rig.attempt.attempt_dir + "/go", "").ok());
+  CHECK(!rig.wait(lead).success());
+  CHECK(rig.record().cause.find("signal 9") != std::string::npos);
+  CHECK(rig.record().cause.find("fan 3 stands still") != std::string::npos);
+}
+
 }  // namespace longhaul

@@ -117,7 +117,7 @@ StageGoodput training_with_faults(const std::string& stage) {
     now += 14'000;
   }
   ledger.add(fact_of(now + 10'000, Kind::step, 3));
-  return {stage, ledger};
+  return {stage, ledger, {}};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "contracts/checkpoint_format.h"
 #include "tests/support/scratch.h"
+#include "worker/protocol/process_watch.h"
 
 namespace longhaul {
 namespace {

@@ -75,4 +75,21 @@ TEST_CASE("of two ranks that tell why, the one that ended first speaks") {
   CHECK(said.root->finding.fault == FaultClass::gpu_memory_error);
 }
 
+TEST_CASE("an error that ranks have agreed upon is that of the rank which all the others name") {
+  const testing::Scratch scratch;
+  put_log(scratch, "rank-0.log", "longhaul-engine rank 0: step 12: rank 2: fault injected at engine_update\n");
+  put_log(scratch, "rank-1.log", "longhaul-engine rank 1: step 12: rank 2: fault injected at engine_update\n");
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: step 12: fault injected at engine_update\n");
+  LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}});
+  CHECK(said.rank == 2);
+  REQUIRE(said.root);
+  CHECK(said.root->rank == 2);
+  CHECK(said.root->host == "b");
+  CHECK(said.text == "longhaul-engine rank 2: step 12: fault injected at engine_update");
+  // Nobody of that number is in the launch: whoever said so first.
+  put_log(scratch, "rank-0.log", "longhaul-engine rank 0: a file of rank 7: rank 9: damaged\n");
+  said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}});
+  CHECK(said.rank == 0);
+}
+
 }  // namespace longhaul
