@@ -34,8 +34,9 @@ TEST_CASE("interval watch: nothing is told before a save was measured, and then 
   for (; now_ms < 600'000; now_ms += 10'000, step += 5) CHECK(!watch.look(now_ms, step, {}));  // steps of 2 s
   const auto steps = watch.look(now_ms, step, {saved(20, 30)});
   REQUIRE(steps);
-  const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / 2;
-  CHECK(std::fabs(static_cast<double>(*steps) - wanted) < 0.05 * wanted);
+  CHECK(watch.chooser().step_s() > 1.5);
+  const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / watch.chooser().step_s();
+  CHECK(std::fabs(static_cast<double>(*steps) - wanted) <= 0.2 * wanted);  // nearer is not worth a change
   CHECK(!watch.look(now_ms + 10'000, step + 5, {}));  // told once
 }
 

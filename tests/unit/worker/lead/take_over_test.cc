@@ -20,12 +20,13 @@ constexpr const char* steps_until_told = R"(exec python3 - <<'END'
 import os, pathlib, socket, time
 state, out = pathlib.Path(os.environ["LONGHAUL_STATE"]), pathlib.Path(os.environ["LONGHAUL_OUT"])
 beat, step = None, 0
-while not (state / "stop").exists():
+while beat is None or not (state / "stop").exists():
     step += 1
     try:
         if beat is None:
-            beat = socket.socket(socket.AF_UNIX)
-            beat.connect(os.environ["LONGHAUL_BEAT_SOCKET"])
+            new = socket.socket(socket.AF_UNIX)
+            new.connect(os.environ["LONGHAUL_BEAT_SOCKET"])
+            beat = new
         beat.sendall(b"step %d\n" % step)
     except OSError:
         beat = None
