@@ -37,7 +37,7 @@ TEST_CASE("interval watch: nothing is told before a save was measured, and then 
   CHECK(watch.chooser().step_s() > 1.5);
   const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / watch.chooser().step_s();
   CHECK(std::fabs(static_cast<double>(*steps) - wanted) <= 0.2 * wanted);  // nearer is not worth a change
-  CHECK(!watch.look(now_ms + 10'000, step + 5, {}));  // told once
+  CHECK(!watch.look(now_ms + 10'000, step + 5, {}));                       // told once
 }
 
 TEST_CASE("interval watch: many failures make it shorter, and the time of a fault is no time of steps") {
