@@ -199,7 +199,6 @@ Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   gradients.done = [this](int micro_batch) { gradient_->done(context_, micro_batch); };
   LH_CHECK(run_schedule(sums, gradients));
   digest_of_first_ = digest_.value();
-  count_memory();
   return {};
 }
 
@@ -210,6 +209,7 @@ Status Trainer::run_schedule(std::vector<ObjectiveSums>& sums, const Gradients& 
     if (auto fault = fault_here(FaultPoint::engine_backward)) return *fault;
     LH_CHECK(run(schedule_[op], sums, gradients));
   }
+  count_memory();  // with the messages that are still on their way
   for (Llama* stage : stages_) stage->finish_sends();
   return status();
 }

@@ -33,7 +33,7 @@ STEPS = 100_000
 
 
 def pretrain(more="", nodes=2, faults=False, in_process=True, requeue="yes"):
-    small = SMALL.replace("gpus_per_node = 0", f'gpus_per_node = 0, requeue = "{requeue}"')
+    small = f'{SMALL}\njob.requeue = "{requeue}"'
     return (f'[stage.s]\nkind = "pretrain"\ninputs = {{ tokens = "@tokens" }}\nprecision = "f32"\nsteps = {STEPS}\n'
             f"sequence_length = 64\nmicro_batch_size = 2\nglobal_batch_size = 8\n{small}\nmodel = {{ {SHAPE} }}\n"
             f"parallel = {{ dp_shard = 4, zero = 1 }}\nnodes = {nodes}\n"

@@ -161,10 +161,9 @@ void JobLead::look_at_training(const std::vector<RankObservation>& sights) {
   for (const WarningEvent& warning : training_.take(tail_.look())) tell_warning(warning);
   for (const WarningEvent& warning : training_.look(sights, static_cast<int>(hosts_.spares().size())))
     tell_warning(warning);
-  HeartbeatPage* const page = watch_.page(0);
-  if (page && training_.wants_checkpoint()) {
+  if (first_rank_.ready() && training_.wants_checkpoint()) {
     log_.info(format("event=checkpoint_ordered launch={} why='a slow host is left after it'", record_.launches));
-    page->order_checkpoint();
+    first_rank_.take({format("slow-{}", clock_.wall_ms()), "checkpoint", 0});
   }
 }
 
