@@ -92,7 +92,12 @@ def host_of(pid):
     return ""
 
 
+def pages_on(host):
+    return {name for name in cluster.play("exec", host, "--", "ls", "/dev/shm").split() if name.startswith("longhaul-")}
+
+
 def a_rank_of_the_second_host_is_killed(runs):
+    others = {host: pages_on(host) for host in cluster.nodes()}  # of jobs that tests before this one have ended by force
     run = runs.start("killed", TOKENS + pretrain("s", "dense", "{ tp = 2, pp = 2 }", 4000,
                                                  "retries = 1\ncheckpoint = { every_steps = 20, keep_last = 2 }\n"))
     def saved(launch):
@@ -120,7 +125,7 @@ def a_rank_of_the_second_host_is_killed(runs):
     expect("the lead knows in what section and step the ranks were", re.search(r"in section \w+ at step \d+", log), log)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
-    left = lambda host: sorted(set(pages_on(host)) - others[host])
+    left = lambda host: sorted(pages_on(host) - others[host])
     wait_for("no heartbeat page is left in a host's memory", lambda: not any(left(h) for h in set(hosts.values())), 20,
              lambda: [left(h) for h in set(hosts.values())])
 
