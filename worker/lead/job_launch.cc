@@ -135,6 +135,7 @@ void JobLead::obey_signal(RankGroup& ranks) {
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
     log_.info("event=told_to_stop next=stop_ranks");
+    grace_s_ = lead_.attempt.grace_s;  // also where a notice before the wall time had given them longer
     must_end_by(clock_.wall_ms() + static_cast<std::int64_t>(grace_s_ * 1000));
     stop_ranks(ranks);
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {

@@ -195,7 +195,8 @@ void JobLead::look_at_interval() {
   if (!news.ok()) return;
   const auto steps = interval_->look(now / 1'000'000, watch_.newest_step(), *news);
   if (steps) {
-    interval_order_ = {format("interval-{}", *steps), "checkpoint_interval", static_cast<double>(*steps)};
+    // A name of its own each time: an interval that comes back is another order.
+    interval_order_ = {format("interval-{}", clock_.wall_ms()), "checkpoint_interval", static_cast<double>(*steps)};
     const IntervalChooser& chosen = interval_->chooser();
     Value fields = Value::make_table();
     fields.set("steps", *steps);

@@ -130,6 +130,18 @@ TEST_CASE("SIGUSR1: with less than the grace left, the record is still written i
   CHECK(rig.record().ended_by == "wall_time");
 }
 
+TEST_CASE("SIGUSR1 with much time left, and SIGTERM after it: ranks have the grace, and not that time any more") {
+  LeadRig rig(listening_rank(""));
+  end_in(rig, 600);
+  const pid_t lead = start_and_listen(rig);
+  ::kill(lead, SIGUSR1);
+  rig.until(
+      [&] { return rig.text("work/attempts/1/lead.log").find("event=wall_time_nearly_over") != std::string::npos; });
+  ::kill(lead, SIGTERM);
+  CHECK(rig.wait(lead).success());
+  CHECK(rig.record().ended_by == "wall_time");
+}
+
 TEST_CASE("a training that stops in time by itself has met its wall time, and is not started again") {
   const std::string stops =
       R"(sleep 0.5; echo '{"t":"x","ms":1,"kind":"stopped","rank":0,"step":9,"why":"time","saved":true}')"
