@@ -12,7 +12,7 @@ import tempfile
 import time
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "cluster"
-CALL_SECONDS = 30
+CALL_SECONDS = 60  # patience with a loaded machine, as are the waits below; nothing is measured by it
 # States in which a job has come to its end; Slurm may still requeue one that reached such a state.
 ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 
@@ -58,7 +58,7 @@ class SlurmCluster:
             raise ClusterError(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def play(self, *words, seconds=60):
+    def play(self, *words, seconds=120):
         """A sub-command of tests/cluster/cluster: play("kill-node", "n2")."""
         return self.call(PROGRAM, words[0], "--state", self.state, *words[1:], seconds=seconds).stdout
 
@@ -87,7 +87,7 @@ class SlurmCluster:
         return {"state": line[:30].strip(), "reason": line[30:90].strip(), "nodes": line[90:150].strip(),
                 "restarts": int(line[150:].strip() or 0)}
 
-    def wait_job(self, job, states=ENDED, seconds=30):
+    def wait_job(self, job, states=ENDED, seconds=90):
         """Waits until the job's state is one of `states`, and returns job(job)."""
         wanted = {states} if isinstance(states, str) else states
         last = None
@@ -99,7 +99,7 @@ class SlurmCluster:
         wait_for(f"job {job} {'/'.join(sorted(wanted))}", reached, seconds, lambda: f"it is {last}")
         return last
 
-    def cancel_all(self, seconds=30):
+    def cancel_all(self, seconds=90):
         """No job is left, and every living host is free."""
         self.call("scancel", f"--user={os.getuid()}")
         wait_for("an empty queue", lambda: not self.call("squeue", "-h").stdout.strip(), seconds,
@@ -110,7 +110,7 @@ class SlurmCluster:
         """{node: state} in Slurm's words, lower case; a `*` behind it: the host does not answer."""
         return dict(line.split() for line in self.call("sinfo", "-h", "-N", "-p", "main", "-o", "%N %T").stdout.splitlines())
 
-    def wait_nodes(self, state, nodes=None, seconds=60):
+    def wait_nodes(self, state, nodes=None, seconds=150):
         nodes = nodes or self.nodes()
         wait_for(f"{' '.join(nodes)} {state}", lambda: all(self.node_states()[n].rstrip("*") == state for n in nodes),
                  seconds, self.node_states)

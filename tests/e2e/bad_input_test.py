@@ -649,8 +649,13 @@ class TwoRanks:
                 return ["ended"]
             ids = [p for p in processes_holding(self.entry) if self.is_rank(p, launch)]
             return ids if len(ids) == 2 and (not saved or self.checkpoints(launch)) else None
-        ids = wait_for(f"two ranks of launch {launch}", found)
+        ids = wait_for(f"two ranks of launch {launch}", found, shown=self.story)
         return [] if ids == ["ended"] else ids
+
+    def story(self):
+        told = [json.dumps(e) for e in events(self.run, "s") if e["kind"] != "metric"]
+        alive = [(p, pathlib.Path(f"/proc/{p}/cmdline").read_bytes()[:300]) for p in processes_holding(self.entry)]
+        return "\n".join(told[-25:] + [(self.attempt / "lead.log").read_text()[-3000:], f"alive: {alive}"])
 
     @staticmethod
     def is_rank(pid, launch):

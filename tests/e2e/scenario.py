@@ -111,7 +111,7 @@ def snapshot(folder):
     return {str(p.relative_to(folder)): (p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def wait_for(what, condition, seconds=30, shown=lambda: ""):
+def wait_for(what, condition, seconds=60, shown=lambda: ""):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()

@@ -123,37 +123,43 @@ TEST_CASE("nothing and nonsense are pages too") {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr double monstrous_seconds = 10;  // what is not seen to takes minutes without sanitizers
+#else
+constexpr double monstrous_seconds = 1;
+#endif
+
 // A parser pays for every open element at every tag: 100,000 nested elements took it over a minute.
 TEST_CASE("monstrous pages take less than a second") {
   const int count = 100'000;
   SUBCASE("nested blocks, closed") {
-    CHECK(html_text_seconds(html_text_repeat("<div>", count) + "deep" + html_text_repeat("</div>", count)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<div>", count) + "deep" + html_text_repeat("</div>", count)) < monstrous_seconds);
   }
   SUBCASE("nested blocks, never closed") {
-    CHECK(html_text_seconds(html_text_repeat("<div>x", count)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<div>x", count)) < monstrous_seconds);
   }
   SUBCASE("nested formatting") {
-    CHECK(html_text_seconds(html_text_repeat("<b><i>x", count / 2)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<b><i>x", count / 2)) < monstrous_seconds);
   }
   SUBCASE("nested tables") {
-    CHECK(html_text_seconds(html_text_repeat("<table><tr><td>", count / 3)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<table><tr><td>", count / 3)) < monstrous_seconds);
   }
   SUBCASE("nested lists") {
-    CHECK(html_text_seconds(html_text_repeat("<ul><li>", count / 2)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<ul><li>", count / 2)) < monstrous_seconds);
   }
   SUBCASE("one tag with many attributes") {
     std::string tag = "<p";
     for (int i = 0; i < count; ++i) tag += " a" + std::to_string(i);
-    CHECK(html_text_seconds(tag + ">text") < 1);
+    CHECK(html_text_seconds(tag + ">text") < monstrous_seconds);
   }
   SUBCASE("tags without end") {
-    CHECK(html_text_seconds(html_text_repeat("<a ", count)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<a ", count)) < monstrous_seconds);
   }
   SUBCASE("comments without end") {
-    CHECK(html_text_seconds(html_text_repeat("<!--", count)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<!--", count)) < monstrous_seconds);
   }
   SUBCASE("scripts without end") {
-    CHECK(html_text_seconds(html_text_repeat("<noscript>", count)) < 1);
+    CHECK(html_text_seconds(html_text_repeat("<noscript>", count)) < monstrous_seconds);
   }
 }
 
