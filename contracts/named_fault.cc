@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/resumable.h"
 
 namespace longhaul {
 namespace {
@@ -40,10 +41,6 @@ const std::vector<NamedFault> rows = {
     {"flipped_bit", M::none, 0, "", "the engine of this version does not compare contributions while it trains: the weights would be wrong and nobody would know"},
 };
 // clang-format on
-
-bool trains(const std::string& stage_kind) {
-  return stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align";
-}
 
 }  // namespace
 

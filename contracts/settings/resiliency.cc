@@ -1,5 +1,7 @@
 #include "contracts/settings/resiliency.h"
 
+#include "contracts/resumable.h"
+
 namespace longhaul {
 
 const FieldTable<ResiliencySettings>& resiliency_fields() {
@@ -77,10 +79,9 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
 }
 
 ResiliencySettings resiliency_for(ResiliencySettings settings, const std::string& stage_kind) {
-  const bool trains = stage_kind == "pretrain" || stage_kind == "sft" || stage_kind == "align";
-  if (settings.restarts < 0) settings.restarts = trains ? 3 : 0;
+  if (settings.restarts < 0) settings.restarts = trains(stage_kind) ? 3 : 0;
   // A command is only looked at once it has beaten.
-  if (settings.on_hang.empty()) settings.on_hang = trains || stage_kind == "command" ? "restart" : "ignore";
+  if (settings.on_hang.empty()) settings.on_hang = trains(stage_kind) || stage_kind == "command" ? "restart" : "ignore";
   return settings;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "contracts/resumable.h"
 #include "orchestrator/controller/job_end.h"
 #include "orchestrator/controller/needs.h"
 #include "orchestrator/controller/tell.h"
@@ -262,7 +263,7 @@ class Round {
     RetryBudgets budgets;
     budgets.application = common.retries;
     budgets.infrastructure = common.infrastructure_retries;
-    budgets.resumable = rules && rules->resumable;
+    budgets.resumable = rules ? rules->resumable : is_resumable(planned_of(stage).kind, common.job);
     budgets.can_exclude = rules_.can_exclude;
     return budgets;
   }

@@ -11,6 +11,7 @@
 #include "base/toml.h"
 #include "contracts/checkpoint_format.h"
 #include "contracts/milestone.h"
+#include "contracts/resumable.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/workflow/overrides.h"
@@ -32,10 +33,6 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
         steps.push_back(std::atoll(name.c_str() + 5));
   std::sort(steps.begin(), steps.end());
   return steps;
-}
-
-bool trains(const PlannedStage& stage) {
-  return stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
 }
 
 std::set<std::string> all_before(const RunPlan& plan, const std::string& id) {
@@ -183,7 +180,7 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
     return make_error(ErrorCode::not_found, "the run has no stage '" + request.stage + "'",
                       "its stages: " + join(ids, ", "));
   }
-  if (!trains(*from))
+  if (!trains(from->kind))
     return make_error(ErrorCode::invalid_input,
                       format("stage {} is of kind {}, which has no checkpoints", request.stage, from->kind),
                       "name a stage of kind pretrain, sft or align");

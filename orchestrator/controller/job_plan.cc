@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/resumable.h"
 #include "orchestrator/controller/job_options_check.h"
 #include "orchestrator/controller/launch_words.h"
 #include "orchestrator/controller/memory_check.h"
@@ -252,10 +253,8 @@ void JobPlanner::plan_step_cpus(int share, int of_node, bool ratio_binds) {
 }
 
 void JobPlanner::plan_wall() {
-  const bool trains = stage_.kind == "pretrain" || stage_.kind == "sft" || stage_.kind == "align";
-  plan_.resumable = job_.resumable.empty() ? trains : job_.resumable == "yes";
-  if (job_.resumable == "yes" && !trains && stage_.kind != "command") {
-    plan_.resumable = false;
+  plan_.resumable = is_resumable(stage_.kind, job_);
+  if (job_.resumable == "yes" && !plan_.resumable) {
     problem("job.resumable", name("job.resumable") + ": a " + stage_.kind + " stage keeps no state between jobs",
             "remove it");
   }

@@ -362,6 +362,7 @@ JobInfo SlurmScheduler::live_info(const std::string& key, const Seen& seen, cons
       info.state = JobState::ended;
       info.started_ms = record->started_ms;
       info.record = std::move(record).value();
+      if (!info.record->nodes.empty()) info.nodes = info.record->nodes;  // Slurm shows those that are left
       memory.final = info;
     }
   }

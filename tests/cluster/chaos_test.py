@@ -2,7 +2,11 @@
 """Chaos: trainings of four ranks, each with faults by name drawn from a seed, several at once. Every one must complete, and
 its weights must be those of a training that nothing happened to, bit for bit.
 
-usage: chaos_test.py LONGHAUL [--runs N] [--faults N] [--at-once N] [--seed N] [--only I] [--hosts] [--keep]
+usage: chaos_test.py LONGHAUL [--runs N] [--faults N] [--steps N] [--pairs N] [--at-once N] [--seed N] [--only I] [--hosts] [--keep]
+
+Two faults a training unless --faults says another number: `--runs 1 --faults 200` is one training with two hundred, some of them two or
+three at the same moment. --pairs adds so many trainings of two faults. Last come, for every kind, how many were injected, told of and
+named rightly (the rule stands in culprits.py), and what the lead and the controller held after the first faults and at the end.
 
 Faults are injected by the run itself ([stage.x.faults]); what is held against them is outside: the weights, the losses of
 every step, and what the run says of its faults. With --hosts the ranks are on two hosts of the Slurm cluster, a third is a
@@ -26,8 +30,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
 from kill_training import write_dataset  # noqa: E402
 
-RUN_SECONDS = 150
+from culprits import Joined, wilson_text  # noqa: E402
+from footprint import Footprints, files_in, processes_of  # noqa: E402
+
+RUN_SECONDS, FAULT_SECONDS, STEP_SECONDS = 150, 12, 0.2
 STEPS = 120
+MANY = 4  # faults of a training that has room for them: every moment is followed by steps, and by a checkpoint mostly
+FDS_MORE, MB_MORE = 4, 8  # what a lead may hold more after its last fault than after its fifth
 # What a rank survives or not, and nobody's weights are the worse for.
 RANK_FAULTS = ["SIGKILL", "SEGFAULT", "OS_ABORT", "SIGSTOP", "WORKLOAD_EXC", "ASYNC_EXC", "full_disk", "corrupted_shard",
                "slow_rank", "dead_lead"]
@@ -40,22 +49,39 @@ class Wrong(Exception):
     pass
 
 
-def drawn_faults(draw, names, count):
-    """Ordered by step. Two in three runs have a pair at the same time. One of each that takes a host or a lead for good."""
-    faults, steps = [], sorted(draw.sample(range(5, STEPS - 15), count))
-    if count > 1 and draw.random() < 2 / 3:
-        steps[-1] = steps[-2]
-    once = set()
-    for step in steps:
+def moments_of(draw, count, steps):
+    """Steps, one for each fault, ordered: every moment has one, two or three. Of a few faults two in three have company, of many one
+    in four; many are spread evenly, for three faults of the same cause without progress in between end a training."""
+    moments = [0]
+    for _ in range(count - 1):
+        alone = moments.count(moments[-1]) >= 3 or draw.random() >= (2 / 3 if count < MANY else 1 / 4)
+        moments.append(moments[-1] + alone)
+    if count < MANY:
+        at = sorted(draw.sample(range(5, steps - 15), moments[-1] + 1))
+    else:
+        apart = (steps - 25) / (moments[-1] + 1)
+        at = [round(5 + apart * (i + draw.uniform(0, 0.4))) for i in range(moments[-1] + 1)]
+    return [at[moment] for moment in moments]
+
+
+def drawn_faults(draw, names, count, steps, hosts):
+    """Ordered by step. On hosts one of each that takes a host or a lead for good. Leads die in the first half of many faults: the last
+    one lives through the other half, and what it holds then is looked at."""
+    faults, once, damaged = [], set(), -100
+    for step in moments_of(draw, count, steps):
         # A damaged checkpoint is survived where a second one is there: the third one of the run may be half written at step 31.
-        name = draw.choice([n for n in names if n not in once and (n != "corrupted_shard" or step > 32)])
-        if name in ("frozen_host", "dead_lead", "dead_standby"):
+        left = [n for n in names if n not in once and (n != "corrupted_shard" or step > max(32, damaged + 30))
+                and not (n == "dead_lead" and count >= MANY and step > steps / 2)]
+        name = draw.choice(left)
+        if name == "corrupted_shard":
+            damaged = step
+        if hosts and name in ("frozen_host", "dead_lead", "dead_standby") or name == "dead_lead" and count < MANY:
             once |= {"frozen_host", "dead_lead", "dead_standby"}
         faults.append({"name": name, "rank": draw.randrange(4), "step": step, "lasts": "2s"})
     return faults
 
 
-def workflow(tokens, faults, hosts):
+def workflow(tokens, steps, faults, hosts):
     at = ",\n  ".join("{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in fault.items()) + " }" for fault in faults)
     return f"""[workflow]
 name = "chaos"
@@ -65,7 +91,7 @@ inputs = {{ tokens = "{tokens}" }}
 precision = "f32"
 deterministic = true
 dropout = 0.1
-steps = {STEPS}
+steps = {steps}
 sequence_length = 32
 micro_batch_size = 2
 global_batch_size = 8
@@ -81,10 +107,11 @@ resiliency = {{ restarts = 30, hang_floor = "3s", host_silent = "2s", host_suspi
 class Training:
     """One run in a folder of its own."""
 
-    def __init__(self, folder, longhaul, tokens, faults, cluster):
-        self.folder, self.longhaul, self.faults, self.cluster = folder, longhaul, faults, cluster
+    def __init__(self, folder, longhaul, tokens, steps, faults, cluster):
+        self.folder, self.longhaul, self.steps, self.faults, self.cluster = folder, longhaul, steps, faults, cluster
+        self.footprints, self.next_look, self.next_thaw = Footprints(folder), 0, 0
         folder.mkdir(parents=True)
-        (folder / "w.toml").write_text(workflow(tokens, faults, cluster is not None))
+        (folder / "w.toml").write_text(workflow(tokens, steps, faults, cluster is not None))
         self.begun = time.monotonic()
         self.process = self.start("run", "w.toml") if cluster is None else self.start(
             "submit", "w.toml", "--site", "test-cluster", "--driver", "here")
@@ -102,14 +129,20 @@ class Training:
     def over(self):
         if self.process.poll() is not None:
             return True
-        if time.monotonic() - self.begun > RUN_SECONDS:
+        if time.monotonic() - self.begun > RUN_SECONDS + FAULT_SECONDS * len(self.faults) + STEP_SECONDS * self.steps:
             self.end()
             return True
+        if len(self.faults) >= MANY and time.monotonic() > self.next_look and self.run:
+            self.footprints.look(len(self.events("fault")), self.process.pid)
+            self.next_look = time.monotonic() + 2
         return False
 
     def thaw(self):
         """A rank that was stopped where nobody has timed it is let be for `startup`, which no test waits for: after 20 s it goes
         on. Returns how many did."""
+        if time.monotonic() < self.next_thaw:
+            return 0
+        self.next_thaw = time.monotonic() + 2
         stopped = [e for e in self.events("injected") if e["fault"] == "SIGSTOP"] if self.run else []
         if self.cluster or not stopped or time.time() - stopped[-1]["ms"] / 1000 < 20:
             return 0
@@ -131,10 +164,9 @@ class Training:
         if self.cluster:
             self.cluster.cancel_all()
             return
-        for entry in pathlib.Path("/proc").iterdir():
+        for pid in processes_of(self.folder):
             try:
-                if entry.name.isdigit() and f"{self.folder}/".encode() in (entry / "cmdline").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except OSError:
                 continue
 
@@ -147,7 +179,7 @@ class Training:
                 except ValueError:
                     continue
                 if kind in (None, event["kind"]):
-                    found.append(event)
+                    found.append({**event, "attempt": int(file.parent.name)})
         return found
 
     def losses(self):
@@ -205,9 +237,66 @@ def check_story(disturbed):
     return injected, faults, recovered
 
 
+class Tally:
+    """What became of all injected faults, over all trainings."""
+
+    def __init__(self):
+        self.kinds = collections.defaultdict(collections.Counter)
+        self.tiers, self.totals, self.rightly, self.count, self.consequences, self.wrong = collections.Counter(), [], 0, 0, 0, []
+
+    def take(self, training):
+        events = training.events()
+        recovered = collections.defaultdict(list)
+        for event in events:
+            if event["kind"] == "injected":
+                self.kinds[event["fault"]]["injected"] += 1
+            if event["kind"] == "recovered":
+                recovered[event["attempt"]].append(event["ms"])
+                self.totals.append(event["total_s"])
+            if event["kind"] == "fault":
+                self.tiers[event["tier"]] += 1
+        joined = Joined(events, HARMLESS, may_pass={"SIGSTOP"})
+        for injected, fault in joined.pairs:
+            kind = self.kinds[injected["fault"]]
+            kind["named"] += 1
+            kind["broken_down"] += any(ms >= fault["ms"] for ms in recovered[fault["attempt"]])
+            kind[fault["tier"]] += 1
+        for event in joined.passed_over:
+            self.kinds[event["fault"]]["passed"] += 1
+        for injected, _ in joined.wrong:
+            self.kinds[injected["fault"] if injected else "(nothing)"]["wrong"] += 1
+        self.rightly += len(joined.pairs)
+        self.count += joined.count
+        self.consequences += joined.consequences
+        self.wrong += joined.shown_wrong()
+
+    def print(self):
+        print(f"\n{'kind':18} injected | named rightly | wrongly | ended by another one | with breakdown | tiers")
+        for name, kind in sorted(self.kinds.items()):
+            tiers = " ".join(f"{tier} {kind[tier]}" for tier in ("in_process", "in_job", "swap", "shrink", "new_job", "stop") if kind[tier])
+            print(f"{name:18} {kind['injected']:8} | {kind['named']:13} | {kind['wrong']:7} | {kind['passed']:20} | {kind['broken_down']:14} | "
+                  f"{tiers or ('ends nothing' if name in HARMLESS else '')}")
+        print(f"culprit: {wilson_text(self.rightly, self.count)}; told of a rank that had been hurt before: {self.consequences}")
+        for line in self.wrong:
+            print(f"  wrongly: {line}")
+        print(f"tiers: {dict(sorted(self.tiers.items()))}; training again: {quantiles(self.totals)}")
+
+
+def check_footprint(training, tally):
+    """What grows with every fault ends a training of weeks."""
+    for name, faults, first, last in training.footprints.grown():
+        print(f"{name}: over {faults} faults {first['rss_mb']:.1f} to {last['rss_mb']:.1f} MB, {first['fds']} to {last['fds']} descriptors, "
+              f"{first['children']} to {last['children']} children", flush=True)
+        if last["fds"] > first["fds"] + FDS_MORE or last["rss_mb"] > first["rss_mb"] + MB_MORE:
+            raise Wrong(f"the {name} holds more and more: {first}, after {faults} faults {last}")
+    if training.footprints.seen:
+        count, size = files_in(training.run / "stages/s/attempts")
+        print(f"attempts: {count} files, {size / 2**20:.1f} MB in {len(training.events('launched'))} launches", flush=True)
+
+
 def planted_error(folder, longhaul, tokens, whole):
     """A checkpoint that says a wrong number of samples: the comparison must find the difference."""
-    training = Training(folder, longhaul, tokens, [], None)
+    training = Training(folder, longhaul, tokens, STEPS, [], None)
     deadline = time.monotonic() + 60
     while not training.run or not any(e["step"] >= 30 for e in training.events("checkpoint")):
         if time.monotonic() > deadline or training.process.poll() is not None:
@@ -237,17 +326,72 @@ def quantiles(values):
             if values else "none")
 
 
-def main():
+class Whole:
+    """Trainings that nothing happens to, one for each number of steps."""
+
+    def __init__(self, folder, longhaul, tokens):
+        self.folder, self.longhaul, self.tokens, self.made = folder, longhaul, tokens, {}
+
+    def of(self, steps):
+        if steps not in self.made:
+            training = Training(self.folder / f"whole-{steps}", self.longhaul, self.tokens, steps, [], None)
+            while not training.over():
+                time.sleep(0.05)
+            training.weights()
+            print(f"untouched, {steps} steps: {time.monotonic() - training.begun:.1f} s", flush=True)
+            self.made[steps] = training
+        return self.made[steps]
+
+
+def trainings_asked_for(given, names):
+    """(number, steps, faults)."""
+    many = STEPS if given.faults < MANY else 40 + 15 * given.faults
+    wanted = [(given.faults, given.steps or many)] * given.runs + [(2, STEPS)] * given.pairs
+    return [(number, steps, drawn_faults(random.Random(given.seed * 1000 + number), names, count, steps, given.hosts))
+            for number, (count, steps) in enumerate(wanted) if given.only in (None, number)]
+
+
+def judge(training, whole, tally, keep):
+    """What is printed of a training that has ended; Wrong where it is not as it would have been."""
+    tally.take(training)
+    compare(training, whole)
+    injected, faults, _ = check_story(training)
+    check_footprint(training, tally)
+    told = " ".join(e["tier"] for e in faults) or "none"
+    outcome = f"same bits; {len(training.events('launched'))} launches, tiers {told}"
+    if len(training.faults) >= MANY:
+        outcome = f"same bits; {len(injected)} injected, {len(faults)} told of, {len(training.events('launched'))} launches"
+    if not keep:
+        shutil.rmtree(training.folder)
+    return outcome
+
+
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("longhaul")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--faults", type=int, default=2)
+    parser.add_argument("--faults", type=int, default=2, help="of each of these trainings")
+    parser.add_argument("--steps", type=int, help="of each; enough for its faults unless said")
+    parser.add_argument("--pairs", type=int, default=0, help="further trainings of two faults")
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--only", type=int, help="this run alone")
+    parser.add_argument("--only", type=int, help="this training alone")
     parser.add_argument("--hosts", action="store_true")
     parser.add_argument("--keep", action="store_true")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def make_tokens(here):
+    tokens = here / "tokens"
+    tokens.mkdir()
+    shutil.copy(pathlib.Path(__file__).resolve().parents[1] / "parity/golden/model-untied/tokenizer.json", tokens / "tokenizer.json")
+    draw = random.Random(20260302)
+    write_dataset(tokens / "train", [[(draw.randrange(250) + 3 * i) % 250 for i in range(draw.randint(3, 60))] for _ in range(400)])
+    return tokens
+
+
+def main():
+    given = arguments()
     print(f"seed {given.seed}", flush=True)
     cluster = None
     if given.hosts:
@@ -255,66 +399,45 @@ def main():
         cluster = attach()
     longhaul = pathlib.Path(given.longhaul).resolve()
     here = pathlib.Path(tempfile.mkdtemp(prefix="chaos-", dir=cluster.scratch if cluster else None))
-    tokens = here / "tokens"
-    tokens.mkdir()
-    shutil.copy(pathlib.Path(__file__).resolve().parents[1] / "parity/golden/model-untied/tokenizer.json", tokens / "tokenizer.json")
-    draw = random.Random(20260302)
-    write_dataset(tokens / "train", [[(draw.randrange(250) + 3 * i) % 250 for i in range(draw.randint(3, 60))] for _ in range(400)])
-    begun, failed, cases, skipped = time.monotonic(), 0, 0, 0
-    whole = Training(here / "whole", longhaul, tokens, [], None)
-    while not whole.over():
-        time.sleep(0.05)
-    whole.weights()
-    print(f"untouched: {time.monotonic() - begun:.1f} s", flush=True)
-    names = HOST_FAULTS if cluster else RANK_FAULTS
-    waiting = []
-    for number in range(given.runs):
-        chosen = random.Random(given.seed * 1000 + number)
-        faults = drawn_faults(chosen, names, given.faults)
-        if given.only in (None, number):
-            waiting.append((number, faults))
-    thawed = 0
-    running, injected_names, tiers, totals = [], collections.Counter(), collections.Counter(), []
+    tokens = make_tokens(here)
+    begun, failed, cases, thawed = time.monotonic(), 0, 0, 0
+    whole = Whole(here, longhaul, tokens)
+    waiting = trainings_asked_for(given, HOST_FAULTS if cluster else RANK_FAULTS)
     if given.only is None:
         cases += 1
         try:
-            planted_error(here / "planted", longhaul, tokens, whole)
+            planted_error(here / "planted", longhaul, tokens, whole.of(STEPS))
         except Wrong as wrong:
             failed += 1
             print(f"planted error: FAILED: {wrong}", flush=True)
+    for _, steps, _ in waiting:
+        whole.of(steps)
+    tally, running = Tally(), []
     while waiting or running:
         while waiting and len(running) < given.at_once:
-            number, faults = waiting.pop(0)
-            running.append((number, Training(here / f"run-{number}", longhaul, tokens, faults, cluster)))
+            number, steps, faults = waiting.pop(0)
+            running.append((number, Training(here / f"run-{number}", longhaul, tokens, steps, faults, cluster)))
         thawed += sum(training.thaw() for _, training in running)
         for entry in [e for e in running if e[1].over()]:
             running.remove(entry)
             number, training = entry
             cases += 1
-            what = ", ".join(f"{f['name']} of {f['rank']} at {f['step']}" for f in training.faults)
+            what = ", ".join(f"{f['name']} of {f['rank']} at {f['step']}" for f in training.faults[:MANY]) + (", ..." if len(training.faults) > MANY else "")
             try:
-                compare(training, whole)
-                injected, faults, recovered = check_story(training)
-                injected_names.update(e["fault"] for e in injected)
-                tiers.update(e["tier"] for e in faults)
-                totals += [e["total_s"] for e in recovered]
-                outcome = f"same bits; {len(training.events('launched'))} launches, tiers {' '.join(e['tier'] for e in faults) or 'none'}"
-                if not given.keep:
-                    shutil.rmtree(training.folder)
+                outcome = judge(training, whole.of(training.steps), tally, given.keep)
             except Wrong as wrong:
                 failed, outcome = failed + 1, f"FAILED: {wrong}"
             print(f"run {number} ({time.monotonic() - training.begun:.1f} s; {what}): {outcome}", flush=True)
         time.sleep(0.2)
-    print(f"injected: {dict(sorted(injected_names.items()))}")
+    tally.print()
     if thawed:
         print(f"thawed: {thawed} ranks that were stopped in a section which nobody had timed")
-    print(f"tiers: {dict(sorted(tiers.items()))}; training again: {quantiles(totals)}")
     print(f"{time.monotonic() - begun:.1f} s in all, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if failed == 0 and not given.keep:
         shutil.rmtree(here)
     else:
         print(f"kept: {here}")
-    print(f"test cases: {cases} | {cases - failed} passed | {failed} failed | {skipped} skipped")
+    print(f"test cases: {cases} | {cases - failed} passed | {failed} failed | 0 skipped")
     return 1 if failed else 0
 
 

@@ -13,10 +13,12 @@ namespace longhaul {
 class EventTail {
  public:
   explicit EventTail(const Clock& clock) : clock_(clock) {}
-  // From what is appended after this on: what stands there was read by an earlier lead.
-  void open(const std::string& path);
+  // All whole lines that stand there; what follows them is news.
+  std::vector<Event> open(const std::string& path);
   // Whole lines since the last look; empty between two.
   std::vector<Event> look();
+  // The same at once: something is to be decided.
+  std::vector<Event> look_now();
 
  private:
   const Clock& clock_;

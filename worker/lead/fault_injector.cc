@@ -106,8 +106,8 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
       break;
     }
     case FaultMeans::slow:
-      slow_rank_ = fault.rank, slow_launch_ = scene.launch.launch;
-      slow_until_ns_ = clock_.monotonic_ns() + static_cast<std::int64_t>(fault.lasts.value * 1e9);
+      slow_.push_back({fault.rank, scene.launch.launch,
+                       clock_.monotonic_ns() + static_cast<std::int64_t>(fault.lasts.value * 1e9), false});
       break;
     case FaultMeans::freeze_host:
       order.folder = "freeze";
@@ -153,13 +153,15 @@ void FaultInjector::tell(const Injection& injection, const InjectionScene& scene
   log_.warn(format("event=injected fault={} rank={} id={}", fault.name, fault.rank, injection.id));
 }
 
-// At every look the other half begins: stopped for one, at work for one.
+// At every look the other half begins: stopped for one, at work for one. None is left stopped.
 void FaultInjector::keep_slow(const InjectionScene& scene) {
-  if (slow_rank_ < 0) return;
-  const bool over = clock_.monotonic_ns() >= slow_until_ns_ || scene.launch.launch != slow_launch_;
-  if (slow_stopped_ || !over) signal(scene, slow_rank_, slow_stopped_ ? SIGCONT : SIGSTOP);
-  slow_stopped_ = !slow_stopped_ && !over;
-  if (over && !slow_stopped_) slow_rank_ = -1;
+  for (Slow& slow : slow_) {
+    const bool over = clock_.monotonic_ns() >= slow.until_ns || scene.launch.launch != slow.launch;
+    if (slow.stopped || !over) signal(scene, slow.rank, slow.stopped ? SIGCONT : SIGSTOP);
+    slow.stopped = !slow.stopped && !over;
+    slow.over = over && !slow.stopped;
+  }
+  std::erase_if(slow_, [](const Slow& slow) { return slow.over; });
 }
 
 void FaultInjector::signal(const InjectionScene& scene, int rank, int signal_number) {

@@ -62,10 +62,12 @@ class FaultInjector {
   EventWriter& events_;
   Logger& log_;
   std::int64_t begun_ms_ = 0;  // wall clock: it outlives leads
-  int slow_rank_ = -1;
-  int slow_launch_ = 0;
-  bool slow_stopped_ = false;
-  std::int64_t slow_until_ns_ = 0;
+  struct Slow {
+    int rank = -1, launch = 0;
+    std::int64_t until_ns = 0;
+    bool stopped = false, over = false;
+  };
+  std::vector<Slow> slow_;
 };
 
 // The rank's shard of the newest whole checkpoint below the folder; "": there is none.

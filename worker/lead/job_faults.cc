@@ -9,7 +9,6 @@
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/rank_layout.h"
-#include "worker/lead/told_corruption.h"
 
 namespace longhaul {
 namespace {
@@ -23,7 +22,7 @@ bool is_of_host(const GuardFinding& finding) {
   return finding.kind == GuardFinding::Kind::host_lost || finding.kind == GuardFinding::Kind::unhealthy;
 }
 
-FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
+FaultClass class_of(const GuardFinding& finding) {
   switch (finding.kind) {
     case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
     case GuardFinding::Kind::faulted: return FaultClass::exception;
@@ -34,7 +33,7 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
     case GuardFinding::Kind::bad_loss: return FaultClass::loss_nan;
     default: break;
   }
-  const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
+  const bool frozen = finding.process == ProcessState::stopped || finding.process == ProcessState::blocked;
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
@@ -80,6 +79,15 @@ bool JobLead::go_on_after(const End& end) {
   return fewer.ok();
 }
 
+// Nothing is left to decide here: the scheduler takes the allocation, and the controller asks for another one, when it
+// has heard from the scheduler why.
+void JobLead::end_with_lost_host(const End& end) {
+  const Cause why = cause_of(end);
+  const FaultView view = view_of(end, why);
+  tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
+  fail("told to stop (SIGTERM), after " + why.text);
+}
+
 // What was tried before the newest checkpoint counts no more, but for what speaks against a node.
 TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process) {
   const ResiliencySettings& settings = lead_.attempt.resiliency;
@@ -101,53 +109,25 @@ std::int64_t JobLead::restart_wait() const {
   return together && lead_.attempt.resiliency.restarts > 0 ? restart_wait_ms : 0;
 }
 
-// The rank says what happened in an event of its own; newest last.
-std::string JobLead::told_fault(int rank) const {
-  std::uint64_t offset = 0;
-  const auto events = read_events(lead_.attempt.events_path(), offset);
-  if (!events.ok()) return {};
-  std::string what;
-  for (const Event& event : *events)
-    if (event.kind == "faulted" && event.rank == rank) what = event.fields.get_string("what");
-  return what;
-}
-
 std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
   if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended &&
       end.finding->kind != GuardFinding::Kind::faulted)
     return std::nullopt;
-  std::uint64_t offset = 0;
-  const auto events = read_events(lead_.attempt.events_path(), offset);
-  if (!events.ok()) return std::nullopt;
-  return told_corruption(*events, spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
-}
-
-// The training has seen by itself that after another step there would be no time for a save.
-bool JobLead::ended_by_own_timer() const {
-  std::uint64_t offset = 0;
-  const auto events = read_events(lead_.attempt.events_path(), offset);
-  if (end_by_ms_ <= 0 || !events.ok()) return false;
-  bool by_timer = false;
-  for (const Event& event : *events) {
-    if (event.kind == "launched") by_timer = false;
-    if (event.kind == stopped_event_kind) by_timer = event.fields.get_string("why") == stopped_by_own_timer;
-  }
-  return by_timer;
+  return told_.corruption(spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
 }
 
 // All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
 bool JobLead::restart_in_process(const GuardFinding& finding) {
-  culprit_ = finding.rank;
-  std::string cause = finding.cause;
-  if (const std::string what = told_fault(finding.rank); !what.empty()) cause += ": " + what;
-  FaultView view = view_of({LaunchEnd{}, finding}, {cause, std::nullopt});
+  hear(tail_.look_now());
+  const Cause why = cause_of_survived(finding);
+  FaultView view = view_of({LaunchEnd{}, finding}, why);
   view.all_ranks_alive = static_cast<int>(watch_.alive().size()) == spec_.launch.ranks;
   const TierDecision decision = decide(view, {true, {}});
   if (decision.tier != RestartTier::in_process) {
     history_.pop_back();  // decided again, and told, when they have ended
     return false;
   }
-  tell_fault({LaunchEnd{}, finding}, view, cause, decision);
+  tell_fault({LaunchEnd{}, finding}, view, why.text, decision);
   std::int64_t epoch = spec_.launch.epoch;
   for (const auto& [rank, report] : watch_.ranks()) epoch = std::max(epoch, report.beat.epoch);
   ++epoch;
@@ -191,8 +171,7 @@ FaultRecord JobLead::verdict(const End& end, const Cause& cause) const {
   so_far.outcome = "failed";
   so_far.cause = cause.text;
   const bool by_finding = end.finding && end.finding->kind != GuardFinding::Kind::rank_ended;
-  const FaultClass ended =
-      by_finding ? class_of(*end.finding, watch_.rank(culprit_)) : classify_end(so_far, has_own_program(lead_.task));
+  const FaultClass ended = by_finding ? class_of(*end.finding) : classify_end(so_far, has_own_program(lead_.task));
   const bool of_host = by_finding && is_of_host(*end.finding);
   // Of a program in several steps nothing tells which rank of which host it was.
   const std::string host = of_host                                        ? end.finding->host
@@ -288,13 +267,7 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
 
 // A newer checkpoint than at the fault before: whoever gets further is not running in circles.
 bool JobLead::saved_more() {
-  std::uint64_t offset = 0;
-  const auto events = read_events(lead_.attempt.events_path(), offset);
-  if (!events.ok()) return false;
-  std::int64_t newest = saved_step_;
-  for (const Event& event : *events)
-    if (event.kind == "checkpoint" || event.kind == "local_copy")
-      newest = std::max(newest, event.fields.get_integer("step", -1));
+  const std::int64_t newest = std::max(saved_step_, told_.saved_step());
   const bool more = newest > saved_step_;
   saved_step_ = newest;
   return more;
@@ -303,6 +276,7 @@ bool JobLead::saved_more() {
 JobLead::Cause JobLead::cause_of(const End& end) {
   if (!end.finding) return cause_of_launch(end.launch);
   const GuardFinding& finding = *end.finding;
+  if (finding.kind == GuardFinding::Kind::faulted) return cause_of_survived(finding);
   if (finding.kind != GuardFinding::Kind::rank_ended) {  // whatever its ranks said while they were ended
     culprit_ = finding.rank;
     return {finding.cause, std::nullopt};
@@ -317,6 +291,23 @@ JobLead::Cause JobLead::cause_of(const End& end) {
     cause = {finding.cause, std::nullopt};
     if (finding.step >= 0) cause.text += format(", in section {} at step {}", finding.section, finding.step);
   }
+  return cause;
+}
+
+// Ranks that agree upon an error all have it, and say whose it is: the first to say so need not be that one.
+JobLead::Cause JobLead::cause_of_survived(const GuardFinding& finding) {
+  std::string what = told_.fault_of(finding.rank);
+  const int blamed = blamed_rank(what);
+  culprit_ = blamed >= 0 && blamed < spec_.launch.ranks ? blamed : finding.rank;
+  if (what.empty()) return {finding.cause, std::nullopt};
+  Cause cause{format("rank {} has a fault at step {} that all processes survived: {}", culprit_, finding.step, what),
+              std::nullopt};
+  const auto line = classify_line(what);
+  if (!line || line->role != LineRole::root || says_little(line->fault)) return cause;
+  LogRoot& root = cause.root.emplace();
+  root.finding = *line;
+  root.rank = culprit_, root.host = watch_.host_of(culprit_);
+  root.line = std::move(what);
   return cause;
 }
 

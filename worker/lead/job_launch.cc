@@ -30,6 +30,7 @@ Result<JobLead::End> JobLead::launch_once() {
   LH_CHECK(remove_tree(attempt.staging_dir()));
   LH_CHECK(make_directories(attempt.staging_dir()));
   LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
+  old_launches_.new_launch(parent_path(spec_.launch.launch_dir), spec_.launch.launch);
   begin_watch();
   RankGroup ranks(clock_);
   if (agents_)
@@ -134,6 +135,13 @@ void JobLead::obey_signal(RankGroup& ranks) {
   const int told = wait_for_told_signal(look_interval_ms);
   if (told == SIGTERM && !cancelled_) {
     cancelled_ = true;
+    // Slurm ends a job with its node, and its lead soon after: ranks that wait for that node have nothing to save, and
+    // the round that asks for another job has to be made while there is time.
+    if (agents_) lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+    if (lost_with_job_) {
+      log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
+      return;
+    }
     log_.info("event=told_to_stop next=stop_ranks");
     grace_s_ = lead_.attempt.grace_s;  // also where a notice before the wall time had given them longer
     must_end_by(clock_.wall_ms() + static_cast<std::int64_t>(grace_s_ * 1000));
@@ -166,6 +174,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     orders_.look(first_rank_);
     look_at_interval();
     look_at_stacks();
+    old_launches_.look();
     inject_faults();
     if (end) return End{*end, std::nullopt};
     if (const auto finding = look_for_faults()) {
@@ -182,6 +191,10 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       stop_ranks(ranks);
     }
     obey_signal(ranks);
+    if (lost_with_job_) {
+      LH_TRY(const LaunchEnd put, put_down(ranks, *lost_with_job_));
+      return End{put, lost_with_job_};
+    }
   }
 }
 
@@ -238,6 +251,7 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
     look_at_ranks();
     std::vector<int> alive = watch_.alive();
     std::erase_if(alive, [&](int rank) { return watch_.host_of(rank) == finding.host && finding.rank < 0; });
+    if (lost_with_job_) alive.clear();  // the scheduler ends what is left of them
     if (end && alive.empty()) break;
     if (!end && !killed && launcher.passed()) {
       ranks.kill();

@@ -95,7 +95,7 @@ Status JobLead::prepare() {
   ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
-  tail_.open(attempt.events_path());
+  told_.take(tail_.open(attempt.events_path()));
   return {};
 }
 
@@ -204,12 +204,14 @@ Status JobLead::launch_until_done() {
     if (superseded_) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && ended_by_own_timer()) {
+    hear(tail_.look_now());
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ms_ > 0 && told_.ended_by_own_timer()) {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
     if (wall_time_over_ && !end.ok()) record_.ended_by = "wall_time";
+    if (lost_with_job_) end_with_lost_host(end);
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));

@@ -31,10 +31,12 @@
 #include "worker/lead/lead_state.h"
 #include "worker/lead/milestone_watch.h"
 #include "worker/lead/next_round.h"
+#include "worker/lead/old_launches.h"
 #include "worker/lead/order_book.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/stack_round.h"
+#include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/health_watch.h"
@@ -114,15 +116,15 @@ class JobLead {
 
   // Whether another launch follows; if so the nodes for it are chosen.
   bool go_on_after(const End& end);
+  void end_with_lost_host(const End& end);
   TierDecision decide(const FaultView& view, const TierOffer& in_process);
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
   void ask_end_time();
   void must_end_by(std::int64_t wall_ms);
-  std::string told_fault(int rank) const;
+  void hear(const std::vector<Event>& events);
   // What ranks have said of the fault that is to be decided, where it is that.
   std::optional<SilentCorruption> corruption_of(const End& end) const;
-  bool ended_by_own_timer() const;
   void leave_dead_spares();
   // Why a launch ended: one sentence, and the line of a log that says so, if one does.
   struct Cause {
@@ -136,6 +138,7 @@ class JobLead {
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   Cause cause_of(const End& end);
   Cause cause_of_launch(const LaunchEnd& end);
+  Cause cause_of_survived(const GuardFinding& finding);
   std::vector<RankLog> rank_logs(int first, int ranks) const;
   bool saved_more();
   Status try_to_write() const;
@@ -156,8 +159,10 @@ class JobLead {
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
   EventTail tail_;
+  ToldFacts told_;
   TrainingWatch training_;
   RecoveryClock recovery_;
+  OldLaunches old_launches_;
   std::optional<IntervalWatch> interval_;  // where the interval between saves is chosen online
   Order interval_order_;
   std::uint64_t interval_offset_ = 0;  // in the events
@@ -172,6 +177,7 @@ class JobLead {
   std::optional<HealthWatch> own_health_;  // of this node, where there are no agents
   bool cancelled_ = false;
   bool time_limit_passed_ = false;
+  std::optional<GuardFinding> lost_with_job_;  // the node for whose loss the scheduler ends the job
   bool wall_time_over_ = false;
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted

@@ -143,8 +143,12 @@ void JobLead::begin_watch() {
 
 // Ranks that were told to stop are left alone: they end, each at its own time, or are ended after the grace.
 std::optional<GuardFinding> JobLead::look_for_faults() {
-  if (cancelled_ || time_limit_passed_ || wall_time_over_ || !has_majority()) return std::nullopt;
+  if (cancelled_ || time_limit_passed_ || wall_time_over_) return std::nullopt;
   const std::vector<RankObservation> sights = rank_sights();
+  if (!has_majority()) {
+    guard_.note_progress(clock_.monotonic_ns() / 1'000'000, sights);
+    return std::nullopt;
+  }
   look_at_training(sights);
   const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, sights, host_sights(), training_.demand());
   for (const WarningEvent& warning : guard_.warnings()) tell_warning(warning);
@@ -157,8 +161,13 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   return found;
 }
 
+void JobLead::hear(const std::vector<Event>& events) {
+  told_.take(events);
+  for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
+}
+
 void JobLead::look_at_training(const std::vector<RankObservation>& sights) {
-  for (const WarningEvent& warning : training_.take(tail_.look())) tell_warning(warning);
+  hear(tail_.look());
   for (const WarningEvent& warning : training_.look(sights, static_cast<int>(hosts_.spares().size())))
     tell_warning(warning);
   if (first_rank_.ready() && training_.wants_checkpoint()) {

@@ -39,21 +39,16 @@ std::optional<LogRoot> root_of_logs(const std::string& launch_dir, const std::ve
   return root_of(tails);
 }
 
-// Ranks of the engine agree upon an error, and all but the one that has it end with "... rank 2: what"
-// (CollectiveGroup::agree). -1: the line blames nobody.
-int blamed_rank(const std::string& line) {
-  const std::size_t first = line.find(": ");  // behind the name of the program and its own rank
-  const std::size_t at = line.rfind(blames);
-  if (!starts_with(line, engine_error) || at == std::string::npos || at < first) return -1;
-  const std::string_view number = std::string_view(line).substr(at + std::string_view(blames).size());
-  const std::size_t digits = number.find_first_not_of("0123456789");
-  if (digits == 0 || digits == std::string_view::npos || number.substr(digits, 2) != ": ") return -1;
-  return std::atoi(std::string(number.substr(0, digits)).c_str());
+// Behind the name of the program and its own rank.
+int blamed_by_line(std::string_view line) {
+  const std::size_t first = line.find(": ");
+  if (!starts_with(line, engine_error) || first == std::string_view::npos) return -1;
+  return blamed_rank(line.substr(first + 2));
 }
 
 // The rank that has the error, where the one that ended first only agreed to it.
 void follow_blame(LogRoot& root, const std::vector<RankLog>& ranks) {
-  const int blamed = blamed_rank(root.line);
+  const int blamed = blamed_by_line(root.line);
   for (const RankLog& log : ranks)
     if (log.rank == blamed) root.rank = blamed, root.host = log.host, root.ended_ms = log.ended_ms;
 }
@@ -65,6 +60,21 @@ std::string words_around(const std::string& launch_dir, const LogRoot& root) {
 }
 
 }  // namespace
+
+int blamed_rank(std::string_view words) {
+  const std::string_view one = blames;
+  std::size_t at = words.rfind(one);
+  if (at != std::string_view::npos)
+    at += one.size();
+  else if (starts_with(words, one.substr(2)))
+    at = one.size() - 2;
+  else
+    return -1;
+  const std::string_view number = words.substr(at);
+  const std::size_t digits = number.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos || number.substr(digits, 2) != ": ") return -1;
+  return std::atoi(std::string(number.substr(0, digits)).c_str());
+}
 
 std::string last_words(const std::string& path) {
   std::string found;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "resiliency/taxonomy/log_root.h"
@@ -13,6 +14,10 @@ namespace longhaul {
 // What a log says at its end, shortened: the error that the engine ended with, all its lines, or else the last line
 // that says something; "" if there is none.
 std::string last_words(const std::string& path);
+
+// Ranks of the engine agree upon an error, and all but the one that has it tell of it as "... rank 2: what"
+// (CollectiveGroup::agree). -1: the words blame nobody.
+int blamed_rank(std::string_view words);
 
 // One rank's log in the folder of a launch or of a step of it; `ended_ms` of any one clock, 0 if not known.
 struct RankLog {

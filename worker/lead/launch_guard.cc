@@ -86,6 +86,12 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   return found;
 }
 
+std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
+                                                      const std::vector<HostSight>& hosts) {
+  note_progress(now_ms, ranks);
+  return lost_host(ranks, hosts);
+}
+
 // Its ranks may go on for a while, or stand in a call of the driver for good: nobody waits to see which.
 std::optional<GuardFinding> LaunchGuard::unfit_host(const std::vector<RankObservation>& ranks,
                                                     const std::vector<HostSight>& hosts) const {
@@ -200,7 +206,7 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
   }
   for (const RankObservation& rank : ranks) {
     found.step = std::max(found.step, rank.beat.step);
-    if (rank.rank == found.rank) found.host = rank.host;
+    if (rank.rank == found.rank) found.host = rank.host, found.process = rank.process;
   }
   found.cause = finding->text();
   return found;

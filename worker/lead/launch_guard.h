@@ -48,6 +48,7 @@ struct GuardFinding {
   int rank = -1;     // culprit; -1: a whole node
   std::string host;  // of the culprit
   std::string section;
+  ProcessState process = ProcessState::none;  // of the culprit of a hang, when it was found
   std::int64_t step = -1;
   std::string cause;                    // one sentence
   double detect_s = 0;                  // since the culprit's last sign of life
@@ -75,6 +76,13 @@ class LaunchGuard {
   bool suspicion_over() const { return hangs_.over(); }
   const LearnedTimes& learned() const { return hangs_.learned(); }
 
+  // What moves, where nothing may be decided about it.
+  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  // The node that was lost, also where nothing may be done about it (no majority, told to stop); nothing is noted as
+  // told.
+  std::optional<GuardFinding> lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
+                                           const std::vector<HostSight>& hosts);
+
  private:
   std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
@@ -90,7 +98,6 @@ class LaunchGuard {
   void warn(const char* kind, const char* fault_class, const GuardFinding& found);
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
-  void note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
 
   struct Progress {
     std::string host;

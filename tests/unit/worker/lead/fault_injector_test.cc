@@ -171,4 +171,24 @@ TEST_CASE("fault injector: a slow rank is stopped and let go in turn, and runs i
   CHECK(process_state(rig.started[0]) == ProcessState::running);
 }
 
+TEST_CASE("fault injector: a second slow rank leaves the first one not stopped for good") {
+  InjectionRig rig;
+  FaultRequest first{"slow_rank", 0}, second{"slow_rank", 1};
+  first.lasts = second.lasts = {1};
+  second.step = 5;
+  FaultInjector injector = rig.injector(at({first, second}));
+  SystemClock real;
+  int together = 0;
+  for (int look = 0; look < 60; ++look) {
+    rig.step = look < 11 ? 1 : 5;  // at an odd look, with the first one stopped
+    rig.look(injector);
+    real.sleep_ms(5);
+    const bool one = process_state(rig.started[0]) == ProcessState::stopped;
+    if (look > 11 && one && process_state(rig.started[1]) == ProcessState::running) ++together;
+    rig.clock.advance_ms(50);
+  }
+  CHECK(together >= 2);  // the first one is slow beside the second
+  for (const int rank : {0, 1}) CHECK(process_state(rig.started[rank]) == ProcessState::running);
+}
+
 }  // namespace longhaul

@@ -92,4 +92,13 @@ TEST_CASE("an error that ranks have agreed upon is that of the rank which all th
   CHECK(said.rank == 0);
 }
 
+TEST_CASE("words that ranks have agreed upon blame one of them") {
+  CHECK(blamed_rank("checkpoint /a: rank 2: No space left on device") == 2);
+  CHECK(blamed_rank("rank 11: what") == 11);
+  CHECK(blamed_rank("rank 1: step 3: rank 0: what") == 0);  // the innermost
+  for (const char* nobody :
+       {"", "step 12: what", "no rank: what", "rank : what", "rank 2 waits", "a rank 3: what", ": rank 2"})
+    CHECK(blamed_rank(nobody) == -1);
+}
+
 }  // namespace longhaul

@@ -85,6 +85,18 @@ TEST_CASE("guard: a node whose agent's connection broke and stays broken is lost
   CHECK(*after <= 1'500);
 }
 
+TEST_CASE("guard: which node was lost is known also where nobody has looked for faults since") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.hosts[1].connected = false, rig.hosts[1].apart_ms = 3'000;
+  CHECK(rig.guard.lost_host_at(rig.now_ms + 3'000, rig.ranks, rig.hosts)->host == "n2");
+  rig.step();  // the others have gone on in the meantime
+  CHECK(!rig.guard.lost_host_at(rig.now_ms + 3'100, rig.ranks, rig.hosts));
+  rig.hosts[1].apart_ms = 100;  // all agents go at a cancellation, none long before it
+  CHECK(!rig.guard.lost_host_at(rig.now_ms + 30'000, rig.ranks, rig.hosts));
+}
+
 TEST_CASE("guard: silence of control alone loses no node as long as its ranks' peers take steps") {
   GuardRig rig;
   rig.hosts[1].connected = false;
@@ -138,6 +150,7 @@ TEST_CASE("guard: a rank that stands still is suspected, named, and found to han
     CHECK(found->kind == GuardFinding::Kind::hang);
     CHECK(found->rank == 2);
     CHECK(found->host == "n2");
+    CHECK(found->process == ProcessState::stopped);  // what it was before it was ended
   }
   CHECK(suspected_ms > 1'500);
   CHECK(suspected_ms < 2'500);  // 2 s: three steps take less
