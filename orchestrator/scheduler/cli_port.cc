@@ -142,6 +142,7 @@ Result<std::vector<SlurmJob>> CliPort::read_queue(const std::string& what,
     if (!job.array_tasks.empty()) job.array_id = record[1];
     job.state = read_slurm_state(record[3]);
     job.reason = replace_all(read_slurm_text(record[4]), " ", "_");
+    if (job.state == "COMPLETING" && job.reason == "NodeDown") job.ends_as = "NODE_FAIL";  // all that squeue tells
     job.dependency = read_slurm_text(record[5]);
     job.nodes = read_slurm_text(record[6]);
     job.partition = record[7];
