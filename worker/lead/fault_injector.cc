@@ -88,6 +88,14 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     if (!scene.agents || scene.agents->agents().size() < 2) return never("the job has no standby");
     return Did::not_now;
   }
+  // An agent that is being started again would never hear of it.
+  const auto heard = [&](const std::string& node) {
+    const auto agent = scene.agents->agents().find(node);
+    return agent != scene.agents->agents().end() && agent->second.connected;
+  };
+  const bool by_order = by_agent || named->means == FaultMeans::signal || named->means == FaultMeans::slow;
+  if (scene.agents && by_order && !heard(host)) return Did::not_now;
+  if (named->means == FaultMeans::end_standby && !heard(scene.standby)) return Did::not_now;
   std::string shard;
   if (named->means == FaultMeans::damage_file) {
     shard = newest_shard(join_path(scene.launch.state_dir, "checkpoints"), fault.rank);
