@@ -673,7 +673,7 @@ class TwoRanks:
 
     def end(self):
         try:
-            out, _ = self.process.communicate(timeout=60)
+            out, _ = self.process.communicate(timeout=180)
             return out
         finally:
             if self.process.poll() is None:
