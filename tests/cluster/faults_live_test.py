@@ -349,6 +349,68 @@ def shrunk(cluster, runs, times):
                (weights(training.run), weights(whole)))
 
 
+def processes_of(run, host):
+    """Everything of a run on a host but Slurm's own: its agent with its checks, and its ranks."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            ours = words[0].endswith((b"longhaul-engine", b"longhaul-worker")) and run.folder.name.encode() in b" ".join(words)
+            if ours and f"SLURMD_NODENAME={host}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def grown_back(cluster, runs, times):
+    """A host that has frozen is lost, and the training shrinks; it thaws, and all replicas work again, to the very weights of a
+    training that nothing happened to. Slurm's own processes of that host live on: else Slurm takes it out of the job."""
+    steps = 1500
+
+    def text(resiliency):
+        return pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1)
+    for number in range(times):
+        training = Training(cluster, runs, f"grown-back-{number}", nodes=4,
+                            text=text('resiliency = { shrink = true, grow_after = "2s", host_silent = "2s" }\n'))
+        ranks = training.ranks(1)
+        lead = training.events("launched")[0]["host"]
+        victim = next(host for host in sorted(set(ranks.values())) if host != lead)
+        frozen = processes_of(training.run, victim)
+        expect("an agent and a rank", len(frozen) >= 2, frozen)
+        try:
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            training.wait(lambda: training.saved(2), "a checkpoint of fewer replicas", 30)
+            expect("two replicas", training.events("launched")[-1]["ranks"] == 2, training.events("launched"))
+        finally:
+            for pid in frozen:
+                try:
+                    os.kill(pid, signal.SIGCONT)
+                except ProcessLookupError:
+                    pass
+        thawed = time.time()
+        training.wait(lambda: training.saved(3), "a checkpoint of all replicas", 30)
+        told = training.events("grow_back")
+        expect("told once, with the host", [e["nodes_back"] for e in told] == [[victim]], told)
+        launched = training.events("launched")[-1]
+        expect("four replicas on four hosts", launched["ranks"] == 4 and victim in launched["hosts"] and "layout" not in launched, launched)
+        ready = [e for e in training.events("ready")]
+        stopped = training.events("stopped")
+        expect("no step is done again", len(stopped) == 1 and stopped[0]["step"] == ready[-1]["step"], (stopped, ready))
+        expect("one fault", len(training.events("fault")) == 1 and training.events("fault")[0]["tier"] == "shrink", training.events("fault"))
+        ended = [e for e in training.events("ranks_ended")][-1]["ms"] / 1000
+        print(f"  grown back: told {told[0]['ms'] / 1000 - thawed:.2f} s after the host was there again, saved and ended "
+              f"{ended - told[0]['ms'] / 1000:.2f} s after that, ready after {ready[-1]['ms'] / 1000 - ended:.2f} s more", flush=True)
+        status = runs.longhaul("status", training.run.folder, code=None)
+        expect("status says so", "grow_back" in status and f"{victim} is back" in status, status)
+        training.run.wait("succeeded", 180)
+    whole = runs.start("whole-too", TOKENS + text(""))
+    whole.wait("succeeded", 180)
+    expect("the weights are those of the undisturbed run, bit for bit", weights(training.run) == weights(whole),
+           (weights(training.run), weights(whole)))
+
+
 def weights(run):
     """Digests of the model that a run has published, by file."""
     manifest = json.loads((run.folder / "stages/s/out/manifest.json").read_text())
@@ -603,8 +665,9 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 CASES = {case.__name__: case for case in (
     gpu_lost, gpu_lost_and_only_told, refused_by_check, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
     host_killed, lead_killed, shrunk, lead_host_killed)}
-# Only when asked for: the first misses its bar (docs/benchmarks.md); the second takes a minute, and unit_worker has it, too.
-BY_NAME = {case.__name__: case for case in (allocation_lost, a_last_save_has_the_time_that_is_left)}
+# Only when asked for: the first misses its bar (docs/benchmarks.md); the second takes a minute, and unit_worker has it, too;
+# the third trains twice to the end.
+BY_NAME = {case.__name__: case for case in (allocation_lost, a_last_save_has_the_time_that_is_left, grown_back)}
 
 
 def main():

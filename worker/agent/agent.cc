@@ -302,8 +302,19 @@ class Agent {
       log_.warn("event=no_stacks error='" + begun.error().message() + "'");
   }
 
+  // Of a launch that this node has outlived: the lead took it for lost, and went on without it.
+  void end_forgotten_ranks() {
+    for (const RankReport& rank : pages_.look(clock_)) {
+      if (rank.beat.pid <= 0 || rank.state == ProcessState::ended || rank.state == ProcessState::none) continue;
+      log_.warn(format("event=forgotten_rank launch={} rank={} pid={} next=kill", pages_.launch(), rank.beat.rank,
+                       rank.beat.pid));
+      ::kill(static_cast<pid_t>(rank.beat.pid), SIGKILL);
+    }
+  }
+
   // A lead that has found us again says what it said before: what is connected stays.
   void watch(const AgentOrder& order) {
+    if (order.launch > pages_.launch()) end_forgotten_ranks();
     if (order.folder != beat_folder_) sockets_.close(), orders_.clear();
     beat_folder_ = order.folder;
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);

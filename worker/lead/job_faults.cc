@@ -73,7 +73,7 @@ bool JobLead::go_on_after(const End& end) {
     fail(cause);
     return false;
   }
-  for (const std::string& host : decision.hosts_to_leave) hosts_.leave(host);
+  for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
   if (decision.tier != RestartTier::shrink) return true;
   const Status fewer = shrink(lead_, hosts_);
   if (!fewer.ok()) fail(cause + "; " + fewer.error().message());
@@ -122,17 +122,17 @@ std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
   return told_corruption(*events, spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
 }
 
-// The training has seen by itself that after another step there would be no time for a save.
-bool JobLead::ended_by_own_timer() const {
+// As they were told to, or since after another step there would be no time for a save.
+std::string JobLead::told_stop() const {
   std::uint64_t offset = 0;
   const auto events = read_events(lead_.attempt.events_path(), offset);
-  if (end_by_ms_ <= 0 || !events.ok()) return false;
-  bool by_timer = false;
+  std::string why;
+  if (!events.ok()) return why;
   for (const Event& event : *events) {
-    if (event.kind == "launched") by_timer = false;
-    if (event.kind == stopped_event_kind) by_timer = event.fields.get_string("why") == stopped_by_own_timer;
+    if (event.kind == "launched") why.clear();
+    if (event.kind == stopped_event_kind) why = event.fields.get_string("why");
   }
-  return by_timer;
+  return why;
 }
 
 // All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
@@ -168,7 +168,7 @@ void JobLead::leave_dead_spares() {
     const double silent_s = static_cast<double>(clock_.monotonic_ns() - agent.heard_ns) * 1e-9;
     if (agent.connected && silent_s < lead_.attempt.resiliency.host_silent.value) continue;
     log_.warn("event=spare_lost host=" + host);
-    hosts_.leave(host);
+    hosts_.lose(host);
   }
 }
 
@@ -241,6 +241,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
     view.cause = format("{} {}", view.fault, view.host);
     view.accuses_surely = info_of(record.fault).accuses == Accusation::sure;
   }
+  blame_nodes_back(view);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;

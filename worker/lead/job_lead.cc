@@ -95,6 +95,7 @@ Status JobLead::prepare() {
   ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
+  growth_ = GrowBack(attempt.resiliency.grow_after.value);
   tail_.open(attempt.events_path());
   return {};
 }
@@ -204,7 +205,7 @@ Status JobLead::launch_until_done() {
     if (superseded_) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && ended_by_own_timer()) {
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ms_ > 0 && told_stop() == stopped_by_own_timer) {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
@@ -213,7 +214,8 @@ Status JobLead::launch_until_done() {
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
-    if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok() || !go_on_after(end)) return {};
+    if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
+    if (!grow_after(end) && !go_on_after(end)) return {};
   }
 }
 
