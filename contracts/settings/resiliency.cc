@@ -74,11 +74,13 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                           "code 0 means fit to work, anything else refuses the node with the last line it printed"})
           .field("health_command_deadline", &R::health_command_deadline,
                  {.help = "of health_command; a node where it takes longer is refused", .min = 1, .max = 3600})
-          .field("preflight_floor", &R::preflight_floor,
-                 {.help = "every node multiplies matrices and copies memory before the first launch; one below this "
-                          "share of the median of all is left where a spare is there, else told of; 0: not measured",
-                  .min = 0,
-                  .max = 0.99});
+          .field(
+              "preflight_floor", &R::preflight_floor,
+              {.help = "every node multiplies matrices, copies memory and exchanges bytes with other nodes before the "
+                       "first launch; one below this share of the median of all is left where a spare is there, else "
+                       "told of; 0: not measured",
+               .min = 0,
+               .max = 0.99});
   return table;
 }
 

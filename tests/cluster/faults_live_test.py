@@ -575,6 +575,26 @@ def refused_by_check(cluster, runs, times):
     training.end(runs)
 
 
+def slow_network(cluster, runs, times):
+    """A host whose network sends slowly, to whomever: it is named with its figure before the first launch, and the spare works
+    in its place."""
+    for number in range(times):
+        limit = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kbit", "latency", "50ms")
+        cluster.play("exec", "n2", "--", *limit)
+        try:
+            training = Training(cluster, runs, f"slow-network-{number}", "resiliency = { spares = 1, preflight_floor = 0.1 }\n")
+        finally:
+            cluster.play("exec", "n2", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
+        launched, looked = training.events("launched")[0], training.events("preflight")[0]
+        told = [e for e in training.events("health") if e["class"] == "slow_host"]
+        expect("one event with host and figure", [e["host"] for e in told] == ["n2"] and "MB/s of network" in told[0]["what"], told)
+        expect("it is set aside", looked["slow"] == ["n2"] and looked["left"] == ["n2"], looked)
+        expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
+        print(f"  slow network: {told[0]['what']}; the first launch waited {looked['waited_s']:.2f} s", flush=True)
+        expect("nothing was ended", not training.events("fault"), training.events("fault"))
+        training.end(runs)
+
+
 def control_cut(cluster, runs, times):
     """Only what agents and lead say to each other is lost, for longer than a host may be silent: in every direction, by the ports of lead and standby."""
     training = Training(cluster, runs, "control-cut", "resiliency = { spares = 1 }\n")
@@ -663,7 +683,7 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 
 CASES = {case.__name__: case for case in (
-    gpu_lost, gpu_lost_and_only_told, refused_by_check, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
+    gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
     host_killed, lead_killed, shrunk, lead_host_killed)}
 # Only when asked for: the first misses its bar (docs/benchmarks.md); the second takes a minute, and unit_worker has it, too;
 # the third trains twice to the end.

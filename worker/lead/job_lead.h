@@ -75,6 +75,7 @@ class JobLead {
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
+  void exchange_in_fleet();
   void set_nodes_aside(double waited_s, const std::vector<std::string>& missing);
   void end_agents();
 
