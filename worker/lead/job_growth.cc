@@ -111,7 +111,12 @@ std::vector<std::string> JobLead::told_growth() const {
 bool JobLead::grow_after(const End& end) {
   const std::vector<std::string> back = std::exchange(growing_, {});
   came_back_.clear();
-  if (back.empty() || end.finding || told_stop() != stopped_as_asked) return false;
+  const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
+  if (back.empty() || (end.finding && !rank_ended)) return false;
+  if (told_stop() != stopped_as_asked) {
+    if (rank_ended) recovery_.fault(clock_.monotonic_ns() / 1'000'000, end.finding->detect_s, watch_.newest_step());
+    return false;
+  }
   const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
   if (!layout) return false;
   hosts_.grow_to(layout->nodes, back);

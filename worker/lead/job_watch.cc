@@ -152,7 +152,7 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   // Ranks that were told to save and end take each other along; whether they had saved is seen when all are gone.
-  if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return std::nullopt;
+  if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return found;
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
                    found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());
