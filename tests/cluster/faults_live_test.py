@@ -398,8 +398,9 @@ def grown_back(cluster, runs, times):
         ready = [e for e in training.events("ready")]
         stopped = training.events("stopped")
         expect("no step is done again", len(stopped) == 1 and stopped[0]["step"] == ready[-1]["step"], (stopped, ready))
-        expect("one fault", len(training.events("fault")) == 1 and training.events("fault")[0]["tier"] == "shrink", training.events("fault"))
-        ended = [e for e in training.events("ranks_ended")][-1]["ms"] / 1000
+        # Open MPI 4.1 may crash while it connects ranks anew: a further fault, and a further launch on the same hosts.
+        expect("one host was lost", [e["tier"] for e in training.events("fault") if e["class"] != "crash"] == ["shrink"], training.events("fault"))
+        ended = next(e for e in training.events("ranks_ended") if e["launch"] == 2)["ms"] / 1000
         print(f"  grown back: told {told[0]['ms'] / 1000 - thawed:.2f} s after the host was there again, saved and ended "
               f"{ended - told[0]['ms'] / 1000:.2f} s after that, ready after {ready[-1]['ms'] / 1000 - ended:.2f} s more", flush=True)
         status = runs.longhaul("status", training.run.folder, code=None)

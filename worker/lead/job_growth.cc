@@ -19,6 +19,18 @@ bool holds_name(const std::vector<std::string>& names, const std::string& name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+int launches_since_growth(const std::string& events_path) {
+  std::uint64_t offset = 0;
+  const auto events = read_events(events_path, offset);
+  int launches = 0;
+  if (!events.ok()) return launches;
+  for (const Event& event : *events) {
+    if (event.kind == grow_back_kind) launches = 0;
+    if (event.kind == "launched") ++launches;
+  }
+  return launches;
+}
+
 }  // namespace
 
 // A node that was not heard of, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
@@ -110,7 +122,7 @@ std::vector<std::string> JobLead::told_growth() const {
 // Ranks that have ended as they were told to; whatever else ended them is a fault like any other.
 bool JobLead::grow_after(const End& end) {
   const std::vector<std::string> back = std::exchange(growing_, {});
-  came_back_.clear();
+  if (watch_.newest_step() >= 0) came_back_.clear();  // they have proved themselves
   const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
   if (back.empty() || (end.finding && !rank_ended)) return false;
   if (told_stop() != stopped_as_asked) {
@@ -125,9 +137,11 @@ bool JobLead::grow_after(const End& end) {
   return true;
 }
 
-// A launch that does not come to a step with them is theirs to answer for: the training goes on as before.
+// Two launches that do not come to a step with them are theirs to answer for: the training goes on as before. One may
+// be anybody's.
 void JobLead::blame_nodes_back(FaultView& view) const {
   if (came_back_.empty() || watch_.newest_step() >= 0) return;
+  if (launches_since_growth(lead_.attempt.events_path()) < 2) return;
   view.scope = FaultScope::host, view.group = FaultGroup::infrastructure;
   view.host = came_back_.front();
   view.cause = "no step with " + join(came_back_, ", ");
