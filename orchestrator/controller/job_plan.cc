@@ -331,10 +331,6 @@ void JobPlanner::plan_spares() {
     problem(where, format("{} = {}: more spares than the {} nodes that work", name(where), spares, plan_.nodes),
             "a spare for every node is the most that can be used");
   if (!plan_.steps.empty()) problem(where, "several programs in one job have nodes of their own", "remove it");
-  if (config_.launcher.kind != "srun")
-    problem(where,
-            "ranks of " + site_text() + " are started by " + config_.launcher.kind + ", which takes no other nodes",
-            "remove it, or set launcher.kind = \"srun\" in the site file");
   plan_.spares = spares;
 }
 
@@ -491,12 +487,13 @@ void JobPlanner::plan_launcher() {
   if (steps && plan_.nodes > 1)
     problem("step", "steps on several nodes are started by srun, and " + site_text() + " has another launcher",
             "use one node, or set launcher.kind = \"srun\" in the site file");
-  if (config_.launcher.kind != "srun" || (plan_.ranks == 1 && !srun_starts_container && plan_.spares == 0)) {
-    if (srun_starts_container)
-      problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",
-              "remove it, or set launcher.kind = \"srun\" in the site file");
-    return;
-  }
+  const bool by_mpirun = config_.launcher.kind != "srun";
+  if (by_mpirun && srun_starts_container)
+    problem("job.container", "containers of " + site_text() + " are started by srun, its ranks by mpirun",
+            "remove it, or set launcher.kind = \"srun\" in the site file");
+  // On one node the lead calls mpirun itself.
+  const bool on_one_node = plan_.nodes + plan_.spares == 1;
+  if (steps || (by_mpirun && on_one_node) || (plan_.ranks == 1 && !srun_starts_container && plan_.spares == 0)) return;
   plan_.launcher = rank_launcher(plan_, config_, !outlives_nodes_by(stage_.common).empty());
   if (plan_.nodes + plan_.spares > 1)
     plan_.agent_launcher = agent_launcher(plan_.nodes + plan_.spares, config_, plan_.gpus_per_node > 0);

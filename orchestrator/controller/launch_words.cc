@@ -11,7 +11,30 @@ std::string outlives_nodes_by(const StageCommon& common) {
   return common.resiliency.shrink ? "resiliency.shrink" : "";
 }
 
+namespace {
+
+// Ranks in blocks, as many to each node. Open MPI starts its daemons by srun: beside the agents' step, and with the
+// CPUs of the ranks that they start, for Slurm holds those to their daemon's. --host is added in the job.
+std::vector<std::string> by_mpirun(const JobPlan& plan, const SiteConfig& site) {
+  std::vector<std::string> words = {
+      "mpirun",
+      "-np",
+      std::to_string(plan.ranks),
+      "--map-by",
+      format("ppr:{}:node", plan.ranks_per_node),
+      "--bind-to",
+      "none",
+      "--mca",
+      "plm_slurm_args",
+      format("--overlap --mem=0 --cpus-per-task={}", plan.ranks_per_node * plan.cpus_per_rank)};
+  words.insert(words.end(), site.launcher.options.begin(), site.launcher.options.end());
+  return words;
+}
+
+}  // namespace
+
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill) {
+  if (site.launcher.kind == "mpirun") return by_mpirun(plan, site);
   std::vector<std::string> words = {"srun",
                                     "--mpi=" + (plan.ranks == 1 ? "none" : site.launcher.mpi),
                                     format("--nodes={}", plan.nodes),

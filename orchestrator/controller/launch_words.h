@@ -14,7 +14,8 @@ struct JobPlan;
 // The key that wants a job to outlive the loss of a node ("resiliency.spares"); "": none does.
 std::string outlives_nodes_by(const StageCommon& common);
 
-// `srun` for all ranks of a job that is one program. `no_kill`: the step outlives the loss of a node, as its job does.
+// `srun` or `mpirun` for all ranks of a job that is one program. `no_kill`: srun's step outlives the loss of a node, as
+// its job does; an mpirun ends with any node, and the ranks are started again by another one.
 std::vector<std::string> rank_launcher(const JobPlan& plan, const SiteConfig& site, bool no_kill);
 
 // The container's words between launcher and program: options of srun (pyxis, cscs-edf), or a program of their own.

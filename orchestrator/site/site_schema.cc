@@ -77,7 +77,7 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
           .field("kind", &L::kind, {.help = "what starts the ranks", .choices = {"srun", "mpirun"}})
           .field("mpi", &L::mpi, {.help = "srun --mpi=", .choices = {"pmix", "pmix_v4", "pmi2", "cray_shasta", "none"}})
           .field("cpu_bind", &L::cpu_bind, {.help = "srun --cpu-bind=; empty: as srun likes"})
-          .field("options", &L::options, {.help = "further srun options, one --name=value each"});
+          .field("options", &L::options, {.help = "further options of srun or mpirun, a word each"});
   return table;
 }
 

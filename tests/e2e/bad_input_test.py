@@ -629,12 +629,12 @@ def full_disk_as_limit(here):
 class TwoRanks:
     """A training on two MPI ranks, in a process group of its own, whose ranks can be found."""
 
-    def __init__(self, here, name, retries):
+    def __init__(self, here, name, retries, *options):
         self.folder = here / name
         (here / f"{name}.toml").write_text(
             HEADER.replace('"x"', f'"{name}"') + PRETRAIN.replace("steps = 2", "steps = 2000").replace("_size = 2\n", "_size = 4\n") +
             f"ranks = 2\nretries = {retries}\nseed = {retries + 1}\ncheckpoint = {{ every_steps = 100 }}\n")
-        self.process = subprocess.Popen([LONGHAUL, "run", f"{name}.toml"], cwd=here, text=True, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([LONGHAUL, "run", f"{name}.toml", *options], cwd=here, text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, start_new_session=True)
         self.run = wait_for("a run", lambda: next((r for r in runs(here) if r.name.startswith(name + "-")), None))
         self.attempt = self.run / "stages/s/attempts/1"
@@ -673,7 +673,7 @@ class TwoRanks:
 
     def end(self):
         try:
-            out, _ = self.process.communicate(timeout=60)
+            out, _ = self.process.communicate(timeout=180)
             return out
         finally:
             if self.process.poll() is None:
@@ -720,6 +720,28 @@ def one_rank_is_killed_every_time(here):
     expect("it was started more than once, and not for ever", record["launches"] == kills < 8, (record, kills))
     expect("the cause is told", "signal 9" in record["cause"] and "the ranks ended" in out, (record, out))
     expect("nothing is published", not (job.run / "stages/s/out").exists())
+    no_process_is_left(job)
+
+
+@case
+def ranks_that_are_told_to_stop_have_time_to_save(here):
+    """A launcher that is told itself gives its ranks a second: they are told, and it waits for them."""
+    Made.copy(here)
+    plan = here / "plan"
+    plan.write_text("follow\n")
+    job = TwoRanks(here, "told", 0, "--worker-fault-plan", str(plan))
+    job.ranks(1)
+    with open(plan, "a") as file:
+        file.write("checkpoint_before_manifest delay_ms=4000\n")
+    time.sleep(1)  # until it is read
+    start = time.monotonic()
+    longhaul(here, "cancel", job.run)
+    job.end()
+    expect("it took its time", 4 < time.monotonic() - start < 30, time.monotonic() - start)
+    facts = events(job.run, "s")
+    last = [e["step"] for e in facts if e["kind"] == "checkpoint"][-1]
+    done = [e["step"] for e in facts if e["kind"] == "metric" and "loss" in e][-1]
+    expect("the last step that was made is saved", last == done, (last, done, job.story()))
     no_process_is_left(job)
 
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "base/files.h"
@@ -63,6 +64,15 @@ bool RankGroup::tell_through_slurm(const Child& child) {
 
 void RankGroup::stop() {
   for (Child& child : children_) tell(child);
+}
+
+void RankGroup::told() {
+  for (Child& child : children_)
+    if (!child.told_ns) child.told_ns = clock_.monotonic_ns();
+}
+
+bool RankGroup::by_mpirun() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.program.by_mpirun; });
 }
 
 std::vector<RankGroup::Process> RankGroup::processes() const {

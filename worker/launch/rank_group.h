@@ -40,6 +40,9 @@ class RankGroup {
   std::vector<Process> processes() const;
   // SIGTERM to every group now, SIGKILL after the grace; poll() goes on until all are gone.
   void stop();
+  // The same for ranks that somebody else tells: mpirun, told itself, would end them within a second.
+  void told();
+  bool by_mpirun() const;
   // SIGKILL to every group now: ranks that stand still, or wait for one that is gone, have nothing to save. Ranks that
   // a launcher started on other nodes are killed there by their agents.
   void kill();

@@ -39,6 +39,25 @@ bool is_srun(const std::vector<std::string>& launcher) {
   return !launcher.empty() && file_name(launcher.front()) == "srun";
 }
 
+// mpirun refuses root otherwise: containers and clusters of tests.
+void allow_root(SpawnSpec& mpirun) {
+  if (::geteuid() != 0) return;
+  mpirun.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+  mpirun.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+// What Open MPI reads its nodes from, as in a batch script: a lead that has taken over is a task of a step, whose
+// variables are other ones.
+void add_allocation(const Launch& launch, SpawnSpec& mpirun) {
+  const int nodes = static_cast<int>(launch.hosts.size());
+  if (nodes == 0) return;
+  for (const char* name : {"SLURM_NODELIST", "SLURM_JOB_NODELIST"})
+    mpirun.environment.emplace_back(name, join(launch.hosts, ","));
+  for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
+    mpirun.environment.emplace_back(name, std::to_string(nodes));
+  mpirun.environment.emplace_back("SLURM_TASKS_PER_NODE", format("{}(x{})", (launch.ranks + nodes - 1) / nodes, nodes));
+}
+
 // Puts a launcher and the wrapper before a program: one process then starts all ranks, on all nodes.
 SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launcher, const std::string& log_dir,
                    SpawnSpec program) {
@@ -51,6 +70,9 @@ SpawnSpec launched(const LaunchSpec& spec, const std::vector<std::string>& launc
   program.stdout_path = program.stderr_path = launcher_log_path(log_dir);
   // Where a standby takes over, the ranks outlive a lead that dies; the job's end is theirs, too.
   if (!spec.attempt.agent_launcher.empty()) program.dies_with_starter = false;
+  if (is_srun(launcher)) return program;
+  allow_root(program);
+  add_allocation(spec.launch, program);
   return program;
 }
 
@@ -200,10 +222,7 @@ SpawnSpec engine_spawn(const LaunchSpec& spec) {
             "--"};
   s.argv.insert(s.argv.end(), spec.attempt.container.begin(), spec.attempt.container.end());
   s.argv.insert(s.argv.end(), engine.begin(), engine.end());
-  if (::geteuid() == 0) {
-    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    s.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-  }
+  allow_root(s);
   return s;
 }
 
@@ -214,6 +233,7 @@ Result<std::vector<RankProgram>> rank_programs(const LaunchSpec& spec) {
   RankProgram engine;
   engine.spawn = engine_spawn(spec);
   engine.by_srun = is_srun(spec.attempt.launcher);
+  engine.by_mpirun = !engine.by_srun && spec.launch.ranks > 1;
   return std::vector<RankProgram>{std::move(engine)};
 }
 

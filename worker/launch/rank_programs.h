@@ -29,6 +29,7 @@ struct RankProgram {
   std::string step;  // name, "" where the stage is one program
   bool service = false;
   bool by_srun = false;
+  bool by_mpirun = false;       // of the engine
   std::string slurm_step_path;  // of a step started by srun: a file with its id, once its first rank is there
 };
 // Starts nothing. invalid_input: a command without a program; corrupt: the attempt has a step that its task has not.

@@ -125,10 +125,11 @@ void JobLead::tell_agents(const Launch& launch) {
 
 // Ranks that another lead has started are told through their agents.
 void JobLead::stop_ranks(RankGroup& ranks) {
-  if (!adopted_) return ranks.stop();
-  std::map<std::string, std::vector<int>> remote;
-  for (const int rank : watch_.alive()) remote[watch_.host_of(rank)].push_back(rank);
-  for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, SIGTERM);
+  const std::vector<int> alive = watch_.alive();
+  const bool all = static_cast<int>(alive.size()) == spec_.launch.ranks;
+  if (!adopted_ && !(ranks.by_mpirun() && all)) return ranks.stop();
+  ranks.told();
+  signal_ranks(alive, SIGTERM);
 }
 
 void JobLead::obey_signal(RankGroup& ranks) {
@@ -212,15 +213,15 @@ void JobLead::note_processes(const RankGroup& ranks) {
   }
 }
 
-void JobLead::kill_ranks() {
+void JobLead::signal_ranks(const std::vector<int>& ranks, int signal) {
   std::map<std::string, std::vector<int>> remote;
-  for (const int rank : watch_.alive()) {
+  for (const int rank : ranks) {
     if (agents_)
       remote[watch_.host_of(rank)].push_back(rank);
     else
-      ::kill(static_cast<pid_t>(watch_.rank(rank)->beat.pid), SIGKILL);
+      ::kill(static_cast<pid_t>(watch_.rank(rank)->beat.pid), signal);
   }
-  for (const auto& [host, ranks] : remote) agents_->signal(host, ranks, SIGKILL);
+  for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, signal);
 }
 
 Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& finding) {
@@ -231,7 +232,7 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
   bool killed = false;
   for (;;) {
     if (clock_.monotonic_ns() >= next_kill_ns) {
-      kill_ranks();
+      signal_ranks(watch_.alive(), SIGKILL);
       next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
     }
     if (!end) {
@@ -246,7 +247,8 @@ Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& findin
       ranks.kill();
       killed = true;
     }
-    if (end && gone.passed()) {
+    if ((end || adopted_) && gone.passed()) {
+      if (!end) end = LaunchEnd{finding.rank, ExitStatus{-1, SIGKILL}, {}};
       for (const int rank : alive) {
         log_.warn(format("event=rank_does_not_end rank={} host={} next=leave_host", rank, watch_.host_of(rank)));
         hosts_.leave(watch_.host_of(rank));

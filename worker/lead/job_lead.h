@@ -103,7 +103,7 @@ class JobLead {
   // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in
   // the meantime is the better end.
   Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
-  void kill_ranks();
+  void signal_ranks(const std::vector<int>& ranks, int signal);
   std::vector<RankObservation> rank_sights() const;
   std::vector<HostSight> host_sights() const;
   void tell_suspicion(const HangFinding& finding);

@@ -64,6 +64,25 @@ std::string words_around(const std::string& launch_dir, const LogRoot& root) {
   return starts_with(words, root.line) || starts_with(words, engine_error) ? words : root.line;
 }
 
+bool is_ruler(const std::string& line) {
+  return line.size() >= 20 && line.find_first_not_of('-') == std::string::npos;
+}
+
+// What mpirun says it says between two rules, over several lines; the first of such boxes has the reason.
+std::string words_of_launcher(const std::string& path) {
+  std::string box;
+  bool inside = false;
+  for (const std::string& line : last_lines(path)) {
+    if (is_ruler(line) && inside && !box.empty()) break;
+    if (is_ruler(line))
+      inside = true;
+    else if (inside && !trim(line).empty())
+      box += (box.empty() ? "" : " ") + trim(line);
+  }
+  if (box.empty()) return last_words(path);
+  return repair_utf8(box.size() > length_max ? box.substr(0, length_max) : box);
+}
+
 }  // namespace
 
 std::string last_words(const std::string& path) {
@@ -87,7 +106,7 @@ LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<R
       return {std::atoi(line.c_str() + std::string_view(mpirun_news).size()), repair_utf8(line), {}};
   if (root && root->finding.role == LineRole::cascade) return {root->rank, words_around(launch_dir, *root), {}};
   LastWords said{0, last_words(rank_log_path(launch_dir, 0)), {}};
-  if (said.text.empty()) said.text = last_words(mpirun_log);
+  if (said.text.empty()) said.text = words_of_launcher(mpirun_log);
   return said;
 }
 

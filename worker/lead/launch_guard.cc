@@ -18,6 +18,16 @@ constexpr std::int64_t still_after_ms = 750;
 // whose rank is killed while ranks still find each other may wait for good, with no rank left.
 constexpr std::int64_t launcher_tells_ms = 2'000;
 
+// An mpirun that goes with its node takes ranks of other nodes with it: the node has to be told of, and not they. A
+// lead that has just taken over sees those ranks for the first time, and takes a second longer for it.
+constexpr std::int64_t ended_by_node_ms = 3'000;
+bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vector<HostSight>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [&](const HostSight& host) {
+    return host.ever_heard && !host.connected && host.apart_ms < ended_by_node_ms &&
+           std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
+  });
+}
+
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
 }
@@ -73,7 +83,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   warnings_.clear();
   if (told_) return std::nullopt;
   std::optional<GuardFinding> found = lost_host(ranks, hosts);
-  if (!found && own_program_) found = ended_rank(now_ms, ranks);
+  if (!found && own_program_ && !is_one_just_apart(ranks, hosts)) found = ended_rank(now_ms, ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
   ranks = at_work(std::move(ranks));

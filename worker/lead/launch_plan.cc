@@ -47,6 +47,16 @@ void place_ranks(const LeadOf& lead, Launch& launch) {
   for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host.push_back(rank / of_node);
 }
 
+// mpirun takes the nodes of the job unless it is told which; a spare is none of its.
+void name_hosts(std::vector<std::string>& words, const HostPool& hosts, const RankLayout& layout) {
+  const auto count = std::find(words.begin(), words.end(), "-np");
+  if (count != words.end() && count + 1 != words.end()) *(count + 1) = std::to_string(layout.ranks);
+  std::vector<std::string> named;
+  const int of_node = (layout.ranks + layout.nodes - 1) / layout.nodes;
+  for (const std::string& host : hosts.working()) named.push_back(format("{}:{}", host, of_node));
+  words.insert(words.begin() + 1, {"--host", join(named, ",")});
+}
+
 // srun's own numbers, where fewer ranks than planned are started on fewer nodes.
 void fit_numbers(std::vector<std::string>& words, const RankLayout& layout) {
   for (std::string& word : words) {
@@ -59,7 +69,9 @@ void fit_numbers(std::vector<std::string>& words, const RankLayout& layout) {
 // may hold to be running until it notices that a node is dead.
 std::vector<std::string> launcher_words(std::vector<std::string> words, const HostPool& hosts, const RankLayout& layout,
                                         bool shrunk, int number) {
-  if (words.empty() || file_name(words.front()) != "srun") return words;
+  if (words.empty()) return words;
+  if (file_name(words.front()) == "mpirun") name_hosts(words, hosts, layout);
+  if (file_name(words.front()) != "srun") return words;
   if (shrunk) fit_numbers(words, layout);
   std::vector<std::string> added;
   if (!hosts.spares().empty() || !hosts.left().empty()) added.push_back("--nodelist=" + join(hosts.working(), ","));

@@ -136,6 +136,16 @@ TEST_CASE("a job of several nodes: every directive with its value and where it c
   CHECK(plan.gpu_hours() == doctest::Approx(5 * 4 * 4));
 }
 
+TEST_CASE("mpirun starts the ranks of several nodes in blocks, and agents are there as below srun") {
+  const std::string outlives = replace_all(acc_site, "no_kill = \"no\"", "no_kill = \"yes\"");
+  const Site site = job_site(outlives + "[launcher]\nkind = \"mpirun\"\n");
+  const JobPlan plan = good_plan(site, job_stage("pretrain", "ranks = 8\nnodes = 2\nresiliency = { spares = 1 }\n"));
+  CHECK(starts_with(join(plan.launcher, " "), "mpirun -np 8 --map-by ppr:4:node --bind-to none"));
+  CHECK(has(join(plan.agent_launcher, " "), "--ntasks=3"));
+  const JobPlan on_one = good_plan(site, job_stage("pretrain", "ranks = 4\nnodes = 1\n"));
+  CHECK(on_one.launcher.empty());  // the lead's own mpirun
+}
+
 TEST_CASE("spares are nodes of the job like the others, and ranks are started on the nodes that work") {
   const Site site = job_site(replace_all(acc_site, "no_kill = \"no\"", "no_kill = \"yes\""));
   const JobPlan plan = good_plan(site, job_stage("pretrain", "ranks = 16\nnodes = 4\nresiliency = { spares = 2 }\n"));

@@ -47,6 +47,17 @@ TEST_CASE("of several ranks the one that ended for its own reason speaks") {
   CHECK(said.root->finding.fault == FaultClass::exception);
 }
 
+TEST_CASE("where no rank has said anything, the first box of the launcher has the reason") {
+  const testing::Scratch scratch;
+  const std::string rule(74, '-');
+  put_log(scratch, "mpirun.log",
+          rule + "\nThe allocator expects:\n\n    SLURM_NODELIST\n\n" + rule + "\n[n3] ORTE_ERROR_LOG: Not found\n" +
+              rule + "\nAn internal error\n" + rule + "\n");
+  CHECK(last_words_of_ranks(scratch.path(), {{0, "a", 0}}).text == "The allocator expects: SLURM_NODELIST");
+  put_log(scratch, "mpirun.log", "srun: error: one\nsrun: error: two\n");
+  CHECK(last_words_of_ranks(scratch.path(), {{0, "a", 0}}).text == "srun: error: two");
+}
+
 TEST_CASE("whoever complains of another one is not the one that it began with") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "longhaul-engine rank 0: rank 2 left: its connection was closed\n");

@@ -63,6 +63,24 @@ TEST_CASE("guard: a rank whose process ended is found at once, the one that was 
   CHECK(rig.look());
 }
 
+TEST_CASE("guard: ranks that end while a node has just gone away are that node's, for a while") {
+  GuardRig rig;
+  rig.step();
+  CHECK(!rig.look());
+  rig.hosts[1].connected = false;
+  rig.ranks[0].process = ProcessState::ended;
+  const auto after = rig.found_after(10'000, true);
+  REQUIRE(after);
+  CHECK(*after <= 1'500);
+  rig.guard.new_launch(rig.now_ms, 1);
+  rig.hosts[1].connected = true, rig.hosts[1].apart_ms = 0;
+  CHECK(rig.look()->kind == GuardFinding::Kind::rank_ended);
+  rig.guard.new_launch(rig.now_ms, 1);
+  rig.hosts[1].connected = false, rig.hosts[1].apart_ms = 5'000;  // long away, and nothing came of it
+  rig.step();
+  CHECK(rig.look()->kind == GuardFinding::Kind::rank_ended);
+}
+
 TEST_CASE("guard: ranks that finished are no fault, and programs of others may end one by one") {
   GuardRig rig;
   for (RankObservation& rank : rig.ranks) rank.beat.section = beat_finished, rank.process = ProcessState::ended;

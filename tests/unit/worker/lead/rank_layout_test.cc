@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "contracts/launch.h"
 #include "tests/support/scratch.h"
 
@@ -118,6 +119,21 @@ TEST_CASE("shrinking: before anything is lost a launch is as it was asked for") 
   CHECK(spec->launch.ranks == 4);
   CHECK(spec->launch.dims == lead.task.dims);
   CHECK(spec->attempt.launcher == lead.attempt.launcher);
+}
+
+TEST_CASE("mpirun is told the nodes that work, and how many ranks there are of them") {
+  const testing::Scratch folder;
+  LeadOf lead = lead_of_four(folder);
+  lead.attempt.launcher = {"mpirun", "-np", "4", "--map-by", "ppr:1:node"};
+  HostPool hosts = host_pool_of(lead).value();
+  auto spec = prepare_launch(lead, 1, hosts, false);
+  REQUIRE(spec.ok());
+  CHECK(join(spec->attempt.launcher, " ") == "mpirun --host n1:1,n2:1,n3:1,n4:1 -np 4 --map-by ppr:1:node");
+  hosts.leave("n2");
+  REQUIRE(shrink(lead, hosts).ok());
+  spec = prepare_launch(lead, 2, hosts, false);
+  REQUIRE(spec.ok());
+  CHECK(join(spec->attempt.launcher, " ") == "mpirun --host n1:1,n3:1 -np 2 --map-by ppr:1:node");
 }
 
 TEST_CASE("shrinking: who may not says why") {

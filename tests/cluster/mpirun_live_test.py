@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Ranks that mpirun starts on two hosts of the Slurm cluster, a third one as a spare: the same tiers as below srun.
+
+usage: mpirun_live_test.py LONGHAUL
+"""
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+
+from faults_live_test import Training, boot, pretrain, write_pages
+from slurm_cluster import ClusterError, attach
+from slurm_runs import TOKENS, Runs, expect
+
+SITE = 'inherits = "test-cluster"\n[launcher]\nkind = "mpirun"\n'
+
+
+class MpirunTraining(Training):
+    def __init__(self, cluster, runs, name, more):
+        site = runs.folder / "mpirun-cluster.toml"
+        site.write_text(SITE)
+        self.cluster = cluster
+        self.run = runs.start(name, TOKENS + pretrain(more, faults=True), site=site)
+        self.file = self.run.folder / "stages/s/attempts/1/events.jsonl"
+        self.wait(lambda: self.saved(1), "a checkpoint of the first launch", 60)
+
+    def next_launch(self):
+        launch = self.launches()
+        self.wait(lambda: self.saved(launch), f"a checkpoint of launch {launch}")
+
+
+def under_mpirun(cluster, runs):
+    training = MpirunTraining(cluster, runs, "by-mpirun", "resiliency = { spares = 1, restarts = 9 }\n")
+    ranks = training.ranks(1)
+    first = training.events("launched")[0]
+    expect("four ranks, in blocks on two hosts", len(ranks) == 4 and sorted(ranks.values()) == sorted(first["hosts"] * 2), (ranks, first))
+
+    begun = time.time()
+    victim = next(pid for pid, host in ranks.items() if host != first["host"])
+    os.kill(victim, signal.SIGKILL)
+    detected, again, fault, _ = training.recovery(begun, 1)
+    expect("a rank killed on the other host: in the job, and its host named",
+           (fault["tier"], fault["class"], fault["host"]) == ("in_job", "killed", ranks[victim]), fault)
+    print(f"  rank killed: detected after {detected:.2f} s, trained again after {again:.2f} s", flush=True)
+    training.next_launch()
+
+    runs.longhaul("tell", training.run.folder, "fault", "ASYNC_EXC", "rank=3", "--wait", 1)
+    training.wait(lambda: training.events("faulted"), "the fault")
+    detected, again, fault, _ = training.recovery(training.events("faulted")[-1]["ms"] / 1000, 2)
+    expect("an error that all survive: in-process", (fault["tier"], fault["rank"]) == ("in_process", 3), fault)
+    print(f"  transient error: detected after {detected:.2f} s, trained again after {again:.2f} s", flush=True)
+
+    launch = training.launches()
+    lost = next(host for host in training.events("launched")[-1]["hosts"] if host != first["host"])
+    begun = time.time()
+    cluster.play("kill-node", lost)
+    try:
+        detected, again, fault, _ = training.recovery(begun, 3)
+        hosts = training.events("launched")[-1]["hosts"]
+        expect("a host killed: the spare in its place", fault["tier"] == "swap" and fault["host"] == lost and lost not in hosts, (fault, hosts))
+        print(f"  host killed: detected after {detected:.2f} s, trained again after {again:.2f} s", flush=True)
+        training.wait(lambda: training.launches() > launch and training.saved(training.launches()), "a checkpoint on the spare")
+        training.end(runs)
+        facts = training.events()
+        saved = [e["step"] for e in facts if e["kind"] == "checkpoint"][-1]
+        done = [e["step"] for e in facts if e["kind"] == "metric" and "loss" in e][-1]
+        expect("cancelled, its ranks saved their last step", saved == done, (saved, done, training.log()))
+        wrong = [pid for pid in training.ranks(training.launches())]
+        expect("no rank is left", not wrong, wrong)
+    finally:
+        boot(cluster, lost)
+
+
+def lead_host_killed(cluster, runs):
+    """mpirun is gone with it, and so are the ranks that it had started elsewhere: another lead starts them anew."""
+    training = MpirunTraining(cluster, runs, "lead-by-mpirun", "resiliency = { spares = 1, restarts = 9 }\n")
+    lead = training.events("launched")[0]["host"]
+    begun = time.time()
+    cluster.play("kill-node", lead)
+    try:
+        detected, again, fault, _ = training.recovery(begun, 1)
+        taken = training.events("taken_over")
+        expect("another one leads", taken and taken[-1]["host"] != lead, taken)
+        hosts = training.events("launched")[-1]["hosts"]
+        expect("the spare in its place", lead not in hosts and len(hosts) == 2, (fault, hosts))
+        print(f"  host of the lead killed: detected after {detected:.2f} s, trained again after {again:.2f} s, told as {fault['class']} of {fault['host']}", flush=True)
+        training.end(runs)
+    finally:
+        boot(cluster, lead)
+
+
+CASES = (under_mpirun, lead_host_killed)
+
+
+def main():
+    cluster = attach()
+    folder = cluster.scratch / "mpirun-live"
+    shutil.rmtree(folder, ignore_errors=True)
+    runs = Runs(cluster, sys.argv[1], folder)
+    write_pages(folder / "pages", 20260304, pages=8)
+    failed = 0
+    for case in CASES:
+        start, outcome = time.monotonic(), "ok"
+        try:
+            case(cluster, runs)
+        except ClusterError as error:
+            failed, outcome = failed + 1, f"FAILED: {error}"
+            cluster.play("heal")
+        except Exception:  # a mistake in one case must not hide the others
+            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
+        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
+    runs.end_all()
+    cluster.cancel_all()
+    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
