@@ -38,7 +38,7 @@ const std::vector<NamedFault> rows = {
     {"xid", M::none, 0, "", "an XID is written by the driver of a GPU; a simulated NVML plays them in tests/unit/resiliency/health"},
     {"ecc_storm", M::none, 0, "", "memory errors are counted by a GPU; a simulated NVML plays them in tests/unit/resiliency/health"},
     {"nan_loss", M::point, 0, "engine_loss error", "the loss of the rank's part of the next step is not a number"},
-    {"flipped_bit", M::none, 0, "", "the engine of this version does not compare contributions while it trains: the weights would be wrong and nobody would know"},
+    {"flipped_bit", M::point, 0, "engine_contribution flip=5", "one bit of what the rank gives to the next sum of gradients changes on its way; corruption.check finds it"},
 };
 // clang-format on
 

@@ -5,6 +5,7 @@
 //   loss_nan         a loss that is no number
 //   loss_spike       a loss far above the last ones; loss_spike_over: back, or the new level
 //   no_progress      ranks beat, and no step was completed for longer than usual
+//   grow_back        nodes that a training had shrunk for are back: its ranks save, end and start with more replicas
 //   desynchronised   ranks wait for each other in different collectives
 #pragma once
 
@@ -17,8 +18,9 @@
 
 namespace longhaul {
 
-inline constexpr const char* warning_event_kinds[] = {
-    "straggler", "straggler_over", "loss_nan", "loss_spike", "loss_spike_over", "no_progress", "desynchronised"};
+inline constexpr const char* warning_event_kinds[] = {"straggler",  "straggler_over",  "loss_nan",
+                                                      "loss_spike", "loss_spike_over", "no_progress",
+                                                      "grow_back",  "desynchronised"};
 
 // What is not known is left out of the line.
 struct WarningEvent {

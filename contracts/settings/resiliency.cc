@@ -15,9 +15,15 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                   .max = 1e5})
           .field("shrink", &R::shrink,
                  {.help = "a training that has lost a node, without a spare for it, goes on with fewer data-parallel "
-                          "replicas and the same global batch, until the end of the job"})
+                          "replicas and the same global batch, until its node is back (grow_after) or the job ends"})
           .field("min_replicas", &R::min_replicas,
                  {.unit = "replicas", .help = "a training does not shrink below that", .min = 1, .max = 1e6})
+          .field(
+              "grow_after", &R::grow_after,
+              {.help = "a node that a training has shrunk for is taken back once it was heard of and fit to work for "
+                       "so long without a break, and no sooner after the ranks were started: they save, end and "
+                       "start with more replicas again. Once for each node; 0s: never",
+               .min = 0})
           .field("restarts", &R::restarts,
                  {.help = "starts of the ranks after a fault, within one job and without a new checkpoint in between; "
                           "-1: 3 for stages that keep checkpoints, else 0",
@@ -70,11 +76,13 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                           "code 0 means fit to work, anything else refuses the node with the last line it printed"})
           .field("health_command_deadline", &R::health_command_deadline,
                  {.help = "of health_command; a node where it takes longer is refused", .min = 1, .max = 3600})
-          .field("preflight_floor", &R::preflight_floor,
-                 {.help = "every node multiplies matrices and copies memory before the first launch; one below this "
-                          "share of the median of all is left where a spare is there, else told of; 0: not measured",
-                  .min = 0,
-                  .max = 0.99});
+          .field(
+              "preflight_floor", &R::preflight_floor,
+              {.help = "every node multiplies matrices, copies memory and exchanges bytes with other nodes before the "
+                       "first launch; one below this share of the median of all is left where a spare is there, else "
+                       "told of; 0: not measured",
+               .min = 0,
+               .max = 0.99});
   return table;
 }
 

@@ -12,6 +12,7 @@ struct ResiliencySettings {
   int spares = 0;              // further nodes of the job, which wait for one that fails
   bool shrink = false;         // goes on with fewer data-parallel replicas where a node is lost and no spare is left
   int min_replicas = 1;        // never with fewer
+  Seconds grow_after{300};     // a lost node that is back for so long is taken back after shrinking; 0: never
   int restarts = -1;           // launches after faults, without a new checkpoint in between; -1: as the kind does
   bool host_suspicion = true;  // a node with two faults is left when another is there
   std::string on_hang;         // "restart" | "report" | "ignore"; "": as the kind does

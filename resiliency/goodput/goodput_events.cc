@@ -49,6 +49,9 @@ std::optional<GoodputFact> fact_of(const Event& event) {
     // What is only noted, or was seen on the way, interrupts nothing.
     if (event.fields.get_string("tier").empty()) return {};
     return fact_of_fault(event, fact);
+  } else if (event.kind == stopped_event_kind) {
+    fact.kind = Kind::stopped;
+    fact.step = event.fields.get_integer("step", -1);
   } else if (event.kind == "ranks_ended") {
     fact.kind = Kind::ranks_ended;
   } else {

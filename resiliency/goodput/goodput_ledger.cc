@@ -147,6 +147,10 @@ void GoodputLedger::add(const GoodputFact& fact) {
       close(fact.at_ms, TimeClass::load, fact.part_ms);
       begin_work(fact.step);
       break;
+    case Kind::stopped:
+      close(fact.at_ms, now_, 0);
+      now_ = TimeClass::stop;
+      break;
     case Kind::ranks_ended:
       close(fact.at_ms, now_, 0);
       now_ = faulty_ ? TimeClass::start : TimeClass::stop;

@@ -36,6 +36,7 @@ double median(std::vector<double> numbers) {
 
 // "" where the host's figure is no worse than the others'.
 std::string slow_in(double figure, const std::vector<double>& all, double floor, const char* unit) {
+  if (all.size() < 3) return {};
   const double middle = median(all);
   std::vector<double> off;
   for (const double other : all) off.push_back(std::abs(other - middle));
@@ -71,25 +72,33 @@ Value to_value(const HostFigures& figures) {
   Value value = Value::make_table();
   value.set("gflops", figures.gflops);
   value.set("gb_per_s", figures.gb_per_s);
+  if (figures.network_mb_per_s) value.set("network_mb_per_s", *figures.network_mb_per_s);
   return value;
 }
 
 HostFigures host_figures_from_value(const Value& value) {
-  return {value.get_number("gflops"), value.get_number("gb_per_s")};
+  HostFigures figures{value.get_number("gflops"), value.get_number("gb_per_s")};
+  if (value.find("network_mb_per_s")) figures.network_mb_per_s = value.get_number("network_mb_per_s");
+  return figures;
 }
 
 std::map<std::string, HealthFinding> slow_hosts(const std::map<std::string, HostFigures>& fleet, double floor) {
-  std::vector<double> gflops, gb_per_s;
-  for (const auto& [host, figures] : fleet)
-    if (figures.measured()) gflops.push_back(figures.gflops), gb_per_s.push_back(figures.gb_per_s);
-  std::map<std::string, HealthFinding> slow;
-  if (gflops.size() < 3) return slow;
+  std::vector<double> gflops, gb_per_s, network;
   for (const auto& [host, figures] : fleet) {
-    if (!figures.measured()) continue;
+    if (figures.measured()) gflops.push_back(figures.gflops), gb_per_s.push_back(figures.gb_per_s);
+    if (figures.network_mb_per_s) network.push_back(*figures.network_mb_per_s);
+  }
+  std::map<std::string, HealthFinding> slow;
+  for (const auto& [host, figures] : fleet) {
     std::vector<std::string> parts;
-    for (const std::string& part : {slow_in(figures.gflops, gflops, floor, "GFLOP/s"),
-                                    slow_in(figures.gb_per_s, gb_per_s, floor, "GB/s of memory")})
-      if (!part.empty()) parts.push_back(part);
+    const auto judge = [&](double figure, const std::vector<double>& all, const char* unit) {
+      if (std::string part = slow_in(figure, all, floor, unit); !part.empty()) parts.push_back(std::move(part));
+    };
+    if (figures.measured()) {
+      judge(figures.gflops, gflops, "GFLOP/s");
+      judge(figures.gb_per_s, gb_per_s, "GB/s of memory");
+    }
+    if (figures.network_mb_per_s) judge(*figures.network_mb_per_s, network, "MB/s of network");
     if (!parts.empty()) slow[host] = health_finding("preflight", FaultClass::slow_host, "", join(parts, "; "));
   }
   return slow;

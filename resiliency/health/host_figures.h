@@ -1,10 +1,12 @@
 // How fast a host is, measured before a job's first launch, and which hosts are slow beside the others.
 //
 // A host that is slow slows down all of a synchronous training, and mostly fails no check. What is measured here is the
-// host's own: its cores and its memory. GPUs are measured by nobody yet, since this program links no CUDA.
+// host's own: its cores, its memory, and how it exchanges bytes with others over TCP (fleet_exchange.h). GPUs and the
+// network between them are measured by nobody yet, since this program links no CUDA.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/value.h"
@@ -13,8 +15,9 @@
 namespace longhaul {
 
 struct HostFigures {
-  double gflops = 0;    // f32 matrix product of one core, 1e9 operations/s; 0: not measured
-  double gb_per_s = 0;  // memory of one core: a copy, bytes read and written, 1e9 bytes/s
+  double gflops = 0;                            // f32 matrix product of one core, 1e9 operations/s; 0: not measured
+  double gb_per_s = 0;                          // memory of one core: a copy, bytes read and written, 1e9 bytes/s
+  std::optional<double> network_mb_per_s = {};  // with other hosts, 1e6 bytes/s; none: there were no others to ask
   bool measured() const { return gflops > 0 && gb_per_s > 0; }
 };
 // The best of several short rounds, for other processes only ever make a round slower. Takes about `ms`.

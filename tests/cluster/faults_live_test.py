@@ -341,6 +341,69 @@ def shrunk(cluster, runs, times):
                (weights(training.run), weights(whole)))
 
 
+def processes_of(run, host):
+    """Everything of a run on a host but Slurm's own: its agent with its checks, and its ranks."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else [b""]
+            ours = words[0].endswith((b"longhaul-engine", b"longhaul-worker")) and run.folder.name.encode() in b" ".join(words)
+            if ours and f"SLURMD_NODENAME={host}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def grown_back(cluster, runs, times):
+    """A host that has frozen is lost, and the training shrinks; it thaws, and all replicas work again, to the very weights of a
+    training that nothing happened to. Slurm's own processes of that host live on: else Slurm takes it out of the job."""
+    steps = 1500
+
+    def text(resiliency):
+        return pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1)
+    for number in range(times):
+        training = Training(cluster, runs, f"grown-back-{number}", nodes=4,
+                            text=text('resiliency = { shrink = true, grow_after = "2s", host_silent = "2s" }\n'))
+        ranks = training.ranks(1)
+        lead = training.events("launched")[0]["host"]
+        victim = next(host for host in sorted(set(ranks.values())) if host != lead)
+        frozen = processes_of(training.run, victim)
+        expect("an agent and a rank", len(frozen) >= 2, frozen)
+        try:
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            training.wait(lambda: training.saved(2), "a checkpoint of fewer replicas", 30)
+            expect("two replicas", training.events("launched")[-1]["ranks"] == 2, training.events("launched"))
+        finally:
+            for pid in frozen:
+                try:
+                    os.kill(pid, signal.SIGCONT)
+                except ProcessLookupError:
+                    pass
+        thawed = time.time()
+        training.wait(lambda: training.saved(3), "a checkpoint of all replicas", 30)
+        told = training.events("grow_back")
+        expect("told once, with the host", [e["nodes_back"] for e in told] == [[victim]], told)
+        launched = training.events("launched")[-1]
+        expect("four replicas on four hosts", launched["ranks"] == 4 and victim in launched["hosts"] and "layout" not in launched, launched)
+        ready = [e for e in training.events("ready")]
+        stopped = training.events("stopped")
+        expect("no step is done again", len(stopped) == 1 and stopped[0]["step"] == ready[-1]["step"], (stopped, ready))
+        # Open MPI 4.1 may crash while it connects ranks anew: a further fault, and a further launch on the same hosts.
+        expect("one host was lost", [e["tier"] for e in training.events("fault") if e["class"] != "crash"] == ["shrink"], training.events("fault"))
+        ended = next(e for e in training.events("ranks_ended") if e["launch"] == 2)["ms"] / 1000
+        print(f"  grown back: told {told[0]['ms'] / 1000 - thawed:.2f} s after the host was there again, saved and ended "
+              f"{ended - told[0]['ms'] / 1000:.2f} s after that, ready after {ready[-1]['ms'] / 1000 - ended:.2f} s more", flush=True)
+        status = runs.longhaul("status", training.run.folder, code=None)
+        expect("status says so", "grow_back" in status and f"{victim} is back" in status, status)
+        training.run.wait("succeeded", 180)
+    whole = runs.start("whole-too", TOKENS + text(""))
+    whole.wait("succeeded", 180)
+    expect("the weights are those of the undisturbed run, bit for bit", weights(training.run) == weights(whole),
+           (weights(training.run), weights(whole)))
+
+
 def weights(run):
     """Digests of the model that a run has published, by file."""
     manifest = json.loads((run.folder / "stages/s/out/manifest.json").read_text())
@@ -505,6 +568,26 @@ def refused_by_check(cluster, runs, times):
     training.end(runs)
 
 
+def slow_network(cluster, runs, times):
+    """A host whose network sends slowly, to whomever: it is named with its figure before the first launch, and the spare works
+    in its place."""
+    for number in range(times):
+        limit = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "64kbit", "latency", "50ms")
+        cluster.play("exec", "n2", "--", *limit)
+        try:
+            training = Training(cluster, runs, f"slow-network-{number}", "resiliency = { spares = 1, preflight_floor = 0.1 }\n")
+        finally:
+            cluster.play("exec", "n2", "--", "tc", "qdisc", "del", "dev", "eth0", "root")
+        launched, looked = training.events("launched")[0], training.events("preflight")[0]
+        told = [e for e in training.events("health") if e["class"] == "slow_host"]
+        expect("one event with host and figure", [e["host"] for e in told] == ["n2"] and "MB/s of network" in told[0]["what"], told)
+        expect("it is set aside", looked["slow"] == ["n2"] and looked["left"] == ["n2"], looked)
+        expect("two other hosts work", "n2" not in launched["hosts"] and len(launched["hosts"]) == 2, launched)
+        print(f"  slow network: {told[0]['what']}; the first launch waited {looked['waited_s']:.2f} s", flush=True)
+        expect("nothing was ended", not training.events("fault"), training.events("fault"))
+        training.end(runs)
+
+
 def control_cut(cluster, runs, times):
     """Only what agents and lead say to each other is lost, for longer than a host may be silent: in every direction, by the ports of lead and standby."""
     training = Training(cluster, runs, "control-cut", "resiliency = { spares = 1 }\n")
@@ -593,11 +676,10 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 
 CASES = {case.__name__: case for case in (
-    gpu_lost, gpu_lost_and_only_told, refused_by_check, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
-    host_killed, lead_killed, shrunk, lead_host_killed,
-    allocation_lost)}
-# Only when asked for: it takes a minute, and unit_worker has it, too.
-BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left,)}
+    gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
+    host_killed, lead_killed, shrunk, lead_host_killed, allocation_lost)}
+# Only when asked for: the first takes a minute, and unit_worker has it, too; the second trains twice to the end.
+BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left, grown_back)}
 
 
 def main():

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 
@@ -134,6 +135,100 @@ def host_frozen(cluster, runs):
     training.end(runs)
 
 
+def flipped_bit(cluster, runs):
+    """A bit of what a rank gives to the sums changes on its way: that rank is named, no update is made of it, and its host is left."""
+    training = Training(cluster, runs, "flipped-bit", "resiliency = { spares = 1 }\n", faults=True)
+    launched = training.events("launched")[0]
+    place = next(i for i, host in enumerate(launched["hosts"]) if host != launched["host"])
+    rank, host = 2 * place + 1, launched["hosts"][place]  # two ranks a host
+    runs.longhaul("tell", training.run.folder, "fault", "flipped_bit", f"rank={rank}", "--wait", 1)
+    training.wait(lambda: training.events("injected"), "the injected fault")
+    _, again, fault, recovered = training.recovery(training.events("injected")[0]["ms"] / 1000, 1, 60)
+    told = [e for e in training.events("faulted") if e.get("class") == "silent_corruption"]
+    expect("the rank says so itself", [e["culprit"] for e in told] == [rank], told)
+    expect("the culprit and its host are named, and the host is left",
+           (fault["class"], fault["rank"], fault["host"], fault["tier"]) == ("silent_corruption", rank, host, "swap"), fault)
+    now = training.events("launched")[-1]
+    expect("the spare works in its place", host not in now["hosts"] and len(now["hosts"]) == 2, now)
+    print(f"  flipped bit: trained again after {again:.2f} s, {recovered['lost_steps']} steps done again", flush=True)
+    launch = training.launches()
+    training.wait(lambda: training.saved(launch), "a checkpoint of the next launch")
+    expect("found once", len(training.events("fault")) == 1, training.events("fault"))
+    training.end(runs)
+
+
+class Throttle:
+    """Lets a process run for a small part of the time until it is closed or gone."""
+
+    def __init__(self, pid, runs_s=0.006, stands_s=0.094):
+        self.pid, self.runs_s, self.stands_s, self.over = pid, runs_s, stands_s, threading.Event()
+        self.thread = threading.Thread(target=self.throttle)
+        self.thread.start()
+
+    def throttle(self):
+        try:
+            while not self.over.wait(self.runs_s):
+                os.kill(self.pid, signal.SIGSTOP)
+                self.over.wait(self.stands_s)
+                os.kill(self.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+    def close(self):
+        self.over.set()
+        self.thread.join()
+
+
+def straggler_swapped(cluster, runs):
+    """A rank that is slowed down for good: it is named, a checkpoint is made, and its host is left for the spare."""
+    training = Training(cluster, runs, "straggler", 'resiliency = { spares = 1, on_straggler = "swap" }\n')
+    ranks = training.ranks(1)
+    lead = training.events("launched")[0]["host"]
+    victim, host = next((pid, host) for pid, host in sorted(ranks.items()) if host != lead)
+    training.wait(lambda: len(training.saved(1)) >= 8, "steps to compare with")
+    begun = time.time()
+    throttle = Throttle(victim)
+    try:
+        # Others on this machine may make another rank slow for a while; that one is told of, and may be left first.
+        detected, again, fault, recovered = training.recovery(begun, 1, 120)
+    finally:
+        throttle.close()
+    slow = [e for e in training.events("straggler") if e.get("host") == host]
+    expect("told with rank and host", slow and slow[-1]["rank_of"] >= 0 and slow[-1]["slowdown"] > 1.08, training.events("straggler"))
+    expect("its host is left for that", (fault["class"], fault["host"], fault["tier"]) == ("slow_rank", host, "swap"), fault)
+    now = training.events("launched")[-1]
+    expect("the spare works in its place", host not in now["hosts"] and len(now["hosts"]) == 2, now)
+    saved = [e for e in training.events("checkpoint") if e["step"] >= slow[0]["step"]]
+    expect("a checkpoint was made first", saved and saved[0]["ms"] <= fault["ms"], (saved, fault))
+    print(f"  straggler: told {slow[0]['ms'] / 1000 - begun:.2f} s after the onset, left after {detected:.2f} s, trained again after "
+          f"{again:.2f} s, {recovered['lost_steps']} steps done again", flush=True)
+    training.end(runs)
+
+
+def interval_online(cluster, runs):
+    """The interval between checkpoints that is chosen while the training runs is the one that ranks on other hosts keep, also
+    after a restart. (With so short a stall and two hosts it is far longer than the 20 steps that the stage asks for.)"""
+    training = Training(cluster, runs, "interval-online", 'resiliency = { checkpoint_interval = "online" }\n')
+
+    def newest():
+        return max([e["step"] for e in training.events("metric") if "loss" in e], default=0)
+
+    def keeps_it(what):
+        # The order may come while a save of the old interval is due.
+        training.wait(lambda: newest() > training.events("checkpoint")[-1]["step"] + 100, f"no save for 100 steps, {what}", 60)
+    training.wait(lambda: training.events("checkpoint_interval"), "the chosen interval", 60)
+    told = training.events("checkpoint_interval")[0]
+    expect("with its reasons", told["steps"] > 20 and told["interval_s"] > 0 and told["stall_s"] >= 0 and told["mtbf_s"] > 3600, told)
+    keeps_it("as ordered")
+    os.kill(sorted(training.ranks(1))[-1], signal.SIGKILL)
+    training.recovery(time.time(), 1)
+    keeps_it("also in the next launch")
+    last = training.events("checkpoint_interval")[-1]
+    print(f"  interval online: {told['steps']} steps ({told['interval_s']:.0f} s) for a stall of {told['stall_s']:.3f} s, "
+          f"{last['steps']} after a fault", flush=True)
+    training.end(runs)
+
+
 def refused(cluster, runs):
     """A training that is not marked as a test takes no fault, whoever asks."""
     training = Training(cluster, runs, "refused")
@@ -211,7 +306,8 @@ class Events:
         return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
 
 
-CASES = {case.__name__: case for case in (refused, user_bug, standby_killed, heartbeat_dropped, host_frozen,
+CASES = {case.__name__: case for case in (refused, user_bug, standby_killed, heartbeat_dropped, host_frozen, flipped_bit,
+                                           straggler_swapped, interval_online,
                                            storage_silent)}
 
 # By its name only: a rank that is killed is of scope rank for the policy, and no such fault accuses its host.

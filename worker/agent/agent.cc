@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
@@ -17,6 +18,7 @@
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
+#include "worker/protocol/host_exchange.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
@@ -89,6 +91,7 @@ class Agent {
     wait();
     look_at_stand_in();
     if (ending_) return stand_in_ <= 0;
+    if (exchange_) exchange_->work(look_every_ms);
     sockets_.look();
     stacks_.look();
     health_.look();
@@ -120,6 +123,7 @@ class Agent {
   }
 
   void wait() {
+    if (exchange_) return;  // it waits for its own sockets
     pollfd fd{lead_ ? lead_->descriptor() : -1, static_cast<short>(lead_ ? lead_->wanted_events() : 0), 0};
     (void)::poll(&fd, 1, static_cast<int>(look_every_ms));
   }
@@ -240,6 +244,7 @@ class Agent {
       return;
     }
     if (order.kind == AgentOrder::Kind::fault) return suffer(order);
+    if (order.kind == AgentOrder::Kind::exchange) return exchange(order);
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
@@ -256,6 +261,19 @@ class Agent {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
         ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
       }
+  }
+
+  // Before the first launch: how fast is the network between the nodes?
+  void exchange(const AgentOrder& order) {
+    reported_ns_ = 0;
+    if (!order.partners.empty() && exchange_) return exchange_->begin(order.partners);
+    exchange_.reset();
+    if (order.id.empty()) return;
+    auto opened = HostExchange::open(order.id, clock_);
+    if (opened.ok())
+      exchange_ = std::move(*opened);
+    else
+      log_.warn("event=no_exchange error='" + opened.error().message() + "'");
   }
 
   // The lead's answer to our greeting has the time there. Once is enough: a clock that is off stays so.
@@ -302,8 +320,20 @@ class Agent {
       log_.warn("event=no_stacks error='" + begun.error().message() + "'");
   }
 
+  // Of a launch that this node has outlived: the lead took it for lost, and went on without it.
+  void end_forgotten_ranks() {
+    for (const RankReport& rank : pages_.look(clock_)) {
+      if (rank.beat.pid <= 0 || rank.state == ProcessState::ended || rank.state == ProcessState::none) continue;
+      log_.warn(format("event=forgotten_rank launch={} rank={} pid={} next=kill", pages_.launch(), rank.beat.rank,
+                       rank.beat.pid));
+      ::kill(static_cast<pid_t>(rank.beat.pid), SIGKILL);
+    }
+  }
+
   // A lead that has found us again says what it said before: what is connected stays.
   void watch(const AgentOrder& order) {
+    if (order.launch > pages_.launch()) end_forgotten_ranks();
+    exchange_.reset();
     if (order.folder != beat_folder_) sockets_.close(), orders_.clear();
     beat_folder_ = order.folder;
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
@@ -326,12 +356,18 @@ class Agent {
     const HealthReport& health = health_.report();
     const std::int64_t health_now = health.looks + (health.notes.empty() ? 0 : health.notes.back().serial);
     std::vector<std::string> done = orders_done();
-    const bool same = ranks == reported_ && done == done_reported_ && health_now == reported_health_;
+    const bool exchanged = exchange_ && exchange_->done();
+    const bool same = ranks == reported_ && done == done_reported_ && health_now == reported_health_ &&
+                      exchanged == reported_exchanged_;
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
     if (rss_kib_ == 0 || now - measured_ns_ > measure_every_ms * 1'000'000)
       rss_kib_ = own_rss_kib(), measured_ns_ = now;
     NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0,
                       done,          health};
+    if (exchange_)
+      report.exchange_port = exchange_->port(), report.exchange_done = exchanged,
+      report.exchanged = exchange_->figures();
+    reported_exchanged_ = exchanged;
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), done_reported_ = std::move(done), reported_ns_ = now;
     reported_health_ = health_now;
@@ -356,6 +392,8 @@ class Agent {
   std::string beat_folder_;
   StackDumps stacks_;
   HealthWatch health_;
+  std::unique_ptr<HostExchange> exchange_;
+  bool reported_exchanged_ = false;
   std::optional<Connection> lead_;
   std::string secret_;
   std::int64_t epoch_ = 1;

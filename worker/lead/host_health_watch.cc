@@ -21,7 +21,10 @@ Value to_value(const HostFinding& found) {
 std::vector<HostFinding> HostHealthWatch::take(const std::string& host, const HealthReport& report,
                                                std::int64_t wall_ms) {
   if (report.looks > 0) looked_.insert(host);
-  if (report.figures.measured()) figures_[host] = report.figures;
+  if (report.figures.measured()) {
+    HostFigures& known = figures_[host];
+    known.gflops = report.figures.gflops, known.gb_per_s = report.figures.gb_per_s;
+  }
   Taken& taken = taken_[host];
   if (taken.since != report.since) taken = {report.since, 0};  // another agent numbers anew
   std::vector<HostFinding> fresh;

@@ -29,6 +29,9 @@ class HostHealthWatch {
   // A finding that no host made of itself: slower than the others.
   HostFinding add(const std::string& host, const HealthFinding& finding, std::int64_t wall_ms);
 
+  // What the exchange of all hosts said of this one.
+  void note_network(const std::string& host, double mb_per_s) { figures_[host].network_mb_per_s = mb_per_s; }
+
   // For verdict_of: what was heard since then, the newest 1,024 at most.
   std::vector<Observation> health_seen(std::int64_t since_ms = 0) const;
   // The first finding that says for sure that the host is not fit to work on; nullptr: none. What more than half of

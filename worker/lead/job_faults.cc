@@ -72,7 +72,7 @@ bool JobLead::go_on_after(const End& end) {
     fail(cause);
     return false;
   }
-  for (const std::string& host : decision.hosts_to_leave) hosts_.leave(host);
+  for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
   if (decision.tier != RestartTier::shrink) return true;
   const Status fewer = shrink(lead_, hosts_);
   if (!fewer.ok()) fail(cause + "; " + fewer.error().message());
@@ -148,7 +148,7 @@ void JobLead::leave_dead_spares() {
     const double silent_s = static_cast<double>(clock_.monotonic_ns() - agent.heard_ns) * 1e-9;
     if (agent.connected && silent_s < lead_.attempt.resiliency.host_silent.value) continue;
     log_.warn("event=spare_lost host=" + host);
-    hosts_.leave(host);
+    hosts_.lose(host);
   }
 }
 
@@ -220,6 +220,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
     view.cause = format("{} {}", view.fault, view.host);
     view.accuses_surely = info_of(record.fault).accuses == Accusation::sure;
   }
+  blame_nodes_back(view);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;

@@ -62,6 +62,7 @@ Result<JobLead::End> JobLead::adopt_launch() {
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
   adopted_ = state_changed_ = true;
+  growing_ = told_growth();
   begin_watch();
   tell_agents(spec_.launch);
   Value fields = Value::make_table();
@@ -163,7 +164,8 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
   for (;;) {
-    LH_TRY(const auto end, poll_ranks(ranks, grace_s_, {}));
+    // Ranks that end for a larger layout are in no hurry; one that hangs meanwhile is found as ever.
+    LH_TRY(const auto end, poll_ranks(ranks, growing_.empty() ? grace_s_ : lead_.attempt.resiliency.startup.value, {}));
     look_at_agents();
     if (superseded_) {
       log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
@@ -178,6 +180,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     old_launches_.look();
     inject_faults();
     if (end) return End{*end, std::nullopt};
+    look_at_growth(ranks);
     if (const auto finding = look_for_faults()) {
       if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;
       if (finding->kind == GuardFinding::Kind::hang) finish_stacks();

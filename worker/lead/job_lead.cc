@@ -95,6 +95,7 @@ Status JobLead::prepare() {
   ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
+  growth_ = GrowBack(attempt.resiliency.grow_after.value);
   told_.take(tail_.open(attempt.events_path()));
   return {};
 }
@@ -205,7 +206,7 @@ Status JobLead::launch_until_done() {
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
     hear(tail_.look_now());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ms_ > 0 && told_.ended_by_own_timer()) {
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ms_ > 0 && told_.stopped() == stopped_by_own_timer) {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
@@ -215,7 +216,8 @@ Status JobLead::launch_until_done() {
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
-    if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok() || !go_on_after(end)) return {};
+    if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
+    if (!grow_after(end) && !go_on_after(end)) return {};
   }
 }
 

@@ -22,6 +22,7 @@
 #include "worker/lead/event_tail.h"
 #include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
+#include "worker/lead/grow_back.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/interval_watch.h"
@@ -76,6 +77,7 @@ class JobLead {
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
+  void exchange_in_fleet();
   void set_nodes_aside(double waited_s, const std::vector<std::string>& missing);
   void end_agents();
 
@@ -126,6 +128,13 @@ class JobLead {
   // What ranks have said of the fault that is to be decided, where it is that.
   std::optional<SilentCorruption> corruption_of(const End& end) const;
   void leave_dead_spares();
+  void look_at_growth(RankGroup& ranks);
+  std::vector<GrowBack::Sight> lost_sights() const;
+  void leave_nodes_of_no_job(std::vector<std::string>& back);
+  std::vector<std::string> told_growth() const;
+  bool grow_after(const End& end);  // whether the next launch has more ranks
+  void give_up(const std::string& host, const FaultView& view, const End& end);
+  void blame_nodes_back(FaultView& view) const;
   // Why a launch ended: one sentence, and the line of a log that says so, if one does.
   struct Cause {
     std::string text;
@@ -169,7 +178,10 @@ class JobLead {
   std::int64_t next_interval_ns_ = 0;
   std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
-  int culprit_ = -1;  // rank that the newest cause speaks of
+  GrowBack growth_;
+  std::vector<std::string> growing_;    // nodes that this launch is ended for
+  std::vector<std::string> came_back_;  // nodes that this launch was started for
+  int culprit_ = -1;                    // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;

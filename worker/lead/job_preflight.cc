@@ -2,8 +2,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "resiliency/health/host_figures.h"
+#include "worker/lead/exchange_round.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/preflight.h"
 #include "worker/lead/told_signal.h"
@@ -12,6 +14,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t preflight_ms = 15'000;  // for agents to start and to look once, beside a check of the user's
+
+constexpr std::int64_t exchange_ms = 10'000;  // three partners of 2 s each at most, and the orders
 
 }  // namespace
 
@@ -31,7 +35,26 @@ void JobLead::preflight() {
     look_at_health();
     std::erase_if(missing, [&](const std::string& host) { return health_.looked(host); });
   }
+  exchange_in_fleet();
   set_nodes_aside(static_cast<double>(clock_.monotonic_ns() - began_ns) * 1e-9, missing);
+}
+
+// After the other measurements, for these use the same cores. A host that says nothing within the time has no figure,
+// and a transfer that nobody confirmed is one of 0.
+void JobLead::exchange_in_fleet() {
+  if (lead_.attempt.resiliency.preflight_floor <= 0) return;
+  const auto token = random_hex(32);
+  ExchangeRound round(*agents_, token.ok() ? *token : std::string());
+  const Deadline deadline(clock_, exchange_ms);
+  for (bool done = round.look(); !done && !deadline.passed(); done = round.look()) {
+    if (const int told = wait_for_told_signal(20); told != 0) {
+      ::kill(::getpid(), told);
+      break;
+    }
+    look_at_agents();
+  }
+  round.end();
+  for (const auto& [host, mb_per_s] : round.figures()) health_.note_network(host, mb_per_s);
 }
 
 void JobLead::set_nodes_aside(double waited_s, const std::vector<std::string>& missing) {

@@ -136,6 +136,7 @@ std::vector<HostSight> JobLead::host_sights() const {
 void JobLead::begin_watch() {
   watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
+  growth_.new_launch(clock_.monotonic_ns() / 1'000'000);
   training_.new_launch(spec_.launch.launch, peers_of(spec_.launch));
   orders_.new_launch();
   first_rank_.new_launch(agents_.get());
@@ -154,7 +155,8 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
   for (const WarningEvent& warning : guard_.warnings()) tell_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
-  if (!found) return found;
+  // Ranks that were told to save and end take each other along; whether they had saved is seen when all are gone.
+  if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return found;
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
                    found->rank, found->host, found->detect_s, found->cause));
   recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());

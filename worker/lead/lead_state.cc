@@ -1,5 +1,7 @@
 #include "worker/lead/lead_state.h"
 
+#include <algorithm>
+
 namespace longhaul {
 namespace {
 
@@ -58,6 +60,8 @@ Value lead_state_to_value(const LeadState& state) {
   value.set("launch", launch_to_value(state.launch));
   value.set("all_hosts", names_to_value(state.hosts.all()));
   value.set("left_hosts", names_to_value(state.hosts.left()));
+  value.set("lost_hosts", names_to_value(state.hosts.lost()));  // of those that were left
+  value.set("returned_hosts", names_to_value(state.hosts.returned()));
   value.set("wanted_hosts", state.hosts.wanted());
   Value history = Value::make_array();
   for (const PastRestart& past : state.history) history.push_back(restart_to_value(past));
@@ -77,7 +81,11 @@ Result<LeadState> lead_state_from_value(const Value& value) {
   state.lead_host = value.get_string("lead_host");
   LH_TRY(state.launch, launch_from_value(*value.find("launch")));
   state.hosts = HostPool(names_of(value, "all_hosts"), static_cast<int>(value.get_integer("wanted_hosts")));
-  for (const std::string& host : names_of(value, "left_hosts")) state.hosts.leave(host);
+  for (const std::string& host : names_of(value, "returned_hosts")) state.hosts.note_returned(host);
+  for (const std::string& host : names_of(value, "lost_hosts")) state.hosts.lose(host);
+  for (const std::string& host : names_of(value, "left_hosts"))
+    if (const auto lost = state.hosts.lost(); std::find(lost.begin(), lost.end(), host) == lost.end())
+      state.hosts.leave(host);
   if (const Value* history = value.find("history"); history && history->is_array())
     for (const Value& one : history->as_array()) state.history.push_back(restart_of(one));
   state.step = value.get_integer("step", -1);

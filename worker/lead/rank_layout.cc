@@ -47,6 +47,18 @@ void offer_shrink(const LeadOf& lead, const HostPool& hosts, const std::vector<s
   offers.dp_replicas_min = lead.attempt.resiliency.min_replicas;
 }
 
+std::optional<RankLayout> grown(const LeadOf& lead, const HostPool& hosts, int back) {
+  const TaskResources& asked = lead.task.resources;
+  const int nodes = static_cast<int>(hosts.working().size() + hosts.spares().size()) + back;
+  RankLayout layout{lead.task.dims, asked.ranks, asked.nodes};
+  if (nodes < asked.nodes) {
+    const auto fewer = shrunken(lead, nodes);
+    if (!fewer.ok()) return std::nullopt;
+    layout = *fewer;
+  }
+  return layout.nodes > hosts.wanted() ? std::optional(layout) : std::nullopt;
+}
+
 Status shrink(const LeadOf& lead, HostPool& hosts) {
   LH_TRY(const RankLayout layout, shrunken(lead, static_cast<int>(hosts.working().size() + hosts.spares().size())));
   hosts.shrink_to(layout.nodes);

@@ -3,6 +3,7 @@
 // wants says which: a lead that takes over lays its launches out alike.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ Result<RankLayout> shrunken(const LeadOf& lead, int nodes);
 // Whether it could without these hosts; part of what decide_tier asks for.
 void offer_shrink(const LeadOf& lead, const HostPool& hosts, const std::vector<std::string>& hosts_lost,
                   TierOffers& offers);
+// What it could go back to once `back` more nodes are there: more nodes than work now, all of them or a layout between;
+// nullopt: nothing.
+std::optional<RankLayout> grown(const LeadOf& lead, const HostPool& hosts, int back);
 // After hosts were left: the largest layout that the others hold; those that it does not need become spares.
 Status shrink(const LeadOf& lead, HostPool& hosts);
 

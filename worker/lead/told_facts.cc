@@ -15,9 +15,9 @@ void ToldFacts::take(const std::vector<Event>& events) {
       faults_[event.rank] = event.fields.get_string("what");
       if (silent_corruption_of(event.fields)) corruption_ = {event};
     } else if (event.kind == "launched") {
-      by_timer_ = false;
+      stopped_.clear();
     } else if (event.kind == stopped_event_kind) {
-      by_timer_ = event.fields.get_string("why") == stopped_by_own_timer;
+      stopped_ = event.fields.get_string("why");
     }
   }
 }

@@ -22,8 +22,9 @@ class ToldFacts {
   std::int64_t saved_step() const { return saved_step_; }
   // What the rank has said of its newest fault that it survived; "": nothing.
   std::string fault_of(int rank) const;
-  // Whether the newest launch has ended by itself, for another step would have left no time for a save.
-  bool ended_by_own_timer() const { return by_timer_; }
+  // Why the ranks of the newest launch have stopped by themselves: as they were told to, or because after another step
+  // there would be no time for a save; "": they have not.
+  const std::string& stopped() const { return stopped_; }
   // As told_corruption() finds it.
   std::optional<SilentCorruption> corruption(int launch, std::int64_t after_ms) const;
 
@@ -31,7 +32,7 @@ class ToldFacts {
   std::int64_t saved_step_ = -1;
   std::map<int, std::string> faults_;
   std::vector<Event> corruption_;  // the newest, if there is one
-  bool by_timer_ = false;
+  std::string stopped_;
 };
 
 }  // namespace longhaul

@@ -40,6 +40,28 @@ HealthReport health_from_value(const Value& value) {
   return health;
 }
 
+Value exchange_to_value(const NodeReport& report) {
+  Value value = Value::make_table();
+  value.set("port", report.exchange_port);
+  value.set("done", report.exchange_done);
+  Value& figures = value.set("figures", Value::make_array());
+  for (const ExchangeFigure& one : report.exchanged) {
+    Value figure = Value::make_table();
+    figure.set("to", one.to);
+    figure.set("mb_per_s", one.mb_per_s);
+    figures.push_back(std::move(figure));
+  }
+  return value;
+}
+
+void take_exchange(const Value& value, NodeReport& report) {
+  report.exchange_port = static_cast<int>(value.get_integer("port"));
+  report.exchange_done = value.get_bool("done", false);
+  if (const Value* figures = value.find("figures"); figures && figures->is_array())
+    for (const Value& one : figures->as_array())
+      report.exchanged.push_back({one.get_string("to"), one.get_number("mb_per_s")});
+}
+
 Error wrong(const std::string& what) {
   return make_error(ErrorCode::corrupt, "a message of an agent or a lead lacks " + what);
 }
@@ -96,6 +118,7 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("agent_rss_kib", report.agent_rss_kib);
   value.set("standby_port", report.standby_port);
   if (report.health.since > 0) value.set("health", health_to_value(report.health));
+  if (report.exchange_port > 0) value.set("exchange", exchange_to_value(report));
   if (!report.orders_done.empty())
     value.set("orders_done", ValueArray(report.orders_done.begin(), report.orders_done.end()));
   return value;
@@ -109,6 +132,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.agent_rss_kib = value.get_integer("agent_rss_kib");
   report.standby_port = static_cast<int>(value.get_integer("standby_port"));
   if (const Value* health = value.find("health")) report.health = health_from_value(*health);
+  if (const Value* exchange = value.find("exchange")) take_exchange(*exchange, report);
   if (const Value* done = value.find("orders_done"); done && done->is_array())
     for (const Value& id : done->as_array())
       if (id.is_string()) report.orders_done.push_back(id.as_string());
@@ -158,6 +182,7 @@ const char* name_of(AgentOrder::Kind kind) {
     case AgentOrder::Kind::fault: return "fault";
     case AgentOrder::Kind::end_by: return "end_by";
     case AgentOrder::Kind::page: return "page";
+    case AgentOrder::Kind::exchange: return "exchange";
   }
   return "";
 }
@@ -181,6 +206,17 @@ Value agent_order_to_value(const AgentOrder& order) {
   if (order.end_by_ms > 0) value.set("end_by_ms", order.end_by_ms);
   if (order.kind == AgentOrder::Kind::page)
     value.set("id", order.id), value.set("what", order.what), value.set("value", order.value);
+  if (order.kind == AgentOrder::Kind::exchange) {
+    value.set("id", order.id);
+    Value& partners = value.set("partners", Value::make_array());
+    for (const ExchangePartner& partner : order.partners) {
+      Value one = Value::make_table();
+      one.set("host", partner.host);
+      one.set("address", partner.address);
+      one.set("port", partner.port);
+      partners.push_back(std::move(one));
+    }
+  }
   return value;
 }
 
@@ -190,7 +226,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   bool known = false;
   using Kind = AgentOrder::Kind;
   for (const auto kind : {Kind::watch, Kind::signal, Kind::end, Kind::ping, Kind::standby, Kind::state, Kind::stacks,
-                          Kind::restart, Kind::end_by, Kind::page, Kind::fault})
+                          Kind::restart, Kind::end_by, Kind::page, Kind::fault, Kind::exchange})
     if (name == name_of(kind)) order.kind = kind, known = true;
   if (!known) return make_error(ErrorCode::unsupported, "the lead orders '" + name + "', which this agent cannot do");
   order.launch = static_cast<int>(value.get_integer("launch"));
@@ -205,6 +241,10 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   order.id = value.get_string("id"), order.what = value.get_string("what");
   order.value = value.get_number("value");
   if (const Value* state = value.find("state")) order.state = *state;
+  if (const Value* partners = value.find("partners"); partners && partners->is_array())
+    for (const Value& one : partners->as_array())
+      order.partners.push_back(
+          {one.get_string("host"), one.get_string("address"), static_cast<int>(one.get_integer("port"))});
   const Value* ranks = value.find("ranks");
   if (!ranks || !ranks->is_array()) return wrong("the ranks of an order");
   for (const Value& rank : ranks->as_array()) {

@@ -10,6 +10,7 @@
 #include "resiliency/detect/process_state.h"
 #include "resiliency/health/health_finding.h"
 #include "resiliency/health/host_figures.h"
+#include "worker/protocol/host_exchange.h"
 
 namespace longhaul {
 
@@ -45,6 +46,9 @@ struct NodeReport {
   int standby_port = 0;                  // where a lead in waiting would listen on this node; 0: nowhere
   std::vector<std::string> orders_done;  // of this launch (AgentOrder::Kind::page), by id
   HealthReport health = {};
+  int exchange_port = 0;  // where this node takes what others send it in an exchange; 0: there is none
+  std::vector<ExchangeFigure> exchanged = {};
+  bool exchange_done = false;
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
@@ -54,14 +58,15 @@ struct AgentOrder {
     watch,
     signal,
     end,
-    stacks,   // what the ranks are doing, into a file each
-    restart,  // in-process, in this epoch
-    ping,     // nothing is to be done: the lead lives
-    standby,  // whom to turn to when the lead is lost
-    state,    // this node is the standby, and that is what it would have to know
-    fault,    // an injected one, of the agent itself: `folder` says which
-    end_by,   // when the ranks are ended by force
-    page,     // a user's order (contracts/order.h), for the page of the first of `ranks`
+    stacks,    // what the ranks are doing, into a file each
+    restart,   // in-process, in this epoch
+    ping,      // nothing is to be done: the lead lives
+    standby,   // whom to turn to when the lead is lost
+    state,     // this node is the standby, and that is what it would have to know
+    fault,     // an injected one, of the agent itself: `folder` says which
+    end_by,    // when the ranks are ended by force
+    exchange,  // listens with the token `id`, or sends to `partners`; "": it is over
+    page,      // a user's order (contracts/order.h), for the page of the first of `ranks`
   };
   Kind kind = Kind::end;
   int launch = 0;
@@ -76,8 +81,9 @@ struct AgentOrder {
   std::int64_t lasts_ms = 0;         // fault
   Value state;                       // state: worker/lead/lead_state.h
   std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
-  std::string id, what;              // page: contracts/order.h
-  double value = 0;                  // page
+  std::vector<ExchangePartner> partners;
+  std::string id, what;  // page: contracts/order.h
+  double value = 0;      // page
 };
 Value agent_order_to_value(const AgentOrder& order);
 Result<AgentOrder> agent_order_from_value(const Value& value);

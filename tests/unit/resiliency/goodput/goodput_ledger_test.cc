@@ -59,6 +59,17 @@ TEST_CASE("a run without faults") {
   CHECK(ledger.trained());
 }
 
+TEST_CASE("ranks that save, end and start with more of them cost stop, start and load, and no step") {
+  const auto ledger =
+      fold_facts({at(0, Kind::job_started), at(0, Kind::launched), at(10, Kind::ready, 0, 2), at(20, Kind::step, 1),
+                  at(30, Kind::step, 2), at(33, Kind::stalled, 2, 3), at(34, Kind::stopped, 2),
+                  at(36, Kind::ranks_ended), at(37, Kind::launched), at(45, Kind::ready, 2, 3), at(55, Kind::step, 3)},
+                 55);
+  CHECK(breakdown(ledger) == "training 31, checkpoint_stall 3, stop 3, start 13, load 5");
+  CHECK(ledger.lost_steps() == 0);
+  CHECK(ledger.faults() == 0);
+}
+
 TEST_CASE("a fault costs detection, stop, start, load, and the steps that are done again") {
   GoodputFact fault = at(147, Kind::fault, 4, 2);
   fault.fault = "killed";

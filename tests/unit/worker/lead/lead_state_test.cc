@@ -11,7 +11,10 @@ TEST_CASE("the state of a lead comes back as it was told") {
   state.launch.launch = 4, state.launch.ranks = 2, state.launch.hosts = {"n2", "n3"}, state.launch.rank_host = {0, 1};
   state.launch.beat_dir = "/dev/shm/longhaul-x";
   state.hosts = HostPool({"n1", "n2", "n3", "n4"}, 2);
+  state.hosts.lose("n4");
+  state.hosts.grow_to(2, {"n4"});
   state.hosts.leave("n1");
+  state.hosts.lose("n3");
   PastRestart past;
   past.at_ms = 99, past.cause = "killed", past.scope = FaultScope::host, past.host = "n1", past.made_progress = true;
   past.tier = RestartTier::swap;
@@ -31,6 +34,8 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->hosts.working() == state.hosts.working());
   CHECK(back->hosts.spares() == state.hosts.spares());
   CHECK(back->hosts.left() == state.hosts.left());
+  CHECK(back->hosts.lost() == std::vector<std::string>{"n3"});
+  CHECK(back->hosts.returned() == std::vector<std::string>{"n4"});
   CHECK(back->hosts.wanted() == 2);
   REQUIRE(back->history.size() == 1);
   CHECK(back->history[0].scope == FaultScope::host);

@@ -80,6 +80,37 @@ TEST_CASE("shrinking: a lost node without a spare leaves two of four replicas, a
   CHECK(!shrink(lead, hosts).ok());
 }
 
+TEST_CASE("growing back: all replicas once enough nodes are there, and not for less than a larger layout") {
+  const testing::Scratch folder;
+  LeadOf lead = lead_of_four(folder);
+  HostPool hosts = host_pool_of(lead).value();
+  CHECK(!grown(lead, hosts, 1));  // nothing was lost
+  hosts.lose("n2");
+  REQUIRE(shrink(lead, hosts).ok());
+  CHECK(!grown(lead, hosts, 0));  // the spare alone makes no third replica
+  const auto whole = grown(lead, hosts, 1);
+  REQUIRE(whole);
+  CHECK(whole->nodes == 4);
+  CHECK(whole->dims == lead.task.dims);
+  hosts.grow_to(whole->nodes, {"n2"});
+  const auto spec = prepare_launch(lead, 3, hosts, false);
+  REQUIRE(spec.ok());
+  CHECK(spec->launch.ranks == 4);
+  CHECK(spec->launch.dims == lead.task.dims);
+  for (const char* word : {"--nodes=4", "--ntasks=4", "--overlap"})
+    CHECK_MESSAGE(holds(spec->attempt.launcher, word), word);
+
+  HostPool poor = host_pool_of(lead).value();
+  for (const char* host : {"n1", "n2", "n3"}) poor.lose(host);
+  REQUIRE(shrink(lead, poor).ok());
+  CHECK(rank_layout(lead, poor).ranks == 1);
+  CHECK(grown(lead, poor, 1)->ranks == 2);
+  CHECK(grown(lead, poor, 2)->ranks == 2);
+  CHECK(grown(lead, poor, 3)->ranks == 4);
+  lead.attempt.resiliency.min_replicas = 4;
+  CHECK(!grown(lead, poor, 2));
+}
+
 TEST_CASE("shrinking: before anything is lost a launch is as it was asked for") {
   const testing::Scratch folder;
   const LeadOf lead = lead_of_four(folder);

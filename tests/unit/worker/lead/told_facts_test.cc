@@ -31,11 +31,11 @@ TEST_CASE("what was told in one look is known in all that follow") {
 TEST_CASE("a launch that ended in time says nothing of the next one") {
   ToldFacts facts;
   facts.take({told_fact("launched", 0, {{"launch", 1}}), told_fact(stopped_event_kind, 0, {{"why", "signal"}})});
-  CHECK(!facts.ended_by_own_timer());
+  CHECK(facts.stopped() == "signal");
   facts.take({told_fact(stopped_event_kind, 0, {{"why", stopped_by_own_timer}})});
-  CHECK(facts.ended_by_own_timer());
+  CHECK(facts.stopped() == stopped_by_own_timer);
   facts.take({told_fact("launched", 0, {{"launch", 2}})});
-  CHECK(!facts.ended_by_own_timer());
+  CHECK(facts.stopped().empty());
 }
 
 TEST_CASE("silent corruption is known until another fault has been decided") {

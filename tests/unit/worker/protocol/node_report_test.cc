@@ -48,3 +48,31 @@ TEST_CASE("what was found wrong with the node travels with the report, and a rep
   CHECK(read->health.notes[0].serial == 7);
   CHECK(read->health.notes[0].finding.fault == FaultClass::disk_low);
 }
+
+TEST_CASE("what an exchange found travels with the report, and its partners with the order") {
+  NodeReport report;
+  report.host = "n1";
+  CHECK(node_report_from_value(node_report_to_value(report))->exchange_port == 0);
+  report.exchange_port = 4321, report.exchange_done = true;
+  report.exchanged = {{"n2", 812.5}, {"n3", 0}};
+  const auto read = node_report_from_value(node_report_to_value(report));
+  REQUIRE(read.ok());
+  CHECK(read->exchange_port == 4321);
+  CHECK(read->exchange_done);
+  REQUIRE(read->exchanged.size() == 2);
+  CHECK(read->exchanged[0].to == "n2");
+  CHECK(read->exchanged[0].mb_per_s == 812.5);
+  CHECK(read->exchanged[1].mb_per_s == 0);
+
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::exchange;
+  order.id = "secret", order.partners = {{"n2", "10.0.0.2", 99}};
+  const auto told = agent_order_from_value(agent_order_to_value(order));
+  REQUIRE(told.ok());
+  CHECK(told->kind == AgentOrder::Kind::exchange);
+  CHECK(told->id == "secret");
+  REQUIRE(told->partners.size() == 1);
+  CHECK(told->partners[0].host == "n2");
+  CHECK(told->partners[0].address == "10.0.0.2");
+  CHECK(told->partners[0].port == 99);
+}

@@ -1,0 +1,152 @@
+// A training that has shrunk takes back the nodes that it had lost: its ranks save and end, and more of them start.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "contracts/fault_event.h"
+#include "worker/lead/job_lead.h"
+#include "worker/lead/job_nodes.h"
+#include "worker/lead/rank_layout.h"
+
+namespace longhaul {
+namespace {
+
+constexpr const char* grow_back_kind = "grow_back";
+constexpr const char* nodes_back_key = "nodes_back";
+constexpr int faults_of_a_lemon = 2;
+
+bool holds_name(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+int launches_since_growth(const std::string& events_path) {
+  std::uint64_t offset = 0;
+  const auto events = read_events(events_path, offset);
+  int launches = 0;
+  if (!events.ok()) return launches;
+  for (const Event& event : *events) {
+    if (event.kind == grow_back_kind) launches = 0;
+    if (event.kind == "launched") ++launches;
+  }
+  return launches;
+}
+
+}  // namespace
+
+// A node that was not heard of, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
+// twice is not asked back.
+void JobLead::give_up(const std::string& host, const FaultView& view, const End& end) {
+  const bool gone = end.finding && (end.finding->kind == GuardFinding::Kind::host_lost ||
+                                    end.finding->kind == GuardFinding::Kind::unhealthy);
+  const auto faults = std::count_if(history_.begin(), history_.end(), [&](const PastRestart& past) {
+    return past.host == host && accuses_host(past.scope);
+  });
+  if (gone && holds_name(view.hosts_lost, host) && faults < faults_of_a_lemon)
+    hosts_.lose(host);
+  else
+    hosts_.leave(host);
+}
+
+std::vector<GrowBack::Sight> JobLead::lost_sights() const {
+  std::vector<GrowBack::Sight> sights;
+  const std::int64_t silent_ns = static_cast<std::int64_t>(lead_.attempt.resiliency.host_silent.value * 1e9);
+  for (const std::string& host : hosts_.lost()) {
+    const auto agent = agents_->agents().find(host);
+    const bool heard = agent != agents_->agents().end() && agent->second.connected &&
+                       clock_.monotonic_ns() - agent->second.heard_ns < silent_ns;
+    sights.push_back({host, heard && !health_.unfit(host)});
+  }
+  return sights;
+}
+
+void JobLead::look_at_growth(RankGroup& ranks) {
+  const bool ending = cancelled_ || time_limit_passed_ || wall_time_over_ || !growing_.empty();
+  if (ending || !agents_ || !lead_.attempt.resiliency.shrink || hosts_.wanted() >= lead_.task.resources.nodes) return;
+  std::vector<std::string> back = growth_.look(clock_.monotonic_ns() / 1'000'000, lost_sights());
+  // Ranks that load have nothing to save yet, and a lead without majority decides nothing.
+  if (back.empty() || watch_.newest_step() < 0 || recovery_.under_way() || !has_majority()) return;
+  if (!grown(lead_, hosts_, static_cast<int>(back.size()))) return;
+  leave_nodes_of_no_job(back);
+  const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
+  if (back.empty() || !layout) return;
+  WarningEvent told;
+  told.kind = grow_back_kind, told.fault_class = to_string(FaultClass::none);
+  told.launch = record_.launches, told.host = back.front(), told.step = watch_.newest_step();
+  told.text = format("{} {} back: {} ranks save and end, {} start on {} nodes", join(back, ", "),
+                     back.size() == 1 ? "is" : "are", spec_.launch.ranks, layout->ranks, layout->nodes);
+  Value fields = to_value(told);
+  Value names = Value::make_array();
+  for (const std::string& host : back) names.push_back(host);
+  fields.set(nodes_back_key, std::move(names));
+  events_.write(grow_back_kind, std::move(fields));
+  log_.info(format("event=grow_back launch={} text='{}'", record_.launches, told.text));
+  growing_ = std::move(back);
+  stop_ranks(ranks);
+}
+
+// What Slurm held to be down it has taken out of the job; such a node comes back with another job.
+void JobLead::leave_nodes_of_no_job(std::vector<std::string>& back) {
+  if (lead_.job.scheduler_job.empty()) return;
+  const auto nodes = job_nodes_now(lead_.job.scheduler_job);
+  if (!nodes.ok()) {
+    log_.warn("event=nodes_not_known why='" + nodes.error().message() + "' next=ask_again_later");
+    growth_.new_launch(clock_.monotonic_ns() / 1'000'000);
+    back.clear();
+    return;
+  }
+  for (const std::string& host : back)
+    if (!holds_name(*nodes, host)) {
+      log_.warn("event=node_not_of_this_job host=" + host + " next=leave_host");
+      hosts_.leave(host);
+      state_changed_ = true;
+    }
+  std::erase_if(back, [&](const std::string& host) { return !holds_name(*nodes, host); });
+}
+
+// Of the newest launch, as the events have it: what another lead may have begun.
+std::vector<std::string> JobLead::told_growth() const {
+  std::uint64_t offset = 0;
+  const auto events = read_events(lead_.attempt.events_path(), offset);
+  std::vector<std::string> back;
+  if (!events.ok()) return back;
+  for (const Event& event : *events) {
+    if (event.kind == "launched") back.clear();
+    const Value* names = event.kind == grow_back_kind ? event.fields.find(nodes_back_key) : nullptr;
+    if (!names || !names->is_array()) continue;
+    for (const Value& name : names->as_array())
+      if (name.is_string()) back.push_back(name.as_string());
+  }
+  return back;
+}
+
+// Ranks that have ended as they were told to; whatever else ended them is a fault like any other.
+bool JobLead::grow_after(const End& end) {
+  const std::vector<std::string> back = std::exchange(growing_, {});
+  if (watch_.newest_step() >= 0) came_back_.clear();  // they have proved themselves
+  const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
+  if (back.empty() || (end.finding && !rank_ended)) return false;
+  if (told_.stopped() != stopped_as_asked) {
+    if (rank_ended) recovery_.fault(clock_.monotonic_ns() / 1'000'000, end.finding->detect_s, watch_.newest_step());
+    return false;
+  }
+  const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
+  if (!layout) return false;
+  hosts_.grow_to(layout->nodes, back);
+  came_back_ = back;
+  state_changed_ = true;
+  return true;
+}
+
+// Two launches that do not come to a step with them are theirs to answer for: the training goes on as before. One may
+// be anybody's.
+void JobLead::blame_nodes_back(FaultView& view) const {
+  if (came_back_.empty() || watch_.newest_step() >= 0) return;
+  if (launches_since_growth(lead_.attempt.events_path()) < 2) return;
+  view.scope = FaultScope::host, view.group = FaultGroup::infrastructure;
+  view.host = came_back_.front();
+  view.cause = "no step with " + join(came_back_, ", ");
+  for (const std::string& host : came_back_)
+    if (!holds_name(view.hosts_lost, host)) view.hosts_lost.push_back(host);
+}
+
+}  // namespace longhaul
