@@ -6,6 +6,7 @@
 //   loss_spike       a loss far above the last ones; loss_spike_over: back, or the new level
 //   no_progress      ranks beat, and no step was completed for longer than usual
 //   desynchronised   ranks wait for each other in different collectives
+//   agent_lost       the agent of a host has ended, and its ranks go on; agent_lost_over: another one reports
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@
 
 namespace longhaul {
 
-inline constexpr const char* warning_event_kinds[] = {
-    "straggler", "straggler_over", "loss_nan", "loss_spike", "loss_spike_over", "no_progress", "desynchronised"};
+inline constexpr const char* warning_event_kinds[] = {"straggler",      "straggler_over",  "loss_nan",
+                                                      "loss_spike",     "loss_spike_over", "no_progress",
+                                                      "desynchronised", "agent_lost",      "agent_lost_over"};
 
 // What is not known is left out of the line.
 struct WarningEvent {

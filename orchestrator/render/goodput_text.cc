@@ -47,12 +47,13 @@ std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, st
 // One that stands, and spikes that are over, look the same on a page of weeks; so it is said.
 std::string standing_of(const StageWarning& noticed) {
   if (noticed.over) return "over";
-  return noticed.warning.kind == "straggler" || noticed.warning.kind == "loss_spike" ? "now" : "";
+  const std::string& kind = noticed.warning.kind;
+  return kind == "straggler" || kind == "loss_spike" || kind == "agent_lost" ? "now" : "";
 }
 std::vector<std::string> warning_row(const StageWarning& noticed) {
   const WarningEvent& warning = noticed.warning;
   std::string whom = warning.rank < 0 ? "" : format("rank {}", warning.rank);
-  if (!whom.empty() && !warning.host.empty()) whom += " on " + warning.host;
+  if (!warning.host.empty()) whom += (whom.empty() ? "" : " on ") + warning.host;
   return {warning.kind, standing_of(noticed), utc_text(noticed.at_ms), whom, warning.text};
 }
 const std::vector<std::string>& warning_columns() {

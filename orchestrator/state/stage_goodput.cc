@@ -138,9 +138,12 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
     const std::optional<WarningEvent> found = warning_event_of(event);
     if (!anew && !found) continue;
     const bool ends = found && ends_with(found->kind, "_over");
-    for (StageWarning& open : warnings)
-      if (anew || (ends && open.warning.kind + "_over" == found->kind && open.warning.rank == found->rank))
+    for (StageWarning& open : warnings) {
+      const bool of_ranks = open.warning.kind != "agent_lost";
+      if ((anew && of_ranks) || (ends && open.warning.kind + "_over" == found->kind &&
+                                 open.warning.rank == found->rank && (of_ranks || open.warning.host == found->host)))
         open.over = true;
+    }
     if (found && !ends) warnings.push_back({event.wall_ms, attempt, *found, false});
   }
   return warnings;

@@ -218,6 +218,7 @@ class Agent {
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch());
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
+    if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
     if (why.code == ErrorCode::aborted) {
       // A lead of an earlier epoch is not ours; the file may name the right one soon.
       log_.warn("event=lead_not_taken reason='" + why.message() + "'");

@@ -123,7 +123,7 @@ std::vector<HostSight> JobLead::host_sights() const {
       settings.health == "act" && settings.restarts > 0 && lead_.attempt.steps.empty() && !hosts_.spares().empty();
   for (const auto& [host, agent] : agents_->agents()) {
     if (!hosts_.is_working(host)) continue;
-    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}};
+    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}, agent_comes(host)};
     if (const HostFinding* unfit = health_.unfit(host); unfit && may_leave)
       sight.unfit = unfit->finding.fault, sight.unfit_why = observe_health(unfit->finding, host, unfit->at_ms).what;
     if (agent.heard_ns > 0) sight.silent_ms = (now - agent.heard_ns) / 1'000'000;

@@ -133,4 +133,21 @@ TEST_CASE(
   CHECK(warnings[1].over);
 }
 
+TEST_CASE("a host without an agent stays so until another one reports from it, whatever its ranks do") {
+  const auto event = [](std::int64_t at, const std::string& kind, const std::string& host) {
+    WarningEvent warning;
+    warning.kind = kind, warning.fault_class = "agent_lost", warning.host = host, warning.text = "of " + host;
+    return Event{at, kind, 0, to_value(warning)};
+  };
+  std::vector<Event> events = {event(1, "agent_lost", "n1"), event(2, "agent_lost", "n2"),
+                               Event{3, "launched", 0, Value::make_table()}, event(4, "agent_lost_over", "n2")};
+  const auto warnings = warnings_of(1, events);
+  REQUIRE(warnings.size() == 2);
+  CHECK(!warnings[0].over);
+  CHECK(warnings[1].over);
+  StageGoodput stage{"s", GoodputLedger(0), warnings};
+  CHECK(goodput_text({stage}).find("agent_lost  now") != std::string::npos);
+  CHECK(goodput_text({stage}).find("n2    of n2") != std::string::npos);
+}
+
 }  // namespace longhaul
