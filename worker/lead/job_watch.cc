@@ -21,9 +21,7 @@ void JobLead::look_at_health() {
     for (const auto& [host, agent] : agents_->agents())
       for (HostFinding& found : health_.take(host, agent.report.health, now_ms)) fresh.push_back(std::move(found));
   } else {
-    if (!own_health_)
-      own_health_.emplace(health_watch_options(lead_.attempt.resiliency, lead_.worker_program, lead_.attempt.stage_dir),
-                          clock_, log_);
+    if (!own_health_) own_health_.emplace(health_watch_options(lead_.attempt, lead_.worker_program), clock_, log_);
     own_health_->look();
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
