@@ -33,9 +33,9 @@ TEST_CASE("host probe: a port that is open answers, as does one that nobody list
   CHECK(comes_to_answer(closed, clock, 2'000));
 }
 
-TEST_CASE("host probe: an address that nobody has does not answer, and an answer does not hold for ever") {
+TEST_CASE("host probe: what is no address of a host does not answer, and an answer does not hold for ever") {
   SystemClock clock;
-  HostProbe nobody({"192.0.2.1", 9}, clock);  // RFC 5737: documentation
+  HostProbe nobody({"255.255.255.255", 9}, clock);  // a broadcast: no host's own, and nothing leaves this one
   CHECK(!comes_to_answer(nobody, clock, 300));
   HostProbe unknown({"", 0}, clock);
   CHECK(!comes_to_answer(unknown, clock, 20));
