@@ -34,6 +34,7 @@ struct Attempt {
   std::vector<std::string> launcher;
   // Words that start one agent on each node, beside the ranks; empty: the lead looks at the ranks itself.
   std::vector<std::string> agent_launcher;
+  int gpus_per_node = 0;               // that the job asked for; 0: none, or not known
   std::vector<std::string> container;  // further words between launcher and program
   std::vector<JobStep> steps;          // several programs at the same time, instead of the one; empty otherwise
   // The next round of the controller, for a lead whose run is driven by its jobs: run when the record is written, and

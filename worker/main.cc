@@ -158,7 +158,7 @@ int agent(const std::string& attempt_dir) {
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
   // Without its attempt an agent does its main work all the same.
   if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok())
-    options.health = health_watch_options(attempt->resiliency, options.worker_program, attempt->stage_dir);
+    options.health = health_watch_options(*attempt, options.worker_program);
   // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
   const std::string log_path = agent_log_path(folder, options.host);
   if (const FileDescriptor file(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

@@ -47,12 +47,13 @@ std::vector<std::vector<std::string>> fault_rows(const GoodputLedger& ledger, st
 // One that stands, and spikes that are over, look the same on a page of weeks; so it is said.
 std::string standing_of(const StageWarning& noticed) {
   if (noticed.over) return "over";
-  return noticed.warning.kind == "straggler" || noticed.warning.kind == "loss_spike" ? "now" : "";
+  const std::string& kind = noticed.warning.kind;
+  return kind == "straggler" || kind == "loss_spike" || kind == "agent_lost" ? "now" : "";
 }
 std::vector<std::string> warning_row(const StageWarning& noticed) {
   const WarningEvent& warning = noticed.warning;
   std::string whom = warning.rank < 0 ? "" : format("rank {}", warning.rank);
-  if (!whom.empty() && !warning.host.empty()) whom += " on " + warning.host;
+  if (!warning.host.empty()) whom += (whom.empty() ? "" : " on ") + warning.host;
   return {warning.kind, standing_of(noticed), utc_text(noticed.at_ms), whom, warning.text};
 }
 const std::vector<std::string>& warning_columns() {
@@ -64,6 +65,22 @@ std::vector<std::vector<std::string>> warning_rows(const StageGoodput& stage, st
   const auto& all = stage.warnings;
   for (std::size_t i = all.size() > most ? all.size() - most : 0; i < all.size(); ++i)
     rows.push_back(warning_row(all[i]));
+  return rows;
+}
+
+const std::vector<std::string>& host_columns() {
+  static const std::vector<std::string> columns = {"host", "found", "severity", "times", "last", "what"};
+  return columns;
+}
+std::vector<std::string> host_row(const HostWarning& warning) {
+  const std::string what = warning.device.empty() ? warning.what : warning.device + ": " + warning.what;
+  return {warning.host, warning.fault_class, warning.severity, std::to_string(warning.times), utc_text(warning.last_ms),
+          what};
+}
+std::vector<std::vector<std::string>> host_rows(const StageGoodput& stage, std::size_t most) {
+  std::vector<std::vector<std::string>> rows;
+  const auto& all = stage.hosts;
+  for (std::size_t i = all.size() > most ? all.size() - most : 0; i < all.size(); ++i) rows.push_back(host_row(all[i]));
   return rows;
 }
 
@@ -120,6 +137,7 @@ std::string goodput_text(const std::vector<StageGoodput>& stages, std::size_t fa
     text += "\n" + stage.stage + ": " + heading_of(stage) + "\n  " + time_shares_text(stage.ledger) + "\n";
     text += table_below(fault_rows(stage.ledger, faults_max), fault_columns(), stage.ledger.costs().size());
     text += table_below(warning_rows(stage, faults_max), warning_columns(), stage.warnings.size());
+    text += table_below(host_rows(stage, faults_max), host_columns(), stage.hosts.size());
   }
   return text;
 }
@@ -159,6 +177,19 @@ Value goodput_value(const std::vector<StageGoodput>& stages) {
       warning.set("over", noticed.over);
       warnings.push_back(std::move(warning));
     }
+    Value& hosts = entry.set("hosts", Value::make_array());
+    for (const HostWarning& warning : stage.hosts) {
+      Value host = Value::make_table();
+      host.set("host", warning.host);
+      host.set("class", warning.fault_class);
+      host.set("device", warning.device);
+      host.set("severity", warning.severity);
+      host.set("what", warning.what);
+      host.set("times", warning.times);
+      host.set("first_ms", static_cast<long long>(warning.first_ms));
+      host.set("last_ms", static_cast<long long>(warning.last_ms));
+      hosts.push_back(std::move(host));
+    }
     list.push_back(std::move(entry));
   }
   return list;
@@ -170,7 +201,8 @@ std::string goodput_html(const std::vector<StageGoodput>& stages) {
     html += "<h3>" + html_escape(stage.stage) + "</h3><p>" + html_escape(heading_of(stage)) + "<br>" +
             html_escape(time_shares_text(stage.ledger)) + "</p>";
     html += html_table(fault_rows(stage.ledger, html_faults_max), fault_columns()) +
-            html_table(warning_rows(stage, html_faults_max), warning_columns());
+            html_table(warning_rows(stage, html_faults_max), warning_columns()) +
+            html_table(host_rows(stage, html_faults_max), host_columns());
   }
   return html.empty() ? "" : "<h2>Where the time went</h2>" + html;
 }

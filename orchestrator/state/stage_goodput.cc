@@ -138,9 +138,12 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
     const std::optional<WarningEvent> found = warning_event_of(event);
     if (!anew && !found) continue;
     const bool ends = found && ends_with(found->kind, "_over");
-    for (StageWarning& open : warnings)
-      if (anew || (ends && open.warning.kind + "_over" == found->kind && open.warning.rank == found->rank))
+    for (StageWarning& open : warnings) {
+      const bool of_ranks = open.warning.kind != "agent_lost";
+      if ((anew && of_ranks) || (ends && open.warning.kind + "_over" == found->kind &&
+                                 open.warning.rank == found->rank && (of_ranks || open.warning.host == found->host)))
         open.over = true;
+    }
     if (found && !ends) warnings.push_back({event.wall_ms, attempt, *found, false});
   }
   return warnings;
@@ -159,11 +162,13 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
   for (const LedgerStage& stage : ledger.stages) {
     std::vector<GoodputFact> facts;
     std::vector<StageWarning> warnings;
+    std::vector<HostWarning> hosts;
     for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
       const std::string folder = attempt_folder(run_dir, stage.id, attempt);
       const std::vector<Event> events = read_time_events(join_path(folder, "events.jsonl"));
       const auto noticed = warnings_of(attempt, events);
       warnings.insert(warnings.end(), noticed.begin(), noticed.end());
+      add_host_warnings(events, hosts);
       const auto more = facts_of_attempt(folder, events, submitted_ms);
       facts.insert(facts.end(), more.begin(), more.end());
     }
@@ -172,10 +177,10 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
                      [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });
     GoodputLedger goodput(facts.front().at_ms);
     for (const GoodputFact& fact : facts) goodput.add(fact);
-    if (!goodput.trained() && warnings.empty()) continue;
+    if (!goodput.trained() && warnings.empty() && hosts.empty()) continue;
     // After its end no time belongs to a stage; what its lead said last may be newer than what the controller saw.
     goodput.advance_to(is_final(stage.state) ? stage.ended_ms : now_ms);
-    all.push_back({stage.id, std::move(goodput), std::move(warnings)});
+    all.push_back({stage.id, std::move(goodput), std::move(warnings), std::move(hosts)});
   }
   return all;
 }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "contracts/warning_event.h"
+#include "orchestrator/state/host_warnings.h"
 #include "resiliency/goodput/goodput_ledger.h"
 
 namespace longhaul {
@@ -22,7 +23,8 @@ struct StageWarning {
 struct StageGoodput {
   std::string stage;  // id
   GoodputLedger ledger;
-  std::vector<StageWarning> warnings;  // by time; ends are not among them
+  std::vector<StageWarning> warnings;   // by time; ends are not among them
+  std::vector<HostWarning> hosts = {};  // by the time of their newest finding
 };
 
 // Of the events of one attempt, in their order.

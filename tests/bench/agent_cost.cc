@@ -1,8 +1,9 @@
-// agent_cost [--seconds N] [--pages N ...]: what one agent costs its node, beside the bars of 20 MB of resident memory
-// and 0.1 % of the step time: the real `longhaul-worker agent`, which this program leads, with so many pages of ranks
-// that all step five times a second and work in four communicators, so that every look finds all pages changed. Each
-// rank is a process of its own, for the agent asks the kernel about each. What counts is what the agent says itself
-// (NodeReport), and the kernel's highest resident size of it (VmHWM, proc(5)).
+// agent_cost [--seconds N] [--step-ms N] [--pages N ...]: what one agent costs its node, beside the bars of 20 MB of
+// resident memory and 0.1 % of the step time: the real `longhaul-worker agent`, which this program leads, with so many
+// pages of ranks that all step five times a second, or as often as asked (an agent looks less often where steps are
+// long), and work in four communicators, so that every look finds all pages changed. Each rank is a process of its own,
+// for the agent asks the kernel about each. What counts is what the agent says itself (NodeReport), and the kernel's
+// highest resident size of it (VmHWM, proc(5)).
 //
 // The bar is on processor time: an agent takes a rank's core for as long as it works, so its time is a part of the step
 // time of the ranks of its node, which have a core each at least. The time of one core stands beside it: what a step
@@ -34,7 +35,7 @@ using namespace longhaul;
 namespace {
 
 constexpr double bar_share = 1e-3;
-constexpr std::int64_t bar_kib = 20'000'000 / 1024, step_ms = 200, beat_every_ms = 10, warm_up_ms = 2'000,
+constexpr std::int64_t bar_kib = 20'000'000 / 1024, beat_every_ms = 10, warm_up_ms = 2'000,
                        ping_every_ms = 500;  // as a lead does (worker/lead/job_lead.cc)
 constexpr int collectives_a_beat = 5;
 
@@ -80,8 +81,8 @@ Rank make_rank(const std::string& folder, int number) {
   return rank;
 }
 
-void beat(Rank& rank, std::int64_t tick) {
-  constexpr std::int64_t beats_of_step = step_ms / beat_every_ms;
+void beat(Rank& rank, std::int64_t tick, std::int64_t step_ms) {
+  const std::int64_t beats_of_step = step_ms / beat_every_ms;
   if (tick % beats_of_step == 0) rank.page.step(tick / beats_of_step);
   rank.page.enter(rank.sections[static_cast<std::size_t>(tick) % rank.sections.size()]);
   for (const int communicator : rank.communicators)
@@ -104,7 +105,7 @@ struct AgentCost {
   bool met() const { return of_ranks() <= bar_share && rss_highest_kib <= bar_kib; }
 };
 
-AgentCost measure(int pages, double seconds) {
+AgentCost measure(int pages, double seconds, std::int64_t step_ms) {
   const testing::Scratch folder;
   SystemClock clock;
   Logger log("agent_cost", "");
@@ -133,7 +134,7 @@ AgentCost measure(int pages, double seconds) {
   ping.kind = AgentOrder::Kind::ping;
   const auto run_for = [&](std::int64_t ms, const std::function<bool()>& until) {
     for (const Deadline deadline(clock, ms); !deadline.passed() && !until(); clock.sleep_ms(beat_every_ms), ++tick) {
-      for (Rank& rank : ranks) beat(rank, tick);
+      for (Rank& rank : ranks) beat(rank, tick, step_ms);
       if (tick % (ping_every_ms / beat_every_ms) == 0) (*table)->order_all(ping);
       (*table)->look();
       if (const AgentState& seen = (*table)->agents().at("node"); seen.heard_ns != heard_ns)
@@ -162,10 +163,13 @@ AgentCost measure(int pages, double seconds) {
 
 int main(int argc, char** argv) {
   double seconds = 20;
+  std::int64_t step_ms = 200;
   std::vector<int> pages;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--seconds") && i + 1 < argc)
       seconds = std::max(1.0, std::atof(argv[++i]));
+    else if (!std::strcmp(argv[i], "--step-ms") && i + 1 < argc)
+      step_ms = std::max<std::int64_t>(beat_every_ms, std::atoll(argv[++i]));
     else if (!std::strcmp(argv[i], "--pages"))
       while (i + 1 < argc && std::atoi(argv[i + 1]) > 0) pages.push_back(std::atoi(argv[++i]));
   }
@@ -174,7 +178,7 @@ int main(int argc, char** argv) {
               "of the ranks", "RSS MB", "highest MB");
   bool met = true;
   for (const int count : pages) {
-    const AgentCost cost = measure(count, seconds);
+    const AgentCost cost = measure(count, seconds, step_ms);
     met &= cost.met();
     std::printf("%5d %9.1f %12.2f %14.3f %10.3f %% %12.4f %% %10.1f %12.1f\n", cost.pages, cost.reports / cost.seconds,
                 1e3 * cost.of_core(), cost.of_core() * static_cast<double>(step_ms), 1e2 * cost.of_core(),

@@ -309,6 +309,56 @@ def lead_killed(cluster, runs, times):
     training.end(runs)
 
 
+def agent_of(run, host):
+    """The agent of this run on that host; None: there is none."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if (len(words) > 2 and words[0].endswith(b"longhaul-worker") and words[1] == b"agent" and run.folder.name.encode() in b" ".join(words)
+                    and f"SLURMD_NODENAME={host}".encode() in (entry / "environ").read_bytes().split(b"\0")):
+                return int(entry.name)
+        except OSError:
+            continue
+    return None
+
+
+def agent_killed(cluster, runs, times):
+    """An agent alone dies: its ranks go on, another agent comes, and what happens on its host is found as fast as ever."""
+    training = Training(cluster, runs, "agent-killed", "resiliency = { spares = 1, restarts = 1000 }\n")
+    lead = training.events("launched")[0]["host"]
+    for number in range(times):
+        ranks, launches = training.ranks(training.launches()), training.launches()
+        # The standby's host, and every second time the lead's own.
+        victim = lead if number % 2 else next(host for host in sorted(set(ranks.values())) if host != lead)
+        agent = agent_of(training.run, victim)
+        expect("an agent on every host", all(agent_of(training.run, host) for host in training.events("launched")[0]["hosts"]), training.log())
+        begun, faults = time.time(), len(training.events("fault"))
+        os.kill(agent, signal.SIGKILL)
+        training.wait(lambda: agent_of(training.run, victim) not in (None, agent), "another agent", 20)
+        training.wait(lambda: len(training.events("agent_lost_over")) > number, "it is told of", 20)
+        back = training.events("agent_lost_over")[-1]
+        expect("events name the host", back["host"] == training.events("agent_lost")[-1]["host"] == victim, back)
+        print(f"  agent killed: another one reports after {back['ms'] / 1000 - begun:.2f} s", flush=True)
+        saved = len(training.events("checkpoint"))
+        training.wait(lambda: len(training.events("checkpoint")) >= saved + 3, "the training goes on", 30)
+        expect("nothing was ended", len(training.events("fault")) == faults and training.launches() == launches
+               and training.ranks(launches) == ranks, training.events("fault"))
+        said = runs.longhaul("status", training.run.folder)
+        expect("status tells of it", "agent_lost" in said and victim in said, said)
+        BOARD.stopped_nothing("agent killed")
+
+        dies = next(pid for pid, host in sorted(ranks.items()) if host == victim)
+        begun = time.time()
+        os.kill(dies, signal.SIGKILL)
+        seen = training.recovery(begun, len(training.events("recovered")) + 1)
+        fault = next(e for e in training.events("fault")[faults:] if e["launch"] == launches)
+        BOARD.time("rank killed beside a new agent", 0.5, 5, (*seen[:2], fault, seen[3]))
+        BOARD.named("rank beside a new agent", fault["host"] == victim and fault["tier"] == "in_job", (fault, victim))
+        launch = training.launches()
+        training.wait(lambda: training.saved(launch), f"a checkpoint of launch {launch}")
+    training.end(runs)
+
+
 def shrunk(cluster, runs, times):
     """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
     steps = 600
@@ -677,7 +727,7 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 CASES = {case.__name__: case for case in (
     gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
-    host_killed, lead_killed, shrunk, lead_host_killed, allocation_lost)}
+    host_killed, agent_killed, lead_killed, shrunk, lead_host_killed, allocation_lost)}
 # Only when asked for: the first takes a minute, and unit_worker has it, too; the second trains twice to the end.
 BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left, grown_back)}
 

@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "resiliency/health/host_readings.h"
+#include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
@@ -27,9 +28,8 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t look_every_ms = 100;
 constexpr std::int64_t report_at_least_every_ms = 500;
-constexpr std::int64_t measure_every_ms = 1'000;  // its own memory
+constexpr std::int64_t measure_every_ms = 10'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
@@ -89,12 +89,17 @@ class Agent {
   Result<bool> once() {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
-    look_at_stand_in();
-    if (ending_) return stand_in_ <= 0;
-    if (exchange_) exchange_->work(look_every_ms);
-    sockets_.look();
-    stacks_.look();
-    health_.look();
+    if (exchange_) exchange_->work(LookInterval::least_ms);
+    const bool look = clock_.monotonic_ns() >= next_look_ns_;  // else a word of the lead: heard, and no more
+    if (look) {
+      const bool quiet = sockets_.quiet();
+      next_look_ns_ = clock_.monotonic_ns() + look_interval_ms(quiet) * 1'000'000;
+      look_at_stand_in();
+      if (ending_) return stand_in_ <= 0;
+      if (!quiet) sockets_.look();
+      stacks_.look();
+      health_.look();
+    }
     if (lead_) {
       auto frames = lead_->pump();
       if (!frames.ok()) {
@@ -118,14 +123,21 @@ class Agent {
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it does not answer")));
     if (lead_ && lead_->session().open() && clock_.monotonic_ns() - said_ns_ > lead_silent_ms * 1'000'000)
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent"), true));
-    if (lead_ && lead_->session().open()) report();
+    if (lead_ && lead_->session().open() && (look || reported_ns_ == 0)) report();
     return false;
   }
 
   void wait() {
     if (exchange_) return;  // it waits for its own sockets
+    const std::int64_t left_ns = next_look_ns_ - clock_.monotonic_ns();
     pollfd fd{lead_ ? lead_->descriptor() : -1, static_cast<short>(lead_ ? lead_->wanted_events() : 0), 0};
-    (void)::poll(&fd, 1, static_cast<int>(look_every_ms));
+    (void)::poll(&fd, 1, static_cast<int>(std::max<std::int64_t>(0, (left_ns + 999'999) / 1'000'000)));
+  }
+
+  // Programs that speak text are read ten times a second (docs/contracts.md); a lead is looked for often.
+  std::int64_t look_interval_ms(bool no_text) const {
+    const bool calm = no_text && lead_ && lead_->session().open() && !ending_;
+    return calm ? interval_.ms() : LookInterval::least_ms;
   }
 
   // A lead that is not there yet, or not there any more, is nothing to end for.
@@ -222,6 +234,7 @@ class Agent {
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch());
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
+    if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
     if (why.code == ErrorCode::aborted) {
       // A lead of an earlier epoch is not ours; the file may name the right one soon.
       log_.warn("event=lead_not_taken reason='" + why.message() + "'");
@@ -353,6 +366,9 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < silent_until_ns_) return;
     std::vector<RankReport> ranks = pages_.look(clock_);
+    std::int64_t step = -1;
+    for (const RankReport& rank : ranks) step = std::max(step, rank.beat.step);
+    interval_.note(now / 1'000'000, step);
     const HealthReport& health = health_.report();
     const std::int64_t health_now = health.looks + (health.notes.empty() ? 0 : health.notes.back().serial);
     std::vector<std::string> done = orders_done();
@@ -397,6 +413,8 @@ class Agent {
   std::optional<Connection> lead_;
   std::string secret_;
   std::int64_t epoch_ = 1;
+  LookInterval interval_;
+  std::int64_t next_look_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead
   bool lost_silent_ = false;  // its connection was not closed

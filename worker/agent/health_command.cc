@@ -27,6 +27,12 @@ Result<int> whole_number(const std::string& word, const std::string& text) {
 constexpr std::int64_t wait_at_most_ms = 1'000;
 constexpr std::int64_t quiet_at_least_ms = 60'000;
 
+// A library without a driver is usual on hosts that have no GPUs, or another maker's; and where a site's cgroups hide
+// GPUs from steps that asked for none, agents see not one of those that the job has.
+bool is_of_no_gpus(const HealthFinding& one) {
+  return one.fault == FaultClass::gpu_driver || (one.fault == FaultClass::gpu_lost && one.device.empty());
+}
+
 Value findings_value(const HealthFindings& findings) {
   Value array = Value::make_array();
   for (const HealthFinding& finding : findings) array.push_back(to_value(finding));
@@ -93,14 +99,14 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
   const auto fresh = [&](const HealthFindings& seen) { return news.take(seen, clock.monotonic_ns() / 1'000'000); };
   HostFigures figures;
   if (command.measure) figures = measure_host();
+  bool seen_gpus = false;  // at any time
   for (;;) {
     const Deadline next(clock, interval_ms);
     Value line = Value::make_table();
     line.set("look", true);
     HealthFindings seen = host.look();
-    // Nobody said that there are GPUs: a library without a driver is usual on hosts that have none.
-    if (command.options.gpus_expected <= 0)
-      std::erase_if(seen, [](const HealthFinding& one) { return one.fault == FaultClass::gpu_driver; });
+    seen_gpus |= host.gpus() > 0;
+    if (!seen_gpus) std::erase_if(seen, is_of_no_gpus);
     line.set("findings", findings_value(fresh(seen)));
     if (figures.measured()) line.set("figures", to_value(figures));
     if (!write(to_json(line) + "\n")) return;

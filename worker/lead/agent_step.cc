@@ -15,7 +15,13 @@ constexpr std::int64_t pause_ms = 1'000, pause_max_ms = 60'000;
 constexpr int own_end_polls_max = 100;  // of 10 ms each, in which agents that were told so end; then SIGTERM
 constexpr int end_polls_max = 400;      // then SIGKILL
 
+constexpr std::int64_t on_their_way_ms = 20'000;
+
 }  // namespace
+
+bool AgentStep::may_bring_one_lost_at(std::int64_t lost_ns) const {
+  return lost_ns < started_ns_ && clock_.monotonic_ns() - started_ns_ < on_their_way_ms * 1'000'000;
+}
 
 Status AgentStep::start() {
   SpawnSpec spec;
@@ -24,6 +30,7 @@ Status AgentStep::start() {
   spec.own_group = true;
   // The agents look for another lead when this one dies.
   ++starts_;
+  started_ns_ = clock_.monotonic_ns();
   // Twice as long between two starts as before: a site that refuses the step is not asked for it all day.
   const std::int64_t pause = std::min(pause_max_ms, pause_ms << std::min(starts_, 10));
   next_start_ns_ = clock_.monotonic_ns() + pause * 1'000'000;
@@ -31,7 +38,7 @@ Status AgentStep::start() {
   return {};
 }
 
-void AgentStep::look() {
+void AgentStep::look(bool needed) {
   if (pid_ > 0) {
     const auto exit = poll_exit(pid_);
     if (exit.ok() && !exit->has_value()) return;
@@ -39,20 +46,23 @@ void AgentStep::look() {
     log_.warn(format("event=agents_ended status='{}' next=start_again log={}",
                      exit.ok() ? (*exit)->text() : exit.error().message(), log_path_));
   }
-  if (clock_.monotonic_ns() < next_start_ns_) return;
+  if (!needed || clock_.monotonic_ns() < next_start_ns_) return;
   if (const Status started = start(); !started.ok())
     log_.warn("event=agents_not_started error='" + started.error().message() + "' next=try_again");
 }
 
-void AgentStep::end() {
-  if (pid_ <= 0) return;
+void end_step(pid_t pid) {
   for (int polls = 0;; ++polls) {
-    const auto exit = poll_exit(pid_);
-    if (!exit.ok() || exit->has_value()) break;
-    if (polls == own_end_polls_max) ::kill(-pid_, SIGTERM);
-    if (polls == end_polls_max) ::kill(-pid_, SIGKILL);
+    const auto exit = poll_exit(pid);
+    if (!exit.ok() || exit->has_value()) return;
+    if (polls == own_end_polls_max) ::kill(-pid, SIGTERM);
+    if (polls == end_polls_max) ::kill(-pid, SIGKILL);
     ::usleep(10'000);
   }
+}
+
+void AgentStep::end() {
+  if (pid_ > 0) end_step(pid_);
   pid_ = -1;
 }
 

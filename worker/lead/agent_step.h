@@ -14,6 +14,9 @@
 
 namespace longhaul {
 
+// The leader of a process group, a child of this process: it gets a second to end, then SIGTERM, 3 s later SIGKILL.
+void end_step(pid_t pid);
+
 class AgentStep {
  public:
   // `argv`: launcher and agent; what they print goes to log_path.
@@ -24,8 +27,10 @@ class AgentStep {
   AgentStep& operator=(const AgentStep&) = delete;
 
   Status start();
-  // Cheap to call often.
-  void look();
+  // Cheap to call often. `needed`: no agent is there; as long as some are, others come one by one (ReplacementAgents).
+  void look(bool needed = true);
+  // Whether it was started since then, and so lately that its agents may still be on their way.
+  bool may_bring_one_lost_at(std::int64_t lost_ns) const;
   void end();  // waits a second, then SIGTERM, SIGKILL; reaped
   int starts() const { return starts_; }
 
@@ -36,7 +41,7 @@ class AgentStep {
   Logger& log_;
   pid_t pid_ = -1;
   int starts_ = 0;
-  std::int64_t next_start_ns_ = 0;
+  std::int64_t started_ns_ = 0, next_start_ns_ = 0;
 };
 
 }  // namespace longhaul

@@ -10,6 +10,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t hello_within_ms = 5'000;
+constexpr std::int64_t heard_lately_ms = 2'000;
 constexpr std::size_t strangers_max = 64;  // connections that have not said hello
 
 }  // namespace
@@ -111,10 +112,10 @@ bool AgentTable::pump(Link& link) {
 
 bool AgentTable::greet(Link& link, const WireFrame& hello) {
   const std::string host = hello.body.get_string("host");
-  const auto refuse = [&](const std::string& why) {
+  const auto refuse = [&](const std::string& why, bool for_good = false) {
     ++refused_;
     log_.warn(format("event=agent_refused host='{}' reason='{}'", host, why));
-    link.connection.session().refuse(why);
+    link.connection.session().refuse(why, for_good);
     (void)link.connection.pump().ok();  // says it, if it can be said at once
     return false;
   };
@@ -123,17 +124,23 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
     return refuse(format("this lead is of epoch {}, the agent has seen {}", options_.epoch, hello.epoch));
   }
   if (!agents_.contains(host)) return refuse("this attempt has no such host");
-  // A new agent of the host takes the place of one that has lost us without our notice.
+  AgentState& agent = agents_[host];
+  const std::int64_t pid = hello.body.get_integer("pid");
+  // Two agents of a host, one of which was believed dead: the one that is heard stays.
+  if (agent.connected && agent.pid != pid && clock_.monotonic_ns() - agent.heard_ns < heard_lately_ms * 1'000'000)
+    return refuse(format("agent {} of this host is at work", agent.pid), true);
+  // An agent that comes again has lost us without our notice.
   for (const std::unique_ptr<Link>& other : links_)
     if (other.get() != &link && other->host == host) other->over = true;
   link.host = host;
   Value welcome = Value::make_table();
   welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
   link.connection.session().welcome(std::move(welcome));
-  AgentState& agent = agents_[host];
   agent.connected = true;
   agent.heard_ns = clock_.monotonic_ns();
-  log_.info(format("event=agent_connected host={} pid={}", host, hello.body.get_integer("pid")));
+  agent.pid = pid;
+  agent.peer = peer_of(link.connection.descriptor());
+  log_.info(format("event=agent_connected host={} pid={}", host, pid));
   tell_what_to_watch(link);
   return true;
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "contracts/order.h"
 #include "worker/protocol/connection.h"
+#include "worker/protocol/host_probe.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/node_report.h"
 
@@ -30,6 +31,8 @@ struct AgentState {
   std::int64_t heard_ns = 0;  // the last word of it; 0: none yet
   bool connected = false;
   std::int64_t lost_ns = 0;  // when the connection broke; of use while not connected
+  std::int64_t pid = 0;      // of the newest that has connected, on its host
+  PeerAddress peer;          // from where
   NodeReport report;
 };
 

@@ -146,6 +146,7 @@ void JobLead::leave_dead_spares() {
   for (const std::string& host : hosts_.spares()) {
     const AgentState& agent = agents_->agents().at(host);
     const double silent_s = static_cast<double>(clock_.monotonic_ns() - agent.heard_ns) * 1e-9;
+    if (agent_comes(host)) continue;
     if (agent.connected && silent_s < lead_.attempt.resiliency.host_silent.value) continue;
     log_.warn("event=spare_lost host=" + host);
     hosts_.lose(host);

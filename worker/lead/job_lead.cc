@@ -185,14 +185,40 @@ Status JobLead::start_agents() {
 void JobLead::look_at_agents() {
   if (!agents_) return;
   agents_->look();
-  if (agent_step_ && !cancelled_) agent_step_->look();
+  if (agent_step_ && !cancelled_) agent_step_->look(agents_->connected() == 0);
   superseded_ = superseded_ || agents_->superseded();
+  if (!cancelled_ && !superseded_) replace_agents();
   keep_standby();
+}
+
+// A lead that has taken over does so as well: the first step is another's, and the launcher is the same.
+void JobLead::replace_agents() {
+  const std::string& folder = lead_.attempt.attempt_dir;
+  if (!replacements_)
+    replacements_.emplace(lead_.attempt.agent_launcher,
+                          std::vector<std::string>{lead_.worker_program, "agent", "--attempt", folder},
+                          join_path(folder, "agents.log"), clock_, log_);
+  replacements_->look(*agents_, agent_step_ ? &*agent_step_ : nullptr);
+  for (const AgentNews& news : replacements_->take_news()) {
+    WarningEvent told;
+    told.kind = news.kind == AgentNews::Kind::back ? "agent_lost_over" : "agent_lost";
+    told.fault_class = to_string(FaultClass::agent_lost);
+    told.host = news.host;
+    const double after_s = static_cast<double>(news.ms) * 1e-3;
+    told.text = news.kind == AgentNews::Kind::back
+                    ? format("another agent reports from {}, {:.1f} s after the one before", news.host, after_s)
+                : news.kind == AgentNews::Kind::lost
+                    ? format("the agent of {} has ended and its host answers: another one is started", news.host)
+                    : format("{} has had no agent for {:.0f} s, and {} starts brought none: its ranks go on unseen",
+                             news.host, after_s, news.tries);
+    tell_warning(std::move(told));
+  }
 }
 
 void JobLead::end_agents() {
   if (!agents_) return;
   agents_->end(agents_end_ms);
+  if (replacements_) replacements_->end();
   if (agent_step_) agent_step_->end();
   agents_.reset();
 }

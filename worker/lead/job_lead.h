@@ -36,6 +36,7 @@
 #include "worker/lead/order_book.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
+#include "worker/lead/replacement_agents.h"
 #include "worker/lead/stack_round.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
@@ -73,6 +74,8 @@ class JobLead {
   Status succeed(const std::string& note);
   Status start_agents();
   void look_at_agents();
+  void replace_agents();
+  bool agent_comes(const std::string& host) const { return replacements_ && replacements_->is_expected(host); }
   void look_at_health();
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
@@ -185,6 +188,7 @@ class JobLead {
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
+  std::optional<ReplacementAgents> replacements_;  // none where there are no agents
   HostHealthWatch health_;
   std::optional<HealthWatch> own_health_;  // of this node, where there are no agents
   bool cancelled_ = false;

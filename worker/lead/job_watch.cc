@@ -21,9 +21,7 @@ void JobLead::look_at_health() {
     for (const auto& [host, agent] : agents_->agents())
       for (HostFinding& found : health_.take(host, agent.report.health, now_ms)) fresh.push_back(std::move(found));
   } else {
-    if (!own_health_)
-      own_health_.emplace(health_watch_options(lead_.attempt.resiliency, lead_.worker_program, lead_.attempt.stage_dir),
-                          clock_, log_);
+    if (!own_health_) own_health_.emplace(health_watch_options(lead_.attempt, lead_.worker_program), clock_, log_);
     own_health_->look();
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
@@ -123,7 +121,7 @@ std::vector<HostSight> JobLead::host_sights() const {
       settings.health == "act" && settings.restarts > 0 && lead_.attempt.steps.empty() && !hosts_.spares().empty();
   for (const auto& [host, agent] : agents_->agents()) {
     if (!hosts_.is_working(host)) continue;
-    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}};
+    HostSight sight{host, agent.heard_ns > 0, agent.connected, 0, 0, FaultClass::none, {}, agent_comes(host)};
     if (const HostFinding* unfit = health_.unfit(host); unfit && may_leave)
       sight.unfit = unfit->finding.fault, sight.unfit_why = observe_health(unfit->finding, host, unfit->at_ms).what;
     if (agent.heard_ns > 0) sight.silent_ms = (now - agent.heard_ns) / 1'000'000;

@@ -246,7 +246,7 @@ std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const s
 std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
                                                    const std::vector<HostSight>& hosts) const {
   for (const HostSight& host : hosts) {
-    if (!host.ever_heard) continue;
+    if (!host.ever_heard || host.agent_comes) continue;
     const bool gone = !host.connected && host.apart_ms >= gone_after_ms;
     const bool silent = static_cast<double>(host.silent_ms) >= settings_.host_silent.value * 1000;
     if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;

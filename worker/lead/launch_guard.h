@@ -29,6 +29,7 @@ struct HostSight {
   // What says for sure that it is not fit to work on, where it may be left for that; none otherwise.
   FaultClass unfit = FaultClass::none;
   std::string unfit_why = {};
+  bool agent_comes = false;  // its agent alone has died, and another one is being started
 };
 
 struct GuardFinding {

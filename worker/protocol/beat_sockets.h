@@ -42,6 +42,8 @@ class BeatSockets {
   // Takes what has come and says what was ordered. Call it before pages are looked at, ten times a second or when a
   // descriptor is readable.
   void look();
+  // Nobody has connected so far, and nobody waits to.
+  bool quiet() const;
   // For poll(2). Whoever looks by a timer anyway need not wait for them: a program may write a thousand lines a second.
   std::vector<int> descriptors() const;
   Counts counts(int rank) const;
@@ -68,7 +70,6 @@ class BeatSockets {
     Counts counts;
     bool logged = false;
   };
-  bool quiet() const;
   void take_new_connections(Rank& rank);
   bool serve(Rank& rank, Link& link);
   void read_lines(Rank& rank, Link& link);

@@ -21,14 +21,16 @@ constexpr std::int64_t slack_ms = 60'000;        // a GPU's driver that is slow 
 
 }  // namespace
 
-HealthWatchOptions health_watch_options(const ResiliencySettings& settings, const std::string& worker_program,
-                                        const std::string& stage_dir) {
+HealthWatchOptions health_watch_options(const Attempt& attempt, const std::string& worker_program) {
+  const ResiliencySettings& settings = attempt.resiliency;
   HealthWatchOptions options;
   if (settings.health == "off") return options;
-  options.program = {worker_program, "health", "--watch", format("{:.3f}", settings.health_interval.value),
-                     "--folder",     stage_dir};
+  options.program = {worker_program, "health",         "--watch", format("{:.3f}", settings.health_interval.value),
+                     "--folder",     attempt.stage_dir};
   options.silent_max_ms =
       static_cast<std::int64_t>(settings.health_interval.value * 1000) + 2 * file_system_ms + slack_ms;
+  if (attempt.gpus_per_node > 0)
+    options.program.insert(options.program.end(), {"--gpus", format("{}", attempt.gpus_per_node)});
   if (settings.preflight_floor > 0) options.program.push_back("--measure");
   if (!settings.health_command.empty()) {
     const auto deadline_s = static_cast<std::int64_t>(settings.health_command_deadline.value + 0.5);

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "contracts/settings/resiliency.h"
+#include "contracts/attempt.h"
 #include "worker/protocol/node_report.h"
 
 namespace longhaul {
@@ -24,9 +24,8 @@ struct HealthWatchOptions {
   std::vector<std::string> program;  // writes one line of JSON for each look; empty: the host is not looked at
   std::int64_t silent_max_ms = 120'000;
 };
-// `stage_dir`: its file system has to answer.
-HealthWatchOptions health_watch_options(const ResiliencySettings& settings, const std::string& worker_program,
-                                        const std::string& stage_dir);
+// Of the job's settings. The file system of its stage has to answer, and the GPUs that it asked for have to be there.
+HealthWatchOptions health_watch_options(const Attempt& attempt, const std::string& worker_program);
 
 class HealthWatch {
  public:

@@ -138,10 +138,11 @@ void WireSession::welcome(Value body) {
   stage_ = Stage::open;
 }
 
-void WireSession::refuse(const std::string& why) {
+void WireSession::refuse(const std::string& why, bool for_good) {
   LH_ASSERT(is_lead_ && stage_ == Stage::greeted, "nobody said hello");
   Value body = Value::make_table();
   body.set("why", why);
+  if (for_good) body.set("for_good", true);
   put(WireKind::refused, std::move(body));
   stage_ = Stage::ended;
 }
@@ -225,7 +226,8 @@ Status WireSession::accept(const WireFrame& frame) {
       return {};
     case WireKind::refused:
       if (is_lead_ || stage_ != Stage::greeted) break;
-      return make_error(ErrorCode::aborted, "the lead refused: " + frame.body.get_string("why", "no reason given"));
+      return make_error(frame.body.get_bool("for_good", false) ? ErrorCode::conflict : ErrorCode::aborted,
+                        "the lead refused: " + frame.body.get_string("why", "no reason given"));
     case WireKind::report:
       if (!is_lead_ || stage_ != Stage::open) break;
       return {};

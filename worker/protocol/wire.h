@@ -56,7 +56,8 @@ class WireSession {
   // answers with welcome() or refuse(); of an agent first the welcome.
   Result<std::vector<WireFrame>> take(std::string_view bytes);
   void welcome(Value body);
-  void refuse(const std::string& why);
+  // `for_good`: it need not come again; its take() says conflict.
+  void refuse(const std::string& why, bool for_good = false);
   // Only while open.
   void send(WireKind kind, Value body);
   bool open() const { return stage_ == Stage::open; }

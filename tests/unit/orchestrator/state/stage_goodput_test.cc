@@ -133,4 +133,52 @@ TEST_CASE(
   CHECK(warnings[1].over);
 }
 
+TEST_CASE("a host without an agent stays so until another one reports from it, whatever its ranks do") {
+  const auto event = [](std::int64_t at, const std::string& kind, const std::string& host) {
+    WarningEvent warning;
+    warning.kind = kind, warning.fault_class = "agent_lost", warning.host = host, warning.text = "of " + host;
+    return Event{at, kind, 0, to_value(warning)};
+  };
+  std::vector<Event> events = {event(1, "agent_lost", "n1"), event(2, "agent_lost", "n2"),
+                               Event{3, "launched", 0, Value::make_table()}, event(4, "agent_lost_over", "n2")};
+  const auto warnings = warnings_of(1, events);
+  REQUIRE(warnings.size() == 2);
+  CHECK(!warnings[0].over);
+  CHECK(warnings[1].over);
+  StageGoodput stage{"s", GoodputLedger(0), warnings};
+  CHECK(goodput_text({stage}).find("agent_lost  now") != std::string::npos);
+  CHECK(goodput_text({stage}).find("n2    of n2") != std::string::npos);
+}
+
+TEST_CASE("what was found wrong with hosts is shown once for each host, class and device, newest last, how often") {
+  const auto found = [](std::int64_t at, const char* host, const char* fault, const char* device, const char* what) {
+    Value fields = Value::make_table();
+    fields.set("host", host), fields.set("class", fault), fields.set("device", device);
+    fields.set("severity", "warning"), fields.set("what", what);
+    return Event{at, "health", 0, std::move(fields)};
+  };
+  std::vector<HostWarning> hosts;
+  add_host_warnings(
+      {found(1'000, "n1", "gpu_hot", "GPU 1", "84 degrees"), found(2'000, "n2", "disk_low", "/runs", "2 %"),
+       Event{3'000, "launched", 0, Value::make_table()}, found(4'000, "n1", "gpu_hot", "GPU 1", "86 degrees")},
+      hosts);
+  add_host_warnings({found(5'000, "n1", "gpu_hot", "GPU 0", "85 degrees")}, hosts);  // of the next attempt
+  REQUIRE(hosts.size() == 3);
+  CHECK(hosts[0].host == "n2");
+  CHECK(hosts[1].times == 2);
+  CHECK(hosts[1].what == "86 degrees");
+  CHECK(hosts[1].first_ms == 1'000);
+  CHECK(hosts[1].last_ms == 4'000);
+  CHECK(hosts[2].device == "GPU 0");
+
+  const StageGoodput stage{"s", GoodputLedger(0), {}, hosts};
+  const std::string text = goodput_text({stage});
+  for (const char* part : {"host  found     severity  times  last", "GPU 1: 86 degrees", "/runs: 2 %"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part << " is not in " << text);
+  CHECK(goodput_text({stage}, 1).find("and 2 before") != std::string::npos);
+  CHECK(goodput_html({stage}).find("<td>gpu_hot<td>warning<td>2<td>") != std::string::npos);
+  const Value value = goodput_value({stage});
+  CHECK(value.as_array()[0].find("hosts")->as_array()[1].get_integer("times") == 2);
+}
+
 }  // namespace longhaul

@@ -3,6 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
+#include "base/files.h"
+#include "tests/support/scratch.h"
+
 namespace longhaul {
 
 TEST_CASE("the words of the command become options; what is not known is refused with the usage") {
@@ -81,6 +86,35 @@ TEST_CASE("watching tells what is new, a line for each look, until nobody reads"
   CHECK(lines[1].find("file_system") == std::string::npos);
   CHECK(lines[1].find("\"look\":true") != std::string::npos);
   CHECK(lines[2].back() == '\n');
+}
+
+namespace {
+
+// What one look of a watch that expects four GPUs says of those of the script.
+std::string first_look_at(const std::string& gpus) {
+  const testing::Scratch scratch;
+  const std::string script = scratch.path() + "/gpus";
+  REQUIRE(write_file_renamed(script, gpus).ok());
+  ::setenv("FAKE_NVML_SCRIPT", script.c_str(), 1);
+  auto command = parse_health_command(
+      {"--watch", "0.1", "--gpus", "4", "--nvml", LONGHAUL_BINARY_DIR "/bin/liblonghaul_fake_nvml.so"}, {});
+  REQUIRE(command.ok());
+  command->options.shm_path = "";
+  command->options.class_root = command->options.proc_root = "/nonexistent";
+  ManualClock clock;
+  std::string said;
+  watch_health(*command, clock, [&](const std::string& line) { return said = line, false; });
+  ::unsetenv("FAKE_NVML_SCRIPT");
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("watching a host of the job, a GPU that is missing from the start is found; hidden ones are not missed") {
+  CHECK(first_look_at("at 0 devices 4\n").find("gpu_lost") == std::string::npos);
+  CHECK(first_look_at("at 0 devices 3\n").find("3 of 4 GPUs are there") != std::string::npos);
+  CHECK(first_look_at("at 0 devices 0\n").find("\"findings\":[]") != std::string::npos);
+  CHECK(first_look_at("at 0 init_error 18\n").find("\"findings\":[]") != std::string::npos);
 }
 
 }  // namespace longhaul

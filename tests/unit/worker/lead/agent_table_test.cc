@@ -236,6 +236,38 @@ TEST_CASE("agents: a host that is not of this attempt is refused, and told so") 
   CHECK(rig.table->connected() == 0);
 }
 
+TEST_CASE("agents: of two on one host the one that is there stays, and the other ends and leaves its pages alone") {
+  AgentRig rig;
+  rig.open_table();
+  PretendedRank zero(rig.scratch.path(), 0);
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0}}});
+  const auto address = read_lead_address(rig.path("address"));
+  const auto secret = read_lead_secret(rig.path("secret"));
+  REQUIRE(address.ok());
+  REQUIRE(secret.ok());
+  auto socket = connect_to("127.0.0.1", address->port);
+  REQUIRE(socket.ok());
+  Value hello = Value::make_table();
+  hello.set("host", "n1");
+  hello.set("pid", 1);  // of another process than the one that comes later
+  Connection first(std::move(*socket), WireSession::agent(*secret, std::string(64, 'a'), 1, hello));
+  NodeReport report;
+  report.host = "n1", report.launch = 1;
+  const auto first_says_something = [&] {
+    if (first.session().open()) first.session().send(WireKind::report, node_report_to_value(report));
+    REQUIRE(first.pump().ok());
+  };
+  REQUIRE(rig.sees([&] { return first_says_something(), rig.table->connected() == 1; }));
+  CHECK(rig.table->agents().at("n1").peer.address == "127.0.0.1");
+  rig.start_agent();
+  CHECK(rig.sees([&] { return first_says_something(), rig.table->refused() == 1; }));
+  rig.thread.join();
+  REQUIRE(!rig.ended.ok());
+  CHECK(rig.ended.error().code == ErrorCode::conflict);
+  CHECK(rig.table->agents().at("n1").pid == 1);
+  CHECK(file_exists(zero.path));
+}
+
 TEST_CASE("agents: an agent that loses its lead finds the next one, and no way back to the former") {
   AgentRig rig;
   rig.open_table();

@@ -93,6 +93,15 @@ TEST_CASE("guard: ranks that finished are no fault, and programs of others may e
   CHECK(rig.look());
 }
 
+TEST_CASE("guard: a node whose agent alone has died is not lost as long as another one is on its way") {
+  GuardRig rig;
+  rig.hosts[1].connected = false;
+  rig.hosts[1].agent_comes = true;  // the others stand still in the middle of a long step
+  CHECK(!rig.found_after(15'000, true));
+  rig.hosts[1].agent_comes = false;
+  CHECK(rig.found_after(1'000, true));
+}
+
 TEST_CASE(
     "guard: a rank that ended before it beat is its launcher's to tell of, and a launcher that does not is not waited "
     "for") {

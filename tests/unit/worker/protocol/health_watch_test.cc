@@ -74,21 +74,24 @@ TEST_CASE("the program goes with its owner, and without one nothing is started")
   SystemClock clock;
   for (const Deadline deadline(clock, 5'000); identify_process(pid).ok() && !deadline.passed();) clock.sleep_ms(2);
   CHECK(!identify_process(pid).ok());
-  ResiliencySettings settings;
-  settings.health = "off";
-  CHECK(health_watch_options(settings, "/w", "/runs/s").program.empty());
+  Attempt attempt;
+  attempt.resiliency.health = "off";
+  CHECK(health_watch_options(attempt, "/w").program.empty());
 }
 
 TEST_CASE("the settings of a stage say how its nodes are looked at") {
-  ResiliencySettings settings;
-  const auto plain = health_watch_options(settings, "/w", "/runs/s");
+  Attempt attempt;
+  attempt.stage_dir = "/runs/s";
+  ResiliencySettings& settings = attempt.resiliency;
+  const auto plain = health_watch_options(attempt, "/w");
   CHECK(join(plain.program, " ") == "/w health --watch 30.000 --folder /runs/s");
   settings.preflight_floor = 0.7;
   settings.health_command = "/site/check --fast";
   settings.health_command_deadline = Seconds{20};
-  const auto more = health_watch_options(settings, "/w", "/runs/s");
+  attempt.gpus_per_node = 4;
+  const auto more = health_watch_options(attempt, "/w");
   CHECK(join(more.program, "|") ==
-        "/w|health|--watch|30.000|--folder|/runs/s|--measure|--check|/site/check --fast|--check-deadline|20");
+        "/w|health|--watch|30.000|--folder|/runs/s|--gpus|4|--measure|--check|/site/check --fast|--check-deadline|20");
   CHECK(more.silent_max_ms == plain.silent_max_ms + 20'000);
 }
 

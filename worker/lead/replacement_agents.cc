@@ -1,0 +1,81 @@
+#include "worker/lead/replacement_agents.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "base/process.h"
+#include "base/text.h"
+
+namespace longhaul {
+
+std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host) {
+  for (std::string& word : launcher) {
+    if (starts_with(word, "--nodes=")) word = "--nodes=1";
+    if (starts_with(word, "--ntasks=")) word = "--ntasks=1";
+  }
+  launcher.push_back("--nodelist=" + host);
+  return launcher;
+}
+
+ReplacementAgents::ReplacementAgents(std::vector<std::string> launcher, std::vector<std::string> agent,
+                                     std::string log_path, const Clock& clock, Logger& log)
+    : launcher_(std::move(launcher)),
+      agent_(std::move(agent)),
+      log_path_(std::move(log_path)),
+      clock_(clock),
+      log_(log) {}
+
+void ReplacementAgents::look(const AgentTable& agents, const AgentStep* step) {
+  std::vector<AgentSight> sights;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  for (const auto& [host, agent] : agents.agents()) {
+    AgentSight sight{host, agent.heard_ns > 0, agent.connected, 0, false, false};
+    if (agent.connected || agent.heard_ns == 0) {
+      probes_.erase(host);
+    } else {
+      HostProbe& probe = probes_.try_emplace(host, agent.peer, clock_).first->second;
+      probe.look();
+      sight.answers = probe.answers();
+      sight.awaited = step && step->may_bring_one_lost_at(agent.lost_ns);
+      sight.apart_ms = (now_ns - agent.lost_ns) / 1'000'000;
+    }
+    sights.push_back(std::move(sight));
+  }
+  for (const std::string& host : missing_.look(now_ns / 1'000'000, sights)) start(host);
+  look_at_steps(agents);
+}
+
+void ReplacementAgents::start(const std::string& host) {
+  SpawnSpec spec;
+  spec.argv = launcher_on(launcher_, host);
+  spec.argv.insert(spec.argv.end(), agent_.begin(), agent_.end());
+  spec.stdout_path = spec.stderr_path = log_path_;
+  spec.own_group = true;
+  const auto pid = spawn(spec);
+  log_.warn(format("event=agent_missing host={} next='{}'", host,
+                   pid.ok() ? "another agent is started there" : pid.error().message()));
+  if (pid.ok())
+    steps_.emplace_back(host, *pid);
+  else
+    missing_.failed(host);
+}
+
+// A step lasts as long as its agent. One that has no time left to bring one is ended.
+void ReplacementAgents::look_at_steps(const AgentTable& agents) {
+  std::erase_if(steps_, [&](const std::pair<std::string, pid_t>& step) {
+    const auto& [host, pid] = step;
+    const auto exit = poll_exit(pid);
+    const bool over = !exit.ok() || exit->has_value();
+    if (over) missing_.failed(host);
+    if (!over && !agents.agents().at(host).connected && !missing_.is_starting(host)) ::kill(-pid, SIGKILL);
+    return over;
+  });
+}
+
+void ReplacementAgents::end() {
+  for (const auto& [host, pid] : steps_) end_step(pid);
+  steps_.clear();
+}
+
+}  // namespace longhaul

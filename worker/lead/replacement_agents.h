@@ -1,0 +1,53 @@
+// Starts an agent again on a host where it alone has died, in a step of its own beside the one that runs the others.
+// What is decided is MissingAgents' (worker/lead/missing_agents.h); here are the knocks at hosts and the steps. One
+// thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "worker/lead/agent_step.h"
+#include "worker/lead/agent_table.h"
+#include "worker/lead/missing_agents.h"
+#include "worker/protocol/host_probe.h"
+
+namespace longhaul {
+
+// The launcher of one agent a node (contracts/attempt.h: agent_launcher), for one agent on that host alone.
+std::vector<std::string> launcher_on(std::vector<std::string> launcher, const std::string& host);
+
+class ReplacementAgents {
+ public:
+  // `launcher`: of the agents of all nodes; `agent`: the program and its words; what they print goes to log_path.
+  ReplacementAgents(std::vector<std::string> launcher, std::vector<std::string> agent, std::string log_path,
+                    const Clock& clock, Logger& log);
+  ~ReplacementAgents() { end(); }
+  ReplacementAgents(const ReplacementAgents&) = delete;
+  ReplacementAgents& operator=(const ReplacementAgents&) = delete;
+
+  // Cheap to call often. `step`: of all agents, where this lead has started it; it may be about to bring one.
+  void look(const AgentTable& agents, const AgentStep* step);
+  bool is_expected(const std::string& host) const { return missing_.is_expected(host); }
+  std::vector<AgentNews> take_news() { return missing_.take_news(); }
+  void end();  // the agents were told to: waits a second, then SIGTERM, SIGKILL; reaped
+
+ private:
+  void start(const std::string& host);
+  void look_at_steps(const AgentTable& agents);
+
+  std::vector<std::string> launcher_, agent_;
+  std::string log_path_;
+  const Clock& clock_;
+  Logger& log_;
+  MissingAgents missing_;
+  std::map<std::string, HostProbe> probes_;           // of hosts without an agent
+  std::vector<std::pair<std::string, pid_t>> steps_;  // by host; an agent's first step may end after its second began
+};
+
+}  // namespace longhaul
