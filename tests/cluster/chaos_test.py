@@ -107,23 +107,6 @@ class Training:
             return True
         return False
 
-    def thaw(self):
-        """A rank that was stopped where nobody has timed it is let be for `startup`, which no test waits for: after 20 s it goes
-        on. Returns how many did."""
-        stopped = [e for e in self.events("injected") if e["fault"] == "SIGSTOP"] if self.run else []
-        if self.cluster or not stopped or time.time() - stopped[-1]["ms"] / 1000 < 20:
-            return 0
-        thawed = 0
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if (entry.name.isdigit() and f"{self.folder}/".encode() in (entry / "cmdline").read_bytes()
-                        and (entry / "stat").read_text().rpartition(")")[2].split()[0] == "T"):
-                    os.kill(int(entry.name), signal.SIGCONT)
-                    thawed += 1
-            except OSError:
-                continue
-        return thawed
-
     def end(self):
         """The controller, and the lead and the ranks, which outlive it."""
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -199,8 +182,7 @@ def check_story(disturbed):
     for event in recovered:
         if any(event.get(part, -1) < 0 for part in ("detect_s", "stop_s", "start_s", "load_s", "first_step_s", "total_s")):
             raise Wrong(f"a recovery without its breakdown: {event}\n{disturbed.story()}")
-    # A frozen rank that went on again has ended nothing.
-    if any(e["fault"] not in HARMLESS | {"SIGSTOP"} for e in injected) and not faults and len(disturbed.events("launched")) < 2:
+    if any(e["fault"] not in HARMLESS for e in injected) and not faults and len(disturbed.events("launched")) < 2:
         raise Wrong(f"a fault that ends ranks was not noticed\n{disturbed.story()}")
     return injected, faults, recovered
 
@@ -273,7 +255,6 @@ def main():
         faults = drawn_faults(chosen, names, given.faults)
         if given.only in (None, number):
             waiting.append((number, faults))
-    thawed = 0
     running, injected_names, tiers, totals = [], collections.Counter(), collections.Counter(), []
     if given.only is None:
         cases += 1
@@ -286,7 +267,6 @@ def main():
         while waiting and len(running) < given.at_once:
             number, faults = waiting.pop(0)
             running.append((number, Training(here / f"run-{number}", longhaul, tokens, faults, cluster)))
-        thawed += sum(training.thaw() for _, training in running)
         for entry in [e for e in running if e[1].over()]:
             running.remove(entry)
             number, training = entry
@@ -306,8 +286,6 @@ def main():
             print(f"run {number} ({time.monotonic() - training.begun:.1f} s; {what}): {outcome}", flush=True)
         time.sleep(0.2)
     print(f"injected: {dict(sorted(injected_names.items()))}")
-    if thawed:
-        print(f"thawed: {thawed} ranks that were stopped in a section which nobody had timed")
     print(f"tiers: {dict(sorted(tiers.items()))}; training again: {quantiles(totals)}")
     print(f"{time.monotonic() - begun:.1f} s in all, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if failed == 0 and not given.keep:

@@ -34,7 +34,7 @@ FaultClass class_of(const GuardFinding& finding, const RankReport* culprit) {
     case GuardFinding::Kind::bad_loss: return FaultClass::loss_nan;
     default: break;
   }
-  const bool frozen = culprit && (culprit->state == ProcessState::stopped || culprit->state == ProcessState::blocked);
+  const bool frozen = culprit && (is_held(culprit->state) || culprit->state == ProcessState::blocked);
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
