@@ -90,7 +90,7 @@ def a_preempted_job_starts_again():
     cluster.wait_job(low, "RUNNING")
     high = cluster.submit("true", "-p", "high", "-w", "n4", "--exclusive")
     cluster.wait_job(high, "COMPLETED")
-    cluster.wait_job(low, "COMPLETED")
+    cluster.wait_job(low, "COMPLETED", 40)
     expect("two lives", cluster.final_states()[low] == ["PREEMPTED", "COMPLETED"], cluster.final_states()[low])
     expect("one of them a restart", cluster.output(low).split() == ["life", "life", "1"] or
            "life 1" in cluster.output(low), cluster.output(low))
@@ -115,7 +115,7 @@ def a_frozen_controller_takes_a_job_without_an_answer():
         expect("sbatch has to think that it failed", done.returncode != 0 and "timed out" in done.stderr, done.stderr)
     finally:
         cluster.play("thaw-controller")
-    wait_for("the job that nobody was told of", lambda: [r for r in cluster.records() if r["Name"] == "unanswered"], 60)
+    wait_for("the job that nobody was told of", lambda: [r for r in cluster.records() if r["Name"] == "unanswered"], 20)
 
 
 def a_lost_host_takes_its_jobs_with_it():
@@ -131,7 +131,7 @@ def a_lost_host_takes_its_jobs_with_it():
     cluster.play("freeze-node", "n4")
     shown = cluster.play("status")
     expect("status says so", all(word in shown for word in ("killed", "cut", "frozen")), shown)
-    cluster.wait_nodes("down", ["n2", "n3", "n4"])
+    cluster.wait_nodes("down", ["n2", "n3", "n4"], 60)
     expect("NODE_FAIL", cluster.wait_job(fails)["state"] == "NODE_FAIL")
     expect("requeued", cluster.wait_job(again, {"PENDING", "RUNNING"})["state"])
     expect("--no-kill keeps the rest", cluster.job(goes_on)["state"] == "RUNNING", cluster.job(goes_on))
@@ -139,25 +139,25 @@ def a_lost_host_takes_its_jobs_with_it():
     cluster.play("start-node", "n2")
     cluster.play("join-node", "n3")
     cluster.play("thaw-node", "n4")
-    cluster.wait_job(again, "COMPLETED")
+    cluster.wait_job(again, "COMPLETED", 60)
     wait = [n for n in cluster.nodes() if n != "n1"]
-    cluster.wait_nodes("idle", wait)
+    cluster.wait_nodes("idle", wait, 60)
     expect("a life lost with its host, another that completed",
            cluster.final_states()[again] == ["NODE_FAIL", "COMPLETED"], cluster.final_states()[again])
 
 
 def the_job_over_its_time_limit_has_ended():
-    expect("TIMEOUT", cluster.wait_job(long_job, seconds=200)["state"] == "TIMEOUT")
+    expect("TIMEOUT", cluster.wait_job(long_job, seconds=100)["state"] == "TIMEOUT")
     expect("on record", cluster.final_states()[long_job] == ["TIMEOUT"])
 
 
 def the_table_has_ticked():
     """Also over the end and the death of slurmctld, under one job id."""
-    wait_for("a tick", ticks.exists, 150)
+    wait_for("a tick", ticks.exists, 70)
     states = [r["JobState"] for r in cluster.records() if r["Name"] == "tick"]
     expect("each tick is a life on record", states and set(states) == {"COMPLETED"}, states)
     cluster.call("scrontab", "-r")
-    wait_for("no further tick", lambda: "tick" not in cluster.call("squeue", "-h", "-o", "%j").stdout, 60)
+    wait_for("no further tick", lambda: "tick" not in cluster.call("squeue", "-h", "-o", "%j").stdout, 20)
 
 
 def an_ended_job_is_forgotten():
@@ -165,7 +165,7 @@ def an_ended_job_is_forgotten():
     cluster.wait_job(job, "COMPLETED")
     cluster.play("configure", "--set", "MinJobAge=2")
     try:
-        wait_for("slurmctld no longer knows the job", lambda: cluster.job(job) is None, 150)
+        wait_for("slurmctld no longer knows the job", lambda: cluster.job(job) is None, 70)
     finally:
         cluster.play("configure", "--set", "MinJobAge=300")
 

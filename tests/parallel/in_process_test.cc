@@ -10,6 +10,7 @@
 #include "engine/train/training_loop.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/scratch.h"
+#include "tests/support/seed.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
@@ -224,10 +225,7 @@ TEST_CASE("a fault anywhere in a step, in every kind of layout, changes no bit")
 #else
   const std::size_t every = 1;
 #endif
-  const char* asked = std::getenv("LONGHAUL_SEED");
-  const std::uint64_t seed = asked && std::string(asked) != "new"
-                                 ? static_cast<std::uint64_t>(std::atoll(asked))
-                                 : (asked ? static_cast<std::uint64_t>(SystemClock().monotonic_ns()) : 5);
+  const std::uint64_t seed = testing::seed(5);
   MESSAGE("seed ", seed);
   const Philox random{seed, 1};
   std::uint64_t draw = 0;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/layout_check.h"
 #include "tests/parallel/expert_curves.h"
+#include "tests/support/seed.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
@@ -25,11 +26,6 @@ constexpr std::uint64_t draws_usual = 24;
 #endif
 
 constexpr std::uint64_t seed_usual = 3621381463;  // among its first: a rank whose experts get no token
-
-std::uint64_t seed_of(const char* text) {
-  if (!text) return seed_usual;
-  return text == std::string_view("new") ? std::random_device{}() : std::strtoull(text, nullptr, 10);
-}
 
 struct Drawn {
   ParallelDims dims;
@@ -127,7 +123,7 @@ class Draw {
 }  // namespace
 
 TEST_CASE("layouts drawn by a seed follow the curve of one rank") {
-  const std::uint64_t seed = seed_of(std::getenv("LONGHAUL_SEED"));
+  const std::uint64_t seed = testing::seed(seed_usual);
   const char* asked = std::getenv("LONGHAUL_DRAWS");
   const std::uint64_t draws = asked ? std::strtoull(asked, nullptr, 10) : draws_usual;
   CAPTURE(seed);

@@ -14,11 +14,9 @@ constexpr std::int64_t gone_after_ms = 1'000;
 // known.
 constexpr std::int64_t still_after_ms = 750;
 
-// One that has not beaten yet is left to its launcher: nothing says whether it ended well.
-bool has_ended_badly(const RankObservation& rank) {
-  const std::string& section = rank.beat.section;
-  return rank.process == ProcessState::ended && section != beat_finished && section != beat_start;
-}
+// One that has not beaten yet is left to its launcher for so long, which knows more of its end. Not for ever: an mpirun
+// whose rank is killed while ranks still find each other may wait for good, with no rank left.
+constexpr std::int64_t launcher_tells_ms = 2'000;
 
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
@@ -45,6 +43,7 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   suspicion_.reset();
   begun_ms_ = now_ms_ = now_ms;
   progress_.clear();
+  ended_ms_.clear();
   hangs_.new_launch(now_ms);
   desyncs_.new_launch();
   stall_.new_launch(now_ms);
@@ -74,7 +73,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   warnings_.clear();
   if (told_) return std::nullopt;
   std::optional<GuardFinding> found = lost_host(ranks, hosts);
-  if (!found && own_program_) found = ended_rank(ranks);
+  if (!found && own_program_) found = ended_rank(now_ms, ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
   ranks = at_work(std::move(ranks));
@@ -207,10 +206,15 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
 }
 
 // Of several the one that ended while the others still worked: whose page has been still for longest.
-std::optional<GuardFinding> LaunchGuard::ended_rank(const std::vector<RankObservation>& ranks) const {
+std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   const RankObservation* culprit = nullptr;
-  for (const RankObservation& rank : ranks)
-    if (has_ended_badly(rank) && (!culprit || rank.idle_ms > culprit->idle_ms)) culprit = &rank;
+  for (const RankObservation& rank : ranks) {
+    const std::string& section = rank.beat.section;
+    if (rank.process != ProcessState::ended || section == beat_finished) continue;
+    const std::int64_t ended_ms = ended_ms_.try_emplace(rank.rank, now_ms).first->second;
+    if (section == beat_start && now_ms - ended_ms < launcher_tells_ms) continue;
+    if (!culprit || rank.idle_ms > culprit->idle_ms) culprit = &rank;
+  }
   if (!culprit) return std::nullopt;
   GuardFinding found;
   found.kind = GuardFinding::Kind::rank_ended;

@@ -76,7 +76,7 @@ class LaunchGuard {
   const LearnedTimes& learned() const { return hangs_.learned(); }
 
  private:
-  std::optional<GuardFinding> ended_rank(const std::vector<RankObservation>& ranks) const;
+  std::optional<GuardFinding> ended_rank(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   std::optional<GuardFinding> lost_host(const std::vector<RankObservation>& ranks,
                                         const std::vector<HostSight>& hosts) const;
   std::optional<GuardFinding> unfit_host(const std::vector<RankObservation>& ranks,
@@ -108,6 +108,7 @@ class LaunchGuard {
   std::int64_t epoch_ = 0;
   std::int64_t begun_ms_ = 0, now_ms_ = 0;
   std::map<int, Progress> progress_;
+  std::map<int, std::int64_t> ended_ms_;  // by rank: when its process was first seen to be gone
 };
 
 }  // namespace longhaul

@@ -133,7 +133,8 @@ constexpr double monstrous_seconds = 1;
 TEST_CASE("monstrous pages take less than a second") {
   const int count = 100'000;
   SUBCASE("nested blocks, closed") {
-    CHECK(html_text_seconds(html_text_repeat("<div>", count) + "deep" + html_text_repeat("</div>", count)) < monstrous_seconds);
+    CHECK(html_text_seconds(html_text_repeat("<div>", count) + "deep" + html_text_repeat("</div>", count)) <
+          monstrous_seconds);
   }
   SUBCASE("nested blocks, never closed") {
     CHECK(html_text_seconds(html_text_repeat("<div>x", count)) < monstrous_seconds);

@@ -75,6 +75,22 @@ TEST_CASE("guard: ranks that finished are no fault, and programs of others may e
   CHECK(rig.look());
 }
 
+TEST_CASE(
+    "guard: a rank that ended before it beat is its launcher's to tell of, and a launcher that does not is not waited "
+    "for") {
+  GuardRig rig;
+  for (RankObservation& rank : rig.ranks) rank.beat.section = beat_start;
+  rig.ranks[1].process = ProcessState::ended;
+  rig.ranks[1].idle_ms = 60'000;  // where it stood for long before
+  CHECK(!rig.look());
+  const auto after = rig.found_after(10'000, false);
+  REQUIRE(after);
+  CHECK(*after >= 1'900);
+  CHECK(*after <= 2'100);
+  rig.guard.new_launch(rig.now_ms, 1);
+  CHECK(!rig.look());  // another launch, another two seconds
+}
+
 TEST_CASE("guard: a node whose agent's connection broke and stays broken is lost within two seconds") {
   GuardRig rig;
   rig.step();
