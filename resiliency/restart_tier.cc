@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "resiliency/lemon_host.h"
 
 namespace longhaul {
 namespace {
@@ -11,7 +12,11 @@ namespace {
 class TierClimb {
  public:
   TierClimb(const FaultView& fault, const TierHistory& history, const TierOffers& offers, const TierBudgets& budgets)
-      : fault_(fault), history_(history), offers_(offers), budgets_(budgets) {}
+      : fault_(fault),
+        history_(history),
+        offers_(offers),
+        budgets_(budgets),
+        host_(judge_host(fault, history, budgets)) {}
 
   TierDecision decide();
 
@@ -21,7 +26,8 @@ class TierClimb {
   std::string without_progress() const;
   RestartTier lowest_tier() const;
   RestartTier highest_tier() const;
-  bool is_lemon(const std::string& host) const;
+  bool host_must_go() const { return !fault_.host.empty() && (host_.lemon || fault_.accuses == Accusation::sure); }
+  std::string told_of_host(const std::vector<std::string>& leave) const;
   int used(RestartTier tier) const;
   int budget(RestartTier tier) const;
   // "" if the tier can be taken, else why not; fills in the hosts that it would leave.
@@ -35,6 +41,7 @@ class TierClimb {
   const TierHistory& history_;
   const TierOffers& offers_;
   const TierBudgets& budgets_;
+  const LemonVerdict host_;  // of the culprit's
 };
 
 std::string TierClimb::hopeless() const {
@@ -47,7 +54,7 @@ std::string TierClimb::without_progress() const {
   if (fault_.made_progress) return {};
   int barren = accuses_host(fault_.scope) ? 0 : 1, same = 1;
   for (auto past = history_.rbegin(); past != history_.rend(); ++past) {
-    if (past->made_progress) break;
+    if (past->made_progress || past->forgiven) break;
     if (!accuses_host(past->scope)) ++barren;
     if (past->cause == fault_.cause) ++same;
   }
@@ -57,20 +64,13 @@ std::string TierClimb::without_progress() const {
   return {};
 }
 
-bool TierClimb::is_lemon(const std::string& host) const {
-  if (host.empty() || !accuses_host(fault_.scope)) return false;
-  const auto faults = std::count_if(history_.begin(), history_.end(), [&](const PastRestart& past) {
-    return past.host == host && accuses_host(past.scope) && fault_.at_ms - past.at_ms < budgets_.lemon_memory_ms;
-  });
-  return faults + 1 >= budgets_.lemon_faults;
-}
-
 RestartTier TierClimb::lowest_tier() const {
   if (fault_.group == FaultGroup::preemption || fault_.group == FaultGroup::wall_time) return RestartTier::new_job;
   if (fault_.scope == FaultScope::job && fault_.group == FaultGroup::infrastructure) return RestartTier::new_job;
   if (!fault_.hosts_lost.empty()) return RestartTier::swap;
-  const bool must_leave = (fault_.accuses_surely && !fault_.host.empty()) || is_lemon(fault_.host);
-  if (must_leave && offers_.swap.offered && offers_.spares_left > 0) return RestartTier::swap;
+  // For a host that still works no other job is asked for: where it cannot be swapped, it is kept.
+  if (std::vector<std::string> leave; host_must_go() && objection(RestartTier::swap, leave).empty())
+    return RestartTier::swap;
   if (fault_.skippable) return RestartTier::skip;
   // Memory that a process has filled comes back only with the process.
   if (fault_.all_ranks_alive && fault_.group != FaultGroup::memory) return RestartTier::in_process;
@@ -83,7 +83,8 @@ RestartTier TierClimb::highest_tier() const {
 
 int TierClimb::used(RestartTier tier) const {
   return static_cast<int>(std::count_if(history_.begin(), history_.end(), [&](const PastRestart& past) {
-    return past.tier == tier && past.cause == fault_.cause && fault_.at_ms - past.at_ms < budgets_.forgotten_after_ms;
+    return !past.forgiven && past.tier == tier && past.cause == fault_.cause &&
+           fault_.at_ms - past.at_ms < budgets_.forgotten_after_ms;
   }));
 }
 
@@ -108,7 +109,7 @@ std::string TierClimb::swap_objection(std::vector<std::string>& leave) const {
   if (leave.empty()) return "no host is known to be at fault";
   const int spares = offers_.spares_left, needed = static_cast<int>(leave.size());
   if (needed > spares) return format("{} host{} to leave, {} spare", needed, needed == 1 ? "" : "s", spares);
-  if (needed < spares && is_lemon(fault_.host)) leave.push_back(fault_.host);
+  if (needed < spares && host_.lemon) leave.push_back(fault_.host);
   return {};
 }
 
@@ -132,9 +133,22 @@ std::string TierClimb::objection(RestartTier tier, std::vector<std::string>& lea
   if (tier == RestartTier::shrink) return shrink_objection(leave);
   if (tier == RestartTier::new_job) {
     leave = fault_.hosts_lost;
-    if (is_lemon(fault_.host)) leave.push_back(fault_.host);
+    if (host_.lemon) leave.push_back(fault_.host);
   }
   return {};
+}
+
+// What speaks against the culprit's host, and what becomes of it.
+std::string TierClimb::told_of_host(const std::vector<std::string>& leave) const {
+  const bool leaves = std::find(leave.begin(), leave.end(), fault_.host) != leave.end();
+  const bool sure = host_must_go() && !host_.lemon;
+  if (sure && leaves) return format("; {} is left: {} accuses it for sure", fault_.host, fault_.fault);
+  if (!host_.lemon) return host_.why.empty() ? std::string() : format("; {} stays: {}", fault_.host, host_.why);
+  if (leaves) return format("; {} is left after {}", fault_.host, host_.why);
+  std::vector<std::string> ignored;
+  std::string no = objection(RestartTier::swap, ignored);
+  if (no.empty()) no = "no spare is left for it";
+  return format("; {} stays in spite of {} ({})", fault_.host, host_.why, no);
 }
 
 TierDecision TierClimb::decide() {
@@ -154,9 +168,8 @@ TierDecision TierClimb::decide() {
     std::sort(leave.begin(), leave.end());
     leave.erase(std::unique(leave.begin(), leave.end()), leave.end());
     std::string reason = format("{} of scope {}", fault_.fault, to_string(fault_.scope));
-    if (is_lemon(fault_.host) && std::find(leave.begin(), leave.end(), fault_.host) != leave.end())
-      reason += format(", {} has failed before", fault_.host);
     if (!passed.empty()) reason += ": " + join(passed, ", ");
+    reason += told_of_host(leave);
     return {tier, leave, std::move(reason)};
   }
   return stop(format("{}: {}", fault_.fault, passed.empty() ? "no tier is left" : join(passed, ", ")));
@@ -193,6 +206,18 @@ const TierOffer& TierOffers::of(RestartTier tier) const {
 
 bool accuses_host(FaultScope scope) {
   return scope == FaultScope::gpu || scope == FaultScope::host || scope == FaultScope::link;
+}
+
+PastRestart past_restart(const FaultView& fault, RestartTier tier) {
+  return {fault.at_ms, fault.cause, fault.scope, fault.host, fault.made_progress, tier, fault.fault, fault.accuses};
+}
+
+void forgive(TierHistory& history, std::int64_t now_ms, const TierBudgets& budgets) {
+  for (PastRestart& past : history) past.forgiven |= !accuses_host(past.scope);
+  std::erase_if(history, [&](const PastRestart& past) {
+    const bool speaks = past.accuses != Accusation::never && !past.host.empty();
+    return past.forgiven && (!speaks || now_ms - past.at_ms >= budgets.lemon_memory_ms);
+  });
 }
 
 TierDecision decide_tier(const FaultView& fault, const TierHistory& history, const TierOffers& offers,

@@ -9,7 +9,8 @@
 //   back
 //      in process; ranks that ended are started again on the same hosts; a host that is gone or unfit is swapped, or
 //      the training goes on with fewer data-parallel replicas; an allocation that is lost needs a new job.
-//   4. A host with its second fault (a lemon) is left at this restart, if a spare is there for it.
+//   4. A host that a fault accuses for sure, or that has its second fault (a lemon, lemon_host.h), is left at this
+//      restart, if a spare is there for it; if not, the decision says so and goes on as for any other host.
 //   5. Every tier has a budget per cause; when it is used up, or the tier is not offered, the next one up is taken. A
 //      fault of the user's own program never costs a host or a job: after the in-job budget it stops.
 //
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "resiliency/accusation.h"
 #include "resiliency/fault_class.h"
 #include "resiliency/fault_scope.h"
 
@@ -51,7 +53,8 @@ struct FaultView {
   std::string cause;                    // fingerprint: one root cause, one text; a host's own fault carries the host
   bool made_progress = false;           // got further than the restart before it
   std::int64_t at_ms = 0;
-  bool accuses_surely = false;  // one such fault is enough to leave its host, where a spare is there
+  // Whether it speaks against `host`: by its class (taxonomy/fault_table.h), unless more is known of it.
+  Accusation accuses = Accusation::never;
 };
 
 // A fault that was there before, and what was done about it.
@@ -62,7 +65,11 @@ struct PastRestart {
   std::string host;
   bool made_progress = false;  // as of FaultView
   RestartTier tier = RestartTier::in_job;
+  std::string fault = {};  // as of FaultView
+  Accusation accuses = Accusation::never;
+  bool forgiven = false;  // uses up no budget any more; what it says of its host stays
 };
+PastRestart past_restart(const FaultView& fault, RestartTier tier);
 using TierHistory = std::vector<PastRestart>;  // oldest first, without the fault that is being decided
 
 // What launcher, site and job can offer; whoever refuses says why.
@@ -81,12 +88,12 @@ struct TierOffers {
 };
 
 struct TierBudgets {
-  int skip = 3, in_process = 2, in_job = 3, swap = 3;  // restarts per cause
-  int same_cause_max = 3;                              // without progress; the last of them stops
-  int without_progress_max = 10;                       // of any causes that accuse no host
-  int lemon_faults = 2;                                // faults of one host that make it a lemon
-  std::int64_t forgotten_after_ms = 6 * 3'600'000;     // older restarts use up no budget of a tier
-  std::int64_t lemon_memory_ms = 7 * 24 * 3'600'000LL;
+  int skip = 3, in_process = 2, in_job = 3, swap = 3;   // restarts per cause
+  int same_cause_max = 3;                               // without progress; the last of them stops
+  int without_progress_max = 10;                        // of any causes that accuse no host
+  int lemon_faults = 2;                                 // faults of one host that make it a lemon
+  std::int64_t forgotten_after_ms = 6 * 3'600'000;      // older restarts use up no budget of a tier
+  std::int64_t lemon_memory_ms = 7 * 24 * 3'600'000LL;  // older faults say nothing of a host
 };
 
 struct TierDecision {
@@ -97,7 +104,12 @@ struct TierDecision {
 TierDecision decide_tier(const FaultView& fault, const TierHistory& history, const TierOffers& offers,
                          const TierBudgets& budgets = {});
 
-// Whether faults of this scope speak against the host that they happened on.
+// For whoever got further than before: faults of programs and processes use up no budget any more. Those that speak
+// against a host are kept for that, as long as they do; a host that fails every few hours makes progress in between.
+void forgive(TierHistory& history, std::int64_t now_ms, const TierBudgets& budgets = {});
+
+// Whether faults of this scope are a host's, a device's or a link's own. The machine pays for them: they are neither
+// forgiven nor counted as tries of the program.
 bool accuses_host(FaultScope scope);
 
 }  // namespace longhaul

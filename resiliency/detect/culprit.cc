@@ -32,7 +32,8 @@ struct CulpritCandidate {
 std::string state_of(const RankObservation& r, const WaitGraph::Node& node, const CulpritOptions& options) {
   const std::string where = r.seen ? " in section " + r.beat.section : std::string();
   if (r.process == ProcessState::ended) return "has ended" + where;
-  if (r.process == ProcessState::stopped) return "is stopped (SIGSTOP or a debugger)" + where;
+  if (r.process == ProcessState::stopped) return "is stopped (SIGSTOP)" + where;
+  if (r.process == ProcessState::traced) return "is held by a debugger" + where;
   if (node.silent)
     return format("was last heard of {:.1f} s ago, as was its host{}", 1e-3 * static_cast<double>(r.silent_ms), where);
   if (r.process == ProcessState::blocked) return "is blocked in the kernel (a disk or a file system)" + where;

@@ -46,7 +46,7 @@ std::uint64_t mark_of(const BeatSnapshot& beat) {
 
 // It cannot go on by itself, and that is no matter of its section.
 bool is_gone(const RankObservation& seen, const WaitGraph::Node& node, const CulpritOptions& options) {
-  return node.silent || seen.process == ProcessState::ended || seen.process == ProcessState::stopped ||
+  return node.silent || seen.process == ProcessState::ended || is_held(seen.process) ||
          seen.unpolled_ms >= options.unpolled_after_ms;
 }
 
@@ -125,6 +125,10 @@ void HangDetector::follow(std::int64_t now_ms, const RankObservation& seen) {
     note_step(moved_ms, track, seen.beat.step);
   }
   if (seen.process != ProcessState::running || !sane) track.teaches = false;
+  if (seen.process != ProcessState::stopped)
+    track.stopped_ms = -1;
+  else if (track.stopped_ms < track.moved_ms || heard_ms - track.looked_ms > options_.silent_after_ms)
+    track.stopped_ms = heard_ms;  // also after a gap: whoever stopped the whole job stopped us as well
   if (seen.beat.waits_in >= 0) track.waited = true;
   if (seen.beat.polls != track.polls || seen.beat.waits_in < 0)
     track.polls = seen.beat.polls, track.polled_ms = heard_ms;
@@ -153,12 +157,28 @@ double HangDetector::longest_allowed_elsewhere(std::int64_t now_ms, const std::v
   return longest;
 }
 
+std::optional<HangDetector::Judged> HangDetector::judge_stopped(const RankObservation& seen, std::size_t index,
+                                                                HangLevel level) const {
+  const auto track = tracks_.find(seen.rank);
+  if (seen.process != ProcessState::stopped || track == tracks_.end() || track->second.stopped_ms < 0)
+    return std::nullopt;
+  const double by_section = timeout_s(level, seen.beat.section);
+  if (by_section <= 0) return std::nullopt;
+  const double shortest = timeouts_.act_s > 0 ? timeouts_.act_s : timeouts_.floor_s;
+  const double of_level = level == HangLevel::suspect ? base_suspect_s() : std::max(shortest, base_suspect_s());
+  const double timeout = std::min(of_level, by_section);
+  const double stopped_s = seconds_of(track->second.looked_ms - track->second.stopped_ms);
+  if (stopped_s < timeout) return std::nullopt;
+  return Judged{index, level, stopped_s, timeout};
+}
+
 std::optional<HangDetector::Judged> HangDetector::judge_one(std::int64_t now_ms,
                                                             const std::vector<RankObservation>& ranks,
                                                             const WaitGraph& graph, const GroupTimes& group_moved_ms,
                                                             std::size_t index, HangLevel level) const {
   const WaitGraph::Node& node = graph.nodes[index];
   const RankObservation& seen = ranks[index];
+  if (const auto stopped = judge_stopped(seen, index, level)) return stopped;
   const auto over_its_time = [&](const RankObservation& who, double timeout) -> std::optional<Judged> {
     const double idle = idle_s(now_ms, who);
     if (timeout <= 0 || idle < timeout) return std::nullopt;

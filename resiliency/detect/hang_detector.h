@@ -7,6 +7,10 @@
 // hang. Two levels: *suspect* names the culprit and costs nothing but a stack dump, *act* ends the launch.
 //   - The first steps of a launch (warm-up) have the start-up timeout and teach nothing; so has, later, a section that
 //     nobody has timed. A program that reports no steps keeps the start-up timeout.
+//   - A process that was seen stopped (SIGSTOP) without a gap for the shortest time of the level, and has moved nothing
+//     since, is judged by that, whatever its section and also in the first steps: no section takes long because of it.
+//     Suspect: three step times or 2 s; act: hang_act, or the floor of learned timeouts. One that a debugger holds, or
+//     that stands in a section which nobody monitors, keeps the times of its section.
 //   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
 //     nothing either.
 //   - Where nothing is heard of any host there is no finding: what cannot be seen is not known to stand still.
@@ -74,6 +78,7 @@ class HangDetector {
     std::string section;
     bool teaches = false;  // this stay, so far
     bool waited = false;
+    std::int64_t stopped_ms = -1;  // since when it was seen stopped at every look; -1: it is not
   };
   struct Hang {
     int rank = -1;
@@ -95,6 +100,7 @@ class HangDetector {
   std::optional<Judged> judge_one(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                   const WaitGraph& graph, const GroupTimes& group_moved_ms, std::size_t index,
                                   HangLevel level) const;
+  std::optional<Judged> judge_stopped(const RankObservation& seen, std::size_t index, HangLevel level) const;
   void excuse_waiting(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   double longest_allowed_elsewhere(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                    HangLevel level) const;

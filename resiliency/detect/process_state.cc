@@ -7,6 +7,7 @@ const char* to_string(ProcessState state) {
     case ProcessState::none: return "none";
     case ProcessState::running: return "running";
     case ProcessState::stopped: return "stopped";
+    case ProcessState::traced: return "traced";
     case ProcessState::blocked: return "blocked";
     case ProcessState::ended: return "ended";
   }

@@ -47,7 +47,7 @@ class WaitGraphBuilder {
       const RankObservation& r = ranks_[i];
       graph_.nodes[i].silent = heard && is_silent(r);
       graph_.nodes[i].broken = graph_.nodes[i].silent || !r.seen || r.process == ProcessState::ended ||
-                               r.process == ProcessState::stopped || r.process == ProcessState::blocked ||
+                               is_held(r.process) || r.process == ProcessState::blocked ||
                                r.unpolled_ms >= options_.unpolled_after_ms;
     }
   }

@@ -33,6 +33,12 @@ FaultClass class_of(FaultGroup group) {
   return group == FaultGroup::memory ? FaultClass::out_of_memory : FaultClass::node_fail;
 }
 
+// A kind of a scenario names no class of the table: what happens to a process or a machine may be the host's fault.
+Accusation accusation_of(const FaultView& view) {
+  if (view.group == FaultGroup::memory) return Accusation::never;
+  return view.scope == FaultScope::rank || accuses_host(view.scope) ? Accusation::doubtful : Accusation::never;
+}
+
 // Saves of one kind: when they are due, and which is whole.
 class SaveClock {
  public:
@@ -278,6 +284,7 @@ FaultView Trial::view_of(const SimFault& kind, int host, double verdict_s) {
   view.skippable = kind.skippable;
   view.cause = accuses_host(view.scope) || kind.loses_host ? kind.name + " of " + view.host : kind.name;
   view.made_progress = furthest_ > furthest_at_fault_;
+  view.accuses = accusation_of(view);
   view.at_ms = ms(verdict_s);
   return view;
 }
@@ -317,11 +324,13 @@ void Trial::leave(const std::vector<std::string>& names, RestartTier tier) {
 }
 
 void Trial::remember(const FaultView& view, RestartTier tier) {
-  history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, tier});
+  history_.push_back(past_restart(view, tier));
   if (history_.size() > 2 * history_kept)
     history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(history_kept));
   if (!view.hosts_lost.empty() || accuses_host(view.scope))
     evidence_.push_back({view.host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
+  else if (view.accuses == Accusation::doubtful)
+    evidence_.push_back({view.host, FaultClass::crash, view.at_ms, view.fault, view.cause});
   furthest_at_fault_ = furthest_;
 }
 

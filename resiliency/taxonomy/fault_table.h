@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 
+#include "resiliency/accusation.h"
 #include "resiliency/fault_class.h"
 #include "resiliency/fault_scope.h"
 #include "resiliency/restart_tier.h"
@@ -28,21 +29,6 @@ constexpr const char* to_string(FaultSeverity severity) {
     case FaultSeverity::warning: return "warning";
     case FaultSeverity::error: return "error";
     case FaultSeverity::fatal: return "fatal";
-  }
-  return "unknown";
-}
-
-// Whether a fault speaks against the host that it happened on (resiliency/retry_policy.h, suspect_nodes).
-enum class Accusation {
-  never,
-  doubtful,  // host or program: the second on the same host counts
-  sure,      // the first counts
-};
-constexpr const char* to_string(Accusation accusation) {
-  switch (accusation) {
-    case Accusation::never: return "never";
-    case Accusation::doubtful: return "at the second";
-    case Accusation::sure: return "at once";
   }
   return "unknown";
 }

@@ -109,7 +109,7 @@ class Training:
 
     def __init__(self, folder, longhaul, tokens, steps, faults, cluster):
         self.folder, self.longhaul, self.steps, self.faults, self.cluster = folder, longhaul, steps, faults, cluster
-        self.footprints, self.next_look, self.next_thaw = Footprints(folder), 0, 0
+        self.footprints, self.next_look = Footprints(folder), 0
         folder.mkdir(parents=True)
         (folder / "w.toml").write_text(workflow(tokens, steps, faults, cluster is not None))
         self.begun = time.monotonic()
@@ -136,26 +136,6 @@ class Training:
             self.footprints.look(len(self.events("fault")), self.process.pid)
             self.next_look = time.monotonic() + 2
         return False
-
-    def thaw(self):
-        """A rank that was stopped where nobody has timed it is let be for `startup`, which no test waits for: after 20 s it goes
-        on. Returns how many did."""
-        if time.monotonic() < self.next_thaw:
-            return 0
-        self.next_thaw = time.monotonic() + 2
-        stopped = [e for e in self.events("injected") if e["fault"] == "SIGSTOP"] if self.run else []
-        if self.cluster or not stopped or time.time() - stopped[-1]["ms"] / 1000 < 20:
-            return 0
-        thawed = 0
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if (entry.name.isdigit() and f"{self.folder}/".encode() in (entry / "cmdline").read_bytes()
-                        and (entry / "stat").read_text().rpartition(")")[2].split()[0] == "T"):
-                    os.kill(int(entry.name), signal.SIGCONT)
-                    thawed += 1
-            except OSError:
-                continue
-        return thawed
 
     def end(self):
         """The controller, and the lead and the ranks, which outlive it."""
@@ -231,8 +211,7 @@ def check_story(disturbed):
     for event in recovered:
         if any(event.get(part, -1) < 0 for part in ("detect_s", "stop_s", "start_s", "load_s", "first_step_s", "total_s")):
             raise Wrong(f"a recovery without its breakdown: {event}\n{disturbed.story()}")
-    # A frozen rank that went on again has ended nothing.
-    if any(e["fault"] not in HARMLESS | {"SIGSTOP"} for e in injected) and not faults and len(disturbed.events("launched")) < 2:
+    if any(e["fault"] not in HARMLESS for e in injected) and not faults and len(disturbed.events("launched")) < 2:
         raise Wrong(f"a fault that ends ranks was not noticed\n{disturbed.story()}")
     return injected, faults, recovered
 
@@ -400,7 +379,7 @@ def main():
     longhaul = pathlib.Path(given.longhaul).resolve()
     here = pathlib.Path(tempfile.mkdtemp(prefix="chaos-", dir=cluster.scratch if cluster else None))
     tokens = make_tokens(here)
-    begun, failed, cases, thawed = time.monotonic(), 0, 0, 0
+    begun, failed, cases = time.monotonic(), 0, 0
     whole = Whole(here, longhaul, tokens)
     waiting = trainings_asked_for(given, HOST_FAULTS if cluster else RANK_FAULTS)
     if given.only is None:
@@ -417,7 +396,6 @@ def main():
         while waiting and len(running) < given.at_once:
             number, steps, faults = waiting.pop(0)
             running.append((number, Training(here / f"run-{number}", longhaul, tokens, steps, faults, cluster)))
-        thawed += sum(training.thaw() for _, training in running)
         for entry in [e for e in running if e[1].over()]:
             running.remove(entry)
             number, training = entry
@@ -430,8 +408,6 @@ def main():
             print(f"run {number} ({time.monotonic() - training.begun:.1f} s; {what}): {outcome}", flush=True)
         time.sleep(0.2)
     tally.print()
-    if thawed:
-        print(f"thawed: {thawed} ranks that were stopped in a section which nobody had timed")
     print(f"{time.monotonic() - begun:.1f} s in all, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if failed == 0 and not given.keep:
         shutil.rmtree(here)

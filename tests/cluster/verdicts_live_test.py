@@ -14,9 +14,11 @@ import threading
 import time
 import traceback
 
-from faults_live_test import Training, leads, undisturbed, write_pages
+from faults_live_test import STEPS, Training, leads, pretrain, undisturbed, write_pages
 from slurm_cluster import PROGRAM, ClusterError, attach, wait_for
 from slurm_runs import Runs, expect
+
+LEMON_STEPS = 500
 
 # Says its steps over the text socket, and fails at step 7, whenever it is started.
 MISTAKE = """
@@ -50,27 +52,50 @@ def user_bug(cluster, runs):
     print(f"  {launches} launches in {len(run.submissions('s'))} jobs, {time.monotonic() - begun:.1f} s", flush=True)
 
 
+def kill_on(training, host, ranks=None):
+    """The rank of that host is killed; waits for a checkpoint of the launch that follows, and gives back the fault."""
+    launch = training.launches()
+    victim = next(pid for pid, of in sorted((ranks or training.ranks(launch)).items()) if of == host)
+    told = len(training.events("fault"))
+    os.kill(victim, signal.SIGKILL)
+    training.wait(lambda: training.launches() > launch and training.saved(training.launches()), f"a checkpoint after a fault on {host}")
+    # A launcher may crash while it connects ranks anew: a further fault, of another launch.
+    return next(e for e in training.events("fault")[told:] if e["launch"] == launch)
+
+
 def lemon_host(cluster, runs):
-    """The second fault on the same host: a spare takes its place, and it is not used again."""
-    training = Training(cluster, runs, "lemon", "resiliency = { spares = 1, restarts = 9 }\n")
+    """The second fault on a host, with new checkpoints in between: a spare takes its place, and the training ends there."""
+    settings = "resiliency = { spares = 1, restarts = 9 }\n"
+    training = Training(cluster, runs, "lemon", text=pretrain(settings).replace(f"steps = {STEPS}", f"steps = {LEMON_STEPS}"))
     ranks = training.ranks(1)
     lead = training.events("launched")[0]["host"]
-    lemon = next(host for host in set(ranks.values()) if host != lead)
+    lemon = next(host for host in sorted(set(ranks.values())) if host != lead)
+    first = kill_on(training, lemon, ranks)
+    expect("not for one fault", (first["tier"], first["host"]) == ("in_job", lemon), first)
+    expect("the same hosts again", lemon in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    second = kill_on(training, lemon)
+    expect("swapped at the second", (second["tier"], second["host"]) == ("swap", lemon), second)
+    expect("and the reason is told", f"{lemon} is left after its second fault within" in second["reason"] and
+           second["next"].endswith(f"without {lemon}"), second)
+    expect("left for good", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+    told = runs.longhaul("faults", training.run.folder, code=None)
+    expect("people are told, too", f"{lemon} is left after its second fault" in " ".join(told.split()), told)
+    training.run.wait("succeeded", 90)
+    steps = [e["step"] for e in training.events("checkpoint")]
+    expect("the training has come to its end", max(steps) == LEMON_STEPS, steps)
+
+
+def error_twice(cluster, runs):
+    """An error that the program throws, twice on the same host: that costs no host."""
+    training = Training(cluster, runs, "error-twice", "resiliency = { spares = 1, restarts = 9 }\n", faults=True, in_process=False)
+    hosts = training.events("launched")[0]["hosts"]
     for number in (1, 2):
         launch = training.launches()
-        victim = next(pid for pid, host in training.ranks(launch).items() if host == lemon)
-        os.kill(victim, signal.SIGKILL)
-        training.wait(lambda: training.launches() > launch and training.saved(launch + 1), f"a checkpoint after fault {number}")
-        if number == 1:
-            expect("not for one fault", lemon in training.events("launched")[-1]["hosts"], training.events("fault"))
-    second = training.events("fault")[-1]
-    expect("swapped at the second", second["tier"] == "swap" and second["host"] == lemon, second)
-    expect("left for good", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
-    victim = sorted(training.ranks(training.launches()))[0]
-    launch = training.launches()
-    os.kill(victim, signal.SIGKILL)
-    training.wait(lambda: training.launches() > launch and training.saved(launch + 1), "a checkpoint of a launch after that")
-    expect("also by a later launch", lemon not in training.events("launched")[-1]["hosts"], training.events("launched")[-1])
+        runs.longhaul("tell", training.run.folder, "fault", "ASYNC_EXC", "rank=2", "--wait", 1)
+        training.wait(lambda: training.launches() > launch and training.saved(training.launches()), f"a checkpoint after error {number}")
+    for fault in training.events("fault"):
+        expect("tried again on the same hosts", fault["tier"] == "in_job" and "is left" not in fault["reason"], fault)
+    expect("no host was left", training.events("launched")[-1]["hosts"] == hosts, training.events("launched"))
     training.end(runs)
 
 
@@ -306,12 +331,8 @@ class Events:
         return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
 
 
-CASES = {case.__name__: case for case in (refused, user_bug, standby_killed, heartbeat_dropped, host_frozen, flipped_bit,
-                                           straggler_swapped, interval_online,
-                                           storage_silent)}
-
-# By its name only: a rank that is killed is of scope rank for the policy, and no such fault accuses its host.
-NOT_MET = {"lemon_host": lemon_host}
+CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, standby_killed, heartbeat_dropped,
+                                           host_frozen, flipped_bit, straggler_swapped, interval_online, storage_silent)}
 
 
 def main():
@@ -328,7 +349,7 @@ def main():
     for name in names:
         start = time.monotonic()
         try:
-            (CASES | NOT_MET)[name](cluster, runs)
+            CASES[name](cluster, runs)
             outcome = "ok"
         except Skipped as why:
             skipped, outcome = skipped + 1, f"skipped: {why}"

@@ -89,7 +89,7 @@ class Agent {
   Result<bool> once() {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
-    if (exchange_) exchange_->work(LookInterval::least_ms);
+    if (exchange_) exchange_->work(LookInterval::unknown_ms);
     const bool look = clock_.monotonic_ns() >= next_look_ns_;  // else a word of the lead: heard, and no more
     if (look) {
       const bool quiet = sockets_.quiet();
@@ -137,7 +137,7 @@ class Agent {
   // Programs that speak text are read ten times a second (docs/contracts.md); a lead is looked for often.
   std::int64_t look_interval_ms(bool no_text) const {
     const bool calm = no_text && lead_ && lead_->session().open() && !ending_;
-    return calm ? interval_.ms() : LookInterval::least_ms;
+    return calm ? interval_.ms() : LookInterval::unknown_ms;
   }
 
   // A lead that is not there yet, or not there any more, is nothing to end for.

@@ -33,7 +33,7 @@ FaultClass class_of(const GuardFinding& finding) {
     case GuardFinding::Kind::bad_loss: return FaultClass::loss_nan;
     default: break;
   }
-  const bool frozen = finding.process == ProcessState::stopped || finding.process == ProcessState::blocked;
+  const bool frozen = is_held(finding.process) || finding.process == ProcessState::blocked;
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
@@ -88,18 +88,18 @@ void JobLead::end_with_lost_host(const End& end) {
   fail("told to stop (SIGTERM), after " + why.text);
 }
 
-// What was tried before the newest checkpoint counts no more, but for what speaks against a node.
+// What was tried before the newest checkpoint uses up no budget; what speaks against a node goes on speaking.
 TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process) {
   const ResiliencySettings& settings = lead_.attempt.resiliency;
   TierBudgets budgets;
   budgets.in_job = budgets.swap = settings.restarts;
   budgets.without_progress_max = std::max(1, settings.restarts) + 1;
   if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30;
-  if (view.made_progress) std::erase_if(history_, [](const PastRestart& past) { return !accuses_host(past.scope); });
+  if (view.made_progress) forgive(history_, view.at_ms, budgets);
   TierOffers can = offers(view);
   can.in_process = in_process;
   const TierDecision decision = decide_tier(view, history_, can, budgets);
-  history_.push_back({view.at_ms, view.cause, view.scope, view.host, view.made_progress, decision.tier});
+  history_.push_back(past_restart(view, decision.tier));
   state_changed_ = true;
   return decision;
 }
@@ -217,10 +217,9 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   const bool of_host = end.finding && is_of_host(*end.finding);
   view.cause = of_host || view.scope == FaultScope::host ? format("{} {}", view.fault, view.host)
                                                          : fingerprint(cause.text, spec_.launch.hosts);
-  if (corruption && !view.host.empty()) {
-    view.cause = format("{} {}", view.fault, view.host);
-    view.accuses_surely = info_of(record.fault).accuses == Accusation::sure;
-  }
+  if (corruption && !view.host.empty()) view.cause = format("{} {}", view.fault, view.host);
+  // Where memory ran out its own budget says what is tried next, on which host.
+  view.accuses = view.group == FaultGroup::memory ? Accusation::never : info_of(record.fault).accuses;
   blame_nodes_back(view);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();

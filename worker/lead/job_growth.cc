@@ -39,7 +39,7 @@ void JobLead::give_up(const std::string& host, const FaultView& view, const End&
   const bool gone = end.finding && (end.finding->kind == GuardFinding::Kind::host_lost ||
                                     end.finding->kind == GuardFinding::Kind::unhealthy);
   const auto faults = std::count_if(history_.begin(), history_.end(), [&](const PastRestart& past) {
-    return past.host == host && accuses_host(past.scope);
+    return past.host == host && past.accuses != Accusation::never;
   });
   if (gone && holds_name(view.hosts_lost, host) && faults < faults_of_a_lemon)
     hosts_.lose(host);

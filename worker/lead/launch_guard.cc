@@ -28,6 +28,9 @@ bool is_one_just_apart(const std::vector<RankObservation>& ranks, const std::vec
   });
 }
 
+// Looks are 50 ms apart; what is longer than this is no look's own doing.
+constexpr std::int64_t usual_look_ms = 250, pauses_kept_ms = 60'000;
+
 double seconds(std::int64_t ms) {
   return static_cast<double>(ms) * 1e-3;
 }
@@ -52,6 +55,7 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   told_ = false;
   suspicion_.reset();
   begun_ms_ = now_ms_ = now_ms;
+  pauses_.clear();
   progress_.clear();
   ended_ms_.clear();
   hangs_.new_launch(now_ms);
@@ -60,8 +64,20 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   roll_backs_ = ProgressWatch();
 }
 
-void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+void LaunchGuard::note_look(std::int64_t now_ms) {
+  if (now_ms - now_ms_ > usual_look_ms) pauses_.push_back({now_ms, now_ms - now_ms_ - usual_look_ms});
+  std::erase_if(pauses_, [&](const Pause& pause) { return now_ms - pause.until_ms > pauses_kept_ms; });
   now_ms_ = now_ms;
+}
+
+std::int64_t LaunchGuard::not_looked_ms(std::int64_t silent_ms) const {
+  std::int64_t sum = 0;
+  for (const Pause& pause : pauses_)
+    if (now_ms_ - pause.until_ms < silent_ms) sum += pause.length_ms;
+  return std::min(sum, silent_ms);
+}
+
+void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   for (const RankObservation& rank : ranks) {
     Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, -1, now_ms}).first->second;
     if (rank.beat.step != known.step) known.step = rank.beat.step, known.at_ms = now_ms;
@@ -78,6 +94,7 @@ std::int64_t LaunchGuard::others_still_ms(std::int64_t now_ms, const std::string
 std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<RankObservation> ranks,
                                               const std::vector<HostSight>& hosts,
                                               const std::optional<GuardFinding>& demand) {
+  note_look(now_ms);
   note_progress(now_ms, ranks);
   suspicion_.reset();
   warnings_.clear();
@@ -97,6 +114,7 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
 
 std::optional<GuardFinding> LaunchGuard::lost_host_at(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                                       const std::vector<HostSight>& hosts) {
+  now_ms_ = now_ms;  // what the sights say is counted whole, however long nobody asked
   note_progress(now_ms, ranks);
   return lost_host(ranks, hosts);
 }
@@ -247,8 +265,9 @@ std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObserva
                                                    const std::vector<HostSight>& hosts) const {
   for (const HostSight& host : hosts) {
     if (!host.ever_heard || host.agent_comes) continue;
-    const bool gone = !host.connected && host.apart_ms >= gone_after_ms;
-    const bool silent = static_cast<double>(host.silent_ms) >= settings_.host_silent.value * 1000;
+    const bool gone = !host.connected && host.apart_ms - not_looked_ms(host.apart_ms) >= gone_after_ms;
+    const std::int64_t unheard_ms = host.silent_ms - not_looked_ms(host.silent_ms);
+    const bool silent = static_cast<double>(unheard_ms) >= settings_.host_silent.value * 1000;
     if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;
     const bool has_ranks =
         std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });

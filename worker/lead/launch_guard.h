@@ -1,6 +1,7 @@
 // Looks at the ranks and nodes of one launch and says when one of them is at fault. Pure: what is seen and the time
-// come from outside. A rank that has ended well, or told its exit code, is no business of the guard: its launcher says
-// so.
+// come from outside. Where two looks are farther apart than a quarter of a second (a loaded machine, a job that was
+// suspended), the time between them counts as no node's silence: what was on its way then may not have been read. A
+// rank that has ended well, or told its exit code, is no business of the guard: its launcher says so.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +98,9 @@ class LaunchGuard {
   std::optional<GuardFinding> hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   std::optional<GuardFinding> no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   void warn(const char* kind, const char* fault_class, const GuardFinding& found);
+  // How much of the last `silent_ms` nobody looked, because the lead itself stood still.
+  std::int64_t not_looked_ms(std::int64_t silent_ms) const;
+  void note_look(std::int64_t now_ms);
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
 
@@ -115,6 +119,10 @@ class LaunchGuard {
   bool told_ = false;
   std::int64_t epoch_ = 0;
   std::int64_t begun_ms_ = 0, now_ms_ = 0;
+  struct Pause {
+    std::int64_t until_ms = 0, length_ms = 0;
+  };
+  std::vector<Pause> pauses_;  // between two looks, oldest first; of the last minute
   std::map<int, Progress> progress_;
   std::map<int, std::int64_t> ended_ms_;  // by rank: when its process was first seen to be gone
 };

@@ -34,6 +34,9 @@ Value restart_to_value(const PastRestart& past) {
   one.set("host", past.host);
   one.set("made_progress", past.made_progress);
   one.set("tier", to_string(past.tier));
+  one.set("fault", past.fault);
+  one.set("accuses", to_string(past.accuses));
+  one.set("forgiven", past.forgiven);
   return one;
 }
 
@@ -45,6 +48,9 @@ PastRestart restart_of(const Value& one) {
   past.host = one.get_string("host");
   past.made_progress = one.get_bool("made_progress");
   past.tier = named(one.get_string("tier"), restart_tiers, RestartTier::in_job);
+  past.fault = one.get_string("fault");
+  past.accuses = named(one.get_string("accuses"), 3, Accusation::never);
+  past.forgiven = one.get_bool("forgiven");
   return past;
 }
 

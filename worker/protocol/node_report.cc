@@ -9,7 +9,7 @@ namespace {
 
 ProcessState state_named(const std::string& text) {
   for (const ProcessState state :
-       {ProcessState::running, ProcessState::stopped, ProcessState::blocked, ProcessState::ended})
+       {ProcessState::running, ProcessState::stopped, ProcessState::traced, ProcessState::blocked, ProcessState::ended})
     if (text == to_string(state)) return state;
   return ProcessState::none;
 }

@@ -15,8 +15,8 @@ ProcessState state_in_stat(std::string_view stat) {
   const auto name_end = stat.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return ProcessState::ended;
   switch (stat[name_end + 2]) {
-    case 'T':
-    case 't': return ProcessState::stopped;
+    case 'T': return ProcessState::stopped;
+    case 't': return ProcessState::traced;
     case 'D': return ProcessState::blocked;
     case 'Z':
     case 'X':

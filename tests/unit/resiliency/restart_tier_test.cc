@@ -44,10 +44,6 @@ TierOffers plenty() {
   return offers;
 }
 
-PastRestart remember(const FaultView& fault, RestartTier tier) {
-  return {fault.at_ms, fault.cause, fault.scope, fault.host, fault.made_progress, tier};
-}
-
 // Meets the same fault again and again, without progress after the first, and does what is decided each time.
 std::vector<RestartTier> tiers_of(FaultView fault, const TierOffers& offers, bool progress, int times) {
   std::vector<RestartTier> tiers;
@@ -58,7 +54,7 @@ std::vector<RestartTier> tiers_of(FaultView fault, const TierOffers& offers, boo
     const TierDecision decision = decide_tier(fault, history, offers);
     tiers.push_back(decision.tier);
     if (decision.tier == RestartTier::stop) break;
-    history.push_back(remember(fault, decision.tier));
+    history.push_back(past_restart(fault, decision.tier));
   }
   return tiers;
 }
@@ -142,8 +138,8 @@ TEST_CASE("with progress in between a cause climbs by its budgets, and old resta
         std::vector<RestartTier>{in_process, in_process, in_job, in_job, in_job, swap, swap, swap, new_job});
   FaultView fault = rank_fault("nccl", true);
   fault.at_ms = 7 * tier_hour_ms;
-  const TierHistory yesterday = {remember(rank_fault("nccl", true), in_process),
-                                 remember(rank_fault("nccl", true), in_process)};
+  const TierHistory yesterday = {past_restart(rank_fault("nccl", true), in_process),
+                                 past_restart(rank_fault("nccl", true), in_process)};
   CHECK(decide_tier(fault, yesterday, plenty()).tier == in_process);
   fault.at_ms = 5 * tier_hour_ms;
   const TierDecision soon = decide_tier(fault, yesterday, plenty());
@@ -173,39 +169,17 @@ TEST_CASE("ten restarts without progress stop, whatever their causes, unless hos
   CHECK(decide_tier(fault, history, plenty()).tier == RestartTier::in_job);
 }
 
-TEST_CASE("a host is left at its second fault where a spare is there, and stays where none is") {
-  FaultView fault = rank_fault("ecc on n1", true);
-  fault.scope = FaultScope::gpu;
-  fault.at_ms = tier_hour_ms;
-  const TierHistory once = {{0, "nvlink on n1", FaultScope::link, "n1", true, RestartTier::in_job}};
-  const TierDecision left = decide_tier(fault, once, plenty());
-  CHECK(left.tier == RestartTier::swap);
-  CHECK(left.hosts_to_leave == std::vector<std::string>{"n1"});
-  CHECK(left.reason.find("n1 has failed before") != std::string::npos);
-  TierOffers none = plenty();
-  none.spares_left = 0;
-  CHECK(decide_tier(fault, once, none).tier == RestartTier::in_process);
-  fault.at_ms = 8 * 24 * tier_hour_ms;
-  CHECK(decide_tier(fault, once, plenty()).tier == RestartTier::in_process);
-  // What a process or a program does on a host says nothing about the host.
-  for (const FaultScope scope : {FaultScope::rank, FaultScope::user, FaultScope::job}) {
-    CAPTURE(to_string(scope));
-    fault.at_ms = tier_hour_ms;
-    fault.scope = FaultScope::gpu;
-    CHECK(decide_tier(fault, {{0, "x", scope, "n1", true, RestartTier::in_job}}, plenty()).hosts_to_leave.empty());
-  }
-}
-
 TEST_CASE("a host that is accused for sure is left at the first fault while spares last, and kept without") {
   FaultView fault = rank_fault("silent_corruption n1", true);
   fault.fault = "silent_corruption";
   fault.group = FaultGroup::infrastructure;
   fault.scope = FaultScope::gpu;
   CHECK(decide_tier(fault, {}, plenty()).tier == RestartTier::in_process);
-  fault.accuses_surely = true;
+  fault.accuses = Accusation::sure;
   const TierDecision left = decide_tier(fault, {}, plenty());
   CHECK(left.tier == RestartTier::swap);
   CHECK(left.hosts_to_leave == std::vector<std::string>{"n1"});
+  CHECK(left.reason == "silent_corruption of scope gpu; n1 is left: silent_corruption accuses it for sure");
   TierOffers none = plenty();
   none.spares_left = 0;
   CHECK(decide_tier(fault, {}, none).tier == RestartTier::in_process);
@@ -216,7 +190,8 @@ TEST_CASE("a host that is accused for sure is left at the first fault while spar
 TEST_CASE("a lost host and a lemon are left together while spares last") {
   FaultView fault = host_gone({"n2"});
   fault.host = "n1";
-  const TierHistory once = {{0, "x", FaultScope::host, "n1", true, RestartTier::in_job}};
+  fault.accuses = Accusation::doubtful;
+  const TierHistory once = {past_restart(fault, RestartTier::in_job)};
   CHECK(decide_tier(fault, once, plenty()).hosts_to_leave == std::vector<std::string>{"n1", "n2"});
   TierOffers one = plenty();
   one.spares_left = 1;
@@ -268,11 +243,13 @@ TEST_CASE("properties of any decision") {
     for (int i = below(4); i > 0; --i) fault.hosts_lost.push_back(format("n{}", below(3)));
     fault.skippable = below(8) == 0;
     fault.made_progress = below(2) == 0;
+    fault.accuses = static_cast<Accusation>(below(3));
     fault.at_ms = 30 * tier_hour_ms;
     TierHistory history;
     for (int i = below(12); i > 0; --i)
       history.push_back({below(30) * tier_hour_ms, format("c{}", below(3)), static_cast<FaultScope>(below(6)),
-                         format("n{}", below(3)), below(2) == 0, static_cast<RestartTier>(below(6))});
+                         format("n{}", below(3)), below(2) == 0, static_cast<RestartTier>(below(6)),
+                         format("class {}", below(2)), static_cast<Accusation>(below(3)), below(4) == 0});
     TierOffers offers = plenty();
     offers.spares_left = below(4);
     offers.dp_replicas = 1 + below(6);

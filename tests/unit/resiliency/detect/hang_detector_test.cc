@@ -202,6 +202,75 @@ TEST_CASE("a stopped process is suspected at once, in whatever section") {
   CHECK(!rig.detector.learned().seconds("evaluate"));
 }
 
+TEST_CASE(
+    "a process that stays stopped is a hang after the floor of learned times, in a section that nobody has timed") {
+  HangTimeouts timeouts = hang_rig::quick();
+  timeouts.startup_s = 1800;
+  const auto found_after = [&](hang_rig::Rig& rig, std::int64_t ms) {
+    rig.look(ms);
+    return rig.found.empty() ? std::string("nothing") : std::string(to_string(rig.found.back().level));
+  };
+  for (const int steps : {0, 3, 20}) {  // starting, warming up, at work
+    CAPTURE(steps);
+    hang_rig::Rig rig(4, timeouts);
+    rig.steps(steps);
+    rig.alone(1, "export", 100);
+    rig.ranks[1].process = ProcessState::stopped;
+    CHECK(found_after(rig, 1'600) == "nothing");
+    CHECK(found_after(rig, 600) == "suspect");
+    CHECK(found_after(rig, 2'400) == "suspect");
+    CHECK(found_after(rig, 700) == "act");
+    CHECK(rig.found.size() == 2);
+    REQUIRE(!rig.found[1].culprits.empty());
+    CHECK(rig.found[1].culprits[0].rank == 1);
+    CHECK(rig.found[1].culprits[0].certain);
+    CHECK(rig.found[1].timeout_s == 5);
+    CHECK(rig.found[1].culprits[0].reason.find("is stopped (SIGSTOP) in section export") != std::string::npos);
+  }
+  // Also where it waits itself, and nobody for it.
+  hang_rig::Rig waiting(2, timeouts);
+  waiting.steps(3);
+  waiting.wait(1);
+  waiting.ranks[1].process = ProcessState::stopped;
+  CHECK(found_after(waiting, 5'300) == "act");
+  CHECK(waiting.found.back().culprits[0].rank == 1);
+  // A debugger, and a section that is left alone, are let be.
+  hang_rig::Rig debugged(4, timeouts);
+  debugged.steps(3);
+  debugged.ranks[1].process = ProcessState::traced;
+  debugged.alone(1, "export", 60'000);
+  CHECK(debugged.found.size() == 1);
+  CHECK(debugged.found[0].level == HangLevel::suspect);
+  timeouts.sections.push_back({"export", 0, 0, true});
+  hang_rig::Rig unmonitored(4, timeouts);
+  unmonitored.steps(3);
+  unmonitored.ranks[1].process = ProcessState::stopped;
+  unmonitored.alone(1, "export", 60'000);
+  for (const HangFinding& finding : unmonitored.found) CHECK(finding.level == HangLevel::suspect);
+}
+
+TEST_CASE("a process that is stopped again and again, or with the whole job, is no hang") {
+  hang_rig::Rig slowed(4, hang_rig::quick());
+  slowed.steps(3);
+  for (int i = 0; i < 30; ++i) {
+    slowed.ranks[1].process = ProcessState::stopped;
+    slowed.look(500);
+    slowed.ranks[1].process = ProcessState::running;
+    slowed.steps(1, 500);
+  }
+  CHECK(slowed.found.empty());
+  // The scheduler suspends all processes of a job, this one as well, for a minute.
+  hang_rig::Rig job(4, hang_rig::quick());
+  job.steps(3);
+  job.look(100);
+  job.now_ms += 60'000;
+  for (RankObservation& one : job.ranks) one.idle_ms += 60'000, one.process = ProcessState::stopped;
+  job.look(500);  // ranks go on a moment later than whoever looks
+  for (RankObservation& one : job.ranks) one.process = ProcessState::running;
+  job.steps(10);
+  for (const HangFinding& finding : job.found) CHECK(finding.level == HangLevel::suspect);
+}
+
 TEST_CASE("a fabric silent for 30 s ends nothing with the default floor, and is suspected") {
   hang_rig::Rig rig(8);
   rig.steps(20);

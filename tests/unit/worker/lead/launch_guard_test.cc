@@ -150,6 +150,39 @@ TEST_CASE("guard: silence of control alone loses no node as long as its ranks' p
   CHECK(*after <= 1'000);
 }
 
+TEST_CASE("guard: time in which the lead itself stood still is no node's silence") {
+  GuardRig rig;
+  const std::int64_t host_silent_ms = static_cast<std::int64_t>(rig.settings.host_silent.value * 1000);
+  rig.step();
+  CHECK(!rig.look());
+  CHECK(!rig.found_after(3'000, true));
+  rig.now_ms += 4'000, rig.hosts[1].silent_ms += 4'000;  // a cut of three seconds, and then nobody looked
+  CHECK(!rig.look());
+  const auto after = rig.found_after(20'000, true);
+  REQUIRE(after);
+  CHECK(*after >= host_silent_ms - 3'000 - 300);
+  CHECK(*after <= host_silent_ms - 3'000 + 300);
+  // What was before the node was last heard excuses nothing.
+  GuardRig later;
+  later.now_ms += 4'000;
+  later.step();
+  CHECK(!later.look());
+  CHECK(!later.found_after(3'000, false));
+  later.step();
+  const auto as_ever = later.found_after(20'000, true);
+  REQUIRE(as_ever);
+  CHECK(*as_ever <= host_silent_ms + 100);
+  // A connection that broke has its second of looks to come back.
+  GuardRig apart;
+  apart.step();
+  CHECK(!apart.look());
+  CHECK(!apart.found_after(1'000, false));
+  apart.hosts[1].connected = false;
+  apart.now_ms += 3'000, apart.hosts[1].apart_ms = 3'000, apart.hosts[1].silent_ms = 3'000;
+  CHECK(!apart.look());
+  CHECK(apart.found_after(1'500, true));
+}
+
 TEST_CASE("guard: a cut of three seconds loses no node, one of more than host_silent does") {
   GuardRig rig;
   rig.step();

@@ -17,7 +17,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   state.hosts.lose("n3");
   PastRestart past;
   past.at_ms = 99, past.cause = "killed", past.scope = FaultScope::host, past.host = "n1", past.made_progress = true;
-  past.tier = RestartTier::swap;
+  past.tier = RestartTier::swap, past.fault = "killed", past.accuses = Accusation::doubtful, past.forgiven = true;
   state.history = {past};
   const auto back = lead_state_from_value(lead_state_to_value(state));
   REQUIRE(back.ok());
@@ -42,6 +42,9 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->history[0].tier == RestartTier::swap);
   CHECK(back->history[0].cause == "killed");
   CHECK(back->history[0].made_progress);
+  CHECK(back->history[0].fault == "killed");
+  CHECK(back->history[0].accuses == Accusation::doubtful);
+  CHECK(back->history[0].forgiven);
 }
 
 TEST_CASE("what is no state of a lead is refused") {

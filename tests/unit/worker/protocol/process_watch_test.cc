@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -47,6 +48,19 @@ TEST_CASE("process watch: a process that is stopped, goes on, ends and is reaped
   CHECK(becomes(watch, pid, ProcessState::ended));  // a zombie is nobody to wait for
   end_and_reap(pid);
   CHECK(watch.look(pid) == ProcessState::ended);
+}
+
+TEST_CASE("process watch: a process that a debugger holds is not one that was stopped") {
+  ProcessWatch watch;
+  const pid_t pid = start_watched_sleeper();
+  REQUIRE(watch.look(pid) == ProcessState::running);
+  if (::ptrace(PTRACE_ATTACH, pid, nullptr, nullptr) == 0) {
+    CHECK(becomes(watch, pid, ProcessState::traced));
+    ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
+  } else {
+    MESSAGE("this machine lets no process look into another");
+  }
+  end_and_reap(pid);
 }
 
 TEST_CASE("process watch: another process than before is another question") {
