@@ -324,7 +324,7 @@ def agent_of(run, host):
 
 def agent_killed(cluster, runs, times):
     """An agent alone dies: its ranks go on, another agent comes, and what happens on its host is found as fast as ever."""
-    training = Training(cluster, runs, "agent-killed", "resiliency = { spares = 1, restarts = 1000 }\n")
+    training = Training(cluster, runs, "agent-killed", "resiliency = { spares = 1, restarts = 1000, host_suspicion = false }\n")
     lead = training.events("launched")[0]["host"]
     for number in range(times):
         ranks, launches = training.ranks(training.launches()), training.launches()

@@ -32,6 +32,8 @@ constexpr std::int64_t report_at_least_every_ms = 500;
 constexpr std::int64_t measure_every_ms = 10'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
 constexpr std::int64_t retry_after_ms = 250;
+// What a lead has ordered, and who leads from now on, is looked at more often for a while: somebody waits for it.
+constexpr std::int64_t hurry_ms = 1'000, lost_lead_hurry_ms = 5'000, hurried_look_ms = 50, hurried_retry_ms = 100;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
 constexpr std::int64_t other_lead_after_ms = 300;          // of having lost one: the standby is asked, too
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
@@ -89,7 +91,7 @@ class Agent {
   Result<bool> once() {
     if (!lead_) LH_CHECK(try_to_connect());
     wait();
-    if (exchange_) exchange_->work(LookInterval::unknown_ms);
+    if (exchange_) exchange_->work(LookInterval::least_ms);
     const bool look = clock_.monotonic_ns() >= next_look_ns_;  // else a word of the lead: heard, and no more
     if (look) {
       const bool quiet = sockets_.quiet();
@@ -107,7 +109,10 @@ class Agent {
       } else {
         for (const WireFrame& frame : *frames) {
           heard_ns_ = said_ns_ = clock_.monotonic_ns();
-          if (frame.kind == WireKind::welcome) look_at_clock(frame.body.get_integer("wall_ms"));
+          if (frame.kind == WireKind::welcome) {
+            look_at_clock(frame.body.get_integer("wall_ms"));
+            hurry(hurry_ms);
+          }
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
@@ -134,17 +139,23 @@ class Agent {
     (void)::poll(&fd, 1, static_cast<int>(std::max<std::int64_t>(0, (left_ns + 999'999) / 1'000'000)));
   }
 
+  void hurry(std::int64_t ms) {
+    hurry_until_ns_ = std::max(hurry_until_ns_, clock_.monotonic_ns() + ms * 1'000'000);
+    next_look_ns_ = 0;
+  }
+
   // Programs that speak text are read ten times a second (docs/contracts.md); a lead is looked for often.
   std::int64_t look_interval_ms(bool no_text) const {
+    if (clock_.monotonic_ns() < hurry_until_ns_) return hurried_look_ms;
     const bool calm = no_text && lead_ && lead_->session().open() && !ending_;
-    return calm ? interval_.ms() : LookInterval::unknown_ms;
+    return calm ? interval_.ms() : LookInterval::least_ms;
   }
 
   // A lead that is not there yet, or not there any more, is nothing to end for.
   Status try_to_connect() {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < next_try_ns_) return {};
-    next_try_ns_ = now + retry_after_ms * 1'000'000;
+    next_try_ns_ = now + (now < hurry_until_ns_ ? hurried_retry_ms : retry_after_ms) * 1'000'000;
     const auto address = next_address();
     if (!address.ok()) return {};
     // Read anew each time, for another job of the attempt has another; what was read serves when the file is gone.
@@ -231,7 +242,7 @@ class Agent {
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
     if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
-    if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch());
+    if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
     if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
@@ -254,10 +265,12 @@ class Agent {
     }
     if (order.kind == AgentOrder::Kind::watch) {
       watch(order);
+      hurry(hurry_ms);
       return;
     }
     if (order.kind == AgentOrder::Kind::fault) return suffer(order);
     if (order.kind == AgentOrder::Kind::exchange) return exchange(order);
+    hurry(hurry_ms);
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
     if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
@@ -415,6 +428,7 @@ class Agent {
   std::int64_t epoch_ = 1;
   LookInterval interval_;
   std::int64_t next_look_ns_ = 0;
+  std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead
   bool lost_silent_ = false;  // its connection was not closed

@@ -1,4 +1,4 @@
-// The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 200 to 300 ms), tells
+// The agent of one node: reads the heartbeat pages of the ranks there four times in a step (every 100 to 300 ms), tells
 // the lead what changed, and does what the lead orders; a process of its own looks at the health of the node. It
 // decides nothing. One of them is the standby: it is told what another lead would have to know, and starts one when the
 // lead is lost; whether that one leads, the majority of the agents decides by turning to it. Without a lead it goes on

@@ -1,7 +1,6 @@
 // How often an agent looks at its pages: four times in a step, so that the lead sees each step and each section that
-// lasts, and between 0.2 s and 0.3 s, so that an end is found within half a second whatever a step takes; every 0.1 s
-// until a step is known. Each look costs its node some hundred microseconds of a core. Pure: the time comes from
-// outside.
+// lasts, and between 0.1 s and 0.3 s, so that an end is found within half a second whatever a step takes. Each look
+// costs its node some hundred microseconds of a core. Pure: the time comes from outside.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,7 @@ namespace longhaul {
 
 class LookInterval {
  public:
-  static constexpr std::int64_t unknown_ms = 100, least_ms = 200, most_ms = 300, looks_a_step = 4;
+  static constexpr std::int64_t least_ms = 100, most_ms = 300, looks_a_step = 4;
 
   // The newest completed step of any rank of the node; below 0: none yet. A step that goes back begins anew.
   void note(std::int64_t now_ms, std::int64_t step) {
@@ -25,10 +24,7 @@ class LookInterval {
     }
     step_ = step, at_ms_ = now_ms;
   }
-  std::int64_t ms() const {
-    if (step_ms_ <= 0) return unknown_ms;
-    return std::clamp(static_cast<std::int64_t>(step_ms_) / looks_a_step, least_ms, most_ms);
-  }
+  std::int64_t ms() const { return std::clamp(static_cast<std::int64_t>(step_ms_) / looks_a_step, least_ms, most_ms); }
 
  private:
   std::int64_t step_ = -1, at_ms_ = 0;

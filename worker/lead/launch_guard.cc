@@ -9,7 +9,7 @@ namespace longhaul {
 namespace {
 
 // An agent whose connection was closed comes back within its retry interval (0.25 s) if its node lives.
-constexpr std::int64_t gone_after_ms = 1'000;
+constexpr std::int64_t gone_after_ms = 800;
 // Ranks beside a lost node stand still, for they wait for its ranks: longer than a step usually takes, if that is
 // known.
 constexpr std::int64_t still_after_ms = 750;
