@@ -32,6 +32,9 @@ Status write_record(const std::string& path, const JobRecord& r) {
   value.set("scheduler_job", r.scheduler_job);
   value.set("restarts", r.restarts);
   value.set("nodes", r.nodes);
+  Value left = Value::make_array();
+  for (const std::string& node : r.nodes_left) left.push_back(node);
+  value.set("nodes_left", std::move(left));
   return create_file_exclusive(path, to_json_pretty(value));
 }
 
@@ -56,6 +59,9 @@ Result<JobRecord> read_record(const std::string& path) {
   r.scheduler_job = value.get_string("scheduler_job");
   r.restarts = static_cast<int>(value.get_integer("restarts"));
   r.nodes = value.get_string("nodes");
+  if (const Value* left = value.find("nodes_left"); left && left->is_array())
+    for (const Value& node : left->as_array())
+      if (node.is_string()) r.nodes_left.push_back(node.as_string());
   return r;
 }
 

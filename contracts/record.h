@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/process.h"
 #include "base/value.h"
@@ -21,11 +22,12 @@ struct JobRecord {
   int signal = 0;
   std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
-  std::string ended_by;       // "wall_time": told by the scheduler that its time is nearly over; "" otherwise
-  std::int64_t step = -1;     // newest of any rank, -1: none was seen
-  std::string scheduler_job;  // "1234", "1234_7"; "" where there is none
-  int restarts = 0;           // how often the scheduler had queued the job again
-  std::string nodes;          // in the scheduler's notation
+  std::string ended_by;                 // "wall_time": told by the scheduler that its time is nearly over; "" otherwise
+  std::int64_t step = -1;               // newest of any rank, -1: none was seen
+  std::string scheduler_job;            // "1234", "1234_7"; "" where there is none
+  int restarts = 0;                     // how often the scheduler had queued the job again
+  std::string nodes;                    // in the scheduler's notation
+  std::vector<std::string> nodes_left;  // those of them that the lead did not use any more, for what they had done
 };
 std::string record_file_name(int restarts);  // "record.json", "record-1.json" after the first restart of the job
 std::string claim_file_name(int restarts);

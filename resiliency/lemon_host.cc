@@ -78,12 +78,4 @@ LemonVerdict judge_host(const FaultView& fault, const TierHistory& history, cons
   return judge(fault.host, accusations(all, fault.at_ms, budgets), budgets);
 }
 
-std::vector<std::string> lemons_of(const TierHistory& history, std::int64_t now_ms, const TierBudgets& budgets) {
-  const TierHistory counted = accusations(history, now_ms, budgets);
-  std::set<std::string> hosts;
-  for (const PastRestart& past : counted)
-    if (judge(past.host, counted, budgets).lemon) hosts.insert(past.host);
-  return {hosts.begin(), hosts.end()};
-}
-
 }  // namespace longhaul

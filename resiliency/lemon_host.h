@@ -30,7 +30,4 @@ struct LemonVerdict {
 // Of the host that `fault` happened on; a fault that accuses nobody makes none a lemon. `history` without `fault`.
 LemonVerdict judge_host(const FaultView& fault, const TierHistory& history, const TierBudgets& budgets = {});
 
-// The hosts that would be lemons by what is past alone, by name: for a job that begins.
-std::vector<std::string> lemons_of(const TierHistory& history, std::int64_t now_ms, const TierBudgets& budgets = {});
-
 }  // namespace longhaul

@@ -250,6 +250,8 @@ class Round {
     fields.set("progress", progress);
     if (end.step >= 0) fields.set("step", static_cast<long long>(end.step));
     if (!end.node.empty()) fields.set("node", end.node);
+    ValueArray left(end.nodes_left.begin(), end.nodes_left.end());
+    if (!left.empty()) fields.set("nodes_left", Value(std::move(left)));
     const bool successor = stage.successor && stage.successor->refused.empty() && !stage.successor->cancel_wanted;
     emit(!verdict.again ? FactKind::failed
          : successor    ? FactKind::go_on
@@ -385,10 +387,16 @@ class Round {
     if (suspects_) return *suspects_;
     std::vector<NodeEvidence> evidence;
     for (const LedgerStage& stage : now_.stages)
-      for (const LedgerAttempt& attempt : stage.attempts)
+      for (const LedgerAttempt& attempt : stage.attempts) {
+        const std::string where = format("{}, attempt {}", stage.id, attempt.number);
         if (!attempt.node.empty())
           evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
-                              format("{} of {}, attempt {}", attempt.fault, stage.id, attempt.number), attempt.cause});
+                              format("{} of {}", attempt.fault, where), attempt.cause});
+        // Its lead had its reasons, which it told (event `fault`).
+        for (const std::string& node : attempt.nodes_left)
+          if (node != attempt.node)
+            evidence.push_back({node, FaultClass::host_unreachable, attempt.ended_ms, "left by " + where, {}});
+      }
     suspects_ = suspect_nodes(evidence, seen_.now_ms, rules_.suspicion_ms);
     return *suspects_;
   }

@@ -43,6 +43,7 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
   const JobRecord& record = *info.record;
   end.cause = record.cause;
   end.step = record.step;
+  end.nodes_left = record.nodes_left;
   end.started_ms = record.started_ms;
   end.ended_ms = record.ended_ms;
   if (end.node.empty() && info.end != SchedulerEnd::node_fail && is_one_node(record.nodes)) end.node = record.nodes;

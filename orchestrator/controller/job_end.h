@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "orchestrator/scheduler/scheduler.h"
 #include "resiliency/fault_class.h"
@@ -15,6 +16,7 @@ struct JobEnd {
   std::string node;        // the only one that it ran on, or that was lost under it; "" if nothing points at one
   std::int64_t step = -1;  // newest that it reached, -1: not known
   std::int64_t started_ms = 0, ended_ms = 0;  // 0: not known
+  std::vector<std::string> nodes_left = {};   // by its lead, for what they had done
 };
 
 // Of a job that is `ended` with a bad record, or `lost`. `own_program`: the engine, whose exit codes we know.

@@ -96,6 +96,14 @@ void fold_milestone(LedgerStage& stage, const Fact& fact) {
   stage.milestones.insert_or_assign(fact.fields.get_integer("step"), std::move(milestone));
 }
 
+std::vector<std::string> names_in(const Fact& fact, const char* key) {
+  std::vector<std::string> names;
+  if (const Value* list = fact.fields.find(key); list && list->is_array())
+    for (const Value& name : list->as_array())
+      if (name.is_string()) names.push_back(name.as_string());
+  return names;
+}
+
 void fold_end(LedgerStage& stage, const Fact& fact) {
   stage.cause = fact.text("cause");
   stage.ended_ms = fact.fields.get_integer("ended_ms", fact.wall_ms);
@@ -109,6 +117,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   attempt->saved = fact.text("saved");
   attempt->step = fact.fields.get_integer("step", -1);
   attempt->node = fact.text("node");
+  attempt->nodes_left = names_in(fact, "nodes_left");
   attempt->ended_ms = stage.ended_ms;
   attempt->ran_ms = stage.started_ms > 0 ? std::max<std::int64_t>(0, stage.ended_ms - stage.started_ms) : 0;
 }
@@ -121,9 +130,7 @@ LedgerAttempt attempt_of(const Fact& fact) {
   attempt.task = static_cast<int>(fact.fields.get_integer("task", -1));
   attempt.after = static_cast<int>(fact.fields.get_integer("after"));
   attempt.wall_s = fact.fields.get_number("wall_s");
-  if (const Value* nodes = fact.fields.find("exclude"); nodes && nodes->is_array())
-    for (const Value& node : nodes->as_array())
-      if (node.is_string()) attempt.exclude.push_back(node.as_string());
+  attempt.exclude = names_in(fact, "exclude");
   return attempt;
 }
 

@@ -40,12 +40,13 @@ struct LedgerAttempt {
   std::int64_t step = -1;  // newest that it reached, -1: not known
   std::string node;        // the only one that it ran on, or that was lost under it
   std::int64_t ended_ms = 0;
-  std::int64_t ran_ms = 0;           // from its start to its end
-  std::string array;                 // key of the submission that it is a task of; "" for a job of its own
-  int task = -1;                     // its index there
-  int after = 0;                     // the attempt that has to end first; 0: none
-  std::vector<std::string> exclude;  // nodes not to use
-  double wall_s = 0;                 // of the job; 0: as planned
+  std::int64_t ran_ms = 0;              // from its start to its end
+  std::string array;                    // key of the submission that it is a task of; "" for a job of its own
+  int task = -1;                        // its index there
+  int after = 0;                        // the attempt that has to end first; 0: none
+  std::vector<std::string> exclude;     // nodes not to use
+  std::vector<std::string> nodes_left;  // of its own, that its lead did not use any more
+  double wall_s = 0;                    // of the job; 0: as planned
 
   bool answered() const { return !job.empty() || !refused.empty(); }
 };

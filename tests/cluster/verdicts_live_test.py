@@ -205,8 +205,14 @@ class Throttle:
 
 
 def straggler_swapped(cluster, runs):
-    """A rank that is slowed down for good: it is named, a checkpoint is made, and its host is left for the spare."""
-    training = Training(cluster, runs, "straggler", 'resiliency = { spares = 1, on_straggler = "swap" }\n')
+    """A rank that is slowed down for good: it is named, a checkpoint is made, and its host is left for the spare. On cores that are
+    shared another rank may really be slow before it, and takes the only spare: then once more, three times at most."""
+    if not any(straggler_tried(cluster, runs, number) for number in range(3)):
+        raise ClusterError("three times another rank than the one that was slowed down was told of first")
+
+
+def straggler_tried(cluster, runs, number):
+    training = Training(cluster, runs, f"straggler-{number}", 'resiliency = { spares = 1, on_straggler = "swap" }\n')
     ranks = training.ranks(1)
     lead = training.events("launched")[0]["host"]
     victim, host = next((pid, host) for pid, host in sorted(ranks.items()) if host != lead)
@@ -214,11 +220,14 @@ def straggler_swapped(cluster, runs):
     begun = time.time()
     throttle = Throttle(victim)
     try:
-        # Others on this machine may make another rank slow for a while; that one is told of, and may be left first.
         detected, again, fault, recovered = training.recovery(begun, 1, 120)
     finally:
         throttle.close()
     slow = [e for e in training.events("straggler") if e.get("host") == host]
+    if not slow and fault["class"] == "slow_rank":
+        print(f"  another one was slow first: {training.events('straggler')[-1]['text']}", flush=True)
+        training.end(runs)
+        return False
     expect("told with rank and host", slow and slow[-1]["rank_of"] >= 0 and slow[-1]["slowdown"] > 1.08, training.events("straggler"))
     expect("its host is left for that", (fault["class"], fault["host"], fault["tier"]) == ("slow_rank", host, "swap"), fault)
     now = training.events("launched")[-1]
@@ -228,6 +237,7 @@ def straggler_swapped(cluster, runs):
     print(f"  straggler: told {slow[0]['ms'] / 1000 - begun:.2f} s after the onset, left after {detected:.2f} s, trained again after "
           f"{again:.2f} s, {recovered['lost_steps']} steps done again", flush=True)
     training.end(runs)
+    return True
 
 
 def interval_online(cluster, runs):

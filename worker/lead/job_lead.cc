@@ -50,6 +50,11 @@ JobRecord JobLead::run(std::int64_t started_ms) {
   batch_host_ = own_node();
   const Status status = lead_to_artifact();
   if (!status.ok()) fail(status.error().message());
+  return record_of_end();
+}
+
+JobRecord JobLead::record_of_end() {
+  record_.nodes_left = hosts_.left();
   return record_;
 }
 
@@ -62,11 +67,12 @@ JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable>
   history_ = state.history;
   saved_step_ = state.saved_step;
   taken_over_ = state.launch;
+  end_by_ms_ = state.end_by_ms;
   agents_ = std::move(agents);
   Status status = prepare();
   if (status.ok()) status = launch_and_publish();
   if (!status.ok()) fail(status.error().message());
-  return record_;
+  return record_of_end();
 }
 
 std::string JobLead::own_node() const {
@@ -92,7 +98,10 @@ Status JobLead::prepare() {
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   if (lead_.attempt.resiliency.checkpoint_interval == "online") interval_.emplace(lead_.task.resources.nodes);
   grace_s_ = attempt.grace_s;
-  ask_end_time();
+  if (end_by_ms_ > 0)
+    pass_on_end_time();  // the scheduler may take a second to answer, and ranks wait for who takes over
+  else
+    ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
   growth_ = GrowBack(attempt.resiliency.grow_after.value);
@@ -112,8 +121,12 @@ void JobLead::ask_end_time() {
 void JobLead::must_end_by(std::int64_t wall_ms) {
   if (end_by_ms_ > 0 && end_by_ms_ <= wall_ms) return;
   end_by_ms_ = wall_ms;
-  watch_.must_end_by(wall_ms);
-  if (agents_) agents_->must_end_by(wall_ms);
+  pass_on_end_time();
+}
+
+void JobLead::pass_on_end_time() {
+  watch_.must_end_by(end_by_ms_);
+  if (agents_) agents_->must_end_by(end_by_ms_);
 }
 
 Status JobLead::lead_to_artifact() {
@@ -271,7 +284,7 @@ void JobLead::keep_standby() {
     AgentOrder state;
     state.kind = AgentOrder::Kind::state;
     state.state = lead_state_to_value({lead_.attempt.key, agents_->epoch(), started_ms_, batch_host_, spec_.launch,
-                                       hosts_, history_, record_.step, saved_step_});
+                                       hosts_, history_, record_.step, saved_step_, end_by_ms_});
     agents_->order(standby_, state);
     state_changed_ = false;
   }

@@ -125,7 +125,9 @@ class JobLead {
   TierDecision decide(const FaultView& view, const TierOffer& in_process);
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
+  JobRecord record_of_end();
   void ask_end_time();
+  void pass_on_end_time();
   void must_end_by(std::int64_t wall_ms);
   void hear(const std::vector<Event>& events);
   // What ranks have said of the fault that is to be decided, where it is that.

@@ -47,13 +47,26 @@ void place_ranks(const LeadOf& lead, Launch& launch) {
   for (int rank = 0; rank < launch.ranks; ++rank) launch.rank_host.push_back(rank / of_node);
 }
 
+bool is_mpirun(const std::vector<std::string>& words) {
+  return !words.empty() && file_name(words.front()) == "mpirun";
+}
+
+// In the order in which ranks are dealt: the job's, in which mpirun has its own node first, if that is one of them.
+std::vector<std::string> hosts_of_ranks(const LeadOf& lead, const HostPool& pool) {
+  std::vector<std::string> hosts = pool.working();
+  const std::string own = lead.job.node.empty() ? host_name() : lead.job.node;
+  if (is_mpirun(lead.attempt.launcher))
+    std::stable_partition(hosts.begin(), hosts.end(), [&](const std::string& host) { return host == own; });
+  return hosts;
+}
+
 // mpirun takes the nodes of the job unless it is told which; a spare is none of its.
-void name_hosts(std::vector<std::string>& words, const HostPool& hosts, const RankLayout& layout) {
+void name_hosts(std::vector<std::string>& words, const std::vector<std::string>& hosts, const RankLayout& layout) {
   const auto count = std::find(words.begin(), words.end(), "-np");
   if (count != words.end() && count + 1 != words.end()) *(count + 1) = std::to_string(layout.ranks);
   std::vector<std::string> named;
   const int of_node = (layout.ranks + layout.nodes - 1) / layout.nodes;
-  for (const std::string& host : hosts.working()) named.push_back(format("{}:{}", host, of_node));
+  for (const std::string& host : hosts) named.push_back(format("{}:{}", host, of_node));
   words.insert(words.begin() + 1, {"--host", join(named, ",")});
 }
 
@@ -67,12 +80,12 @@ void fit_numbers(std::vector<std::string>& words, const RankLayout& layout) {
 
 // Which nodes of the job, where not all of them work; beside what may be left of an earlier launch, whose step Slurm
 // may hold to be running until it notices that a node is dead.
-std::vector<std::string> launcher_words(std::vector<std::string> words, const HostPool& hosts, const RankLayout& layout,
-                                        bool shrunk, int number) {
-  if (words.empty()) return words;
-  if (file_name(words.front()) == "mpirun") name_hosts(words, hosts, layout);
-  if (file_name(words.front()) != "srun") return words;
-  if (shrunk) fit_numbers(words, layout);
+std::vector<std::string> launcher_words(const LeadOf& lead, const HostPool& hosts, const RankLayout& layout,
+                                        int number) {
+  std::vector<std::string> words = lead.attempt.launcher;
+  if (is_mpirun(words)) name_hosts(words, hosts_of_ranks(lead, hosts), layout);
+  if (words.empty() || file_name(words.front()) != "srun") return words;
+  if (layout.ranks != lead.task.resources.ranks) fit_numbers(words, layout);
   std::vector<std::string> added;
   if (!hosts.spares().empty() || !hosts.left().empty()) added.push_back("--nodelist=" + join(hosts.working(), ","));
   if (number > 1) added.insert(added.end(), {"--overlap", "--mem=0"});
@@ -108,8 +121,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   LaunchSpec spec;
   spec.attempt = attempt;
   const RankLayout layout = rank_layout(lead, hosts);
-  spec.attempt.launcher =
-      launcher_words(attempt.launcher, hosts, layout, layout.ranks != lead.task.resources.ranks, number);
+  spec.attempt.launcher = launcher_words(lead, hosts, layout, number);
   spec.task = lead.task;
   spec.worker_program = lead.worker_program;
   Launch& launch = spec.launch;
@@ -118,7 +130,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.launch = number;
   launch.epoch = number;
   launch.ranks = layout.ranks;
-  launch.hosts = hosts.working();
+  launch.hosts = hosts_of_ranks(lead, hosts);
   place_ranks(lead, launch);
   launch.dims = layout.dims;
   launch.launch_dir = join_path(attempt.attempt_dir, format("launches/{}", number));

@@ -74,6 +74,7 @@ Value lead_state_to_value(const LeadState& state) {
   value.set("history", std::move(history));
   value.set("step", state.step);
   value.set("saved_step", state.saved_step);
+  value.set("end_by_ms", state.end_by_ms);
   return value;
 }
 
@@ -96,6 +97,7 @@ Result<LeadState> lead_state_from_value(const Value& value) {
     for (const Value& one : history->as_array()) state.history.push_back(restart_of(one));
   state.step = value.get_integer("step", -1);
   state.saved_step = value.get_integer("saved_step", -1);
+  state.end_by_ms = value.get_integer("end_by_ms");
   return state;
 }
 

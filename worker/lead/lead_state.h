@@ -22,6 +22,7 @@ struct LeadState {
   HostPool hosts;
   TierHistory history;
   std::int64_t step = -1, saved_step = -1;
+  std::int64_t end_by_ms = 0;  // when the job ends by the scheduler's word, wall clock; 0: not known
 };
 Value lead_state_to_value(const LeadState& state);
 Result<LeadState> lead_state_from_value(const Value& value);  // corrupt

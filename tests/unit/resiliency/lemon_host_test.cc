@@ -200,12 +200,4 @@ TEST_CASE("progress forgives what a program tried, keeps what speaks against hos
   CHECK(history[0].host == "n3");
 }
 
-TEST_CASE("hosts that are lemons by what is past are known when a job begins") {
-  const TierHistory past = {past_restart(fault_on("n2", F::killed, 0), RestartTier::in_job),
-                            past_restart(fault_on("n3", F::killed, 1), RestartTier::in_job),
-                            past_restart(fault_on("n2", F::hang, 2), RestartTier::swap)};
-  CHECK(lemons_of(past, 1000) == n2_alone);
-  CHECK(lemons_of(past, 8 * lemon_day_ms).empty());
-}
-
 }  // namespace longhaul

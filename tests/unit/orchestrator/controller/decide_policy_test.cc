@@ -64,6 +64,19 @@ TEST_CASE("a job of several nodes accuses none of them, and where nodes cannot b
   }
 }
 
+TEST_CASE("a node that a job's lead has left is avoided by the next jobs") {
+  ClusterRig rig;
+  rig.stage("p").common.retries = 9;
+  rig.round();
+  rig.run("p");
+  rig.round();
+  JobInfo& end = rig.end("p", "failed", "rank 3 ended: exit code 1");
+  end.record->nodes = "n[1-3]";
+  end.record->nodes_left = {"n2"};
+  CHECK(rig.round() == "retry p#1, submit p#2");
+  CHECK(excluded(rig, "p") == "n2");
+}
+
 TEST_CASE("running out of memory is tried once on another node, and not a second time") {
   ClusterRig rig;
   rig.stage("p").common.retries = 9;

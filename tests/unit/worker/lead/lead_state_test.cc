@@ -8,6 +8,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   LeadState state;
   state.attempt_key = "s.1.abc";
   state.epoch = 3, state.started_ms = 1234, state.lead_host = "n1", state.step = 70, state.saved_step = 60;
+  state.end_by_ms = 99;
   state.launch.launch = 4, state.launch.ranks = 2, state.launch.hosts = {"n2", "n3"}, state.launch.rank_host = {0, 1};
   state.launch.beat_dir = "/dev/shm/longhaul-x";
   state.hosts = HostPool({"n1", "n2", "n3", "n4"}, 2);
@@ -27,6 +28,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->lead_host == "n1");
   CHECK(back->step == 70);
   CHECK(back->saved_step == 60);
+  CHECK(back->end_by_ms == 99);
   CHECK(back->launch.launch == 4);
   CHECK(back->launch.hosts == state.launch.hosts);
   CHECK(back->launch.rank_host == state.launch.rank_host);
