@@ -285,7 +285,8 @@ JobLead::Cause JobLead::cause_of(const End& end) {
   // The launcher and the logs may know more of the same end: a signal, a message. A rank that says why it ended did so
   // by itself, and the others were ended because of it; but who loses a killed one may complain in any words.
   Cause cause = cause_of_launch(end.launch);
-  const bool killed = end.launch.status.signal != 0 || end.launch.status.code > 128;
+  const bool by_itself = starts_with(finding.section, beat_failed);  // the launcher tells how the others were ended
+  const bool killed = !by_itself && (end.launch.status.signal != 0 || end.launch.status.code > 128);
   const bool told = cause.root && !(killed && says_little(cause.root->finding.fault));
   if (culprit_ != finding.rank && !told) {
     culprit_ = finding.rank;

@@ -46,11 +46,13 @@ int blamed_by_line(std::string_view line) {
   return blamed_rank(line.substr(first + 2));
 }
 
-// The rank that has the error, where the one that ended first only agreed to it.
+// The rank that has the error, where the one that ended first only agreed to it. That all ranks say whose it is makes
+// it no fault that they all have.
 void follow_blame(LogRoot& root, const std::vector<RankLog>& ranks) {
   const int blamed = blamed_by_line(root.line);
   for (const RankLog& log : ranks)
-    if (log.rank == blamed) root.rank = blamed, root.host = log.host, root.ended_ms = log.ended_ms;
+    if (log.rank == blamed)
+      root.rank = blamed, root.host = log.host, root.ended_ms = log.ended_ms, root.widespread = false;
 }
 
 // All lines of the engine's error, where the line is its first.

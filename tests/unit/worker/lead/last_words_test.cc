@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -45,6 +46,21 @@ TEST_CASE("of several ranks the one that ended for its own reason speaks") {
   CHECK(said.text == "longhaul-engine rank 2: stage s: no data");
   REQUIRE(said.root);
   CHECK(said.root->finding.fault == FaultClass::exception);
+}
+
+TEST_CASE("an error that all ranks agree upon is the one's whom they name") {
+  const testing::Scratch scratch;
+  for (const int rank : {0, 1, 3})
+    put_log(scratch, format("rank-{}.log", rank),
+            format("longhaul-engine rank {}: stage s: step 7: rank 2: fault injected\n", rank));
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: stage s: step 7: fault injected\n");
+  const LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 3}, {2, "b", 4}, {3, "b", 2}});
+  CHECK(said.rank == 2);
+  REQUIRE(said.root);
+  CHECK(said.root->rank == 2);
+  CHECK(said.root->host == "b");
+  CHECK(!said.root->widespread);
+  CHECK(said.text == "longhaul-engine rank 2: stage s: step 7: fault injected");
 }
 
 TEST_CASE("where no rank has said anything, the first box of the launcher has the reason") {
