@@ -121,7 +121,7 @@ TEST_CASE("take over: the second lead dies as well, and a third one goes on") {
   rig.until_followable();
   rig.kill_lead("--held");
   rig.until([&] { return rig.events("taken_over").size() == 1; });
-  rig.clock.sleep_ms(1'000);  // the second lead tells a standby of its own what it has to know
+  rig.clock.sleep_ms(4'000);  // the second lead tells a standby of its own what it has to know
   rig.kill_lead("--take-over");
   rig.until([&] { return rig.events("taken_over").size() == 2; });
   CHECK(read_lead_address(rig.address_path())->epoch == 3);
