@@ -74,7 +74,8 @@ const FieldTable<LauncherRules>& launcher_rules_fields() {
   using L = LauncherRules;
   static const auto table =
       FieldTable<L>()
-          .field("kind", &L::kind, {.help = "what starts the ranks", .choices = {"srun", "mpirun"}})
+          .field("kind", &L::kind,
+                 {.help = "what starts the ranks; mpirun: that of Open MPI", .choices = {"srun", "mpirun"}})
           .field("mpi", &L::mpi, {.help = "srun --mpi=", .choices = {"pmix", "pmix_v4", "pmi2", "cray_shasta", "none"}})
           .field("cpu_bind", &L::cpu_bind, {.help = "srun --cpu-bind=; empty: as srun likes"})
           .field("options", &L::options, {.help = "further options of srun or mpirun, a word each"});

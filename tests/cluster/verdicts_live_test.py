@@ -5,6 +5,7 @@ standby that dies, a lead that is lost after it.
 usage: verdicts_live_test.py LONGHAUL [CASE ...]
 """
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -83,6 +84,8 @@ def lemon_host(cluster, runs):
     training.run.wait("succeeded", 90)
     steps = [e["step"] for e in training.events("checkpoint")]
     expect("the training has come to its end", max(steps) == LEMON_STEPS, steps)
+    record = json.loads((training.run.folder / "stages/s/attempts/1/record.json").read_text())
+    expect("the job's record names it", record["nodes_left"] == [lemon], record)
 
 
 def error_twice(cluster, runs):
@@ -336,7 +339,6 @@ class Events:
         self.path = path
 
     def all(self, kind):
-        import json
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
 
