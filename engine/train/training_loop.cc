@@ -434,9 +434,13 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
   const bool early = step < steps;
   if (early && options_.milestone_every_steps > 0 && step % options_.milestone_every_steps == 0)
     LH_CHECK(options_.on_milestone({step, outcome_.loss, ordered_lr_ > 0}));
-  LH_TRY(const Asked told, asked());
+  LH_TRY(Asked told, asked());
   if (told.advance) LH_CHECK(advance_save());
-  const bool ends = (told.stop || told.shorten) && early, fits = !ends || told.shorten || told.fits(saver_.busy());
+  if (told.stop && early && saver_.busy()) {  // whether a last one fits is known once the one under way is whole
+    LH_CHECK(finish_save());
+    LH_TRY(told, asked());
+  }
+  const bool ends = (told.stop || told.shorten) && early, fits = !ends || told.shorten || told.fits();
   if (heldout && !ends && early && options_.eval_every_steps > 0 && step % options_.eval_every_steps == 0)
     LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
   if ((told.save || ends) && fits) LH_CHECK(save());

@@ -132,7 +132,7 @@ class TrainingLoop {
     double left_s = 0;          // until the ranks are ended by force, where it is known: of the rank with least
     double save_s = 0;          // what a save takes, of the rank with most; 0: there was none yet
     bool time_is_known = false;
-    bool fits(bool busy) const { return !time_is_known || (busy ? 2 : 1) * save_s * save_margin < left_s; }
+    bool fits() const { return !time_is_known || save_s * save_margin < left_s; }
     std::int64_t copy_every = 0;  // steps between copies in memory, of the rank that can bear fewest
     std::int64_t orders = 0;      // of the page, acted upon once save is done
   };
