@@ -339,7 +339,7 @@ JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
   }
   LastWords said = by_launcher ? last_words_of_ranks(folder, rank_logs(first, ranks))
                                : LastWords{end.rank, last_words(rank_log_path(folder, end.rank)), {}};
-  culprit_ = first + said.rank;
+  culprit_ = said.rank < 0 ? -1 : first + said.rank;
   if (said.root) said.root->rank = culprit_;
   std::string cause =
       by_launcher ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
