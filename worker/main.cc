@@ -25,6 +25,7 @@
 #include "worker/lead/lead.h"
 #include "worker/lead/lead_holder.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/pageless_ranks.h"
 #include "worker/stacks/stack_text.h"
 
 namespace {

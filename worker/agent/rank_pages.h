@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
-#include "worker/launch/pageless_ranks.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/pageless_ranks.h"
 #include "worker/protocol/process_watch.h"
 
 namespace longhaul {

@@ -9,11 +9,7 @@
 
 namespace longhaul {
 
-// Where launchers say which rank a process is; the first that is there counts.
-inline constexpr const char* launcher_rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                                          "SLURM_PROCID"};
-
-// `rank_text` is what the launcher's environment says.
+// `rank_text` is what the launcher's environment says (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK or SLURM_PROCID).
 // `slurm_step` is "JOB.STEP" where the lead has to know it to signal the step; the first rank leaves it for the lead.
 // `beat_dir`: where its page is to lie on this node; it is made where it is not there.
 Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const std::string& rank_text,

@@ -10,9 +10,9 @@
 #include "contracts/job_step.h"
 #include "contracts/launch.h"
 #include "resiliency/beat/heartbeat_page.h"
-#include "worker/launch/pageless_ranks.h"
 #include "worker/lead/agent_table.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/pageless_ranks.h"
 
 namespace longhaul {
 

@@ -1,7 +1,7 @@
 // Processes of ranks that have no heartbeat page yet: what a launcher has started as `longhaul-worker rank`
-// (rank_exec.h), which makes the page and then becomes the program. One that is stopped there, or waits for a dead
-// disk, would otherwise be a rank that nothing is known of, for as long as a start may take. Ranks below a launcher of
-// containers are seen once they are inside; what a launcher has not started is not seen at all.
+// (worker/launch/rank_exec.h), which makes the page and then becomes the program. One that is stopped there, or waits
+// for a dead disk, would otherwise be a rank that nothing is known of, for as long as a start may take. Ranks below a
+// launcher of containers are seen once they are inside; what a launcher has not started is not seen at all.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@
 #include "worker/protocol/node_report.h"
 
 namespace longhaul {
+
+// Where launchers say which rank a process is; the first that is there counts.
+inline constexpr const char* launcher_rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                                          "SLURM_PROCID"};
 
 class PagelessRanks {
  public:

@@ -1,5 +1,5 @@
 // A rank that has no page yet: its wrapper is kept from making one by its log, a pipe that nobody reads.
-#include "worker/launch/pageless_ranks.h"
+#include "worker/protocol/pageless_ranks.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

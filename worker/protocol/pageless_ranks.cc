@@ -1,4 +1,4 @@
-#include "worker/launch/pageless_ranks.h"
+#include "worker/protocol/pageless_ranks.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "worker/launch/rank_exec.h"
 #include "worker/protocol/process_watch.h"
 
 namespace longhaul {
