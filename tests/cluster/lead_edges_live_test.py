@@ -133,20 +133,19 @@ def growing_host_cannot_start(cluster, runs):
     """The memory file system of the host that is back is full, so that no rank can have a page there."""
     training = ShrunkTraining(cluster, runs, "growth-no-room")
     cluster.play("exec", training.victim, "--", "mount", "-o", "remount,size=1m", "/dev/shm")
-    filler = None
+    filler = subprocess.Popen([str(PROGRAM), "exec", "--state", str(cluster.state), training.victim, "--", sys.executable, "-c", FILL])
     try:
+        time.sleep(1)
         training.thaw()
         training.told_to_grow()
-        filler = subprocess.Popen([str(PROGRAM), "exec", "--state", str(cluster.state), training.victim, "--", sys.executable, "-c", FILL])
         training.of_two_ranks_again()
         print(f"  growing host without room: {[(f['class'], f['host'], f['tier']) for f in training.events('fault')]}", flush=True)
         training.has_its_restart()
         training.end(runs)
     finally:
         training.thaw()
-        if filler:
-            filler.kill()
-            filler.wait()
+        filler.kill()
+        filler.wait()
         cluster.play("exec", training.victim, "--", "sh", "-c", "rm -f /dev/shm/full-*; mount -o remount,size=50% /dev/shm")
 
 
