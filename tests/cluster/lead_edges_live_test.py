@@ -115,9 +115,9 @@ def growing_host_killed_at_launch(cluster, runs):
 
 
 FILL = '''
-import time
+import os, time
 number = 0
-while True:
+while not os.path.exists("/dev/shm/stop"):
     try:
         with open(f"/dev/shm/full-{number}", "wb", buffering=0) as file:
             while file.write(b"0" * 4096):
@@ -144,9 +144,9 @@ def growing_host_cannot_start(cluster, runs):
         training.end(runs)
     finally:
         training.thaw()
-        filler.kill()
-        filler.wait()
-        cluster.play("exec", training.victim, "--", "sh", "-c", "rm -f /dev/shm/full-*; mount -o remount,size=50% /dev/shm")
+        cluster.play("exec", training.victim, "--", "touch", "/dev/shm/stop")
+        filler.wait(20)
+        cluster.play("exec", training.victim, "--", "sh", "-c", "rm -f /dev/shm/full-* /dev/shm/stop; mount -o remount,size=50% /dev/shm")
 
 
 def kill_lead(training, followers):
