@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -21,6 +22,7 @@
 #include "worker/protocol/connection.h"
 #include "worker/protocol/host_exchange.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
 #include "worker/stacks/stack_dumps.h"
@@ -31,11 +33,11 @@ namespace {
 constexpr std::int64_t report_at_least_every_ms = 500;
 constexpr std::int64_t measure_every_ms = 10'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
-constexpr std::int64_t retry_after_ms = 250;
+constexpr std::int64_t retry_after_ms = 250, standby_welcome_ms = 600;
 // What a lead has ordered, and who leads from now on, is looked at more often for a while: somebody waits for it.
 constexpr std::int64_t hurry_ms = 1'000, lost_lead_hurry_ms = 5'000, hurried_look_ms = 50, hurried_retry_ms = 100;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
-constexpr std::int64_t other_lead_after_ms = 300;          // of having lost one: the standby is asked, too
+constexpr std::int64_t other_lead_after_ms = 200;          // of having lost one: the standby is asked, too
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
 constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
 constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
@@ -111,6 +113,7 @@ class Agent {
           heard_ns_ = said_ns_ = clock_.monotonic_ns();
           if (frame.kind == WireKind::welcome) {
             look_at_clock(frame.body.get_integer("wall_ms"));
+            lead_at_ = peer_of(lead_->descriptor());
             hurry(hurry_ms);
           }
           if (frame.kind != WireKind::order) continue;
@@ -167,8 +170,9 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < next_try_ns_) return {};
     next_try_ns_ = now + (now < hurry_until_ns_ ? hurried_retry_ms : retry_after_ms) * 1'000'000;
-    const auto address = next_address();
+    auto address = next_address();
     if (!address.ok()) return {};
+    asked_ = *address;
     // Read anew each time, for another job of the attempt has another; what was read serves when the file is gone.
     auto secret = read_lead_secret(options_.secret_path);
     if (!secret.ok() && secret.error().code != ErrorCode::not_found) return secret.error();
@@ -187,16 +191,22 @@ class Agent {
     return {};
   }
 
-  // Whoever sits on a dead node answers nothing at all, and there is another to turn to.
-  std::int64_t welcome_ms() const { return standby_port_ > 0 ? retry_after_ms : welcome_within_ms; }
+  // Whoever sits on a dead node answers nothing at all, and there is another to turn to. The standby's port is open
+  // while the lead there is being started.
+  std::int64_t welcome_ms() const {
+    if (standby_port_ == 0) return welcome_within_ms;
+    return asked_.port == standby_port_ ? standby_welcome_ms : retry_after_ms;
+  }
 
-  // The lead by its file; every other time the standby, once a lead is lost.
+  // Once more where it was: a lead that has just taken over sends its agents away, and a broken connection may be all
+  // that was lost. Then by the file; every other time the standby, once a lead is lost.
   Result<LeadAddress> next_address() {
-    ask_standby_ = !ask_standby_;
+    if (std::exchange(again_, false) && asked_.port > 0) return LeadAddress{"", epoch_, asked_.host, asked_.port};
     const bool lost = clock_.monotonic_ns() - lost_ns_ > other_lead_after_ms * 1'000'000;
-    if (ask_standby_ && lost && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
+    ask_standby_ = lost && !ask_standby_;
+    if (ask_standby_ && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
     // A lead that was lost in its first moments had no time to tell of the standby.
-    if (ask_standby_ && lost) return read_lead_address(standby_address_path(options_.address_path));
+    if (ask_standby_) return read_lead_address(standby_address_path(options_.address_path));
     return read_lead_address(options_.address_path);
   }
 
@@ -233,6 +243,9 @@ class Agent {
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
     state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
+    add_lost_lead({lost_ns_, lead_at_}, state_);
+    // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
+    state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
     if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
       log_.warn("event=no_stand_in error='" + written.error().message() + "'");
       return;
@@ -254,6 +267,7 @@ class Agent {
     const bool was_open = lead_->session().open();
     if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
+    if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
     if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
@@ -435,6 +449,9 @@ class Agent {
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;
   std::optional<Connection> lead_;
+  PeerAddress lead_at_;  // of the newest that has welcomed us
+  LeadAddress asked_;    // whom we have turned to last
+  bool again_ = false;   // a connection was lost: the same address first
   std::string secret_;
   std::int64_t epoch_ = 1;
   LookInterval interval_;

@@ -65,8 +65,10 @@ JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable>
   record_.step = state.step;
   hosts_ = state.hosts;
   history_ = state.history;
+  trial_ = state.trial;
   saved_step_ = state.saved_step;
   taken_over_ = state.launch;
+  lost_lead_ns_ = state.lost.since_ns;
   end_by_ms_ = state.end_by_ms;
   agents_ = std::move(agents);
   Status status = prepare();
@@ -283,8 +285,19 @@ void JobLead::keep_standby() {
   if (state_changed_) {
     AgentOrder state;
     state.kind = AgentOrder::Kind::state;
-    state.state = lead_state_to_value({lead_.attempt.key, agents_->epoch(), started_ms_, batch_host_, spec_.launch,
-                                       hosts_, history_, record_.step, saved_step_, end_by_ms_});
+    state.state = lead_state_to_value({lead_.attempt.key,
+                                       agents_->epoch(),
+                                       started_ms_,
+                                       batch_host_,
+                                       own_node(),
+                                       spec_.launch,
+                                       hosts_,
+                                       history_,
+                                       record_.step,
+                                       saved_step_,
+                                       end_by_ms_,
+                                       trial_,
+                                       {}});
     agents_->order(standby_, state);
     state_changed_ = false;
   }

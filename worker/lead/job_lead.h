@@ -23,6 +23,7 @@
 #include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/grow_back.h"
+#include "worker/lead/growth_trial.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/interval_watch.h"
@@ -85,6 +86,8 @@ class JobLead {
   void end_agents();
 
   Status launch_until_done();
+  Result<LaunchSpec> prepare_launch_folder();
+  Result<LaunchSpec> prepare_in_time();
   Result<End> launch_once();
   Result<End> adopt_launch();
   // Of ranks that somebody else has started: what their pages say, once all have ended.
@@ -139,7 +142,9 @@ class JobLead {
   std::vector<std::string> told_growth() const;
   bool grow_after(const End& end);  // whether the next launch has more ranks
   void give_up(const std::string& host, const FaultView& view, const End& end);
-  void blame_nodes_back(FaultView& view) const;
+  void leave_who_is_gone_again(std::vector<std::string>& back);
+  void blame_nodes_back(FaultView& view, const std::optional<GuardFinding>& finding) const;
+  TierDecision decide_without_nodes_back(const TierDecision& decision, FaultView& view);
   // Why a launch ended: one sentence, and the line of a log that says so, if one does.
   struct Cause {
     std::string text;
@@ -184,9 +189,9 @@ class JobLead {
   std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
   GrowBack growth_;
-  std::vector<std::string> growing_;    // nodes that this launch is ended for
-  std::vector<std::string> came_back_;  // nodes that this launch was started for
-  int culprit_ = -1;                    // rank that the newest cause speaks of
+  std::vector<std::string> growing_;  // nodes that this launch is ended for
+  GrowthTrial trial_;                 // of the nodes that came back last
+  int culprit_ = -1;                  // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
@@ -199,6 +204,7 @@ class JobLead {
   bool wall_time_over_ = false;
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted
+  std::int64_t lost_lead_ns_ = 0;     // since when its lead is lost
   bool adopted_ = false;              // this launch was started by another lead
   bool superseded_ = false, batch_host_lost_ = false;
   std::string batch_host_, standby_;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t last_round_deadline_ms =
     20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
-constexpr std::int64_t majority_within_ms = 4'000;
+constexpr std::int64_t majority_within_ms = 4'000, return_within_ms = 500;
 
 // On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
 // said on stderr (lead.log) in any case.
@@ -86,13 +86,20 @@ NextRound rounds_of(const Attempt& attempt, Clock& clock, Logger& log) {
 // Agents that have lost their lead turn to the one in waiting, each by itself; most of those of the job must.
 Status wait_for_majority(AgentTable& agents, const LeadState& state, Clock& clock, Logger& log) {
   const std::size_t all = state.hosts.all().size() - state.hosts.left().size();
-  for (const Deadline deadline(clock, majority_within_ms); !deadline.passed(); clock.sleep_ms(20)) {
+  for (const Deadline deadline(clock, majority_within_ms); !deadline.passed(); clock.sleep_ms(10)) {
     agents.look();
     if (2 * static_cast<std::size_t>(agents.connected()) > all) return {};
   }
   log.warn(format("event=no_majority agents={} of={} next=leave_the_lead_alone", agents.connected(), all));
   return make_error(ErrorCode::unavailable,
                     format("{} of {} agents have lost the lead: no majority", agents.connected(), all));
+}
+
+// They come back to the new epoch within moments, and until then this lead may decide nothing.
+void wait_for_return(AgentTable& agents, int came, Clock& clock) {
+  for (const Deadline deadline(clock, return_within_ms); !deadline.passed() && agents.connected() < came;
+       clock.sleep_ms(5))
+    agents.look();
 }
 
 // The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it.
@@ -144,11 +151,16 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   options.epoch = state.epoch;
   options.hosts = state.hosts.all();
   LH_TRY(Listener socket, Listener::take(std::move(listener)));
-  LH_TRY(std::unique_ptr<AgentTable> agents, AgentTable::in_waiting(options, std::move(socket), clock, log));
+  LH_TRY(std::unique_ptr<AgentTable> agents,
+         AgentTable::in_waiting(options, std::move(socket), clock, log, state.led_from, state.lost));
   LH_CHECK(wait_for_majority(*agents, state, clock, log));
-  LH_CHECK(agents->take_over());
-  const LifeSign life(options.address_path);
+  const int came = agents->connected();
+  const Status written = agents->take_over();
+  if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");
+  const LifeSign life(options.address_path, life_sign_interval_ms,
+                      written.ok() ? std::nullopt : std::optional(agents->address()));
   log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
+  wait_for_return(*agents, came, clock);
   NextRound rounds = rounds_of(attempt, clock, log);
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.take_over(state, std::move(agents));
