@@ -57,6 +57,8 @@ TEST_CASE("without a record the scheduler's word decides, and where it has none 
     CHECK(std::string(fault_of(lost_job(end))) == fault);
   }
   CHECK(std::string(fault_of(lost_job(SchedulerEnd::cancelled), true)) == "cancelled");
+  CHECK(std::string(fault_of(lost_job(SchedulerEnd::node_fail), true)) == "cancelled");
+  CHECK(std::string(fault_of(lost_job(SchedulerEnd::none), true)) == "cancelled");
   // Acknowledged and never started: a slurmctld that crashed, not a program that was lost.
   CHECK(std::string(fault_of(lost_job(SchedulerEnd::forgotten, 0))) == "launch_failed");
   CHECK(judge_end(lost_job(SchedulerEnd::node_fail), true, false)->cause == "its lead left no record");
@@ -85,6 +87,10 @@ TEST_CASE("a record is trusted first, but what it cannot know the scheduler tell
       {"a person in the scheduler", ended_job("cancelled", 0, SchedulerEnd::cancelled), false, "cancelled_there"},
       {"us", ended_job("cancelled", 0, SchedulerEnd::cancelled), true, "interrupted"},
       {"us, before the scheduler says it", ended_job("cancelled"), true, "interrupted"},
+      {"us, and a node was lost in the same moment", ended_job("cancelled", 0, SchedulerEnd::node_fail), true,
+       "interrupted"},
+      {"not us, and a node was lost", ended_job("cancelled", 0, SchedulerEnd::node_fail), false, "node_fail"},
+      {"us, and the kernel was faster", ended_job("cancelled", 0, SchedulerEnd::out_of_memory), true, "interrupted"},
       {"for no reason of the scheduler's", ended_job("cancelled", 0, SchedulerEnd::completed), false, "interrupted"},
   };
   for (const Case& c : cases) {
