@@ -82,6 +82,7 @@ bool JobLead::go_on_after(const End& end) {
 // Nothing is left to decide here: the scheduler takes the allocation, and the controller asks for another one, when it
 // has heard from the scheduler why.
 void JobLead::end_with_lost_host(const End& end) {
+  if (file_exists(lead_.attempt.cancelled_path())) return;  // the run has asked for the end: no other job follows
   const Cause why = cause_of(end);
   const FaultView view = view_of(end, why);
   tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
