@@ -67,7 +67,12 @@ bool JobLead::go_on_after(const End& end) {
   const TierDecision decision = decide(view, {false, "ranks that have ended cannot go on"});
   tell_fault(end, view, cause, decision);
   if (!launches_again(decision.tier)) {
-    if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
+    if (decision.tier == RestartTier::new_job) {
+      // Before the scheduler knows of it: the next job does without them, and its program does not pay.
+      const bool host_lost = end.finding && end.finding->kind == GuardFinding::Kind::host_lost;
+      record_.ended_by = host_lost ? "host_lost" : "fault";
+      for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
+    }
     if (view.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
     fail(cause);
     return false;
@@ -86,6 +91,7 @@ void JobLead::end_with_lost_host(const End& end) {
   const Cause why = cause_of(end);
   const FaultView view = view_of(end, why);
   tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
+  hosts_.lose(view.host);
   fail("told to stop (SIGTERM), after " + why.text);
 }
 

@@ -157,4 +157,20 @@ TEST_CASE("the node that a fault points at: the only one, or the one that was lo
   CHECK(judge_end(recorded, true, false)->node == "n1");
 }
 
+TEST_CASE(
+    "a host that the lead has lost ends the job before Slurm knows of it: the program does not pay, and the host is "
+    "left out") {
+  JobInfo info = ended_job("failed", SIGKILL);
+  info.nodes = info.record->nodes = "n[1-3]";
+  info.record->nodes_left = {"n3"};
+  CHECK(judge_end(info, true, false)->fault == FaultClass::killed);  // left earlier, for something else
+  info.record->ended_by = "host_lost";
+  const auto end = judge_end(info, true, false);
+  CHECK(end->fault == FaultClass::host_unreachable);
+  CHECK(group_of(end->fault) == FaultGroup::infrastructure);
+  CHECK(end->nodes_left == std::vector<std::string>{"n3"});
+  info.end = SchedulerEnd::node_fail;
+  CHECK(judge_end(info, true, false)->fault == FaultClass::node_fail);
+}
+
 }  // namespace longhaul
