@@ -117,9 +117,8 @@ def two_hosts_queued_again(cluster, runs):
     begun = time.time()
     cluster.play("kill-node", victim)
     try:
-        wait_for("the same job again", lambda: training.run.facts("requeued", "s") or len(training.events("launched")) > 1, 120,
-                 training.run.story)
-        again = until_steps(training.run, 1, max(begun, training.events("launched")[-1]["ms"] / 1000), "a step of its second life", 120)
+        wait_for("the same job again", lambda: len(training.events("launched")) > 1, 120, training.run.story)
+        again = until_steps(training.run, 1, training.events("launched")[-1]["ms"] / 1000, "a step of its second life", 120)
         print(f"  two hosts, queued again: training again after {again - begun:.1f} s", flush=True)
         expect("one job", len(training.run.submissions("s")) == 1, training.run.story())
         training.end(runs)
@@ -130,7 +129,7 @@ def two_hosts_queued_again(cluster, runs):
 def cancelled_with_a_lost_host(cluster, runs):
     """A host is lost, and the run is cancelled within moments: it ends as cancelled, and nothing follows."""
     for moments in (0.2, 1.5):
-        training = Training(cluster, runs, f"cancelled-{moments}", "", nodes=2, requeue="yes")
+        training = Training(cluster, runs, f"cancelled-{int(10 * moments)}", "", nodes=2, requeue="yes")
         lead = lead_of(training)
         victim = next(host for host in sorted(set(training.ranks(1).values())) if host != lead)
         cluster.play("kill-node", victim)
@@ -224,7 +223,8 @@ def main():
             cluster.cancel_all(90)
         print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
     runs.end_all()
-    cluster.call("scrontab", "-r", check=False)
+    if shutil.which("scrontab"):
+        cluster.call("scrontab", "-r", check=False)
     cluster.cancel_all(90)
     print(f"test cases: {len(names)} | {len(names) - failed} passed | {failed} failed | 0 skipped")
     return 1 if failed else 0
