@@ -41,6 +41,10 @@ constexpr std::int64_t other_lead_after_ms = 200;          // of having lost one
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
 constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
 constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
+// A standby without a lead that is told to end: the scheduler ends the job with the lead's node, and there is time
+// (Slurm's KillWait, 30 s) to write the record and to ask for the next job.
+constexpr std::int64_t last_stand_ms = 28'000, last_tries_ms = 12'000, last_try_again_ms = 200;
+constexpr int no_majority_exit = 3;  // of a lead in waiting
 
 double own_cpu_s() {
   rusage used{};
@@ -77,7 +81,7 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   Status run() {
-    while (!stop_.load(std::memory_order_relaxed)) {
+    while (!may_end()) {
       LH_TRY(const bool ended, once());
       if (ended) return {};
       if (alone_too_long())
@@ -89,9 +93,23 @@ class Agent {
   }
 
  private:
+  // Told to end, and nobody is left who would have to be followed.
+  bool may_end() {
+    if (!stop_.load(std::memory_order_relaxed)) return false;
+    const std::int64_t now = clock_.monotonic_ns();
+    if (stopping_ns_ == 0) {
+      stopping_ns_ = now;
+      last_stand_ = waiting_ && !(lead_ && lead_->session().open());
+      next_stand_in_ns_ = 0;
+      if (last_stand_) log_.warn("event=told_to_end why='the job ends, and its lead is lost' next=stand_in");
+    }
+    if (!last_stand_ || now - stopping_ns_ > last_stand_ms * 1'000'000) return true;
+    return stand_in_ <= 0 && (stand_in_done_ || now - stopping_ns_ > last_tries_ms * 1'000'000);
+  }
+
   // true: the lead has no more use for this agent.
   Result<bool> once() {
-    if (!lead_) LH_CHECK(try_to_connect());
+    if (!lead_ && !ending_) LH_CHECK(try_to_connect());
     wait();
     if (exchange_) exchange_->work(LookInterval::least_ms);
     const bool look = clock_.monotonic_ns() >= next_look_ns_;  // else a word of the lead: heard, and no more
@@ -121,7 +139,10 @@ class Agent {
           if (order.kind == AgentOrder::Kind::end) {
             leave();
             ending_ = true;
-            return stand_in_ <= 0;  // the lead that we have started has yet to write its record
+            if (stand_in_ <= 0) return true;
+            lead_.reset();  // it waits for our end, and we for it: the lead that we have started has yet to write its
+                            // record
+            return false;
           }
           obey(order);
         }
@@ -234,11 +255,12 @@ class Agent {
       if (exit.ok() && !exit->has_value()) return;
       log_.info("event=stand_in_ended status='" + (exit.ok() ? (*exit)->text() : exit.error().message()) + "'");
       stand_in_ = -1;
-      next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
+      stand_in_done_ = exit.ok() && (*exit)->code != no_majority_exit;
+      next_stand_in_ns_ = now + (last_stand_ ? last_try_again_ms : stand_in_again_ms) * 1'000'000;
       return;
     }
-    if (!waiting_ || (lead_ && lead_->session().open()) ||
-        now - lost_ns_ < (lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms) * 1'000'000 ||
+    const std::int64_t after_ms = last_stand_ ? 0 : lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms;
+    if (!waiting_ || (lead_ && lead_->session().open()) || now - lost_ns_ < after_ms * 1'000'000 ||
         now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
@@ -473,6 +495,8 @@ class Agent {
   std::string state_path_;
   pid_t stand_in_ = -1;
   std::int64_t next_stand_in_ns_ = 0;
+  std::int64_t stopping_ns_ = 0;  // since when it is told to end; 0: it is not
+  bool last_stand_ = false, stand_in_done_ = false;
   std::vector<RankReport> reported_;
   std::int64_t reported_health_ = 0;
   std::int64_t rss_kib_ = 0, measured_ns_ = 0;

@@ -64,7 +64,12 @@ bool JobLead::go_on_after(const End& end) {
       decide_without_nodes_back(decide(view, {false, "ranks that have ended cannot go on"}), view);
   tell_fault(end, view, cause, decision);
   if (!launches_again(decision.tier)) {
-    if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
+    if (decision.tier == RestartTier::new_job) {
+      // Before the scheduler knows of it: the next job does without them, and its program does not pay.
+      const bool host_lost = end.finding && end.finding->kind == GuardFinding::Kind::host_lost;
+      record_.ended_by = host_lost ? "host_lost" : "fault";
+      for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
+    }
     if (view.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
     fail(cause);
     return false;
@@ -80,9 +85,11 @@ bool JobLead::go_on_after(const End& end) {
 // Nothing is left to decide here: the scheduler takes the allocation, and the controller asks for another one, when it
 // has heard from the scheduler why.
 void JobLead::end_with_lost_host(const End& end) {
+  if (file_exists(lead_.attempt.cancelled_path())) return;  // the run has asked for the end: no other job follows
   const Cause why = cause_of(end);
   const FaultView view = view_of(end, why);
   tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
+  hosts_.lose(view.host);
   fail("told to stop (SIGTERM), after " + why.text);
 }
 

@@ -167,6 +167,7 @@ void JobLead::obey_signal(RankGroup& ranks) {
     // Slurm ends a job with its node, and its lead soon after: ranks that wait for that node have nothing to save, and
     // the round that asks for another job has to be made while there is time.
     if (agents_) lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+    if (agents_ && !lost_with_job_) lost_with_job_ = gone_by_scheduler();
     if (lost_with_job_) {
       log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
       return;

@@ -38,6 +38,7 @@
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/replacement_agents.h"
+#include "worker/lead/scheduler_vote.h"
 #include "worker/lead/stack_round.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
@@ -53,7 +54,7 @@ class JobLead {
   // The record is complete but for `ended_ms`; of no use if superseded().
   JobRecord run(std::int64_t started_ms);
   // Goes on where another lead stood, with agents that have turned to this one: its ranks are let be.
-  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents);
+  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents, SchedulerVote vote);
   // Another lead has taken over while this one was cut off: what it has started belongs to that one now.
   bool superseded() const { return superseded_; }
   // The node that the job's script runs on is gone: Slurm does not end the job by itself.
@@ -93,7 +94,9 @@ class JobLead {
   // Of ranks that somebody else has started: what their pages say, once all have ended.
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
-  bool has_majority() const;
+  bool has_majority();
+  // A node that works for this job no more, by the scheduler's word.
+  std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();
   void tell_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
@@ -208,6 +211,7 @@ class JobLead {
   bool adopted_ = false;              // this launch was started by another lead
   bool superseded_ = false, batch_host_lost_ = false;
   std::string batch_host_, standby_;
+  std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
   int standby_port_ = 0;
   std::int64_t next_ping_ns_ = 0;
   std::int64_t end_by_ms_ = 0;  // when the ranks are ended by force; 0: not known
