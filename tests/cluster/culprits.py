@@ -6,8 +6,8 @@ of them. Every other injected fault counts, in one of these ways:
 - A fault that was told of (event `fault`) is held against what had been injected into the same launch until then and was not
   yet told of. It is right if it names the rank of one of those, or, for kinds in OF_HOST, the host: of two that were hurt at the
   same moment either is right, and if both are told of, each counts once.
-- A fault that was told of where nothing had been injected counts as wrong, unless it is a consequence: it names a rank that
-  was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
+- A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
+  rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
 - An injected fault that nothing was told of counts as wrong, unless its launch was ended by another one at the same moment
   (SAME_MOMENT_MS; the lead's death is one, too; a disk that will be full is one only at the next save, and any end of its launch
   may come before), or a frozen rank was let go on by the other half of a slow_rank of the same rank.
@@ -61,10 +61,10 @@ class Joined:
                 open_.remove(match)
                 told[match["rank"]] = event["ms"]
                 self.pairs.append((match, event))
-            elif rank in told and event["ms"] - told[rank] <= CONSEQUENCE_MS:
-                self.consequences.append(event)
             elif open_:
                 self.wrong.append((open_.pop(0), event))
+            elif rank in told and event["ms"] - told[rank] <= CONSEQUENCE_MS:
+                self.consequences.append(event)
             else:
                 self.wrong.append((None, event))
         for event in open_:

@@ -52,6 +52,7 @@ def told_with_nothing_injected_is_wrong_unless_that_rank_was_hurt_just_before():
     assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(9000, 1)) == (1, 0, 0, 1)
     assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(90_000, 1)) == (1, 1, 0, 0)
     assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(9000, 2)) == (1, 1, 0, 0)
+    assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), injected(5000, "SIGKILL", 2), told(5100, 1)) == (1, 1, 0, 0)
     assert judged(injected(0, "SIGKILL", 1, launch=1), told(100, 1, launch=2)) == (0, 2, 0, 0)
 
 
