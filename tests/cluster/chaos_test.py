@@ -169,9 +169,9 @@ class Training:
 
     def said(self, event):
         """What was said in the launch of an event, and what was injected and told around it."""
-        around = [e for e in self.events() if e["attempt"] == event["attempt"] and abs(e["ms"] - event["ms"]) < 8000 and
-                  e["kind"] in ("injected", "fault", "recovered", "launched", "ranks_ended", "hang_suspected", "taken_over", "faulted", "ready")]
-        return [json.dumps(e)[:500] for e in around] + (self.evidence.of(event["attempt"], event["launch"]) if self.evidence else [])
+        around = [e for e in self.events() if e["attempt"] == event["attempt"] and -6000 < e["ms"] - event["ms"] < 1000 and
+                  e["kind"] in ("injected", "fault", "launched", "ranks_ended", "hang_suspected", "taken_over", "faulted", "ready")]
+        return [json.dumps({k: v for k, v in e.items() if k not in ("t", "attempt", "means", "fingerprint")})[:300] for e in around] + (self.evidence.of(event["attempt"], event["launch"]) if self.evidence else [])
 
     def losses(self):
         """{step: losses that were told of it}."""
