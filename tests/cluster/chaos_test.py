@@ -137,7 +137,7 @@ class Training:
         return False
 
     def look(self):
-        if len(self.faults) >= MANY:
+        if len(self.faults) >= MANY and not self.events("published"):  # then the controller writes the report, once
             self.footprints.look(len(self.events("fault")), self.process.pid)
         self.evidence = self.evidence or Evidence(self.run / "stages/s", self.folder / "evidence")
         self.evidence.look()
