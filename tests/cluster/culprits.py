@@ -9,7 +9,8 @@ of them. Every other injected fault counts, in one of these ways:
 - A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
   rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
 - An injected fault that nothing was told of counts as wrong, unless its launch was ended by another one at the same moment
-  (SAME_MOMENT_MS; the lead's death is one, too; a disk that will be full is one only at the next save, and any end of its launch
+  (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the lead's death is
+  one, too; a disk that will be full is one only at the next save, and any end of its launch
   may come before), or a frozen rank was let go on by the other half of a slow_rank of the same rank.
 """
 import collections
@@ -67,17 +68,19 @@ class Joined:
                 self.consequences.append(event)
             else:
                 self.wrong.append((None, event))
+        begun = {id(fault): injected["ms"] for injected, fault in self.pairs}
         for event in open_:
-            if self._is_passed_over(event, seen):
+            if self._is_passed_over(event, seen, begun):
                 self.passed_over.append(event)
             else:
                 self.wrong.append((event, None))
 
     @staticmethod
-    def _is_passed_over(event, seen):
+    def _is_passed_over(event, seen, begun):
+        """`begun`: when what was told of rightly had been injected."""
         def is_of(other, name):
             return other["kind"] == "injected" and other["fault"] == name
-        ends = [e["ms"] - 1000 * max(0, e.get("detect_s", 0)) for e in seen if e["kind"] == "fault" and e["ms"] >= event["ms"]]
+        ends = [begun.get(id(e), e["ms"] - 1000 * max(0, e.get("detect_s", 0))) for e in seen if e["kind"] == "fault" and e["ms"] >= event["ms"]]
         ends += [e["ms"] for e in seen if is_of(e, "dead_lead") and e["ms"] >= event["ms"] - SAME_MOMENT_MS]
         moment = float("inf") if event["fault"] == "full_disk" else SAME_MOMENT_MS
         let_go = event["fault"] == "SIGSTOP" and any(

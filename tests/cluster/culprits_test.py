@@ -47,6 +47,13 @@ def of_two_at_the_same_moment_one_is_enough_and_each_counts_once():
 
 
 @case
+def the_same_moment_is_that_of_the_injection():
+    late = told(5000, 2, detect_s=3)  # stopped for 3 s, and then its stacks were written
+    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(5, "SIGSTOP", 2), late) == (1, 0, 1, 0)
+    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(1900, "SIGSTOP", 2), late) == (1, 1, 0, 0)
+
+
+@case
 def told_with_nothing_injected_is_wrong_unless_that_rank_was_hurt_just_before():
     assert judged(told(100, 1)) == (0, 1, 0, 0)
     assert judged(injected(0, "ASYNC_EXC", 1), told(100, 1), told(9000, 1)) == (1, 0, 0, 1)

@@ -90,6 +90,7 @@ class AgentTable {
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
   void tell_what_to_watch(Link& link);
+  AgentOrder restart_order(const AgentOrder& watched) const;
 
   AgentTableOptions options_;
   std::string secret_;
@@ -99,6 +100,7 @@ class AgentTable {
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host
+  std::int64_t restart_epoch_ = 0;             // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;
   int refused_ = 0;
   std::int64_t opened_ns_ = 0;

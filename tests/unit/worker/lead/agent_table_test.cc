@@ -348,6 +348,25 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
   CHECK(rig.sees([&] { return zero.page->restart_epoch() == 7; }));
 }
 
+TEST_CASE("agents: an order to restart in-process reaches the ranks of an agent that comes after it") {
+  AgentRig rig;
+  PretendedRank zero(rig.scratch.path(), 0);
+  rig.open_table();
+  rig.table->watch(3, rig.scratch.path(), {{"n1", {0}}}, 1'000);
+  rig.table->restart(4);  // nobody hears it: the agent has just died
+  rig.start_agent();
+  CHECK(rig.sees([&] { return zero.page->restart_epoch() == 4; }));
+  rig.stop = true;
+  rig.thread.join();
+  // Of another launch it says nothing.
+  PretendedRank next(rig.scratch.path(), 1);
+  rig.table->watch(4, rig.scratch.path(), {{"n1", {1}}}, 1'000);
+  rig.stop = false;
+  rig.start_agent();
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 1) != nullptr; }));
+  CHECK(next.page->restart_epoch() == 0);
+}
+
 TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, and not before") {
   AgentRig rig;
   const std::string started = rig.path("started"), worker = rig.path("worker");
