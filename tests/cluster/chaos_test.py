@@ -36,6 +36,7 @@ from footprint import Footprints, files_in, processes_of  # noqa: E402
 
 RUN_SECONDS, FAULT_SECONDS, STEP_SECONDS = 150, 12, 0.2
 STEPS = 120
+JOB_ENDS_SECONDS = 10
 MANY = 4  # faults of a training that has room for them: every moment is followed by steps, and by a checkpoint mostly
 FDS_MORE, MB_MORE = 4, 8  # what a lead may hold more after its last fault than after its fifth
 # What a rank survives or not, and nobody's weights are the worse for.
@@ -154,6 +155,20 @@ class Training:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 continue
+
+    def release(self):
+        """Jobs end a moment after their work is done, and look at their folders until then; one whose lead was frozen never does."""
+        if self.cluster is None or not self.run:
+            return
+        facts = [json.loads(line) for log in sorted(self.run.glob("log/*.jsonl")) for line in log.read_text().splitlines() if line.endswith("}")]
+        jobs = [fact["with"]["job"] for fact in facts if fact.get("fact") == "submitted"]
+        deadline = time.monotonic() + JOB_ENDS_SECONDS
+        while jobs and time.monotonic() < deadline:
+            there = self.cluster.call("squeue", "--noheader", "--format=%i").stdout.split()
+            jobs = [job for job in jobs if job in there]
+            time.sleep(0.2)
+        for job in jobs:
+            self.cluster.call("scancel", job, check=False)
 
     def events(self, kind=None):
         found = []
@@ -346,6 +361,7 @@ def judge(training, whole, tally, keep):
     """What is printed of a training that has ended; Wrong where it is not as it would have been."""
     if training.run:
         training.look()
+    training.release()
     tally.take(training)
     compare(training, whole)
     injected, faults, _ = check_story(training)
