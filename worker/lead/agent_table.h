@@ -58,7 +58,8 @@ class AgentTable {
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
-  // Every rank of the launch goes on in-process, in that epoch.
+  // Every rank of the launch goes on in-process, in that epoch; also those whose agent has just died, once another
+  // comes.
   void restart(std::int64_t epoch);
   // Every rank of the launch hears when it is ended by force; later ones, too.
   void must_end_by(std::int64_t wall_ms);
