@@ -128,15 +128,26 @@ class Agent {
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it does not answer")));
     if (lead_ && lead_->session().open() && clock_.monotonic_ns() - said_ns_ > lead_silent_ms * 1'000'000)
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent"), true));
-    if (lead_ && lead_->session().open() && (look || reported_ns_ == 0)) report();
+    if (lead_ && lead_->session().open() && (look || reported_ns_ == 0)) {
+      report();
+      if (const Status sent = lead_->flush(); !sent.ok()) LH_CHECK(lose_lead(sent.error()));
+    }
     return false;
   }
 
   void wait() {
     if (exchange_) return;  // it waits for its own sockets
     const std::int64_t left_ns = next_look_ns_ - clock_.monotonic_ns();
-    pollfd fd{lead_ ? lead_->descriptor() : -1, static_cast<short>(lead_ ? lead_->wanted_events() : 0), 0};
-    (void)::poll(&fd, 1, static_cast<int>(std::max<std::int64_t>(0, (left_ns + 999'999) / 1'000'000)));
+    descriptors_.assign(1,
+                        {lead_ ? lead_->descriptor() : -1, static_cast<short>(lead_ ? lead_->wanted_events() : 0), 0});
+    pages_.add_ends(descriptors_);
+    (void)::poll(descriptors_.data(), descriptors_.size(),
+                 static_cast<int>(std::max<std::int64_t>(0, (left_ns + 999'999) / 1'000'000)));
+    const bool ended =
+        std::any_of(descriptors_.begin() + 1, descriptors_.end(), [](const pollfd& end) { return end.revents != 0; });
+    if (!ended) return;
+    (void)pages_.look(clock_);  // what has fired is gone, also while there is no lead to hear of it
+    next_look_ns_ = 0;
   }
 
   void hurry(std::int64_t ms) {
@@ -148,7 +159,7 @@ class Agent {
   std::int64_t look_interval_ms(bool no_text) const {
     if (clock_.monotonic_ns() < hurry_until_ns_) return hurried_look_ms;
     const bool calm = no_text && lead_ && lead_->session().open() && !ending_;
-    return calm ? interval_.ms() : LookInterval::least_ms;
+    return calm ? interval_.ms(pages_.ends_are_told()) : LookInterval::least_ms;
   }
 
   // A lead that is not there yet, or not there any more, is nothing to end for.
@@ -428,6 +439,7 @@ class Agent {
   std::int64_t epoch_ = 1;
   LookInterval interval_;
   std::int64_t next_look_ns_ = 0;
+  std::vector<pollfd> descriptors_;  // of a wait: the lead's, then those of the ranks
   std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   std::int64_t lost_ns_;      // since when there is no lead

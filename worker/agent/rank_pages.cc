@@ -51,4 +51,18 @@ std::vector<RankReport> RankPages::look(const Clock& clock) {
   return reports;
 }
 
+void RankPages::add_ends(std::vector<pollfd>& to) const {
+  for (const auto& [rank, process] : processes_)
+    if (process.end_descriptor() >= 0) to.push_back({process.end_descriptor(), POLLIN, 0});
+}
+
+bool RankPages::ends_are_told() const {
+  bool told = false;
+  for (const auto& [rank, process] : processes_) {
+    if (process.alive() && process.end_descriptor() < 0) return false;
+    told |= process.alive();
+  }
+  return told;
+}
+
 }  // namespace longhaul

@@ -1,6 +1,8 @@
 // The heartbeat pages of the ranks on one node, opened as they appear.
 #pragma once
 
+#include <poll.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -25,6 +27,11 @@ class RankPages {
   void must_end_by(std::int64_t wall_ms);
   // Those that have a page, by rank.
   std::vector<RankReport> look(const Clock& clock);
+  // For poll(2), after a look: readable as soon as one of the ranks found alive has ended. What has fired is gone with
+  // the next look.
+  void add_ends(std::vector<pollfd>& to) const;
+  // Whether the kernel tells the end of every rank of the last look that is alive, and there is one.
+  bool ends_are_told() const;
   // Null while there is none.
   HeartbeatPage* page(int rank);
   // The launch is over: nothing of it stays in the node's memory.

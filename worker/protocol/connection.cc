@@ -38,7 +38,7 @@ Connection::Connection(FileDescriptor socket, WireSession session)
 }
 
 short Connection::wanted_events() const {
-  return static_cast<short>(POLLIN | (backlog() > 0 ? POLLOUT : 0));
+  return static_cast<short>(POLLIN | (backlog() > 0 || session_.has_outgoing() ? POLLOUT : 0));
 }
 
 Status Connection::send_what_goes() {

@@ -16,6 +16,8 @@ class Connection {
 
   int descriptor() const { return socket_.get(); }
   short wanted_events() const;  // for poll(2)
+  // Sends what it can. unavailable: the other side is gone.
+  Status flush() { return send_what_goes(); }
   // Sends what it can and takes what has come. unavailable: the other side is gone; else as WireSession::take.
   Result<std::vector<WireFrame>> pump();
   WireSession& session() { return session_; }

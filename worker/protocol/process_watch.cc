@@ -1,6 +1,7 @@
 #include "worker/protocol/process_watch.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <string_view>
@@ -32,6 +33,17 @@ ProcessState process_state(std::int64_t pid) {
 }
 
 ProcessState ProcessWatch::look(std::int64_t pid) {
+  const bool other = pid != pid_;
+  const ProcessState state = now(pid);
+  alive_ = state != ProcessState::none && state != ProcessState::ended;
+  if (!alive_)
+    end_.reset();
+  else if (other)
+    end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));  // close-on-exec by itself
+  return state;
+}
+
+ProcessState ProcessWatch::now(std::int64_t pid) {
   if (pid <= 0) return ProcessState::none;
   if (pid != pid_ || !stat_.valid()) {
     stat_.reset(::open(format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));

@@ -117,8 +117,8 @@ void WireSession::derive_keys(const std::string& nonce_of_other) {
   const std::string &lead = is_lead_ ? nonce_ : nonce_of_other, &agent = is_lead_ ? nonce_of_other : nonce_;
   const std::string to_lead = derived(secret_, "agent to lead", lead, agent);
   const std::string to_agent = derived(secret_, "lead to agent", lead, agent);
-  key_out_ = is_lead_ ? to_agent : to_lead;
-  key_in_ = is_lead_ ? to_lead : to_agent;
+  key_out_.emplace(is_lead_ ? to_agent : to_lead);
+  key_in_.emplace(is_lead_ ? to_lead : to_agent);
 }
 
 void WireSession::put(WireKind kind, Value body) {
@@ -127,7 +127,7 @@ void WireSession::put(WireKind kind, Value body) {
   std::string frame = header_bytes({wire_version, static_cast<std::uint16_t>(kind),
                                     static_cast<std::uint32_t>(text.size()), epoch_, sent_++}) +
                       text;
-  const Mac mac = key_out_.empty() ? Mac{} : hmac_sha256(key_out_, frame);
+  const Mac mac = key_out_ ? key_out_->sign(frame) : Mac{};
   frame.append(reinterpret_cast<const char*>(mac.data()), mac.size());
   out_ += frame;
 }
@@ -191,7 +191,7 @@ Result<std::optional<WireFrame>> WireSession::next() {
     derive_keys(nonce);
   }
   if (!first_of_lead &&
-      !same_mac(hmac_sha256(key_in_, std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes)))
+      !same_mac(key_in_->sign(std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes)))
     return make_error(
         ErrorCode::aborted,
         format("a {} is not from who it should be: its mac does not fit the attempt's secret", to_string(kind)));

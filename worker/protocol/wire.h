@@ -52,6 +52,7 @@ class WireSession {
 
   // What has to be sent, oldest first; empties it.
   std::string outgoing();
+  bool has_outgoing() const { return !out_.empty(); }
   // Bytes as they came, in pieces of any size. Frames for the owner: of a lead first the agent's hello, which it
   // answers with welcome() or refuse(); of an agent first the welcome.
   Result<std::vector<WireFrame>> take(std::string_view bytes);
@@ -76,7 +77,7 @@ class WireSession {
   std::int64_t epoch_;
   Value hello_;
   Stage stage_ = Stage::begun;
-  std::string key_out_, key_in_;  // empty: none yet
+  std::optional<HmacKey> key_out_, key_in_;  // none yet
   std::uint64_t sent_ = 0, received_ = 0;
   std::string out_, in_;
 };

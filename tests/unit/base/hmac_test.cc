@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 
 using namespace longhaul;
 
@@ -28,6 +29,14 @@ TEST_CASE("HMAC-SHA256 gives the published values") {
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
   CHECK(hex_of(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")) ==
         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST_CASE("a key that is set up once signs each message as the one-shot does") {
+  HmacKey key("Jefe");
+  for (const char* text : {"what do ya want for nothing?", "", "Hi There", "what do ya want for nothing?"})
+    CHECK(key.sign(text) == hmac_sha256("Jefe", text));
+  HmacKey moved = std::move(key);
+  CHECK(moved.sign("Hi There") == hmac_sha256("Jefe", "Hi There"));
 }
 
 TEST_CASE("codes are the same only if every byte is") {

@@ -1,6 +1,7 @@
 #include "worker/protocol/process_watch.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <unistd.h>
@@ -48,6 +49,31 @@ TEST_CASE("process watch: a process that is stopped, goes on, ends and is reaped
   CHECK(becomes(watch, pid, ProcessState::ended));  // a zombie is nobody to wait for
   end_and_reap(pid);
   CHECK(watch.look(pid) == ProcessState::ended);
+}
+
+TEST_CASE("process watch: the kernel tells of the end at once, and of a process that is stopped nothing") {
+  ProcessWatch watch;
+  const pid_t pid = start_watched_sleeper();
+  REQUIRE(watch.look(pid) == ProcessState::running);
+  pollfd end{watch.end_descriptor(), POLLIN, 0};
+  if (end.fd < 0) {  // a kernel before Linux 5.3: looks alone have to find it
+    end_and_reap(pid);
+    return;
+  }
+  ::kill(pid, SIGSTOP);
+  CHECK(becomes(watch, pid, ProcessState::stopped));
+  CHECK(::poll(&end, 1, 0) == 0);
+  ::kill(pid, SIGKILL);
+  CHECK(::poll(&end, 1, 5'000) == 1);
+  CHECK(watch.look(pid) == ProcessState::ended);
+  CHECK(!watch.alive());
+  CHECK(watch.end_descriptor() == -1);  // else whoever waits for it would never sleep again
+  end_and_reap(pid);
+  CHECK(watch.look(pid) == ProcessState::ended);
+  const pid_t other = start_watched_sleeper();
+  CHECK(watch.look(other) == ProcessState::running);
+  CHECK(watch.end_descriptor() >= 0);
+  end_and_reap(other);
 }
 
 TEST_CASE("process watch: a process that a debugger holds is not one that was stopped") {
