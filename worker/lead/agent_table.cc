@@ -56,6 +56,12 @@ Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& op
   return table;
 }
 
+void AgentTable::look_for_successor() {
+  const auto address = read_lead_address(options_.address_path);
+  superseded_ =
+      superseded_ || (address.ok() ? address->epoch > options_.epoch : address.error().code == ErrorCode::not_found);
+}
+
 void AgentTable::look() {
   take_new_connections();
   for (const std::unique_ptr<Link>& link : links_)

@@ -76,6 +76,9 @@ class AgentTable {
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
+  // For a lead that stood still and finds itself alone: agents that have turned to another one do not come back to say
+  // so. The file of the address names that one, or is gone with it.
+  void look_for_successor();
   int refused() const { return refused_; }  // connections so far
 
  private:

@@ -348,6 +348,24 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
   CHECK(rig.sees([&] { return zero.page->restart_epoch() == 7; }));
 }
 
+TEST_CASE(
+    "agents: a lead that finds itself alone knows by the file of the address whether another one has followed it") {
+  AgentRig rig;
+  rig.open_table(3);
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  REQUIRE(write_lead_address(rig.path("address"), {"key", 4, "n2", 7}).ok());
+  rig.table->look_for_successor();
+  CHECK(rig.table->superseded());
+  rig.table.reset();
+  rig.open_table(5);
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  REQUIRE(remove_tree(rig.path("address")).ok());  // the other one is done
+  rig.table->look_for_successor();
+  CHECK(rig.table->superseded());
+}
+
 TEST_CASE("agents: an order to restart in-process reaches the ranks of an agent that comes after it") {
   AgentRig rig;
   PretendedRank zero(rig.scratch.path(), 0);
