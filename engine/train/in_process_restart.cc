@@ -33,8 +33,8 @@ Result<std::int64_t> await_restart_order(HeartbeatPage& beat, std::int64_t epoch
   const std::int64_t wait_ms = beat.restart_wait_ms();
   if (wait_ms <= 0 || !fault.passes || stop.load(std::memory_order_relaxed)) return fault.error;
   if (fault.is_own) {
+    if (tell) tell(fault.error);  // first: who sees the page asks at once what the fault is
     beat.enter(beat.section(beat_faulted));
-    if (tell) tell(fault.error);
   }
   const Deadline deadline(clock, wait_ms);
   while (!deadline.passed()) {

@@ -25,6 +25,8 @@ constexpr LinePattern patterns[] = {
     {"childfailederror", "", F::program, confirmation},
     {"calledprocesserror", "", F::program, confirmation},
     {"during handling of the above exception", "", F::exception, confirmation},
+    // Survived, mostly: of what ended a launch afterwards it says nothing, whatever it was.
+    {"longhaul-engine", ": faulted, waits for an order to restart", F::exception, cascade},
     // GPUs, their driver, their links.
     {"fallen off the bus", "", F::gpu_lost, root},
     {"gpu is lost", "", F::gpu_lost, root},

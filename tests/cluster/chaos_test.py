@@ -30,19 +30,19 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fault"))
 from kill_training import write_dataset  # noqa: E402
 
-from culprits import Joined, wilson_text  # noqa: E402
+from culprits import WITHOUT_CULPRIT, Joined, wilson_text  # noqa: E402
+from evidence import Evidence  # noqa: E402
 from footprint import Footprints, files_in, processes_of  # noqa: E402
 
 RUN_SECONDS, FAULT_SECONDS, STEP_SECONDS = 150, 12, 0.2
 STEPS = 120
+JOB_ENDS_SECONDS = 10
 MANY = 4  # faults of a training that has room for them: every moment is followed by steps, and by a checkpoint mostly
 FDS_MORE, MB_MORE = 4, 8  # what a lead may hold more after its last fault than after its fifth
 # What a rank survives or not, and nobody's weights are the worse for.
 RANK_FAULTS = ["SIGKILL", "SEGFAULT", "OS_ABORT", "SIGSTOP", "WORKLOAD_EXC", "ASYNC_EXC", "full_disk", "corrupted_shard",
                "slow_rank", "dead_lead"]
 HOST_FAULTS = RANK_FAULTS + ["dropped_heartbeat", "dead_standby", "frozen_host"]
-# After these the training need not start again.
-HARMLESS = {"slow_rank", "corrupted_shard", "dropped_heartbeat", "dead_standby", "dead_lead"}
 
 
 class Wrong(Exception):
@@ -109,7 +109,7 @@ class Training:
 
     def __init__(self, folder, longhaul, tokens, steps, faults, cluster):
         self.folder, self.longhaul, self.steps, self.faults, self.cluster = folder, longhaul, steps, faults, cluster
-        self.footprints, self.next_look = Footprints(folder), 0
+        self.footprints, self.evidence, self.next_look = Footprints(folder), None, 0
         folder.mkdir(parents=True)
         (folder / "w.toml").write_text(workflow(tokens, steps, faults, cluster is not None))
         self.begun = time.monotonic()
@@ -132,10 +132,16 @@ class Training:
         if time.monotonic() - self.begun > RUN_SECONDS + FAULT_SECONDS * len(self.faults) + STEP_SECONDS * self.steps:
             self.end()
             return True
-        if len(self.faults) >= MANY and time.monotonic() > self.next_look and self.run:
-            self.footprints.look(len(self.events("fault")), self.process.pid)
+        if self.faults and time.monotonic() > self.next_look and self.run:
+            self.look()
             self.next_look = time.monotonic() + 2
         return False
+
+    def look(self):
+        if len(self.faults) >= MANY and not self.events("published"):  # then the controller writes the report, once
+            self.footprints.look(len(self.events("fault")), self.process.pid)
+        self.evidence = self.evidence or Evidence(self.run / "stages/s", self.folder / "evidence")
+        self.evidence.look()
 
     def end(self):
         """The controller, and the lead and the ranks, which outlive it."""
@@ -150,6 +156,20 @@ class Training:
             except OSError:
                 continue
 
+    def release(self):
+        """Jobs end a moment after their work is done, and look at their folders until then; one whose lead was frozen never does."""
+        if self.cluster is None or not self.run:
+            return
+        facts = [json.loads(line) for log in sorted(self.run.glob("log/*.jsonl")) for line in log.read_text().splitlines() if line.endswith("}")]
+        jobs = [fact["with"]["job"] for fact in facts if fact.get("fact") == "submitted"]
+        deadline = time.monotonic() + JOB_ENDS_SECONDS
+        while jobs and time.monotonic() < deadline:
+            there = self.cluster.call("squeue", "--noheader", "--format=%i").stdout.split()
+            jobs = [job for job in jobs if job in there]
+            time.sleep(0.2)
+        for job in jobs:
+            self.cluster.call("scancel", job, check=False)
+
     def events(self, kind=None):
         found = []
         for file in sorted(self.run.glob("stages/s/attempts/*/events.jsonl"), key=lambda p: int(p.parent.name)):
@@ -161,6 +181,12 @@ class Training:
                 if kind in (None, event["kind"]):
                     found.append({**event, "attempt": int(file.parent.name)})
         return found
+
+    def said(self, event):
+        """What was said in the launch of an event, and what was injected and told around it."""
+        around = [e for e in self.events() if e["attempt"] == event["attempt"] and -6000 < e["ms"] - event["ms"] < 1000 and
+                  e["kind"] in ("injected", "fault", "launched", "ranks_ended", "hang_suspected", "taken_over", "faulted", "ready")]
+        return [json.dumps({k: v for k, v in e.items() if k not in ("t", "attempt", "means", "fingerprint")})[:300] for e in around] + (self.evidence.of(event["attempt"], event["launch"]) if self.evidence else [])
 
     def losses(self):
         """{step: losses that were told of it}."""
@@ -211,7 +237,7 @@ def check_story(disturbed):
     for event in recovered:
         if any(event.get(part, -1) < 0 for part in ("detect_s", "stop_s", "start_s", "load_s", "first_step_s", "total_s")):
             raise Wrong(f"a recovery without its breakdown: {event}\n{disturbed.story()}")
-    if any(e["fault"] not in HARMLESS for e in injected) and not faults and len(disturbed.events("launched")) < 2:
+    if any(e["fault"] not in WITHOUT_CULPRIT for e in injected) and not faults and len(disturbed.events("launched")) < 2:
         raise Wrong(f"a fault that ends ranks was not noticed\n{disturbed.story()}")
     return injected, faults, recovered
 
@@ -234,7 +260,7 @@ class Tally:
                 self.totals.append(event["total_s"])
             if event["kind"] == "fault":
                 self.tiers[event["tier"]] += 1
-        joined = Joined(events, HARMLESS, may_pass={"SIGSTOP"})
+        joined = Joined(events)
         for injected, fault in joined.pairs:
             kind = self.kinds[injected["fault"]]
             kind["named"] += 1
@@ -246,15 +272,16 @@ class Tally:
             self.kinds[injected["fault"] if injected else "(nothing)"]["wrong"] += 1
         self.rightly += len(joined.pairs)
         self.count += joined.count
-        self.consequences += joined.consequences
-        self.wrong += joined.shown_wrong()
+        self.consequences += len(joined.consequences)
+        for shown, event in zip(joined.shown_wrong(), (told or injected for injected, told in joined.wrong)):
+            self.wrong.append("\n    ".join([shown, *training.said(event)]))
 
     def print(self):
         print(f"\n{'kind':18} injected | named rightly | wrongly | ended by another one | with breakdown | tiers")
         for name, kind in sorted(self.kinds.items()):
             tiers = " ".join(f"{tier} {kind[tier]}" for tier in ("in_process", "in_job", "swap", "shrink", "new_job", "stop") if kind[tier])
             print(f"{name:18} {kind['injected']:8} | {kind['named']:13} | {kind['wrong']:7} | {kind['passed']:20} | {kind['broken_down']:14} | "
-                  f"{tiers or ('ends nothing' if name in HARMLESS else '')}")
+                  f"{tiers or ('ends nothing' if name in WITHOUT_CULPRIT else '')}")
         print(f"culprit: {wilson_text(self.rightly, self.count)}; told of a rank that had been hurt before: {self.consequences}")
         for line in self.wrong:
             print(f"  wrongly: {line}")
@@ -332,6 +359,9 @@ def trainings_asked_for(given, names):
 
 def judge(training, whole, tally, keep):
     """What is printed of a training that has ended; Wrong where it is not as it would have been."""
+    if training.run:
+        training.look()
+    training.release()
     tally.take(training)
     compare(training, whole)
     injected, faults, _ = check_story(training)

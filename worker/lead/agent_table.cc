@@ -70,6 +70,12 @@ Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& op
   return table;
 }
 
+void AgentTable::look_for_successor() {
+  const auto address = read_lead_address(options_.address_path);
+  superseded_ =
+      superseded_ || (address.ok() ? address->epoch > options_.epoch : address.error().code == ErrorCode::not_found);
+}
+
 void AgentTable::look() {
   take_new_connections();
   if (knocks_) knocks_->look();
@@ -162,12 +168,23 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
 
 void AgentTable::tell_what_to_watch(Link& link) {
   const auto watched = watched_.find(link.host);
-  if (watched != watched_.end()) link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
+  if (watched == watched_.end()) return;
+  link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
+  if (restart_epoch_ == 0 || watched->second.ranks.empty()) return;
+  link.connection.session().send(WireKind::order, agent_order_to_value(restart_order(watched->second)));
+}
+
+AgentOrder AgentTable::restart_order(const AgentOrder& watched) const {
+  AgentOrder restart;
+  restart.kind = AgentOrder::Kind::restart;
+  restart.launch = watched.launch, restart.ranks = watched.ranks, restart.epoch = restart_epoch_;
+  return restart;
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
                        std::int64_t restart_wait_ms, std::int64_t end_by_ms) {
   watched_.clear();
+  restart_epoch_ = 0;
   for (const std::string& host : options_.hosts) {
     const auto ranks = ranks_of.find(host);
     AgentOrder watch;
@@ -204,13 +221,9 @@ void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, 
 }
 
 void AgentTable::restart(std::int64_t epoch) {
-  for (const auto& [host, watched] : watched_) {
-    if (watched.ranks.empty()) continue;
-    AgentOrder restart;
-    restart.kind = AgentOrder::Kind::restart;
-    restart.launch = watched.launch, restart.ranks = watched.ranks, restart.epoch = epoch;
-    order(host, restart);
-  }
+  restart_epoch_ = epoch;
+  for (const auto& [host, watched] : watched_)
+    if (!watched.ranks.empty()) order(host, restart_order(watched));
 }
 
 void AgentTable::must_end_by(std::int64_t wall_ms) {

@@ -63,7 +63,8 @@ class AgentTable {
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
   void order_all(const AgentOrder& order);
-  // Every rank of the launch goes on in-process, in that epoch.
+  // Every rank of the launch goes on in-process, in that epoch; also those whose agent has just died, once another
+  // comes.
   void restart(std::int64_t epoch);
   // Every rank of the launch hears when it is ended by force; later ones, too.
   void must_end_by(std::int64_t wall_ms);
@@ -81,6 +82,9 @@ class AgentTable {
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
+  // For a lead that stood still and finds itself alone: agents that have turned to another one do not come back to say
+  // so. The file of the address names that one, or is gone with it.
+  void look_for_successor();
   int refused() const { return refused_; }  // connections so far
 
  private:
@@ -96,6 +100,7 @@ class AgentTable {
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
   void tell_what_to_watch(Link& link);
+  AgentOrder restart_order(const AgentOrder& watched) const;
 
   AgentTableOptions options_;
   std::string secret_;
@@ -105,6 +110,7 @@ class AgentTable {
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host
+  std::int64_t restart_epoch_ = 0;             // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;
   int refused_ = 0;
   std::int64_t opened_ns_ = 0;

@@ -120,7 +120,7 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     case FaultMeans::freeze_host:
       order.folder = "freeze";
       scene.agents->order(host, order);
-      if (host == scene.own_node) ::kill(::getpid(), SIGSTOP);
+      if (host == scene.own_node) signal_self(scene, SIGSTOP);
       break;
     case FaultMeans::silence_agent:
       order.folder = "silence";
@@ -131,7 +131,7 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
       order.folder = "end";
       scene.agents->order(scene.standby, order);
       break;
-    case FaultMeans::end_lead: ::kill(::getpid(), SIGKILL); break;
+    case FaultMeans::end_lead: signal_self(scene, SIGKILL); break;
     case FaultMeans::damage_file:
       if (const Status damaged = damage_file(shard); !damaged.ok()) return never(damaged.error().message());
       break;
@@ -179,6 +179,12 @@ void FaultInjector::signal(const InjectionScene& scene, int rank, int signal_num
     scene.agents->signal(scene.ranks.host_of(rank), {rank}, signal_number);
   else
     ::kill(pid, signal_number);
+}
+
+// What agents were ordered at the same moment would never leave this process.
+void FaultInjector::signal_self(const InjectionScene& scene, int signal_number) {
+  if (scene.agents) scene.agents->look();
+  ::kill(::getpid(), signal_number);
 }
 
 pid_t FaultInjector::pid_of(const InjectionScene& scene, int rank) {

@@ -55,6 +55,7 @@ class FaultInjector {
   void keep_slow(const InjectionScene& scene);
   static pid_t pid_of(const InjectionScene& scene, int rank);  // -1: not there, or ended
   static void signal(const InjectionScene& scene, int rank, int signal_number);
+  static void signal_self(const InjectionScene& scene, int signal_number);
 
   InjectionBook book_;
   std::string folder_;

@@ -133,6 +133,7 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
     return false;
   }
   tell_fault({LaunchEnd{}, finding}, view, why.text, decision);
+  told_.faults_decided();
   std::int64_t epoch = spec_.launch.epoch;
   for (const auto& [rank, report] : watch_.ranks()) epoch = std::max(epoch, report.beat.epoch);
   ++epoch;

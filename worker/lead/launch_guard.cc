@@ -268,6 +268,14 @@ std::optional<GuardFinding> LaunchGuard::ended_rank(std::int64_t now_ms, const s
   return found;
 }
 
+// Whose ranks stand still because one of them, on a node that is heard of, is stopped, wait for that one.
+bool LaunchGuard::is_one_held_elsewhere(const std::vector<RankObservation>& ranks, const std::string& host) const {
+  const auto heard_ms = static_cast<std::int64_t>(settings_.host_silent.value * 1000);
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) {
+    return rank.host != host && is_held(rank.process) && rank.silent_ms < heard_ms;
+  });
+}
+
 // Silence alone ends no training: a node is lost when nothing is heard of it and the ranks of the others stand still,
 // too. A closed connection that stays closed says more than one that is only silent (a cut that may heal).
 std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObservation>& ranks,
@@ -278,6 +286,7 @@ std::optional<GuardFinding> LaunchGuard::lost_host(const std::vector<RankObserva
     const std::int64_t unheard_ms = host.silent_ms - not_looked_ms(host.silent_ms);
     const bool silent = static_cast<double>(unheard_ms) >= settings_.host_silent.value * 1000;
     if ((!gone && !silent) || others_still_ms(now_ms_, host.host) < still_after_ms) continue;
+    if (!gone && is_one_held_elsewhere(ranks, host.host)) continue;
     const bool has_ranks =
         std::any_of(ranks.begin(), ranks.end(), [&](const RankObservation& rank) { return rank.host == host.host; });
     if (!has_ranks) continue;

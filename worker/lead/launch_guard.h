@@ -104,6 +104,7 @@ class LaunchGuard {
   // How much of the last `silent_ms` nobody looked, because the lead itself stood still.
   std::int64_t not_looked_ms(std::int64_t silent_ms) const;
   void note_look(std::int64_t now_ms);
+  bool is_one_held_elsewhere(const std::vector<RankObservation>& ranks, const std::string& host) const;
   // Since any rank of another node than `host` has taken a step.
   std::int64_t others_still_ms(std::int64_t now_ms, const std::string& host) const;
 

@@ -16,6 +16,7 @@ void ToldFacts::take(const std::vector<Event>& events) {
       if (silent_corruption_of(event.fields)) corruption_ = {event};
     } else if (event.kind == "launched") {
       stopped_.clear();
+      faults_.clear();
     } else if (event.kind == stopped_event_kind) {
       stopped_ = event.fields.get_string("why");
     }

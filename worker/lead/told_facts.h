@@ -20,8 +20,9 @@ class ToldFacts {
 
   // Of the newest checkpoint or copy on the nodes; -1: none.
   std::int64_t saved_step() const { return saved_step_; }
-  // What the rank has said of its newest fault that it survived; "": nothing.
+  // What the rank has said of its newest fault that it survived; "": nothing, or all that it said was decided upon.
   std::string fault_of(int rank) const;
+  void faults_decided() { faults_.clear(); }
   // Why the ranks of the newest launch have stopped by themselves: as they were told to, or because after another step
   // there would be no time for a save; "": they have not.
   const std::string& stopped() const { return stopped_; }

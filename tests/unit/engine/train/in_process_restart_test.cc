@@ -21,7 +21,10 @@ struct WaitingRank {
   std::atomic<bool> stop{false};
   int told = 0;
   Result<std::int64_t> wait(const Error& fault) {
-    return await_restart_order(page, 3, {fault, may_pass(fault)}, clock, stop, [this](const Error&) { ++told; });
+    return await_restart_order(page, 3, {fault, may_pass(fault)}, clock, stop, [this](const Error&) {
+      ++told;
+      CHECK(worker.snapshot().section != beat_faulted);  // who sees it there finds it told
+    });
   }
 };
 const Error lost_disk = make_error(ErrorCode::io, "a disk did not answer");

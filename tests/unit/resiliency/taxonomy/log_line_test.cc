@@ -61,6 +61,8 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
       {"longhaul-engine rank 1: step 7: rank 2 left: the sum of the gradients of step 7", F::connection_lost,
        R::cascade},
       {"longhaul-engine: this and that is wrong", F::exception, R::root},
+      {"longhaul-engine rank 1: faulted, waits for an order to restart: a: rank 2: No space left on device",
+       F::exception, R::cascade},
       {"Killed", F::killed, R::root},
   };
   for (const Case& c : cases) {

@@ -407,6 +407,43 @@ TEST_CASE("agents: a lead whose address cannot be written leads all the same, an
   CHECK(rig.sees([&] { return rig.table->connected() == 1; }, 1'000));
 }
 
+TEST_CASE(
+    "agents: a lead that finds itself alone knows by the file of the address whether another one has followed it") {
+  AgentRig rig;
+  rig.open_table(3);
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  REQUIRE(write_lead_address(rig.path("address"), {"key", 4, "n2", 7}).ok());
+  rig.table->look_for_successor();
+  CHECK(rig.table->superseded());
+  rig.table.reset();
+  rig.open_table(5);
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  REQUIRE(remove_tree(rig.path("address")).ok());  // the other one is done
+  rig.table->look_for_successor();
+  CHECK(rig.table->superseded());
+}
+
+TEST_CASE("agents: an order to restart in-process reaches the ranks of an agent that comes after it") {
+  AgentRig rig;
+  PretendedRank zero(rig.scratch.path(), 0);
+  rig.open_table();
+  rig.table->watch(3, rig.scratch.path(), {{"n1", {0}}}, 1'000);
+  rig.table->restart(4);  // nobody hears it: the agent has just died
+  rig.start_agent();
+  CHECK(rig.sees([&] { return zero.page->restart_epoch() == 4; }));
+  rig.stop = true;
+  rig.thread.join();
+  // Of another launch it says nothing.
+  PretendedRank next(rig.scratch.path(), 1);
+  rig.table->watch(4, rig.scratch.path(), {{"n1", {1}}}, 1'000);
+  rig.stop = false;
+  rig.start_agent();
+  REQUIRE(rig.sees([&] { return rank_in(*rig.table, 1) != nullptr; }));
+  CHECK(next.page->restart_epoch() == 0);
+}
+
 TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, and not before") {
   AgentRig rig;
   const std::string started = rig.path("started"), worker = rig.path("worker");

@@ -120,6 +120,26 @@ TEST_CASE("whoever complains of another one is not the one that it began with") 
   CHECK_FALSE(echo.root);
 }
 
+TEST_CASE("a fault that the ranks have survived is not what ended them later") {
+  const testing::Scratch scratch;
+  const auto survived = [](int rank) {
+    return format("longhaul-engine rank {}: faulted, waits for an order to restart: a.tmp: No space left on device\n",
+                  rank);
+  };
+  for (const int rank : {0, 1}) put_log(scratch, format("rank-{}.log", rank), survived(rank));
+  put_log(scratch, "mpirun.log",
+          "mpirun noticed that process rank 2 with PID 7 on node a exited on signal 9 (Killed).\n");
+  const std::vector<RankLog> ranks = {{0, "a", 1}, {1, "a", 2}, {2, "b", 3}};
+  LastWords said = last_words_of_ranks(scratch.path(), ranks);
+  CHECK(said.rank == 2);
+  CHECK_FALSE(said.root);
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: step 9: another fault\n");
+  said = last_words_of_ranks(scratch.path(), ranks);
+  CHECK(said.rank == 2);
+  REQUIRE(said.root);
+  CHECK(said.root->line == "longhaul-engine rank 2: step 9: another fault");
+}
+
 TEST_CASE("of two ranks that tell why, the one that ended first speaks") {
   const testing::Scratch scratch;
   put_log(scratch, "rank-0.log", "longhaul-engine rank 0: loss is not finite\n");

@@ -195,6 +195,34 @@ TEST_CASE("guard: a cut of three seconds loses no node, one of more than host_si
   CHECK(*after <= static_cast<std::int64_t>(rig.settings.host_silent.value * 1000) + 100);
 }
 
+TEST_CASE("guard: a node that is only silent is not lost while all wait for a rank of another one that is stopped") {
+  GuardRig rig;
+  rig.settings.host_silent = {2};
+  rig.settings.hang_floor = {60};
+  rig.guard = LaunchGuard(rig.settings, true);
+  rig.guard.new_launch(rig.now_ms, 1);
+  rig.step();
+  CHECK(!rig.look());
+  rig.ranks[1].process = ProcessState::stopped;
+  CHECK(!rig.found_after(6'000, true));
+  rig.ranks[1].process = ProcessState::running;  // nothing else explains that they stand still
+  auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::host_lost);
+  CHECK(found->host == "n2");
+  // One whose agent is gone is lost in any case; and so is one whose own ranks are the stopped ones.
+  for (const int stopped : {1, 2}) {
+    rig.guard.new_launch(rig.now_ms, 1);
+    rig.ranks[1].process = rig.ranks[2].process = ProcessState::running;
+    rig.ranks[static_cast<std::size_t>(stopped)].process = ProcessState::stopped;
+    rig.hosts[1].connected = stopped != 1;
+    rig.hosts[1].silent_ms = rig.hosts[1].apart_ms = 0;
+    rig.step();
+    CHECK(!rig.look());
+    CHECK(rig.found_after(6'000, true));
+  }
+}
+
 TEST_CASE("guard: a node that was never heard of, or has no ranks, is not missed") {
   GuardRig rig;
   rig.hosts[1].ever_heard = false, rig.hosts[1].connected = false;

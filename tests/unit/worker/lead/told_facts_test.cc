@@ -28,6 +28,17 @@ TEST_CASE("what was told in one look is known in all that follow") {
   CHECK(facts.fault_of(1).empty());
 }
 
+TEST_CASE("what a rank said of a fault that is over explains no later one") {
+  ToldFacts facts;
+  facts.take({told_fact("faulted", 0, {{"what", "step 21: rank 2: first"}, {"launch", 1}})});
+  CHECK(facts.fault_of(0) == "step 21: rank 2: first");
+  facts.faults_decided();
+  CHECK(facts.fault_of(0).empty());
+  facts.take({told_fact("faulted", 0, {{"what", "step 30: second"}, {"launch", 1}})});
+  facts.take({told_fact("launched", 0, {{"launch", 2}})});
+  CHECK(facts.fault_of(0).empty());
+}
+
 TEST_CASE("a launch that ended in time says nothing of the next one") {
   ToldFacts facts;
   facts.take({told_fact("launched", 0, {{"launch", 1}}), told_fact(stopped_event_kind, 0, {{"why", "signal"}})});
