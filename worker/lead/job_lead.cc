@@ -240,6 +240,7 @@ void JobLead::replace_agents() {
 
 void JobLead::end_agents() {
   if (!agents_) return;
+  if (replacements_) replacements_->give_up_absent(*agents_);
   agents_->end(agents_end_ms);
   if (replacements_) replacements_->end();
   if (agent_step_) agent_step_->end();

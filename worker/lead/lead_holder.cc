@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/files.h"
@@ -11,6 +12,7 @@
 #include "contracts/record.h"
 #include "worker/lead/told_signal.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/process_watch.h"
 
 namespace longhaul {
 namespace {
@@ -45,6 +47,37 @@ class Silence {
   std::int64_t changed_ns_ = 0;
 };
 
+int exit_code_of(const JobRecord& record) {
+  return record.outcome == "succeeded" || record.ended_by == "wall_time" ? 0 : 1;
+}
+
+// A lead that stands still while another one has done its work would hold the allocation until its wall time.
+class Standstill {
+ public:
+  Standstill(pid_t lead, std::string record_path, const Clock& clock, std::int64_t interval_ms)
+      : lead_(lead), record_path_(std::move(record_path)), clock_(clock), interval_ns_(interval_ms * 1'000'000) {
+    next_look_ns_ = clock.monotonic_ns() + interval_ns_;
+  }
+
+  // The record of whoever has done it.
+  std::optional<JobRecord> look() {
+    if (clock_.monotonic_ns() < next_look_ns_) return std::nullopt;
+    next_look_ns_ = clock_.monotonic_ns() + interval_ns_;
+    const ProcessState state = process_state(lead_);
+    const bool stands = state == ProcessState::stopped || state == ProcessState::blocked;
+    const auto record = read_record(record_path_);
+    const bool before = std::exchange(over_, stands && record.ok());
+    return before && over_ ? std::optional(*record) : std::nullopt;
+  }
+
+ private:
+  pid_t lead_;
+  std::string record_path_;
+  const Clock& clock_;
+  std::int64_t interval_ns_, next_look_ns_ = 0;
+  bool over_ = false;
+};
+
 // Until the lead that has taken over is done: its record is there, and its address gone. A signal that Slurm sends to
 // the script means the job; the lead elsewhere gets its own.
 int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Clock& clock, Logger& log,
@@ -60,8 +93,7 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
     const std::int64_t silent_ms = silence.look_ms();
     const auto record = read_record(attempt.record_path(job.restarts));
     const bool done = !address.ok() && address.error().code == ErrorCode::not_found;
-    if (record.ok() && (done || silent_ms > patience.silence_ms))
-      return record->outcome == "succeeded" || record->ended_by == "wall_time" ? 0 : 1;
+    if (record.ok() && (done || silent_ms > patience.silence_ms)) return exit_code_of(*record);
     // Who has taken over on a full disk cannot say so, and touches the former address.
     if (!record.ok() && !followed && takeover.passed() && silent_ms > patience.takeover_ms) {
       log.error("event=nobody_leads next=end_job");
@@ -83,12 +115,18 @@ Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attem
   SpawnSpec spec;
   spec.argv = lead;
   LH_TRY(const pid_t pid, spawn(spec));
+  Standstill standstill(pid, attempt.record_path(job.restarts), clock, patience.stopped_ms);
   for (;;) {
     LH_TRY(const auto exit, poll_exit(pid));
     if (exit) {
       if (exit->signal == 0 && exit->code != lead_superseded_exit) return exit->code;
       log.warn("event=lead_gone status='" + exit->text() + "' next=wait_for_another");
       return wait_for_other_lead(attempt, job, clock, log, patience);
+    }
+    if (const auto record = standstill.look()) {
+      log.warn("event=lead_stands_still why='another one has written the record' next=end_it");
+      ::kill(pid, SIGKILL);
+      return exit_code_of(*record);
     }
     if (const int told = wait_for_told_signal(look_interval_ms); told != 0) ::kill(pid, told);
   }

@@ -23,6 +23,9 @@ struct HolderPatience {
   // Without a sign of life (worker/lead/life_sign.h) of the lead that has: many times its interval, for a shared file
   // system may show another node's times a minute late.
   std::int64_t silence_ms = 300'000;
+  // A lead of ours that is stopped, or waits for a disk, at two looks so far apart after the record has been written:
+  // another one did its work.
+  std::int64_t stopped_ms = 10'000;
 };
 
 // Runs in the main thread of its process, and passes SIGTERM and SIGUSR1 on to the lead. Returns the exit code for the

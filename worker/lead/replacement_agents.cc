@@ -73,6 +73,11 @@ void ReplacementAgents::look_at_steps(const AgentTable& agents) {
   });
 }
 
+void ReplacementAgents::give_up_absent(const AgentTable& agents) {
+  for (const auto& [host, pid] : steps_)
+    if (!agents.agents().at(host).connected) ::kill(-pid, SIGKILL);
+}
+
 void ReplacementAgents::end() {
   for (const auto& [host, pid] : steps_) end_step(pid);
   steps_.clear();

@@ -35,6 +35,8 @@ class ReplacementAgents {
   void look(const AgentTable& agents, const AgentStep* step);
   bool is_expected(const std::string& host) const { return missing_.is_expected(host); }
   std::vector<AgentNews> take_news() { return missing_.take_news(); }
+  // Of those that have brought no agent nobody will end by itself: whoever waits for one would wait for a dead node.
+  void give_up_absent(const AgentTable& agents);
   void end();  // the agents were told to: waits a second, then SIGTERM, SIGKILL; reaped
 
  private:

@@ -159,6 +159,24 @@ TEST_CASE("holder: a second lead that died with its record written keeps nobody 
   CHECK(rig.wait() == 0);
 }
 
+TEST_CASE("holder: a lead that stands still keeps nobody waiting once another one has done its work, and not before") {
+  HolderRig rig;
+  rig.led_by(1);
+  rig.start("kill -STOP $$; exit 9", {100, 60'000, 200});
+  rig.clock.sleep_ms(1'500);
+  CHECK(rig.runs());
+  rig.record("succeeded");
+  CHECK(rig.wait() == 0);
+}
+
+TEST_CASE("holder: a lead that has written its record and is at work is waited for") {
+  HolderRig rig;
+  rig.led_by(1);
+  rig.record("failed");
+  rig.start("i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i + 1)); done; exit 9", {100, 60'000, 200});
+  CHECK(rig.wait() == 9);
+}
+
 TEST_CASE("holder: SIGTERM means the job, also while another lead is waited for") {
   HolderRig rig;
   rig.led_by(2);
