@@ -50,6 +50,8 @@ struct Attempt {
   // A job that the scheduler queued again (`restarts` > 0) claims and records anew.
   std::string claim_path(int restarts = 0) const { return attempt_dir + "/" + claim_file_name(restarts); }
   std::string record_path(int restarts = 0) const { return attempt_dir + "/" + record_file_name(restarts); }
+  // There once the run has asked for the end of this attempt: whatever else ends it then, it was cancelled.
+  std::string cancelled_path() const { return attempt_dir + "/cancelled"; }
   std::string events_path() const { return attempt_dir + "/events.jsonl"; }
 };
 

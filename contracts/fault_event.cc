@@ -64,6 +64,7 @@ Value to_value(const RecoveredEvent& event) {
   value.set("launch", event.launch);
   set_known_seconds(value, "detect_s", event.detect_s);
   set_known_seconds(value, "stop_s", event.stop_s);
+  set_known_seconds(value, "queue_s", event.queue_s);
   set_known_seconds(value, "start_s", event.start_s);
   set_known_seconds(value, "load_s", event.load_s);
   set_known_seconds(value, "first_step_s", event.first_step_s);
@@ -77,6 +78,7 @@ RecoveredEvent recovered_event_from_value(const Value& value) {
   event.launch = static_cast<int>(value.get_integer("launch"));
   event.detect_s = value.get_number("detect_s", -1);
   event.stop_s = value.get_number("stop_s", -1);
+  event.queue_s = value.get_number("queue_s", -1);
   event.start_s = value.get_number("start_s", -1);
   event.load_s = value.get_number("load_s", -1);
   event.first_step_s = value.get_number("first_step_s", -1);

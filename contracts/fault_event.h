@@ -47,6 +47,7 @@ struct RecoveredEvent {
   int launch = 0;            // that recovered, from 1; an in-process recovery stays in its launch
   double detect_s = -1;      // fault to verdict
   double stop_s = -1;        // until the last rank of the faulty launch was gone
+  double queue_s = -1;       // of another job: until its lead was there; not of recoveries within one
   double start_s = -1;       // until every rank beat
   double load_s = -1;        // until the checkpoint was loaded
   double first_step_s = -1;  // until a step was completed

@@ -38,6 +38,7 @@ enum class FaultClass {
   gpu_program,        // wrong memory access or assertion in a kernel
   checkpoint_unreadable,
   port_in_use,
+  ranks_not_started,  // the launcher could not start ranks on a node
   // What the heartbeats say.
   frozen,            // stopped from outside, or waiting for a disk for good
   hang,              // one rank stands still outside of a collective

@@ -25,6 +25,7 @@
 #include "worker/lead/lead.h"
 #include "worker/lead/lead_holder.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/pageless_ranks.h"
 #include "worker/stacks/stack_text.h"
 
 namespace {
@@ -45,7 +46,7 @@ constexpr const char* usage =
     "                                                      what the threads of a process and its children are doing\n";
 
 std::string launcher_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+  for (const char* name : longhaul::launcher_rank_variables)
     if (const char* value = std::getenv(name)) return value;
   return {};
 }

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t pulse_interval_ms = 5'000;
 constexpr std::int64_t maintenance_interval_ms = 10 * 60'000;
+constexpr std::int64_t hosts_interval_ms = 60'000;
 
 }  // namespace
 
@@ -139,6 +140,7 @@ Result<Observations> Controller::observe() {
   seen.now_ms = clock_.wall_ms();
   look_for_maintenance();
   LH_CHECK(observe_jobs(seen));
+  look_for_hosts(seen);
   seen.milestones = milestones_.look(ledger_);
   for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
     seen.prepared.emplace(planned->id(), prepare_stage(*planned, ledger_, frozen_.artifact_root));
@@ -153,6 +155,26 @@ void Controller::look_for_maintenance() {
     return;
   maintenance_asked_ns_ = clock_.monotonic_ns();
   rules_.maintenance_ms = ask_maintenance_();
+}
+
+// How many hosts are left for jobs that exclude some. Where nobody answers, nothing is known, and all suspects are left
+// out.
+void Controller::look_for_hosts(Observations& seen) {
+  if (!rules_.can_exclude) return;
+  const bool bad_end = std::any_of(seen.jobs.begin(), seen.jobs.end(), [](const auto& entry) {
+    const JobInfo& job = entry.second;
+    return job.state == JobState::lost ||
+           (job.state == JobState::ended && (!job.record || job.record->outcome != "succeeded"));
+  });
+  if (!hosts_matter(ledger_, bad_end)) return;
+  const std::int64_t now = clock_.monotonic_ns();
+  if (hosts_asked_ns_ == 0 || now - hosts_asked_ns_ > hosts_interval_ms * 1'000'000) {
+    hosts_asked_ns_ = now;
+    auto answer = scheduler_->hosts();
+    if (!answer.ok()) log_.warn("event=hosts_not_known error='" + answer.error().message() + "' next=exclude_suspects");
+    hosts_ = answer.ok() ? std::move(answer).value() : std::vector<HostSeen>();
+  }
+  seen.hosts = hosts_;
 }
 
 // From the scheduler when it is due; in between from the records of jobs that rang.

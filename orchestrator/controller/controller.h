@@ -57,6 +57,7 @@ class Controller {
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   void look_for_maintenance();
+  void look_for_hosts(Observations& seen);
   // The ledger's stages stand in plan order.
   const PlannedStage& planned_of(const LedgerStage& stage) const {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
@@ -73,6 +74,7 @@ class Controller {
   Status write_attempt_files(const PendingAct& act) const;
   Status cancel(const PendingAct& act, std::vector<Fact>& outcomes);
   Status release(const PendingAct& act, std::vector<Fact>& outcomes);
+  Status lift_exclusions(const PendingAct& act, std::vector<Fact>& outcomes);
   Status write_outcomes(std::vector<Fact>& outcomes);
   Status remove_answered_requests(const Observations& seen);
   void update_index();
@@ -93,6 +95,8 @@ class Controller {
   SchedulingRules rules_;
   std::function<std::int64_t()> ask_maintenance_;
   std::int64_t maintenance_asked_ns_ = 0;
+  std::vector<HostSeen> hosts_;  // as they were last seen
+  std::int64_t hosts_asked_ns_ = 0;
   std::optional<Site> site_;     // of a cluster; without one there are no job scripts
   std::set<std::string> fresh_;  // keys that this round made: nobody can have submitted them before
   std::set<std::string> told_;   // what has no answer yet, and the log has been told of: once is enough

@@ -59,6 +59,7 @@ Status Controller::act() {
   std::vector<Fact> outcomes;
   for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
   for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
+  for (const PendingAct& act : acts.lift) LH_CHECK(lift_exclusions(act, outcomes));
   return write_outcomes(outcomes);
 }
 
@@ -206,6 +207,10 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
 Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
   const LedgerAttempt& attempt = *act.attempt;
   if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
+  Attempt asked;
+  asked.attempt_dir = attempt_folder(run_dir_, act.stage->id, attempt.number);
+  if (const Status noted = write_file_renamed(asked.cancelled_path(), ""); !noted.ok())
+    log_.warn("event=cancellation_not_noted error='" + noted.error().message() + "'");  // its lead takes it for Slurm's
   const Status sent = scheduler_->cancel(attempt.job);
   if (!sent.ok()) {
     if (told_.insert("cancel " + attempt.key).second)
@@ -224,6 +229,24 @@ Status Controller::release(const PendingAct& act, std::vector<Fact>& outcomes) {
     return {};
   }
   outcomes.push_back({FactKind::released, act.stage->id, act.attempt->number, {}, 0});
+  return {};
+}
+
+// What the user does not want stays unwanted.
+Status Controller::lift_exclusions(const PendingAct& act, std::vector<Fact>& outcomes) {
+  if (act.attempt->job.empty()) return {};
+  std::vector<std::string> hosts = act.attempt->exclude;
+  if (const std::string& asked = planned_of(*act.stage).common.job.exclude; !asked.empty())
+    hosts.insert(hosts.begin(), asked);
+  const Status sent = scheduler_->exclude_only(act.attempt->job, hosts);
+  if (!sent.ok()) {
+    if (told_.insert("lift " + act.attempt->key).second)
+      log_.warn(format("event=exclusions_not_lifted stage={} error='{}' next=try_again", act.stage->id,
+                       sent.error().message()));
+    return {};
+  }
+  told_.erase("lift " + act.attempt->key);
+  outcomes.push_back({FactKind::exclusions_lifted, act.stage->id, act.attempt->number, {}, 0});
   return {};
 }
 

@@ -129,7 +129,7 @@ class Round {
 
   void look_at_job(LedgerStage& stage) {
     const LedgerAttempt& attempt = *stage.newest();
-    if (!attempt.refused.empty()) return ended_badly(stage, {FaultClass::not_started, attempt.refused, {}, -1, 0, 0});
+    if (!attempt.refused.empty()) return ended_badly(stage, end_of_refused(attempt));
     if (attempt.job.empty()) return;  // an intent without outcome: acted upon again
     const auto job = seen_.jobs.find(attempt.key);
     if (job == seen_.jobs.end()) return;  // "not found" is not "failed"
@@ -154,10 +154,32 @@ class Round {
       ended_badly(stage, *end);
   }
 
+  // What we did not want may be what the scheduler has no answer to: the next one is asked for with it.
+  static JobEnd end_of_refused(const LedgerAttempt& attempt) {
+    if (attempt.exclude.empty()) return {FaultClass::not_started, attempt.refused, {}, -1, 0, 0};
+    const std::string cause = format("refused without {}: {}", join(attempt.exclude, ", "), attempt.refused);
+    return {FaultClass::launch_failed, cause, {}, -1, 0, 0};
+  }
+
+  // It may wait for what it excludes itself.
+  void look_at_exclusions(LedgerStage& stage, const JobInfo& info) {
+    const LedgerAttempt& attempt = *stage.newest();
+    if (attempt.exclude.empty() || attempt.cancel_wanted || attempt.lift_wanted || !rules_.can_exclude) return;
+    const StageRules* rules = rules_of(stage);
+    const WaitingJob waiting{attempt.exclude, info.reason, seen_.now_ms - attempt.waits_since_ms};
+    const auto lifted = lift_exclusions(waiting, suspects(), rules ? rules->hosts : HostNeed{}, seen_.hosts);
+    if (!lifted) return;
+    Value fields =
+        because(format("{} may be used all the same: {}", join(lifted->used_all_the_same, ", "), lifted->why));
+    put_exclusions(*lifted, fields);
+    emit(FactKind::lift_exclusions, stage.id, attempt.number, std::move(fields));
+  }
+
   // Held for good unless somebody lets it go ("launch failed requeued held"): we do, a few times.
   void look_at_queued(LedgerStage& stage, const JobInfo& info) {
     const LedgerAttempt& attempt = *stage.newest();
-    if (!info.held || attempt.cancel_wanted || attempt.release_wanted) return;
+    if (!info.held) return look_at_exclusions(stage, info);
+    if (attempt.cancel_wanted || attempt.release_wanted) return;
     if (stage.state == StageState::running) note_requeue(stage, info);  // seen at the end of its former life, it "ran"
     if (attempt.releases < releases_max)
       return emit(FactKind::release_job, stage.id, attempt.number, because(info.reason));
@@ -370,12 +392,9 @@ class Round {
     Value fields = Value::make_table();
     fields.set("key", submission_key(run_name_, stage.id, number));
     if (stage.job_open()) fields.set("after", stage.newest()->number);
-    if (rules_.can_exclude && !suspects().empty()) {
-      ValueArray nodes;
-      for (const NodeSuspicion& suspect : suspects()) nodes.emplace_back(suspect.node);
-      fields.set("exclude", Value(std::move(nodes)));
-    }
     const StageRules* rules = rules_of(stage);
+    if (rules_.can_exclude && !suspects().empty())
+      put_exclusions(exclusions_for(stage, suspects(), rules ? rules->hosts : HostNeed{}, seen_.hosts), fields);
     if (rules && rules->resumable && rules->wall_s > 0 && rules_.maintenance_ms > 0) {
       const double left_s = static_cast<double>(rules_.maintenance_ms - seen_.now_ms) * 1e-3 - maintenance_margin_s;
       if (left_s >= shortened_wall_min_s && left_s < rules->wall_s) fields.set("wall_s", std::floor(left_s / 60) * 60);
@@ -384,20 +403,7 @@ class Round {
   }
 
   const std::vector<NodeSuspicion>& suspects() {
-    if (suspects_) return *suspects_;
-    std::vector<NodeEvidence> evidence;
-    for (const LedgerStage& stage : now_.stages)
-      for (const LedgerAttempt& attempt : stage.attempts) {
-        const std::string where = format("{}, attempt {}", stage.id, attempt.number);
-        if (!attempt.node.empty())
-          evidence.push_back({attempt.node, fault_class_of(attempt.fault), attempt.ended_ms,
-                              format("{} of {}", attempt.fault, where), attempt.cause});
-        // Its lead had its reasons, which it told (event `fault`).
-        for (const std::string& node : attempt.nodes_left)
-          if (node != attempt.node)
-            evidence.push_back({node, FaultClass::host_unreachable, attempt.ended_ms, "left by " + where, {}});
-      }
-    suspects_ = suspect_nodes(evidence, seen_.now_ms, rules_.suspicion_ms);
+    if (!suspects_) suspects_ = suspects_of(now_, seen_.now_ms, rules_.suspicion_ms);
     return *suspects_;
   }
 
@@ -502,6 +508,7 @@ PendingActs pending_acts(const RunLedger& ledger) {
     if (attempt.cancel_wanted && !attempt.cancel_sent && attempt.refused.empty())
       acts.cancel.push_back({&stage, &attempt});
     if (attempt.release_wanted && !attempt.cancel_wanted) acts.release.push_back({&stage, &attempt});
+    if (attempt.lift_wanted && !attempt.cancel_wanted) acts.lift.push_back({&stage, &attempt});
   };
   for (const LedgerStage& stage : ledger.stages) {
     for (const LedgerAttempt& attempt : stage.attempts)

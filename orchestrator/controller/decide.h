@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/controller/exclusions.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_ledger.h"
 #include "orchestrator/workflow/run_plan.h"
@@ -45,6 +46,7 @@ struct StageRules {
   bool chain = false;      // longer than one job may be: the next one is queued while one runs
   double wall_s = 0;       // of one job; 0: no limit
   std::string shape;       // equal text, equal request: variants of one stage may be tasks of one array
+  HostNeed hosts = {};
 };
 struct SchedulingRules {
   std::vector<StageRules> stages;          // in plan order; empty: a scheduler without any of this
@@ -58,6 +60,7 @@ struct SchedulingRules {
 struct Observations {
   std::int64_t now_ms = 0;
   std::vector<RequestSeen> requests;
+  std::vector<HostSeen> hosts = {};               // the scheduler's; empty: not asked, or not known
   std::map<std::string, JobInfo> jobs;            // by submission key: what the scheduler, or only records, told
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
   // By stage, of those whose job has ended: digest of what it keeps between jobs, "" for nothing.
@@ -90,6 +93,7 @@ struct PendingActs {
   std::vector<PendingAct> submit;  // tasks of one array stand together
   std::vector<PendingAct> cancel;
   std::vector<PendingAct> release;
+  std::vector<PendingAct> lift;  // exclusions
 };
 PendingActs pending_acts(const RunLedger& ledger);
 

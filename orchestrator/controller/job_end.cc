@@ -35,8 +35,9 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
   if (!info.record) {
     // Acknowledged, then forgotten without ever having started: its slurmctld crashed.
     const bool never_started = info.end == SchedulerEnd::forgotten && info.started_ms == 0;
-    end.fault =
-        never_started ? FaultClass::launch_failed : fault_of_scheduler(info.end, we_cancelled, FaultClass::lost);
+    end.fault = we_cancelled    ? FaultClass::cancelled
+                : never_started ? FaultClass::launch_failed
+                                : fault_of_scheduler(info.end, we_cancelled, FaultClass::lost);
     end.cause = info.cause;
     return end;
   }
@@ -54,6 +55,8 @@ std::optional<JobEnd> judge_end(const JobInfo& info, bool own_program, bool we_c
     if (info.end == SchedulerEnd::none) return std::nullopt;
     end.fault = fault_of_scheduler(info.end, we_cancelled, FaultClass::interrupted);
     end.cause = format("{} ({})", end.cause, to_string(info.end));
+  } else if (we_cancelled) {
+    // A host that was lost in the same moment changes nothing about it.
   } else if (info.end == SchedulerEnd::out_of_memory) {
     end.fault = FaultClass::out_of_memory;
   } else if (info.end == SchedulerEnd::node_fail) {

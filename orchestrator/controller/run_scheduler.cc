@@ -29,7 +29,9 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   rules.stages.reserve(plan.stages.size());
   for (const PlannedStage& stage : plan.stages) {
     const JobPlan job = plan_job(site, stage, diagnostics);
-    rules.stages.push_back({job.resumable, job.chain, job.wall_s, shape_of(job)});
+    const JobOptions& asked = stage.common.job;
+    const HostNeed hosts{job.nodes + job.spares, job.partition, asked.constraint, asked.exclude};
+    rules.stages.push_back({job.resumable, job.chain, job.wall_s, shape_of(job), hosts});
   }
   LH_CHECK(diagnostics.to_status("the frozen site file does not fit the plan"));
   rules.submitted_max = site.config.max_submitted;

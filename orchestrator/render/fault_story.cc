@@ -6,9 +6,11 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/record.h"
 #include "orchestrator/render/run_story.h"
 #include "orchestrator/render/text_table.h"
 #include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/job_end_faults.h"
 #include "resiliency/taxonomy/fault_table.h"
 
 namespace longhaul {
@@ -40,6 +42,14 @@ RunFault end_of_job(const Fact& fact) {
   return told;
 }
 
+std::string hosts_in(const Fact& fact, const char* key) {
+  std::vector<std::string> hosts;
+  if (const Value* list = fact.fields.find(key); list && list->is_array())
+    for (const Value& host : list->as_array())
+      if (host.is_string()) hosts.push_back(host.as_string());
+  return join(hosts, ", ");
+}
+
 std::string seconds_text(double seconds) {
   return seconds < 0 ? "?" : format("{:.2f} s", seconds);
 }
@@ -55,9 +65,10 @@ std::string culprit_text(const FaultEvent& fault) {
 
 std::string recovery_text(const RecoveredEvent& recovered) {
   std::string text = seconds_text(recovered.total_s) + " until the next completed step: ";
-  text += format("detect {}, stop {}, start {}, load {}, first step {}", seconds_text(recovered.detect_s),
-                 seconds_text(recovered.stop_s), seconds_text(recovered.start_s), seconds_text(recovered.load_s),
-                 seconds_text(recovered.first_step_s));
+  const bool queued = recovered.queue_s >= 0;
+  text += format("detect {}, {} {}, start {}, load {}, first step {}", seconds_text(recovered.detect_s),
+                 queued ? "queue" : "stop", seconds_text(queued ? recovered.queue_s : recovered.stop_s),
+                 seconds_text(recovered.start_s), seconds_text(recovered.load_s), seconds_text(recovered.first_step_s));
   if (recovered.lost_steps >= 0) text += format("; {} steps done again", recovered.lost_steps);
   return text;
 }
@@ -87,7 +98,8 @@ std::string summary_text(const std::vector<RunFault>& faults) {
   std::vector<double> totals;
   for (const RunFault& told : faults) {
     ++of_class[told.fault.fault_class];
-    if (told.recovered && told.recovered->total_s >= 0) totals.push_back(told.recovered->total_s);
+    if (told.recovered && !told.by_controller && told.recovered->total_s >= 0)
+      totals.push_back(told.recovered->total_s);
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : of_class) parts.push_back(format("{} {}", count, name));
@@ -97,6 +109,12 @@ std::string summary_text(const std::vector<RunFault>& faults) {
     text += format("; {} recovered within their job, median {:.2f} s", totals.size(), totals[totals.size() / 2]);
   }
   return text + "\n";
+}
+
+void note_recovery(const Fact& end, const std::optional<RecoveredEvent>& recovered, std::vector<RunFault>& faults) {
+  for (RunFault& told : faults)
+    if (told.by_controller && told.wall_ms == end.wall_ms && told.stage == end.stage && told.attempt == end.attempt)
+      told.recovered = recovered;
 }
 
 }  // namespace
@@ -139,12 +157,9 @@ std::vector<RunFault> faults_of_facts(const std::vector<Fact>& facts) {
         if (waiting == open.end()) break;
         FaultEvent& fault = faults[waiting->second].fault;
         fault.next = format("attempt {}", fact.attempt);
-        if (const Value* exclude = fact.fields.find("exclude"); exclude && exclude->is_array() && exclude->size() > 0) {
-          std::vector<std::string> hosts;
-          for (const Value& host : exclude->as_array())
-            if (host.is_string()) hosts.push_back(host.as_string());
-          fault.next += " without " + join(hosts, ", ");
-        }
+        if (const std::string hosts = hosts_in(fact, "exclude"); !hosts.empty()) fault.next += " without " + hosts;
+        if (const std::string hosts = hosts_in(fact, "used_all_the_same"); !hosts.empty())
+          fault.next += format(", {} may be used all the same: {}", hosts, fact.text("why"));
         open.erase(waiting);
         break;
       }
@@ -158,14 +173,24 @@ Result<std::vector<RunFault>> read_run_faults(const std::string& run_dir) {
   LH_TRY(const RunStatus status, read_run_status(run_dir));
   LH_TRY(const EpochRead read, read_epochs(run_dir));
   std::vector<RunFault> faults = faults_of_facts(read.facts);
+  std::vector<Fact> ends;
+  for (const Fact& fact : read.facts)
+    if (is_faulty_end(fact)) ends.push_back(fact);
   for (const StageStatus& stage : status.stages) {
     const std::string folder = join_path(run_dir, stage.folder.empty() ? "stages/" + stage.id : stage.folder);
+    std::vector<Event> before;
+    int earlier = 0;
     for (const int attempt : attempt_numbers(folder)) {
       std::uint64_t offset = 0;
       LH_TRY(const std::vector<Event> events,
              read_events(join_path(folder, format("attempts/{}/events.jsonl", attempt)), offset));
       std::vector<RunFault> of_lead = faults_of_events(stage.id, attempt, events);
       faults.insert(faults.end(), std::make_move_iterator(of_lead.begin()), std::make_move_iterator(of_lead.end()));
+      const auto claim = read_claim(join_path(folder, format("attempts/{}/{}", attempt, claim_file_name(0))));
+      for (const Fact& end : ends)
+        if (claim.ok() && earlier > 0 && end.stage == stage.id && end.attempt == earlier)
+          note_recovery(end, recovery_after_end(end, before, claim->started_ms, events), faults);
+      before = events, earlier = attempt;
     }
   }
   std::stable_sort(faults.begin(), faults.end(),

@@ -8,6 +8,10 @@ std::string array_task_key(const std::string& key, int task) {
   return format("{}+{}", key, task);
 }
 
+Status Scheduler::exclude_only(const std::string& id, const std::vector<std::string>&) {
+  return make_error(ErrorCode::unsupported, "job " + id + " cannot be told which hosts to leave out");
+}
+
 const char* to_string(JobState state) {
   switch (state) {
     case JobState::queued: return "queued";

@@ -77,6 +77,13 @@ struct JobInfo {
   std::string lost_node;  // node_fail: the one that was lost; "" if that is not known, or more were
 };
 
+// A host of the scheduler.
+struct HostSeen {
+  std::string name;
+  bool usable = true;                             // given to jobs now, or when others have ended; not: down, drained
+  std::vector<std::string> partitions, features;  // partitions: also "", where jobs go that name none
+};
+
 // A job that the controller waits for.
 struct OpenJob {
   std::string key;          // of the task for arrays
@@ -103,6 +110,10 @@ class Scheduler {
   virtual Status cancel(const std::string& id) = 0;
   // Lets a held job start. unsupported where no job is ever held.
   virtual Status release(const std::string& id) = 0;
+  // Of a job that waits: these hosts, and no others, are not to be used any more. unsupported where jobs exclude none.
+  virtual Status exclude_only(const std::string& id, const std::vector<std::string>& hosts);
+  // Every host there is. Empty where that is not known; unavailable: the scheduler does not answer.
+  virtual Result<std::vector<HostSeen>> hosts() { return std::vector<HostSeen>(); }
   // Politeness: at least this long between two snapshots while nothing has rung. 0: ask as often as you like.
   virtual std::int64_t poll_interval_ms() const { return 0; }
   // The most tasks that one array may have; 0: there are no arrays.

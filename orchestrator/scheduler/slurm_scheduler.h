@@ -40,6 +40,8 @@ class SlurmScheduler final : public Scheduler {
   Result<std::vector<JobInfo>> snapshot(const std::vector<OpenJob>& open) override;
   Status cancel(const std::string& id) override;
   Status release(const std::string& id) override;
+  Status exclude_only(const std::string& id, const std::vector<std::string>& hosts) override;
+  Result<std::vector<HostSeen>> hosts() override;
   std::int64_t poll_interval_ms() const override { return options_.poll_interval_ms; }
   int array_tasks_max() const override;
 

@@ -13,12 +13,12 @@ namespace longhaul {
 // Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions
 // that need no act.
 enum class FactKind {
-  epoch,        // first line of a log: who drives                     host, pid, start_ticks
-  adopted,      // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
-  request,      // a request was read and decided                      id, what, answer, accepted
-  ready,        // inputs are there                                    key, inputs = [{name, paths, stage, digest}]
-  cached,       // an artifact of the same key exists                  artifact, digest, figures
-  submit,       // intent: this attempt with this key                  key, array, task, exclude, wall_s
+  epoch,    // first line of a log: who drives                     host, pid, start_ticks
+  adopted,  // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
+  request,  // a request was read and decided                      id, what, answer, accepted
+  ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}]
+  cached,   // an artifact of the same key exists                  artifact, digest, figures
+  submit,   // intent: this attempt with this key                  key, array, task, exclude, used_all_the_same, wall_s
   submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s
   submitted,    // outcome: the scheduler has it                       job
   refused,      // outcome: the scheduler will not have it             cause
@@ -38,6 +38,8 @@ enum class FactKind {
   run_ended,    //                                                     state
   order_ended,  // what became of something that was told to a stage   id, done, text
   milestone,    // a training published one, whatever becomes of it    step, artifact, digest, figures
+  lift_exclusions,    // intent: a waiting job may use these hosts     exclude, used_all_the_same, why
+  exclusions_lifted,  // outcome
   count
 };
 const char* to_string(FactKind kind);

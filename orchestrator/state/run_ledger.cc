@@ -25,6 +25,8 @@ constexpr Transition transitions[] = {
     {S::submitted, F::requeued, S::submitted},
     {S::submitted, F::release_job, S::submitted},
     {S::submitted, F::released, S::submitted},
+    {S::submitted, F::lift_exclusions, S::submitted},
+    {S::submitted, F::exclusions_lifted, S::submitted},
     {S::submitted, F::go_on, S::submitted},
     {S::submitted, F::retry, S::ready},
     {S::submitted, F::failed, S::failed},
@@ -110,7 +112,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   if (stage.started_ms == 0) stage.started_ms = fact.fields.get_integer("started_ms");
   LedgerAttempt* attempt = fact.attempt > 0 ? stage.attempt(fact.attempt) : nullptr;
   if (!attempt) return;
-  attempt->release_wanted = false;
+  attempt->release_wanted = attempt->lift_wanted = false;
   attempt->fault = fact.text("fault");
   attempt->cause = stage.cause;
   attempt->made_progress = fact.fields.get_bool("progress");
@@ -131,6 +133,7 @@ LedgerAttempt attempt_of(const Fact& fact) {
   attempt.after = static_cast<int>(fact.fields.get_integer("after"));
   attempt.wall_s = fact.fields.get_number("wall_s");
   attempt.exclude = names_in(fact, "exclude");
+  attempt.waits_since_ms = fact.wall_ms;
   return attempt;
 }
 
@@ -167,7 +170,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::started:
       stage.started_ms = fact.fields.get_integer("started_ms", fact.wall_ms);
-      if (attempt) attempt->release_wanted = false;  // it was let go, whoever did it
+      if (attempt) attempt->release_wanted = attempt->lift_wanted = false;  // it was let go, whoever did it
       break;
     case F::succeeded:
       fold_end(stage, fact);
@@ -179,6 +182,8 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::requeued:
       if (attempt) attempt->restarts = static_cast<int>(fact.fields.get_integer("restarts"));
+      if (attempt) attempt->waits_since_ms = fact.wall_ms;
+      if (attempt) attempt->cancel_sent = false;  // that was its former life: it is asked for again
       stage.started_ms = 0;
       break;
     case F::release_job:
@@ -187,12 +192,22 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
     case F::released:
       if (attempt) attempt->release_wanted = false, ++attempt->releases;
       break;
+    case F::lift_exclusions:
+      if (!attempt) break;
+      attempt->exclude = names_in(fact, "exclude");
+      attempt->lift_wanted = true;
+      attempt->waits_since_ms = fact.wall_ms;
+      break;
+    case F::exclusions_lifted:
+      if (attempt) attempt->lift_wanted = false;
+      break;
     case F::retry:
     case F::failed:
     case F::cancelled: fold_end(stage, fact); break;
     case F::go_on:
       fold_end(stage, fact);
-      if (stage.successor) stage.attempts.push_back(*stage.successor);
+      if (stage.successor)
+        stage.attempts.push_back(*stage.successor), stage.attempts.back().waits_since_ms = fact.wall_ms;
       stage.successor.reset();
       stage.cause.clear();
       stage.started_ms = stage.ended_ms = 0;

@@ -45,6 +45,8 @@ struct LedgerAttempt {
   int task = -1;                        // its index there
   int after = 0;                        // the attempt that has to end first; 0: none
   std::vector<std::string> exclude;     // nodes not to use
+  bool lift_wanted = false;             // of those, fewer than it was submitted with
+  std::int64_t waits_since_ms = 0;      // in the scheduler's queue, or since an exclusion was lifted
   std::vector<std::string> nodes_left;  // of its own, that its lead did not use any more
   double wall_s = 0;                    // of the job; 0: as planned
 

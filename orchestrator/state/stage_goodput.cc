@@ -14,6 +14,7 @@
 #include "contracts/event.h"
 #include "contracts/record.h"
 #include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/job_end_faults.h"
 #include "orchestrator/state/run_folder.h"
 #include "resiliency/goodput/goodput_events.h"
 
@@ -131,6 +132,19 @@ std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::
 
 }  // namespace
 
+std::optional<StageWarning> warning_of(const Fact& fact) {
+  const Value* used = fact.fields.find("used_all_the_same");
+  if (!used || !used->is_array() || used->size() == 0) return {};
+  std::vector<std::string> hosts;
+  for (const Value& host : used->as_array())
+    if (host.is_string()) hosts.push_back(host.as_string());
+  WarningEvent told;
+  told.kind = "suspect_used";
+  told.host = join(hosts, ", ");
+  told.text = format("attempt {} may use it though it is under suspicion: {}", fact.attempt, fact.text("why"));
+  return StageWarning{fact.wall_ms, fact.attempt, std::move(told), false};
+}
+
 std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& events) {
   std::vector<StageWarning> warnings;
   for (const Event& event : events) {
@@ -154,14 +168,18 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
   LH_TRY(const EpochRead read, read_epochs(run_dir));
   RunLedger ledger(frozen.stage_ids());
   std::map<std::string, Submissions> submissions;
+  std::map<std::string, std::vector<StageWarning>> decided;
+  std::map<std::string, std::vector<Fact>> bad_ends;
   for (const Fact& fact : read.facts) {
     ledger.apply(fact);
+    if (is_faulty_end(fact)) bad_ends[fact.stage].push_back(fact);
+    if (auto warning = warning_of(fact)) decided[fact.stage].push_back(std::move(*warning));
     if (asks_for_a_job(fact.kind)) submissions[fact.stage][fact.attempt].push_back(fact.wall_ms);
   }
   std::vector<StageGoodput> all;
   for (const LedgerStage& stage : ledger.stages) {
     std::vector<GoodputFact> facts;
-    std::vector<StageWarning> warnings;
+    std::vector<StageWarning> warnings = decided[stage.id];
     std::vector<HostWarning> hosts;
     for (const auto& [attempt, submitted_ms] : submissions[stage.id]) {
       const std::string folder = attempt_folder(run_dir, stage.id, attempt);
@@ -169,10 +187,16 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
       const auto noticed = warnings_of(attempt, events);
       warnings.insert(warnings.end(), noticed.begin(), noticed.end());
       add_host_warnings(events, hosts);
+      // Before what the same moment asks for.
+      for (const Fact& end : bad_ends[stage.id])
+        if (end.attempt == attempt)
+          for (GoodputFact& fact : facts_of_end(end, events)) facts.push_back(std::move(fact));
       const auto more = facts_of_attempt(folder, events, submitted_ms);
       facts.insert(facts.end(), more.begin(), more.end());
     }
     if (facts.empty()) continue;
+    std::stable_sort(warnings.begin(), warnings.end(),
+                     [](const StageWarning& a, const StageWarning& b) { return a.at_ms < b.at_ms; });
     std::stable_sort(facts.begin(), facts.end(),
                      [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });
     GoodputLedger goodput(facts.front().at_ms);

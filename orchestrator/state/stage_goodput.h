@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "contracts/warning_event.h"
+#include "orchestrator/state/fact.h"
 #include "orchestrator/state/host_warnings.h"
 #include "resiliency/goodput/goodput_ledger.h"
 
@@ -27,6 +29,8 @@ struct StageGoodput {
   std::vector<HostWarning> hosts = {};  // by the time of their newest finding
 };
 
+// What a controller decided against its suspicions: nullopt for facts of anything else.
+std::optional<StageWarning> warning_of(const Fact& fact);
 // Of the events of one attempt, in their order.
 std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& events);
 

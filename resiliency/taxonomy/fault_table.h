@@ -107,6 +107,8 @@ inline constexpr FaultInfo rows[] = {
      "a checkpoint or a shard of it is damaged", "the one before it is tried; look at the file system"},
     {F::port_in_use, "port_in_use", error, S::host, G::infrastructure, T::in_job, A::never,
      "another process listens on the port", "look for processes that an earlier job left"},
+    {F::ranks_not_started, "ranks_not_started", error, S::host, G::infrastructure, T::in_job, A::doubtful,
+     "the launcher could not start ranks on a node", "look at slurmd, or the launcher's daemon, of the node it names"},
 
     {F::frozen, "frozen", error, S::rank, G::infrastructure, T::in_job, A::doubtful,
      "a process was stopped, or waits for a disk for good", "look at the process's state on its host"},

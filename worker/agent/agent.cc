@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -21,6 +22,7 @@
 #include "worker/protocol/connection.h"
 #include "worker/protocol/host_exchange.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
 #include "worker/stacks/stack_dumps.h"
@@ -31,14 +33,18 @@ namespace {
 constexpr std::int64_t report_at_least_every_ms = 500;
 constexpr std::int64_t measure_every_ms = 10'000;  // its own memory
 constexpr std::int64_t welcome_within_ms = 5'000;
-constexpr std::int64_t retry_after_ms = 250;
+constexpr std::int64_t retry_after_ms = 250, standby_welcome_ms = 600;
 // What a lead has ordered, and who leads from now on, is looked at more often for a while: somebody waits for it.
 constexpr std::int64_t hurry_ms = 1'000, lost_lead_hurry_ms = 5'000, hurried_look_ms = 50, hurried_retry_ms = 100;
 constexpr std::int64_t lead_silent_ms = 2'000;             // it says something twice a second
-constexpr std::int64_t other_lead_after_ms = 300;          // of having lost one: the standby is asked, too
+constexpr std::int64_t other_lead_after_ms = 200;          // of having lost one: the standby is asked, too
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
 constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
 constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
+// A standby without a lead that is told to end: the scheduler ends the job with the lead's node, and there is time
+// (Slurm's KillWait, 30 s) to write the record and to ask for the next job.
+constexpr std::int64_t last_stand_ms = 28'000, last_tries_ms = 12'000, last_try_again_ms = 200;
+constexpr int no_majority_exit = 3;  // of a lead in waiting
 
 double own_cpu_s() {
   rusage used{};
@@ -75,7 +81,7 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   Status run() {
-    while (!stop_.load(std::memory_order_relaxed)) {
+    while (!may_end()) {
       LH_TRY(const bool ended, once());
       if (ended) return {};
       if (alone_too_long())
@@ -87,9 +93,23 @@ class Agent {
   }
 
  private:
+  // Told to end, and nobody is left who would have to be followed.
+  bool may_end() {
+    if (!stop_.load(std::memory_order_relaxed)) return false;
+    const std::int64_t now = clock_.monotonic_ns();
+    if (stopping_ns_ == 0) {
+      stopping_ns_ = now;
+      last_stand_ = waiting_ && !(lead_ && lead_->session().open());
+      next_stand_in_ns_ = 0;
+      if (last_stand_) log_.warn("event=told_to_end why='the job ends, and its lead is lost' next=stand_in");
+    }
+    if (!last_stand_ || now - stopping_ns_ > last_stand_ms * 1'000'000) return true;
+    return stand_in_ <= 0 && (stand_in_done_ || now - stopping_ns_ > last_tries_ms * 1'000'000);
+  }
+
   // true: the lead has no more use for this agent.
   Result<bool> once() {
-    if (!lead_) LH_CHECK(try_to_connect());
+    if (!lead_ && !ending_) LH_CHECK(try_to_connect());
     wait();
     if (exchange_) exchange_->work(LookInterval::least_ms);
     const bool look = clock_.monotonic_ns() >= next_look_ns_;  // else a word of the lead: heard, and no more
@@ -111,6 +131,7 @@ class Agent {
           heard_ns_ = said_ns_ = clock_.monotonic_ns();
           if (frame.kind == WireKind::welcome) {
             look_at_clock(frame.body.get_integer("wall_ms"));
+            lead_at_ = peer_of(lead_->descriptor());
             hurry(hurry_ms);
           }
           if (frame.kind != WireKind::order) continue;
@@ -118,7 +139,10 @@ class Agent {
           if (order.kind == AgentOrder::Kind::end) {
             leave();
             ending_ = true;
-            return stand_in_ <= 0;  // the lead that we have started has yet to write its record
+            if (stand_in_ <= 0) return true;
+            lead_.reset();  // it waits for our end, and we for it: the lead that we have started has yet to write its
+                            // record
+            return false;
           }
           obey(order);
         }
@@ -167,8 +191,9 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (now < next_try_ns_) return {};
     next_try_ns_ = now + (now < hurry_until_ns_ ? hurried_retry_ms : retry_after_ms) * 1'000'000;
-    const auto address = next_address();
+    auto address = next_address();
     if (!address.ok()) return {};
+    asked_ = *address;
     // Read anew each time, for another job of the attempt has another; what was read serves when the file is gone.
     auto secret = read_lead_secret(options_.secret_path);
     if (!secret.ok() && secret.error().code != ErrorCode::not_found) return secret.error();
@@ -187,16 +212,22 @@ class Agent {
     return {};
   }
 
-  // Whoever sits on a dead node answers nothing at all, and there is another to turn to.
-  std::int64_t welcome_ms() const { return standby_port_ > 0 ? retry_after_ms : welcome_within_ms; }
+  // Whoever sits on a dead node answers nothing at all, and there is another to turn to. The standby's port is open
+  // while the lead there is being started.
+  std::int64_t welcome_ms() const {
+    if (standby_port_ == 0) return welcome_within_ms;
+    return asked_.port == standby_port_ ? standby_welcome_ms : retry_after_ms;
+  }
 
-  // The lead by its file; every other time the standby, once a lead is lost.
+  // Once more where it was: a lead that has just taken over sends its agents away, and a broken connection may be all
+  // that was lost. Then by the file; every other time the standby, once a lead is lost.
   Result<LeadAddress> next_address() {
-    ask_standby_ = !ask_standby_;
+    if (std::exchange(again_, false) && asked_.port > 0) return LeadAddress{"", epoch_, asked_.host, asked_.port};
     const bool lost = clock_.monotonic_ns() - lost_ns_ > other_lead_after_ms * 1'000'000;
-    if (ask_standby_ && lost && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
+    ask_standby_ = lost && !ask_standby_;
+    if (ask_standby_ && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
     // A lead that was lost in its first moments had no time to tell of the standby.
-    if (ask_standby_ && lost) return read_lead_address(standby_address_path(options_.address_path));
+    if (ask_standby_) return read_lead_address(standby_address_path(options_.address_path));
     return read_lead_address(options_.address_path);
   }
 
@@ -224,15 +255,19 @@ class Agent {
       if (exit.ok() && !exit->has_value()) return;
       log_.info("event=stand_in_ended status='" + (exit.ok() ? (*exit)->text() : exit.error().message()) + "'");
       stand_in_ = -1;
-      next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
+      stand_in_done_ = exit.ok() && (*exit)->code != no_majority_exit;
+      next_stand_in_ns_ = now + (last_stand_ ? last_try_again_ms : stand_in_again_ms) * 1'000'000;
       return;
     }
-    if (!waiting_ || (lead_ && lead_->session().open()) ||
-        now - lost_ns_ < (lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms) * 1'000'000 ||
+    const std::int64_t after_ms = last_stand_ ? 0 : lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms;
+    if (!waiting_ || (lead_ && lead_->session().open()) || now - lost_ns_ < after_ms * 1'000'000 ||
         now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
     state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
+    add_lost_lead({lost_ns_, lead_at_}, state_);
+    // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
+    state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
     if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
       log_.warn("event=no_stand_in error='" + written.error().message() + "'");
       return;
@@ -254,6 +289,7 @@ class Agent {
     const bool was_open = lead_->session().open();
     if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
+    if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
     if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
@@ -435,6 +471,9 @@ class Agent {
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;
   std::optional<Connection> lead_;
+  PeerAddress lead_at_;  // of the newest that has welcomed us
+  LeadAddress asked_;    // whom we have turned to last
+  bool again_ = false;   // a connection was lost: the same address first
   std::string secret_;
   std::int64_t epoch_ = 1;
   LookInterval interval_;
@@ -456,6 +495,8 @@ class Agent {
   std::string state_path_;
   pid_t stand_in_ = -1;
   std::int64_t next_stand_in_ns_ = 0;
+  std::int64_t stopping_ns_ = 0;  // since when it is told to end; 0: it is not
+  bool last_stand_ = false, stand_in_done_ = false;
   std::vector<RankReport> reported_;
   std::int64_t reported_health_ = 0;
   std::int64_t rss_kib_ = 0, measured_ns_ = 0;

@@ -37,9 +37,13 @@ HeartbeatPage* RankPages::page(int rank) {
 
 std::vector<RankReport> RankPages::look(const Clock& clock) {
   std::vector<RankReport> reports;
+  std::vector<int> without_page;
   for (const int rank : ranks_) {
     HeartbeatPage* const found = page(rank);
-    if (!found) continue;
+    if (!found) {
+      without_page.push_back(rank);
+      continue;
+    }
     RankReport report;
     report.beat = found->snapshot();
     report.beat.rank = rank;
@@ -48,6 +52,7 @@ std::vector<RankReport> RankPages::look(const Clock& clock) {
     report.state = processes_[rank].look(report.beat.pid);
     reports.push_back(std::move(report));
   }
+  for (const RankReport& one : pageless_.look(folder_, without_page, clock)) reports.push_back(one);
   return reports;
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/pageless_ranks.h"
 #include "worker/protocol/process_watch.h"
 
 namespace longhaul {
@@ -25,7 +26,7 @@ class RankPages {
   int launch() const { return launch_; }
   // When the ranks are ended by force, to each as its page appears; 0: not known.
   void must_end_by(std::int64_t wall_ms);
-  // Those that have a page, by rank.
+  // Those that have a page, by rank; then those of which only a process is there.
   std::vector<RankReport> look(const Clock& clock);
   // For poll(2), after a look: readable as soon as one of the ranks found alive has ended. What has fired is gone with
   // the next look.
@@ -44,6 +45,7 @@ class RankPages {
   std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
   std::map<int, ProcessWatch> processes_;
+  PagelessRanks pageless_;
 };
 
 }  // namespace longhaul

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t hello_within_ms = 5'000;
 constexpr std::int64_t heard_lately_ms = 2'000;
+// An agent that has lost its lead turns to the standby within this time, if it lives.
+constexpr std::int64_t turns_within_ns = 400'000'000;
 constexpr std::size_t strangers_max = 64;  // connections that have not said hello
 
 }  // namespace
@@ -26,33 +28,45 @@ AgentTable::~AgentTable() {
 }
 
 Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptions& options, Listener listener,
-                                                           Clock& clock, Logger& log) {
+                                                           Clock& clock, Logger& log, const std::string& lost_host,
+                                                           LostLead lost) {
   LH_TRY(std::string secret, read_lead_secret(options.secret_path));
   std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
   table->owns_files_ = false;
   table->opened_ns_ = clock.monotonic_ns();
+  table->lost_host_ = lost_host, table->lost_ = lost;
+  if (!lost.at.address.empty()) table->knocks_.emplace(std::move(lost.at), clock);
   return table;
 }
 
-// Whoever has not turned to this lead so far has been missing since it waited.
+// Whoever has not turned to this lead so far has been missing since it waited. Where the former lead was, longer: but
+// only if its kernel is silent as well, for a lead dies alone, too, and never so long that an agent there had no time
+// to come here.
+std::int64_t AgentTable::missing_since_ns(const std::string& host) const {
+  const bool silent = host == lost_host_ && knocks_ && !knocks_->answers() && lost_.since_ns > 0;
+  return silent ? std::clamp(lost_.since_ns, opened_ns_ - turns_within_ns, opened_ns_) : opened_ns_;
+}
+
 Status AgentTable::take_over() {
   ++options_.epoch;
   owns_files_ = true;
+  // Before anybody is sent away: who comes back at once reads it.
+  const Status written = write_lead_address(options_.address_path, address());
   links_.clear();
   for (auto& [host, agent] : agents_) {
-    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : opened_ns_;
+    if (!agent.connected && host == lost_host_) agent.peer = lost_.at;  // asked again before another agent is started
+    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : missing_since_ns(host);
     agent.connected = false;
   }
-  return write_lead_address(options_.address_path,
-                            {options_.attempt_key, options_.epoch, options_.host, listener_.port()});
+  knocks_.reset();
+  return written;
 }
 
 Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& options, Clock& clock, Logger& log) {
   LH_TRY(std::string secret, make_lead_secret(options.secret_path));
   LH_TRY(Listener listener, Listener::open(0, options.everywhere));
-  const int port = listener.port();
   std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
-  LH_CHECK(write_lead_address(options.address_path, {options.attempt_key, options.epoch, options.host, port}));
+  LH_CHECK(write_lead_address(options.address_path, table->address()));
   return table;
 }
 
@@ -64,6 +78,7 @@ void AgentTable::look_for_successor() {
 
 void AgentTable::look() {
   take_new_connections();
+  if (knocks_) knocks_->look();
   for (const std::unique_ptr<Link>& link : links_)
     if (!link->over && !pump(*link)) link->over = true;
   std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return link->over; });

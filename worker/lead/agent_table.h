@@ -14,6 +14,7 @@
 #include "worker/protocol/connection.h"
 #include "worker/protocol/host_probe.h"
 #include "worker/protocol/lead_address.h"
+#include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 
 namespace longhaul {
@@ -43,9 +44,13 @@ class AgentTable {
   ~AgentTable();
 
   // Of a lead in waiting: listens already, at the same epoch as the lead that is lost, and writes no address, until
-  // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch.
+  // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch. Until
+  // then it knocks at `lost_host`, where that lead was: if the kernel there says nothing, that node has been missing
+  // since the standby lost the lead, and any other that has not come since this one waited.
   static Result<std::unique_ptr<AgentTable>> in_waiting(const AgentTableOptions& options, Listener listener,
-                                                        Clock& clock, Logger& log);
+                                                        Clock& clock, Logger& log, const std::string& lost_host = {},
+                                                        LostLead lost = {});
+  // An error says that the address could not be written; it leads all the same, and agents know the way from before.
   Status take_over();
 
   // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
@@ -73,6 +78,7 @@ class AgentTable {
   const std::map<std::string, AgentState>& agents() const { return agents_; }
   int connected() const;
   std::int64_t epoch() const { return options_.epoch; }
+  LeadAddress address() const { return {options_.attempt_key, options_.epoch, options_.host, listener_.port()}; }
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
@@ -108,6 +114,10 @@ class AgentTable {
   bool superseded_ = false;
   int refused_ = 0;
   std::int64_t opened_ns_ = 0;
+  std::string lost_host_;  // of the lead that was there before this one waited
+  LostLead lost_;
+  std::optional<HostProbe> knocks_;
+  std::int64_t missing_since_ns(const std::string& host) const;
   bool owns_files_ = true;  // the secret goes with it; not while another lead may live
 };
 

@@ -24,6 +24,7 @@ Value to_value(const HostFinding& found);  // the fields of the event `health`
 
 class HostHealthWatch {
  public:
+  static constexpr std::int64_t remembered_ms = 86'400'000;  // as long as a controller avoids a host at first
   // What of the report was not taken before.
   std::vector<HostFinding> take(const std::string& host, const HealthReport& report, std::int64_t wall_ms);
   // A finding that no host made of itself: slower than the others.
@@ -35,7 +36,8 @@ class HostHealthWatch {
   // For verdict_of: what was heard since then, the newest 1,024 at most.
   std::vector<Observation> health_seen(std::int64_t since_ms = 0) const;
   // The first finding that says for sure that the host is not fit to work on; nullptr: none. What more than half of
-  // three or more hosts have accuses none of them: a check that is wrong, a switch that they share.
+  // three or more hosts have accuses none of them: a check that is wrong, a switch that they share. A day after the
+  // newest such finding the host is as good as any: what is still wrong with it is found again, or shows in its ranks.
   const HostFinding* unfit(const std::string& host) const;
   // Whether the host was looked at; what was measured of those that were.
   bool looked(const std::string& host) const { return looked_.count(host) > 0; }
@@ -49,8 +51,17 @@ class HostHealthWatch {
   std::set<std::string> looked_;
   std::map<std::string, HostFigures> figures_;
   std::deque<HostFinding> seen_;
-  std::map<std::string, HostFinding> unfit_;
-  std::map<std::string, int> hosts_with_;  // by class and device
+  struct Unfit {
+    HostFinding first;
+    std::int64_t newest_ms = 0;
+  };
+  struct Told {
+    int times = 0;
+    std::int64_t newest_ms = 0;
+  };
+  void forget(std::int64_t now_ms);
+  std::map<std::string, Unfit> unfit_;
+  std::map<std::string, Told> hosts_with_;  // by class and device
 };
 
 }  // namespace longhaul

@@ -37,10 +37,6 @@ FaultClass class_of(const GuardFinding& finding) {
   return frozen ? FaultClass::frozen : FaultClass::hang;
 }
 
-bool launches_again(RestartTier tier) {
-  return tier == RestartTier::in_job || tier == RestartTier::swap || tier == RestartTier::shrink;
-}
-
 bool says_little(FaultClass fault) {
   return fault == FaultClass::program || fault == FaultClass::exception;
 }
@@ -53,7 +49,7 @@ bool JobLead::go_on_after(const End& end) {
   Cause why = cause_of(end);
   if (const auto corruption = corruption_of(end)) why = {silent_corruption_words + corruption->what, std::nullopt};
   std::string& cause = why.text;
-  const FaultView view = view_of(end, why);
+  FaultView view = view_of(end, why);
   for (const Observation& found : found_on_hosts())
     if (view.fault == to_string(found.fault) && view.host == found.host && cause.find(found.what) == std::string::npos)
       cause += format("; on {}: {}", found.host, found.what);
@@ -64,15 +60,22 @@ bool JobLead::go_on_after(const End& end) {
   }
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
   leave_dead_spares();
-  const TierDecision decision = decide(view, {false, "ranks that have ended cannot go on"});
+  const TierDecision decision =
+      decide_without_nodes_back(decide(view, {false, "ranks that have ended cannot go on"}), view);
   tell_fault(end, view, cause, decision);
   if (!launches_again(decision.tier)) {
-    if (decision.tier == RestartTier::new_job) record_.ended_by = "fault";
+    if (decision.tier == RestartTier::new_job) {
+      // Before the scheduler knows of it: the next job does without them, and its program does not pay.
+      const bool host_lost = end.finding && end.finding->kind == GuardFinding::Kind::host_lost;
+      record_.ended_by = host_lost ? "host_lost" : "fault";
+      for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
+    }
     if (view.group == FaultGroup::hopeless && end.finding) record_.exit_code = exit_no_retry, record_.signal = 0;
     fail(cause);
     return false;
   }
   for (const std::string& host : decision.hosts_to_leave) give_up(host, view, end);
+  if (trial_.has_any_of(decision.hosts_to_leave)) trial_.over();
   if (decision.tier != RestartTier::shrink) return true;
   const Status fewer = shrink(lead_, hosts_);
   if (!fewer.ok()) fail(cause + "; " + fewer.error().message());
@@ -82,9 +85,11 @@ bool JobLead::go_on_after(const End& end) {
 // Nothing is left to decide here: the scheduler takes the allocation, and the controller asks for another one, when it
 // has heard from the scheduler why.
 void JobLead::end_with_lost_host(const End& end) {
+  if (file_exists(lead_.attempt.cancelled_path())) return;  // the run has asked for the end: no other job follows
   const Cause why = cause_of(end);
   const FaultView view = view_of(end, why);
   tell_fault(end, view, why.text, {RestartTier::new_job, {view.host}, "the scheduler ends the job for it"});
+  hosts_.lose(view.host);
   fail("told to stop (SIGTERM), after " + why.text);
 }
 
@@ -221,7 +226,7 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   if (corruption && !view.host.empty()) view.cause = format("{} {}", view.fault, view.host);
   // Where memory ran out its own budget says what is tried next, on which host.
   view.accuses = view.group == FaultGroup::memory ? Accusation::never : info_of(record.fault).accuses;
-  blame_nodes_back(view);
+  blame_nodes_back(view, end.finding);
   view.made_progress = saved_more();
   view.at_ms = clock_.wall_ms();
   return view;
@@ -340,7 +345,7 @@ JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
   }
   LastWords said = by_launcher ? last_words_of_ranks(folder, rank_logs(first, ranks))
                                : LastWords{end.rank, last_words(rank_log_path(folder, end.rank)), {}};
-  culprit_ = first + said.rank;
+  culprit_ = said.rank < 0 ? -1 : first + said.rank;
   if (said.root) said.root->rank = culprit_;
   std::string cause =
       by_launcher ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());

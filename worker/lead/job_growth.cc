@@ -19,18 +19,6 @@ bool holds_name(const std::vector<std::string>& names, const std::string& name) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-int launches_since_growth(const std::string& events_path) {
-  std::uint64_t offset = 0;
-  const auto events = read_events(events_path, offset);
-  int launches = 0;
-  if (!events.ok()) return launches;
-  for (const Event& event : *events) {
-    if (event.kind == grow_back_kind) launches = 0;
-    if (event.kind == "launched") ++launches;
-  }
-  return launches;
-}
-
 }  // namespace
 
 // A node that was not heard of, or not fit to work, may be there again; whoever is slow, computes wrongly or has failed
@@ -121,32 +109,55 @@ std::vector<std::string> JobLead::told_growth() const {
 
 // Ranks that have ended as they were told to; whatever else ended them is a fault like any other.
 bool JobLead::grow_after(const End& end) {
-  const std::vector<std::string> back = std::exchange(growing_, {});
-  if (watch_.newest_step() >= 0) came_back_.clear();  // they have proved themselves
+  std::vector<std::string> back = std::exchange(growing_, {});
+  if (watch_.newest_step() >= 0) trial_.over();  // they have proved themselves
   const bool rank_ended = end.finding && end.finding->kind == GuardFinding::Kind::rank_ended;
   if (back.empty() || (end.finding && !rank_ended)) return false;
   if (told_.stopped() != stopped_as_asked) {
     if (rank_ended) recovery_.fault(clock_.monotonic_ns() / 1'000'000, end.finding->detect_s, watch_.newest_step());
     return false;
   }
-  const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()));
-  if (!layout) return false;
-  hosts_.grow_to(layout->nodes, back);
-  came_back_ = back;
   state_changed_ = true;
-  return true;
+  leave_who_is_gone_again(back);
+  if (const auto layout = grown(lead_, hosts_, static_cast<int>(back.size()))) {
+    hosts_.grow_to(layout->nodes, back);
+    trial_.begin(std::move(back), clock_.wall_ms());
+  }
+  return true;  // in any case: the ranks have saved and ended as they were told to, and nobody is at fault
 }
 
-// Two launches that do not come to a step with them are theirs to answer for: the training goes on as before. One may
-// be anybody's.
-void JobLead::blame_nodes_back(FaultView& view) const {
-  if (came_back_.empty() || watch_.newest_step() >= 0) return;
-  if (launches_since_growth(lead_.attempt.events_path()) < 2) return;
-  view.scope = FaultScope::host, view.group = FaultGroup::infrastructure;
-  view.host = came_back_.front();
-  view.cause = "no step with " + join(came_back_, ", ");
-  for (const std::string& host : came_back_)
-    if (!holds_name(view.hosts_lost, host)) view.hosts_lost.push_back(host);
+// Since the ranks were told to save. It has had its one chance.
+void JobLead::leave_who_is_gone_again(std::vector<std::string>& back) {
+  look_at_agents();
+  const std::vector<GrowBack::Sight> sights = lost_sights();
+  std::erase_if(back, [&](const std::string& host) {
+    const bool fit = std::any_of(sights.begin(), sights.end(),
+                                 [&](const GrowBack::Sight& sight) { return sight.host == host && sight.fit; });
+    if (!fit) log_.warn("event=gone_again host=" + host + " next=leave_host");
+    if (!fit) hosts_.leave(host);
+    return !fit;
+  });
+}
+
+void JobLead::blame_nodes_back(FaultView& view, const std::optional<GuardFinding>& finding) const {
+  using Kind = GuardFinding::Kind;
+  const bool lost_or_hung = finding && (finding->kind == Kind::host_lost || finding->kind == Kind::hang);
+  if (watch_.newest_step() < 0 && trial_.is_theirs(view, lost_or_hung)) trial_.blame(view);
+}
+
+// A training that went on before these nodes came does not end because of them.
+TierDecision JobLead::decide_without_nodes_back(const TierDecision& decision, FaultView& view) {
+  if (!trial_.under_way() || watch_.newest_step() >= 0) return decision;
+  if (launches_again(decision.tier) && !trial_.has_any_of(decision.hosts_to_leave)) return decision;
+  if (view.group == FaultGroup::wall_time || view.group == FaultGroup::preemption) return decision;
+  TierHistory before = history_;
+  history_.pop_back();
+  trial_.forgive(history_);
+  trial_.blame(view);
+  const TierDecision without = decide(view, {false, "ranks that have ended cannot go on"});
+  if (launches_again(without.tier)) return without;
+  history_ = std::move(before);  // not even so
+  return decision;
 }
 
 }  // namespace longhaul

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/files.h"
@@ -20,16 +21,39 @@ constexpr std::int64_t look_interval_ms = 50;
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
+constexpr std::int64_t room_within_ms = 600'000;    // on a disk that is full
 constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by force and the job's
 
 }  // namespace
 
+Result<LaunchSpec> JobLead::prepare_launch_folder() {
+  LH_CHECK(remove_tree(lead_.attempt.staging_dir()));
+  LH_CHECK(make_directories(lead_.attempt.staging_dir()));
+  return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr);
+}
+
+// A disk that is full, or a file system that gives errors, is no reason to end what has worked for weeks: somebody may
+// make room. The first launch of a job fails at once.
+Result<LaunchSpec> JobLead::prepare_in_time() {
+  bool told = false;
+  for (const Deadline room(clock_, room_within_ms);;) {
+    auto spec = prepare_launch_folder();
+    const bool may_come = !spec.ok() && spec.error().code == ErrorCode::io && record_.launches > 1 && !room.passed();
+    if (!may_come || cancelled_ || wall_time_over_ || superseded_) return spec;
+    if (!std::exchange(told, true))
+      log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
+                       spec.error().message(), human_duration(room_within_ms / 1000)));
+    RankGroup none(clock_);
+    for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded_;) {
+      look_at_agents();
+      obey_signal(none);
+    }
+  }
+}
+
 Result<JobLead::End> JobLead::launch_once() {
-  const Attempt& attempt = lead_.attempt;
   adopted_ = false;
-  LH_CHECK(remove_tree(attempt.staging_dir()));
-  LH_CHECK(make_directories(attempt.staging_dir()));
-  LH_TRY(spec_, prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr));
+  LH_TRY(spec_, prepare_in_time());
   old_launches_.new_launch(parent_path(spec_.launch.launch_dir), spec_.launch.launch);
   begin_watch();
   RankGroup ranks(clock_);
@@ -38,6 +62,7 @@ Result<JobLead::End> JobLead::launch_once() {
   else
     open_beat_sockets();
   LH_CHECK(ranks.start(spec_));
+  trial_.launched();
   state_changed_ = true;
   note_processes(ranks);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
@@ -64,6 +89,8 @@ Result<JobLead::End> JobLead::adopt_launch() {
   adopted_ = state_changed_ = true;
   growing_ = told_growth();
   begin_watch();
+  const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
+  guard_.adopt_launch(now_ms, spec_.launch.epoch, lost_lead_ns_ > 0 ? lost_lead_ns_ / 1'000'000 : now_ms);
   tell_agents(spec_.launch);
   Value fields = Value::make_table();
   fields.set("launch", spec_.launch.launch);
@@ -140,6 +167,7 @@ void JobLead::obey_signal(RankGroup& ranks) {
     // Slurm ends a job with its node, and its lead soon after: ranks that wait for that node have nothing to save, and
     // the round that asks for another job has to be made while there is time.
     if (agents_) lost_with_job_ = guard_.lost_host_at(clock_.monotonic_ns() / 1'000'000, rank_sights(), host_sights());
+    if (agents_ && !lost_with_job_) lost_with_job_ = gone_by_scheduler();
     if (lost_with_job_) {
       log_.warn(format("event=told_to_stop why='{}' next=record", lost_with_job_->cause));
       return;

@@ -1,6 +1,7 @@
 #include "worker/lead/job_lead.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -9,6 +10,7 @@
 #include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
+#include "worker/lead/told_signal.h"
 
 namespace longhaul {
 namespace {
@@ -48,6 +50,11 @@ void JobLead::describe(std::int64_t started_ms) {
 JobRecord JobLead::run(std::int64_t started_ms) {
   describe(started_ms);
   batch_host_ = own_node();
+  if (file_exists(lead_.attempt.cancelled_path())) {  // in a former life of the job
+    cancelled_ = true;
+    fail("cancelled before it began");
+    return record_of_end();
+  }
   const Status status = lead_to_artifact();
   if (!status.ok()) fail(status.error().message());
   return record_of_end();
@@ -58,15 +65,18 @@ JobRecord JobLead::record_of_end() {
   return record_;
 }
 
-JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable> agents) {
+JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable> agents, SchedulerVote vote) {
+  vote_.emplace(std::move(vote));
   describe(state.started_ms);
   batch_host_ = state.lead_host;
   record_.launches = state.launch.launch - 1;
   record_.step = state.step;
   hosts_ = state.hosts;
   history_ = state.history;
+  trial_ = state.trial;
   saved_step_ = state.saved_step;
   taken_over_ = state.launch;
+  lost_lead_ns_ = state.lost.since_ns;
   end_by_ms_ = state.end_by_ms;
   agents_ = std::move(agents);
   Status status = prepare();
@@ -251,6 +261,11 @@ Status JobLead::launch_until_done() {
     }
     // A program that was told to save and stop may end well by itself; what it made is then an artifact like any other.
     if (wall_time_over_ && !end.ok()) record_.ended_by = "wall_time";
+    // Told to stop while its ranks were ended: nothing is started any more, and nobody takes it for a fault alone.
+    if (!cancelled_ && told_to_stop_waits()) {
+      cancelled_ = true;
+      if (end.finding && end.finding->kind == GuardFinding::Kind::host_lost) lost_with_job_ = end.finding;
+    }
     if (lost_with_job_) end_with_lost_host(end);
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
@@ -283,8 +298,19 @@ void JobLead::keep_standby() {
   if (state_changed_) {
     AgentOrder state;
     state.kind = AgentOrder::Kind::state;
-    state.state = lead_state_to_value({lead_.attempt.key, agents_->epoch(), started_ms_, batch_host_, spec_.launch,
-                                       hosts_, history_, record_.step, saved_step_, end_by_ms_});
+    state.state = lead_state_to_value({lead_.attempt.key,
+                                       agents_->epoch(),
+                                       started_ms_,
+                                       batch_host_,
+                                       own_node(),
+                                       spec_.launch,
+                                       hosts_,
+                                       history_,
+                                       record_.step,
+                                       saved_step_,
+                                       end_by_ms_,
+                                       trial_,
+                                       {}});
     agents_->order(standby_, state);
     state_changed_ = false;
   }
@@ -298,16 +324,34 @@ void JobLead::keep_standby() {
 }
 
 // Whether this lead may decide anything: where most agents are not heard of, another may have taken over.
-bool JobLead::has_majority() const {
+bool JobLead::has_majority() {
   if (!agents_) return true;
-  int heard = 0, all = 0;
+  std::vector<std::string> hosts;
+  std::set<std::string> heard;
   const std::vector<std::string> left = hosts_.left();
   for (const auto& [host, agent] : agents_->agents()) {
     if (std::find(left.begin(), left.end(), host) != left.end()) continue;
-    ++all;
-    if (agent.connected) ++heard;
+    hosts.push_back(host);
+    if (agent.connected) heard.insert(host);
   }
-  return 2 * heard > all;
+  if (is_majority(hosts, heard, {})) return true;
+  if (!vote_) vote_.emplace(ask_for_nodes_of(lead_.job.scheduler_job), own_node(), clock_);
+  return is_majority(hosts, heard, vote_->look(hosts));
+}
+
+std::optional<GuardFinding> JobLead::gone_by_scheduler() const {
+  if (!vote_) return std::nullopt;
+  for (const std::string& host : vote_->gone()) {
+    const auto agent = agents_->agents().find(host);
+    if (!hosts_.is_working(host) || (agent != agents_->agents().end() && agent->second.connected)) continue;
+    GuardFinding found;
+    found.kind = GuardFinding::Kind::host_lost;
+    found.host = host;
+    found.step = watch_.newest_step();
+    found.cause = format("node {} is gone: the scheduler has taken it out of the job", host);
+    return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace longhaul

@@ -23,6 +23,7 @@
 #include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
 #include "worker/lead/grow_back.h"
+#include "worker/lead/growth_trial.h"
 #include "worker/lead/host_health_watch.h"
 #include "worker/lead/host_pool.h"
 #include "worker/lead/interval_watch.h"
@@ -37,6 +38,7 @@
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/replacement_agents.h"
+#include "worker/lead/scheduler_vote.h"
 #include "worker/lead/stack_round.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
@@ -52,7 +54,7 @@ class JobLead {
   // The record is complete but for `ended_ms`; of no use if superseded().
   JobRecord run(std::int64_t started_ms);
   // Goes on where another lead stood, with agents that have turned to this one: its ranks are let be.
-  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents);
+  JobRecord take_over(const LeadState& state, std::unique_ptr<AgentTable> agents, SchedulerVote vote);
   // Another lead has taken over while this one was cut off: what it has started belongs to that one now.
   bool superseded() const { return superseded_; }
   // The node that the job's script runs on is gone: Slurm does not end the job by itself.
@@ -85,12 +87,16 @@ class JobLead {
   void end_agents();
 
   Status launch_until_done();
+  Result<LaunchSpec> prepare_launch_folder();
+  Result<LaunchSpec> prepare_in_time();
   Result<End> launch_once();
   Result<End> adopt_launch();
   // Of ranks that somebody else has started: what their pages say, once all have ended.
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
-  bool has_majority() const;
+  bool has_majority();
+  // A node that works for this job no more, by the scheduler's word.
+  std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();
   void tell_agents(const Launch& launch);
   void tell_launched(const LaunchSpec& spec);
@@ -139,7 +145,9 @@ class JobLead {
   std::vector<std::string> told_growth() const;
   bool grow_after(const End& end);  // whether the next launch has more ranks
   void give_up(const std::string& host, const FaultView& view, const End& end);
-  void blame_nodes_back(FaultView& view) const;
+  void leave_who_is_gone_again(std::vector<std::string>& back);
+  void blame_nodes_back(FaultView& view, const std::optional<GuardFinding>& finding) const;
+  TierDecision decide_without_nodes_back(const TierDecision& decision, FaultView& view);
   // Why a launch ended: one sentence, and the line of a log that says so, if one does.
   struct Cause {
     std::string text;
@@ -184,9 +192,9 @@ class JobLead {
   std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
   GrowBack growth_;
-  std::vector<std::string> growing_;    // nodes that this launch is ended for
-  std::vector<std::string> came_back_;  // nodes that this launch was started for
-  int culprit_ = -1;                    // rank that the newest cause speaks of
+  std::vector<std::string> growing_;  // nodes that this launch is ended for
+  GrowthTrial trial_;                 // of the nodes that came back last
+  int culprit_ = -1;                  // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
@@ -199,9 +207,11 @@ class JobLead {
   bool wall_time_over_ = false;
   std::int64_t started_ms_ = 0;
   std::optional<Launch> taken_over_;  // to be adopted
+  std::int64_t lost_lead_ns_ = 0;     // since when its lead is lost
   bool adopted_ = false;              // this launch was started by another lead
   bool superseded_ = false, batch_host_lost_ = false;
   std::string batch_host_, standby_;
+  std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
   int standby_port_ = 0;
   std::int64_t next_ping_ns_ = 0;
   std::int64_t end_by_ms_ = 0;  // when the ranks are ended by force; 0: not known

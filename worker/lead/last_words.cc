@@ -1,5 +1,6 @@
 #include "worker/lead/last_words.h"
 
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 
@@ -61,6 +62,33 @@ std::string words_around(const std::string& launch_dir, const LogRoot& root) {
   return starts_with(words, root.line) || starts_with(words, engine_error) ? words : root.line;
 }
 
+// Whole words: "n1" is not in "n12".
+bool names(std::string_view line, std::string_view host) {
+  const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
+  for (std::size_t at = line.find(host); !host.empty() && at != std::string_view::npos; at = line.find(host, at + 1)) {
+    const std::size_t end = at + host.size();
+    if ((at == 0 || !in_name(line[at - 1])) && (end == line.size() || !in_name(line[end]))) return true;
+  }
+  return false;
+}
+
+// A launcher that could not start ranks says so itself. Where it names one node, that is the one.
+std::optional<LogRoot> root_of_launcher(const std::string& path, const std::vector<RankLog>& ranks) {
+  const std::string text = tail_of(path);
+  std::optional<LogRoot> root = root_of({{-1, "", text, 0}});
+  if (!root || root->finding.role != LineRole::root || root->finding.fault != FaultClass::ranks_not_started)
+    return std::nullopt;
+  for (const RankLog& log : ranks) {
+    if (log.host == root->host || !names(root->line, log.host)) continue;
+    if (root->rank >= 0) {  // of two, neither
+      root->rank = -1, root->host.clear();
+      break;
+    }
+    root->rank = log.rank, root->host = log.host;
+  }
+  return root;
+}
+
 bool is_ruler(const std::string& line) {
   return line.size() >= 20 && line.find_first_not_of('-') == std::string::npos;
 }
@@ -113,6 +141,11 @@ LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<R
   if (root) follow_blame(*root, ranks);
   if (root && root->finding.role == LineRole::root) return {root->rank, words_around(launch_dir, *root), root};
   const std::string mpirun_log = join_path(launch_dir, "mpirun.log");
+  if (auto launcher = root_of_launcher(mpirun_log, ranks)) {
+    const int rank = launcher->rank;
+    std::string line = launcher->line;
+    return {rank, std::move(line), std::move(launcher)};
+  }
   for (const std::string& line : last_lines(mpirun_log))
     if (starts_with(line, mpirun_news))
       return {std::atoi(line.c_str() + std::string_view(mpirun_news).size()), repair_utf8(line), {}};

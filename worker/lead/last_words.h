@@ -27,11 +27,12 @@ struct RankLog {
 };
 
 struct LastWords {
-  int rank = 0;
+  int rank = 0;  // -1: no one
   std::string text;
   std::optional<LogRoot> root;  // where a log has a line that tells why, by resiliency/taxonomy/log_root.h
 };
-// Of ranks that a launcher started: the one whose log tells why the launch ended; else the one that mpirun names as
+// Of ranks that a launcher started: the one whose log tells why the launch ended; else one of the node
+// on which the launcher says that it could start none; else the one that mpirun names as
 // ended by a signal, with mpirun's words; else who lost another one; else the end of rank 0's log, or of mpirun's own.
 LastWords last_words_of_ranks(const std::string& launch_dir, const std::vector<RankLog>& ranks);
 

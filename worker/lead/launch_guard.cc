@@ -64,6 +64,11 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   roll_backs_ = ProgressWatch();
 }
 
+void LaunchGuard::adopt_launch(std::int64_t now_ms, std::int64_t epoch, std::int64_t lost_ms) {
+  new_launch(now_ms, epoch);
+  begun_ms_ = std::min(now_ms, lost_ms);
+}
+
 void LaunchGuard::note_look(std::int64_t now_ms) {
   if (now_ms - now_ms_ > usual_look_ms) pauses_.push_back({now_ms, now_ms - now_ms_ - usual_look_ms});
   std::erase_if(pauses_, [&](const Pause& pause) { return now_ms - pause.until_ms > pauses_kept_ms; });
@@ -80,7 +85,11 @@ std::int64_t LaunchGuard::not_looked_ms(std::int64_t silent_ms) const {
 void LaunchGuard::note_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
   for (const RankObservation& rank : ranks) {
     Progress& known = progress_.try_emplace(rank.rank, Progress{rank.host, -1, now_ms}).first->second;
-    if (rank.beat.step != known.step) known.step = rank.beat.step, known.at_ms = now_ms;
+    if (!rank.seen) continue;
+    // Every step changes the page: the newest is no younger than that.
+    const std::int64_t moved_ms = now_ms - std::max<std::int64_t>(0, rank.silent_ms) - rank.idle_ms;
+    if (!known.seen || rank.beat.step != known.step) known.at_ms = moved_ms;
+    known.step = rank.beat.step, known.seen = true;
   }
 }
 

@@ -64,6 +64,9 @@ class LaunchGuard {
   LaunchGuard(const ResiliencySettings& settings, bool own_program, LearnedTimes learned = {});
 
   void new_launch(std::int64_t now_ms, std::int64_t epoch);
+  // The same of a launch that another lead has started and is lost since then: its ranks may have stood still before
+  // anybody looks, and their pages say for how long.
+  void adopt_launch(std::int64_t now_ms, std::int64_t epoch, std::int64_t lost_ms);
   // The ranks were ordered to go on in-process, in this epoch: what they show of an earlier one is over.
   void restarted(std::int64_t now_ms, std::int64_t epoch);
   // The first fault of the launch; nothing more once it was told. `demand`: what the settings ask for where nothing is
@@ -107,7 +110,8 @@ class LaunchGuard {
 
   struct Progress {
     std::string host;
-    std::int64_t step = -1, at_ms = 0;
+    std::int64_t step = -1, at_ms = 0;  // until it is seen: since when it is looked for
+    bool seen = false;
   };
   ResiliencySettings settings_;
   bool own_program_;

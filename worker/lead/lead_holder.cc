@@ -62,7 +62,8 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
     const bool done = !address.ok() && address.error().code == ErrorCode::not_found;
     if (record.ok() && (done || silent_ms > patience.silence_ms))
       return record->outcome == "succeeded" || record->ended_by == "wall_time" ? 0 : 1;
-    if (!record.ok() && !followed && takeover.passed()) {
+    // Who has taken over on a full disk cannot say so, and touches the former address.
+    if (!record.ok() && !followed && takeover.passed() && silent_ms > patience.takeover_ms) {
       log.error("event=nobody_leads next=end_job");
       return 1;
     }

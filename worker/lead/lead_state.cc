@@ -63,6 +63,7 @@ Value lead_state_to_value(const LeadState& state) {
   value.set("epoch", state.epoch);
   value.set("started_ms", state.started_ms);
   value.set("lead_host", state.lead_host);
+  value.set("led_from", state.led_from);
   value.set("launch", launch_to_value(state.launch));
   value.set("all_hosts", names_to_value(state.hosts.all()));
   value.set("left_hosts", names_to_value(state.hosts.left()));
@@ -75,6 +76,9 @@ Value lead_state_to_value(const LeadState& state) {
   value.set("step", state.step);
   value.set("saved_step", state.saved_step);
   value.set("end_by_ms", state.end_by_ms);
+  value.set("trial_hosts", names_to_value(state.trial.nodes()));
+  value.set("trial_begun_ms", state.trial.begun_ms());
+  value.set("trial_launches", state.trial.launches());
   return value;
 }
 
@@ -86,6 +90,8 @@ Result<LeadState> lead_state_from_value(const Value& value) {
   state.epoch = value.get_integer("epoch", 1);
   state.started_ms = value.get_integer("started_ms");
   state.lead_host = value.get_string("lead_host");
+  state.led_from = value.get_string("led_from");
+  state.lost = lost_lead_of(value);
   LH_TRY(state.launch, launch_from_value(*value.find("launch")));
   state.hosts = HostPool(names_of(value, "all_hosts"), static_cast<int>(value.get_integer("wanted_hosts")));
   for (const std::string& host : names_of(value, "returned_hosts")) state.hosts.note_returned(host);
@@ -98,6 +104,8 @@ Result<LeadState> lead_state_from_value(const Value& value) {
   state.step = value.get_integer("step", -1);
   state.saved_step = value.get_integer("saved_step", -1);
   state.end_by_ms = value.get_integer("end_by_ms");
+  state.trial = GrowthTrial::of(names_of(value, "trial_hosts"), value.get_integer("trial_begun_ms"),
+                                static_cast<int>(value.get_integer("trial_launches")));
   return state;
 }
 

@@ -8,8 +8,8 @@
 
 namespace longhaul {
 
-LifeSign::LifeSign(std::string path, std::int64_t interval_ms)
-    : path_(std::move(path)), interval_ms_(interval_ms), thread_([this] { run(); }) {}
+LifeSign::LifeSign(std::string path, std::int64_t interval_ms, std::optional<LeadAddress> unwritten)
+    : path_(std::move(path)), interval_ms_(interval_ms), unwritten_(std::move(unwritten)), thread_([this] { run(); }) {}
 
 LifeSign::~LifeSign() {
   {
@@ -25,6 +25,7 @@ void LifeSign::run() {
   std::unique_lock lock(mutex_);
   while (!over_) {
     lock.unlock();
+    if (unwritten_ && write_lead_address(path_, *unwritten_).ok()) unwritten_.reset();
     (void)::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
     lock.lock();
     told_.wait_for(lock, std::chrono::milliseconds(interval_ms_), [this] { return over_; });

@@ -1,13 +1,18 @@
 // A lead that has taken over shows that it lives, to the process of the job's script on another node: it touches the
 // file of its address. A thread of its own, because a lead may be busy for minutes with one thing (an artifact to read,
-// the controller's last round); it ends with this object, and with the process.
+// the controller's last round); it ends with this object, and with the process. On a full disk the address may not be
+// written when the lead takes over: that is tried again with each sign until it is done, and meanwhile the former one
+// is touched.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+
+#include "worker/protocol/lead_address.h"
 
 namespace longhaul {
 
@@ -15,7 +20,8 @@ inline constexpr std::int64_t life_sign_interval_ms = 5'000;
 
 class LifeSign {
  public:
-  explicit LifeSign(std::string path, std::int64_t interval_ms = life_sign_interval_ms);
+  explicit LifeSign(std::string path, std::int64_t interval_ms = life_sign_interval_ms,
+                    std::optional<LeadAddress> unwritten = {});
   ~LifeSign();
   LifeSign(const LifeSign&) = delete;
   LifeSign& operator=(const LifeSign&) = delete;
@@ -25,6 +31,7 @@ class LifeSign {
 
   const std::string path_;
   const std::int64_t interval_ms_;
+  std::optional<LeadAddress> unwritten_;  // of the thread
   std::mutex mutex_;
   std::condition_variable told_;
   bool over_ = false;  // under mutex_

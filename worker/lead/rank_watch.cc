@@ -33,6 +33,7 @@ void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders
   folders_ = std::move(folders);
   pages_.clear();
   ranks_.clear();
+  pageless_.clear();
   heard_ns_.clear();
 }
 
@@ -42,6 +43,18 @@ void RankWatch::look(const AgentTable* agents) {
     // The first rank's page takes orders, and may lie on this node.
     const int here = agents ? (folder.first_rank == 0 ? 1 : 0) : folder.ranks;
     for (int rank = folder.first_rank; rank < folder.first_rank + here; ++rank) look_here(folder, rank);
+    if (!agents) look_for_processes(folder);
+  }
+}
+
+// Of ranks on this node that have no page yet.
+void RankWatch::look_for_processes(const PageFolder& folder) {
+  std::vector<int> without_page;
+  for (int rank = 0; rank < folder.ranks; ++rank)
+    if (!pages_.contains(folder.first_rank + rank)) without_page.push_back(rank);
+  for (RankReport one : pageless_[folder.path].look(folder.path, without_page, clock_)) {
+    one.beat.rank += folder.first_rank;
+    ranks_[one.beat.rank] = std::move(one);
   }
 }
 

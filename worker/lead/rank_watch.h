@@ -12,6 +12,7 @@
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/lead/agent_table.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/pageless_ranks.h"
 
 namespace longhaul {
 
@@ -36,7 +37,7 @@ class RankWatch {
   // `agents`: null where all ranks are on this node. A page that is not there yet, or never will be, is no fault.
   void look(const AgentTable* agents);
 
-  // Those that were seen, by rank of the launch.
+  // Those that were seen, by rank of the launch; of some, which have no page yet, only a process.
   const std::map<int, RankReport>& ranks() const { return ranks_; }
   const RankReport* rank(int rank) const;
   std::string host_of(int rank) const;
@@ -47,6 +48,7 @@ class RankWatch {
   std::vector<int> alive() const;
 
  private:
+  void look_for_processes(const PageFolder& folder);
   void look_here(const PageFolder& folder, int rank);
   void look_at_reports(const AgentTable& agents);
 
@@ -56,6 +58,7 @@ class RankWatch {
   std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
   std::map<std::string, std::int64_t> heard_ns_;  // of each agent, as of the last look
   std::map<int, HeartbeatPage> pages_;
+  std::map<std::string, PagelessRanks> pageless_;  // by folder; where there are no agents
   std::map<int, RankReport> ranks_;
 };
 

@@ -8,5 +8,7 @@ namespace longhaul {
 void block_told_signals();
 // Waits for a child's end or a request to stop, at most `ms`. Returns SIGTERM or SIGUSR1 when told so, 0 otherwise.
 int wait_for_told_signal(std::int64_t ms);
+// Whether a request to stop (SIGTERM) waits to be taken.
+bool told_to_stop_waits();
 
 }  // namespace longhaul

@@ -376,4 +376,37 @@ TEST_CASE("a job that a person cancels in the scheduler is not tried again behin
   CHECK(rig.fact(FactKind::failed).text("reason").find("longhaul resume") != std::string::npos);
 }
 
+TEST_CASE(
+    "a cancelled run ends as cancelled, whatever host is lost in the same moment, and its job is not let live again") {
+  ClusterRig rig;
+  rig.stage("p").common.infrastructure_retries = 9;
+  rig.rules.stages[0].resumable = true;
+  rig.round();
+  rig.run("p");
+  rig.round();
+  rig.seen.requests = {{"1.json", "cancel"}};
+  rig.cancels_answered = false;
+  CHECK(rig.round() == "request, cancel_job p#1");
+  rig.tell(FactKind::cancel_sent, "p", 1);
+  CHECK(pending_acts(rig.ledger).cancel.empty());
+  SUBCASE("Slurm ends it for the host") {
+    rig.lose_node("p", "n2");
+    CHECK(rig.round() == "cancelled p#1, run_ended");
+    CHECK(rig.of("p").cause == "cancelled on request");
+  }
+  SUBCASE("its lead was told to stop, and Slurm speaks of the host") {
+    rig.end("p", "cancelled", "told to stop (SIGTERM), after node n2 is gone").end = SchedulerEnd::node_fail;
+    CHECK(rig.round() == "cancelled p#1, run_ended");
+    CHECK(rig.of("p").cause == "cancelled on request");
+  }
+  SUBCASE("Slurm has queued it again before it heard of the cancellation") {
+    JobInfo& info = rig.job("p");
+    info.state = JobState::queued, info.restarts = 1;
+    CHECK(rig.round() == "requeued p#1");
+    CHECK(pending_acts(rig.ledger).cancel.size() == 1);
+    rig.tell(FactKind::cancel_sent, "p", 1);
+    CHECK(rig.round() == "");
+  }
+}
+
 }  // namespace longhaul

@@ -57,6 +57,8 @@ TEST_CASE("without a record the scheduler's word decides, and where it has none 
     CHECK(std::string(fault_of(lost_job(end))) == fault);
   }
   CHECK(std::string(fault_of(lost_job(SchedulerEnd::cancelled), true)) == "cancelled");
+  CHECK(std::string(fault_of(lost_job(SchedulerEnd::node_fail), true)) == "cancelled");
+  CHECK(std::string(fault_of(lost_job(SchedulerEnd::none), true)) == "cancelled");
   // Acknowledged and never started: a slurmctld that crashed, not a program that was lost.
   CHECK(std::string(fault_of(lost_job(SchedulerEnd::forgotten, 0))) == "launch_failed");
   CHECK(judge_end(lost_job(SchedulerEnd::node_fail), true, false)->cause == "its lead left no record");
@@ -85,6 +87,10 @@ TEST_CASE("a record is trusted first, but what it cannot know the scheduler tell
       {"a person in the scheduler", ended_job("cancelled", 0, SchedulerEnd::cancelled), false, "cancelled_there"},
       {"us", ended_job("cancelled", 0, SchedulerEnd::cancelled), true, "interrupted"},
       {"us, before the scheduler says it", ended_job("cancelled"), true, "interrupted"},
+      {"us, and a node was lost in the same moment", ended_job("cancelled", 0, SchedulerEnd::node_fail), true,
+       "interrupted"},
+      {"not us, and a node was lost", ended_job("cancelled", 0, SchedulerEnd::node_fail), false, "node_fail"},
+      {"us, and the kernel was faster", ended_job("cancelled", 0, SchedulerEnd::out_of_memory), true, "interrupted"},
       {"for no reason of the scheduler's", ended_job("cancelled", 0, SchedulerEnd::completed), false, "interrupted"},
   };
   for (const Case& c : cases) {
@@ -149,6 +155,22 @@ TEST_CASE("the node that a fault points at: the only one, or the one that was lo
   recorded.nodes = recorded.record->nodes = "n[1-2]";
   recorded.lost_node = "n1";
   CHECK(judge_end(recorded, true, false)->node == "n1");
+}
+
+TEST_CASE(
+    "a host that the lead has lost ends the job before Slurm knows of it: the program does not pay, and the host is "
+    "left out") {
+  JobInfo info = ended_job("failed", SIGKILL);
+  info.nodes = info.record->nodes = "n[1-3]";
+  info.record->nodes_left = {"n3"};
+  CHECK(judge_end(info, true, false)->fault == FaultClass::killed);  // left earlier, for something else
+  info.record->ended_by = "host_lost";
+  const auto end = judge_end(info, true, false);
+  CHECK(end->fault == FaultClass::host_unreachable);
+  CHECK(group_of(end->fault) == FaultGroup::infrastructure);
+  CHECK(end->nodes_left == std::vector<std::string>{"n3"});
+  info.end = SchedulerEnd::node_fail;
+  CHECK(judge_end(info, true, false)->fault == FaultClass::node_fail);
 }
 
 }  // namespace longhaul

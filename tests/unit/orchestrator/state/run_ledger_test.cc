@@ -44,11 +44,17 @@ RunLedger ledger_in(StageState state) {
 }  // namespace
 
 TEST_CASE("every pair of state and fact is either in the table, and obeyed, or refused without effect") {
-  const FactKind stage_facts[] = {FactKind::ready,   FactKind::cached,      FactKind::submit,      FactKind::submitted,
-                                  FactKind::refused, FactKind::started,     FactKind::succeeded,   FactKind::retry,
-                                  FactKind::failed,  FactKind::cancel_job,  FactKind::cancel_sent, FactKind::cancelled,
-                                  FactKind::skipped, FactKind::reset,       FactKind::submit_next, FactKind::requeued,
-                                  FactKind::go_on,   FactKind::release_job, FactKind::released,    FactKind::milestone};
+  const FactKind stage_facts[] = {FactKind::ready,           FactKind::cached,
+                                  FactKind::submit,          FactKind::submitted,
+                                  FactKind::refused,         FactKind::started,
+                                  FactKind::succeeded,       FactKind::retry,
+                                  FactKind::failed,          FactKind::cancel_job,
+                                  FactKind::cancel_sent,     FactKind::cancelled,
+                                  FactKind::skipped,         FactKind::reset,
+                                  FactKind::submit_next,     FactKind::requeued,
+                                  FactKind::go_on,           FactKind::release_job,
+                                  FactKind::released,        FactKind::milestone,
+                                  FactKind::lift_exclusions, FactKind::exclusions_lifted};
   int legal = 0;
   for (int s = 0; s <= static_cast<int>(StageState::skipped); ++s) {
     for (const FactKind kind : stage_facts) {

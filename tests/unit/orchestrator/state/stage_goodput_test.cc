@@ -10,6 +10,7 @@
 #include "contracts/record.h"
 #include "orchestrator/render/goodput_text.h"
 #include "orchestrator/state/epoch_log.h"
+#include "orchestrator/state/job_end_faults.h"
 #include "orchestrator/state/run_folder.h"
 
 namespace longhaul {
@@ -179,6 +180,101 @@ TEST_CASE("what was found wrong with hosts is shown once for each host, class an
   CHECK(goodput_html({stage}).find("<td>gpu_hot<td>warning<td>2<td>") != std::string::npos);
   const Value value = goodput_value({stage});
   CHECK(value.as_array()[0].find("hosts")->as_array()[1].get_integer("times") == 2);
+}
+
+namespace {
+
+Fact bad_end_at(std::int64_t at_ms, FactKind kind, const std::string& fault) {
+  Fact fact{kind, "pretrain", 1, Value::make_table(), at_ms};
+  fact.fields.set("fault", fault);
+  return fact;
+}
+std::vector<Event> parsed(const std::string& lines) {
+  std::vector<Event> events;
+  for (const std::string& line : split(trim(lines), '\n')) events.push_back(*parse_event(line));
+  return events;
+}
+
+}  // namespace
+
+TEST_CASE("the death of a lead, known to the controller alone, costs what any other fault costs") {
+  GoodputRun run;
+  run.tell(1'000'000, FactKind::submit, 1);
+  run.attempt(1, 1'010'000, 0,
+              line_at(1'011'000, "launched") + line_at(1'020'000, "ready", ",\"step\":0,\"load_s\":1") +
+                  line_at(1'030'000, "metric", ",\"step\":1") + line_at(1'040'000, "metric", ",\"step\":2"));
+  run.tell(1'045'000, FactKind::retry, 1);
+  run.tell(1'045'000, FactKind::submit, 2);
+  run.attempt(2, 1'050'000, 0,
+              line_at(1'051'000, "launched") + line_at(1'060'000, "ready", ",\"step\":1,\"load_s\":2") +
+                  line_at(1'070'000, "metric", ",\"step\":2") + line_at(1'080'000, "metric", ",\"step\":3"));
+  const auto goodput = read_goodput(run.path, 1'080'000);
+  REQUIRE_MESSAGE(goodput.ok(), goodput.error().message());
+  REQUIRE(goodput->size() == 1);
+  const GoodputLedger& ledger = (*goodput)[0].ledger;
+  CHECK(ledger.total_ms() == 80'000);
+  CHECK(ledger.ms(TimeClass::detect) == 5'000);
+  CHECK(ledger.ms(TimeClass::queue) == 10'000 + 5'000);
+  CHECK(ledger.ms(TimeClass::recompute) == 10'000);
+  CHECK(ledger.ms(TimeClass::training) == 20'000 + 10'000);
+  REQUIRE(ledger.costs().size() == 1);
+  const FaultCost& cost = ledger.costs()[0];
+  CHECK(cost.tier == "new_job");
+  CHECK(cost.lost_steps == 1);
+  CHECK(cost.total_ms() == 5'000 + 5'000 + 8'000 + 2'000 + 10'000);  // detect, queue, start, load, recompute
+}
+
+TEST_CASE("an end of a job is a fault of the controller's where no lead has told of it, and where it is one") {
+  const std::string steps = line_at(10'000, "launched") + line_at(20'000, "metric", ",\"step\":4");
+  const auto told = [&](FactKind kind, const char* fault, const std::string& more = "") {
+    return facts_of_end(bad_end_at(30'000, kind, fault), parsed(steps + more)).size();
+  };
+  CHECK(told(FactKind::retry, "lost") == 2);
+  CHECK(told(FactKind::go_on, "node_fail") == 2);
+  CHECK(told(FactKind::failed, "lost") == 2);
+  CHECK(told(FactKind::requeued, "") == 2);
+  CHECK(told(FactKind::retry, "wall_time") == 0);
+  CHECK(told(FactKind::failed, "cancelled_there") == 0);
+  CHECK(told(FactKind::cancelled, "lost") == 0);
+  CHECK(told(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"new_job\"")) == 0);
+  CHECK(told(FactKind::failed, "crash", line_at(25'000, "fault", ",\"tier\":\"stop\"")) == 0);
+  CHECK(told(FactKind::retry, "lost", line_at(25'000, "fault", ",\"tier\":\"in_job\"")) == 2);
+  CHECK(told(FactKind::retry, "lost",
+             line_at(25'000, "fault", ",\"tier\":\"new_job\"") + line_at(26'000, "launched")) == 2);
+  CHECK(facts_of_end(bad_end_at(30'000, FactKind::retry, "lost"), {}).empty());
+  const auto facts = facts_of_end(bad_end_at(30'000, FactKind::retry, "lost"), parsed(steps));
+  CHECK(facts[0].part_ms == 10'000);
+  CHECK(facts[0].step == 4);
+}
+
+TEST_CASE("a recovery by another job goes from the last sign of life to the first step, with the queue in between") {
+  const auto before = parsed(line_at(10'000, "launched") + line_at(20'000, "metric", ",\"step\":4"));
+  const auto after = parsed(line_at(41'000, "launched") + line_at(47'000, "ready", ",\"step\":2,\"load_s\":2") +
+                            line_at(50'000, "metric", ",\"step\":3") + line_at(53'000, "metric", ",\"step\":4"));
+  const Fact end = bad_end_at(30'000, FactKind::retry, "lost");
+  const auto recovered = recovery_after_end(end, before, 40'000, after);
+  REQUIRE(recovered);
+  CHECK(recovered->detect_s == 10);
+  CHECK(recovered->queue_s == 10);
+  CHECK(recovered->start_s == 5);
+  CHECK(recovered->load_s == 2);
+  CHECK(recovered->first_step_s == 3);
+  CHECK(recovered->total_s == 30);
+  CHECK(recovered->lost_steps == 2);
+  CHECK(!recovery_after_end(end, before, 40'000, parsed(line_at(41'000, "launched"))));
+  CHECK(!recovery_after_end(end, before, 0, after));
+}
+
+TEST_CASE("a host that is used though it is under suspicion is noticed") {
+  Fact submit{FactKind::submit, "pretrain", 3, Value::make_table(), 7'000};
+  CHECK(!warning_of(submit));
+  submit.fields.set("used_all_the_same", ValueArray{"n3"});
+  submit.fields.set("why", "the job needs 3 of 4 hosts");
+  const auto warning = warning_of(submit);
+  REQUIRE(warning);
+  CHECK(warning->warning.kind == "suspect_used");
+  CHECK(warning->warning.host == "n3");
+  CHECK(warning->warning.text.find("the job needs 3 of 4 hosts") != std::string::npos);
 }
 
 }  // namespace longhaul

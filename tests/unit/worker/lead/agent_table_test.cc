@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "resiliency/beat/beat_line.h"
@@ -348,6 +349,64 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
   CHECK(rig.sees([&] { return zero.page->restart_epoch() == 7; }));
 }
 
+TEST_CASE("agents: the node of the lost lead has been missing since then, if its kernel is silent, too") {
+  AgentRig rig;
+  const auto missing_ms = [&](const PeerAddress& at, std::int64_t lost_ms_ago) {
+    rig.table.reset();
+    rig.open_table();  // makes the secret
+    auto listener = Listener::open(0, false);
+    REQUIRE(listener.ok());
+    const std::int64_t opened = rig.clock.monotonic_ns();
+    auto waiting = AgentTable::in_waiting(rig.options(), std::move(*listener), rig.clock, rig.log, "n1",
+                                          {opened - lost_ms_ago * 1'000'000, at});
+    REQUIRE(waiting.ok());
+    for (const Deadline deadline(rig.clock, 100); !deadline.passed(); rig.clock.sleep_ms(10)) (*waiting)->look();
+    REQUIRE((*waiting)->take_over().ok());
+    const auto& agents = (*waiting)->agents();
+    CHECK((agents.at("n2").lost_ns - opened) / 1'000'000 <= 20);  // of any other node only since it was waited for
+    CHECK(agents.at("n2").lost_ns >= opened);
+    CHECK(agents.at("n1").heard_ns == agents.at("n1").lost_ns);
+    CHECK(agents.at("n1").peer.port == at.port);
+    return static_cast<double>(opened - agents.at("n1").lost_ns) * 1e-6;
+  };
+  const PeerAddress nobody{"255.255.255.255", 9};  // a broadcast: no host's own, and nothing leaves this one
+  CHECK(missing_ms(nobody, 300) == doctest::Approx(300).epsilon(0.1));
+  // An agent that lives there had no time to come to a lead that waits so late.
+  CHECK(missing_ms(nobody, 5'000) == doctest::Approx(400).epsilon(0.1));
+  // The lead alone has died: nobody listens at its port any more, and the kernel says so.
+  int port = 0;
+  {
+    const auto gone = Listener::open(0, false);
+    REQUIRE(gone.ok());
+    port = gone->port();
+  }
+  CHECK(missing_ms({"127.0.0.1", port}, 300) <= 0);
+}
+
+TEST_CASE("agents: a lead whose address cannot be written leads all the same, and its agents come back to it") {
+  AgentRig rig;
+  rig.open_table();
+  rig.start_agent();
+  REQUIRE(rig.sees([&] { return rig.table->connected() == 1; }));
+  auto listener = Listener::open(0, false);
+  REQUIRE(listener.ok());
+  AgentOrder standby;
+  standby.kind = AgentOrder::Kind::standby;
+  standby.host = "127.0.0.1", standby.port = listener->port();
+  AgentTableOptions nowhere = rig.options();
+  nowhere.address_path = rig.path("no-such-folder/address");
+  auto waiting = AgentTable::in_waiting(nowhere, std::move(*listener), rig.clock, rig.log);
+  REQUIRE(waiting.ok());
+  rig.table->order_all(standby);
+  for (int i = 0; i < 10; ++i) rig.table->look(), rig.clock.sleep_ms(10);
+  rig.table = std::move(*waiting);
+  REQUIRE(rig.sees([&] { return rig.table->connected() == 1; }));
+  CHECK(!rig.table->take_over().ok());
+  CHECK(rig.table->epoch() == 2);
+  CHECK(rig.table->connected() == 0);
+  CHECK(rig.sees([&] { return rig.table->connected() == 1; }, 1'000));
+}
+
 TEST_CASE(
     "agents: a lead that finds itself alone knows by the file of the address whether another one has followed it") {
   AgentRig rig;
@@ -413,6 +472,13 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   REQUIRE(words.ok());
   CHECK(words->find("lead --attempt attempt-folder --take-over ") == 0);
   CHECK(words->find("\"launch\":3") != std::string::npos);
+  const auto told = parse_json(words->substr(words->find('{')));
+  REQUIRE(told.ok());
+  const LostLead lost = lost_lead_of(*told);
+  CHECK(lost.at.address == "127.0.0.1");
+  CHECK(lost.at.port > 0);
+  CHECK(lost.since_ns > 0);
+  CHECK(lost.since_ns < rig.clock.monotonic_ns());
 }
 
 TEST_CASE("agents: a user's order reaches a page on another node once, however often it is told, and comes back done") {

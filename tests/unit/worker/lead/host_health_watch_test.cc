@@ -107,4 +107,24 @@ TEST_CASE("the event of a finding names the node, the class and the driver's eve
   CHECK(fields.get_integer("xid") == 79);
 }
 
+TEST_CASE("a day after the newest finding a node is as good as any, and what many had is told of again") {
+  HostHealthWatch watch;
+  const std::int64_t hour = 3'600'000;
+  (void)watch.take("n1", health_report_of({{1, fell_off_the_bus()}}), 0);
+  (void)watch.take("n1", health_report_of({{1, fell_off_the_bus()}, {2, fell_off_the_bus()}}), 20 * hour);
+  (void)watch.take("n1", health_report_of({}), 40 * hour);
+  REQUIRE(watch.unfit("n1") != nullptr);
+  CHECK(watch.unfit("n1")->at_ms == 0);
+  (void)watch.take("n2", health_report_of({}), 45 * hour);
+  CHECK(watch.unfit("n1") == nullptr);
+  (void)watch.take("n1", health_report_of({{3, fell_off_the_bus()}}), 46 * hour);
+  CHECK(watch.unfit("n1") != nullptr);
+
+  const HealthFinding variable = health_finding("environment", FaultClass::environment, "NCCL_DEBUG", "TRACE");
+  CHECK(!watch.add("n1", variable, 50 * hour).told_often);
+  CHECK(watch.add("n2", variable, 51 * hour).told_often);
+  (void)watch.take("n2", health_report_of({}), 76 * hour);
+  CHECK(!watch.add("n3", variable, 76 * hour).told_often);
+}
+
 }  // namespace longhaul

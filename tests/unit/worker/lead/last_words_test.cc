@@ -63,6 +63,35 @@ TEST_CASE("an error that all ranks agree upon is the one's whom they name") {
   CHECK(said.text == "longhaul-engine rank 2: stage s: step 7: fault injected");
 }
 
+TEST_CASE("a launcher that could not start ranks names the node, or nobody") {
+  const testing::Scratch scratch;
+  const std::vector<RankLog> ranks = {{0, "n1", 0}, {1, "n12", 0}, {2, "n2", 0}, {3, "n2", 0}};
+  put_log(scratch, "rank-0.log", "");
+  const std::string rest =
+      "srun: error: Application launch failed: Communication connection failure\n"
+      "slurmstepd-n1: error: *** STEP 296.1 ON n1 CANCELLED AT 2026-11-22T16:49:54 ***\n"
+      "srun: error: n1: task 0: Killed\n";
+  put_log(scratch, "mpirun.log",
+          "srun: error: Task launch for StepId=296.1 failed on node n2: Communication connection failure\n" + rest);
+  LastWords said = last_words_of_ranks(scratch.path(), ranks);
+  CHECK(said.rank == 2);
+  CHECK(said.text == "srun: error: Task launch for StepId=296.1 failed on node n2: Communication connection failure");
+  REQUIRE(said.root);
+  CHECK(said.root->finding.fault == FaultClass::ranks_not_started);
+  CHECK(said.root->host == "n2");
+  for (const char* nobody : {"srun: error: Unable to create step for job 296: Invalid Trackable RESource specification",
+                             "srun: error: Task launch for StepId=296.1 failed on node n3: Communication failure",
+                             "An ORTE daemon has unexpectedly failed after launch: n1 does not hear of n2"}) {
+    put_log(scratch, "mpirun.log", std::string(nobody) + "\n");
+    said = last_words_of_ranks(scratch.path(), ranks);
+    CHECK(said.rank == -1);
+    REQUIRE(said.root);
+    CHECK(said.root->host.empty());
+  }
+  put_log(scratch, "rank-2.log", "longhaul-engine rank 2: stage s: no data\n");  // a rank knows better
+  CHECK(last_words_of_ranks(scratch.path(), ranks).rank == 2);
+}
+
 TEST_CASE("where no rank has said anything, the first box of the launcher has the reason") {
   const testing::Scratch scratch;
   const std::string rule(74, '-');

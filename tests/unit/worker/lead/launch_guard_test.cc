@@ -435,3 +435,28 @@ TEST_CASE("guard: a training that is rolled back again and again without getting
   rig.guard.new_launch(rig.now_ms, 20);
   for (std::int64_t step = 1; step <= 8; ++step) CHECK(!to(step));
 }
+
+TEST_CASE("guard: for how long ranks of an adopted launch have stood still their pages say") {
+  GuardRig rig;
+  rig.step();
+  rig.guard.adopt_launch(rig.now_ms, 1, rig.now_ms - 900);
+  rig.hosts[1].connected = false, rig.hosts[1].apart_ms = 850, rig.hosts[1].silent_ms = 850;
+  for (RankObservation& rank : rig.ranks) rank.idle_ms = 860;
+  const auto found = rig.look();
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::host_lost);
+  CHECK(found->host == "n2");
+
+  // Not if they have moved since, as beside a lead that alone has died; nor before anything is known of them.
+  rig.guard.adopt_launch(rig.now_ms, 1, rig.now_ms - 900);
+  for (RankObservation& rank : rig.ranks) rank.idle_ms = 40;
+  CHECK(!rig.found_after(2'000, true, true));
+  rig.guard.adopt_launch(rig.now_ms, 1, rig.now_ms - 900);
+  for (RankObservation& rank : rig.ranks) rank.seen = false;
+  CHECK(!rig.found_after(650, true));
+  // An old report does not make an old step: what counts is when the page was looked at last.
+  rig.guard.adopt_launch(rig.now_ms, 1, rig.now_ms - 900);
+  for (RankObservation& rank : rig.ranks) rank.seen = true, rank.idle_ms = 100, rank.silent_ms = 200;
+  CHECK(!rig.found_after(400, true));
+  CHECK(rig.found_after(200, true));
+}

@@ -168,6 +168,41 @@ TEST_CASE("holder: SIGTERM means the job, also while another lead is waited for"
   CHECK(rig.wait() == 1);
 }
 
+TEST_CASE("holder: who has taken over and cannot say so, for the disk is full, is waited for as long as it lives") {
+  HolderRig rig;
+  rig.led_by(1);
+  {
+    const LifeSign life(rig.address_path(), 50);
+    rig.start("exit 3; kill -9 $$", {400, 60'000});
+    CHECK(rig.wait() == 3);  // a lead that ends by itself is nobody's to follow
+  }
+  HolderRig killed;
+  killed.led_by(1);
+  {
+    const LifeSign life(killed.address_path(), 50);
+    killed.start("kill -9 $$", {400, 60'000});
+    killed.clock.sleep_ms(2'000);
+    CHECK(killed.runs());
+  }
+  CHECK(killed.wait() == 1);
+}
+
+TEST_CASE("a sign of life writes the address that could not be written before, as soon as there is room") {
+  const testing::Scratch scratch;
+  SystemClock clock;
+  const std::string folder = join_path(scratch.path(), "later"), path = join_path(folder, "lead-address");
+  const LifeSign life(path, 5, LeadAddress{"work.1.x", 4, "n2", 4711});
+  clock.sleep_ms(50);
+  CHECK(!file_exists(path));
+  REQUIRE(make_directories(folder).ok());
+  for (const Deadline deadline(clock, test_deadline_ms); !file_exists(path); clock.sleep_ms(2))
+    REQUIRE(!deadline.passed());
+  const auto address = read_lead_address(path);
+  REQUIRE(address.ok());
+  CHECK(address->epoch == 4);
+  CHECK(address->port == 4711);
+}
+
 TEST_CASE("a sign of life touches the file, ends at once, and makes no file that is gone") {
   const testing::Scratch scratch;
   SystemClock clock;
