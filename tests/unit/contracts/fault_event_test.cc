@@ -47,11 +47,12 @@ TEST_CASE("what is not known is left out and stays unknown") {
 }
 
 TEST_CASE("a recovery comes back with each of its parts") {
-  const RecoveredEvent event{3, 0.1, 0.2, 0.3, 0.4, 0.5, 1.5, 7};
+  const RecoveredEvent event{3, 0.1, 0.2, 0.6, 0.3, 0.4, 0.5, 1.5, 7};
   const RecoveredEvent read = recovered_event_from_value(to_value(event));
   CHECK(read.launch == 3);
   CHECK(read.detect_s == 0.1);
   CHECK(read.stop_s == 0.2);
+  CHECK(read.queue_s == 0.6);
   CHECK(read.start_s == 0.3);
   CHECK(read.load_s == 0.4);
   CHECK(read.first_step_s == 0.5);
