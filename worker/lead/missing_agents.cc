@@ -13,7 +13,8 @@ std::vector<std::string> MissingAgents::look(std::int64_t now_ms, const std::vec
 
 void MissingAgents::look_at(std::int64_t now_ms, const AgentSight& sight, std::vector<std::string>& starts) {
   Host& host = hosts_[sight.host];
-  host.answers = sight.answers;
+  host.answers = sight.answers && sight.ever_heard && !sight.connected;
+  host.apart_ms = sight.apart_ms;
   if (sight.connected) {
     if (host.lost && host.tries > 0)
       news_.push_back({AgentNews::Kind::back, sight.host, host.tries, now_ms - host.lost_ms});
@@ -48,7 +49,9 @@ void MissingAgents::failed(const std::string& host) {
 
 bool MissingAgents::is_expected(const std::string& host) const {
   const auto known = hosts_.find(host);
-  return known != hosts_.end() && known->second.answers && known->second.starting;
+  if (known == hosts_.end() || !known->second.answers) return false;
+  const Host& seen = known->second;
+  return seen.starting || (!seen.given_up && seen.apart_ms < times_.by_itself_ms);
 }
 
 bool MissingAgents::is_starting(const std::string& host) const {

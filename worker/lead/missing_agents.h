@@ -15,6 +15,7 @@ namespace longhaul {
 
 struct MissingAgentTimes {
   std::int64_t first_after_ms = 400;  // an agent whose connection alone was lost is back within 0.25 s
+  std::int64_t by_itself_ms = 3'000;  // an agent of a host that answers, after a cut that has healed: not lost before
   std::int64_t deadline_ms = 20'000;  // of one start: the scheduler's step, and the way to the lead
   std::int64_t pause_ms = 2'000;      // between two starts, twice as long each time
   std::int64_t pause_max_ms = 300'000;
@@ -47,7 +48,8 @@ class MissingAgents {
   std::vector<std::string> look(std::int64_t now_ms, const std::vector<AgentSight>& sights);
   // The start on that host has ended, and no agent has come.
   void failed(const std::string& host);
-  // The host lives and an agent is on its way to us: it is not lost. Never for longer than one start may take.
+  // The host lives and an agent is on its way to us, or may be: it is not lost. Never for longer than one start may
+  // take.
   bool is_expected(const std::string& host) const;
   // Whether a start is under way, and has time left.
   bool is_starting(const std::string& host) const;
@@ -57,7 +59,7 @@ class MissingAgents {
   struct Host {
     bool lost = false, given_up = false, starting = false, answers = false;
     int tries = 0;
-    std::int64_t lost_ms = 0, started_ms = 0, next_ms = 0, since_ms = 0;  // since_ms: connected
+    std::int64_t apart_ms = 0, lost_ms = 0, started_ms = 0, next_ms = 0, since_ms = 0;  // since_ms: connected
   };
   void look_at(std::int64_t now_ms, const AgentSight& sight, std::vector<std::string>& starts);
 
