@@ -191,7 +191,7 @@ Result<std::optional<WireFrame>> WireSession::next() {
     derive_keys(nonce);
   }
   if (!first_of_lead &&
-      !same_mac(key_in_->sign(std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes)))
+      (!key_in_ || !same_mac(key_in_->sign(std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes))))
     return make_error(
         ErrorCode::aborted,
         format("a {} is not from who it should be: its mac does not fit the attempt's secret", to_string(kind)));
