@@ -15,7 +15,7 @@ bool StepTimes::observe(const std::vector<RankObservation>& ranks) {
     least = std::min(least, one.step - one.told_step);
   }
   if (least == INT64_MAX || least < 1) return false;
-  step_ = -1;
+  step_ = -1, steps_ = least;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     Rank& one = ranks_[rank];
     seconds_[rank] = 0;

@@ -68,31 +68,44 @@ float StragglerDetector::reference_of(const std::vector<std::size_t>& group, std
   return scratch_.empty() ? 0 : median_of(scratch_, lower);
 }
 
-void StragglerDetector::note(std::size_t row, std::size_t column, float value) {
+// What ranks without peers share: the median of their times by their own best; at least 1.
+float StragglerDetector::slowdown_of_all(std::span<const float> seconds) {
+  scratch_.clear();
+  for (const std::vector<std::size_t>& group : groups_)
+    if (group.size() < peers_least)
+      for (const std::size_t rank : group)
+        if (is_known(seconds[rank]) && ranks_[rank].best > 0) scratch_.push_back(seconds[rank] / ranks_[rank].best);
+  return scratch_.empty() ? 1 : std::max(1.0F, median_of(scratch_, true));
+}
+
+void StragglerDetector::note(std::size_t row, std::size_t column, float value, float excused) {
   history_[row * row_length_ + column] = value;
   Rank& one = ranks_[column];
   const float limit =
       static_cast<float>(1 + (column + 1 == ranks_.size() ? options_.all_slower : options_.slower_than_itself));
-  one.slow_by_itself = one.slow_by_itself << 1 | static_cast<std::uint32_t>(one.best > 0 && value > one.best * limit);
+  const bool slow = one.best > 0 && value > one.best * limit * excused;
+  one.slow_by_itself = one.slow_by_itself << 1 | static_cast<std::uint32_t>(slow);
 }
 
 void StragglerDetector::close_block() {
-  const auto block = static_cast<std::size_t>(options_.history_block);
   for (std::size_t column = 0; column < ranks_.size(); ++column) {
     scratch_.clear();
-    for (std::size_t row = 0; row < block; ++row)
+    for (std::int64_t back = 1; back <= block_rows_; ++back) {
+      const auto row = static_cast<std::size_t>((rows_ - back) % options_.history_block);
       if (const float value = history_[row * row_length_ + column]; value > 0) scratch_.push_back(value);
-    if (scratch_.size() < block / 2) continue;
+    }
+    if (2 * static_cast<std::int64_t>(scratch_.size()) < block_rows_) continue;
     const float median = median_of(scratch_);
     float& best = ranks_[column].best;
     best = best > 0 ? std::min(best, median) : median;
   }
+  block_steps_ = block_rows_ = 0;
 }
 
 float StragglerDetector::median_of_window(std::size_t column) const {
   std::vector<float> values;
-  for (std::int64_t step = std::max<std::int64_t>(0, steps_ - options_.window); step < steps_; ++step) {
-    const auto row = static_cast<std::size_t>(step % options_.history_block);
+  for (std::int64_t i = std::max<std::int64_t>(0, rows_ - options_.window); i < rows_; ++i) {
+    const auto row = static_cast<std::size_t>(i % options_.history_block);
     if (const float value = history_[row * row_length_ + column]; value > 0) values.push_back(value);
   }
   return values.empty() ? 0 : median_of(values);
@@ -105,7 +118,7 @@ std::int64_t StragglerDetector::since_step(StragglerFinding::Kind kind, const Ra
   if (kind != StragglerFinding::Kind::over)
     for (int bit = 0, seen = 0; bit < options_.window && seen < options_.needed; ++bit)
       if (slow >> bit & 1) ++seen, back = bit;
-  return step_of_row_[static_cast<std::size_t>((steps_ - 1 - back) % options_.history_block)];
+  return step_of_row_[static_cast<std::size_t>((rows_ - 1 - back) % options_.history_block)];
 }
 
 StragglerFinding StragglerDetector::finding(StragglerFinding::Kind kind, std::size_t rank, std::int64_t step) const {
@@ -122,11 +135,14 @@ StragglerFinding StragglerDetector::finding(StragglerFinding::Kind kind, std::si
   return found;
 }
 
-std::vector<StragglerFinding> StragglerDetector::observe(std::int64_t step, std::span<const float> seconds) {
-  if (seconds.size() != group_of_.size()) return {};
-  if (++seen_ <= options_.warm_up_steps) return {};
-  const auto row = static_cast<std::size_t>(steps_ % options_.history_block);
+std::vector<StragglerFinding> StragglerDetector::observe(std::int64_t step, std::span<const float> seconds,
+                                                         std::int64_t steps) {
+  if (seconds.size() != group_of_.size() || steps < 1) return {};
+  steps_seen_ += steps;
+  if (steps_seen_ - steps < options_.warm_up_steps) return {};
+  const auto row = static_cast<std::size_t>(rows_ % options_.history_block);
   step_of_row_[row] = step;
+  const float of_all = slowdown_of_all(seconds);
   for (const std::vector<std::size_t>& group : groups_) {
     const bool compared = group.size() >= peers_least;
     const float peers = compared ? reference_of(group, seconds, false) : 0;
@@ -136,12 +152,13 @@ std::vector<StragglerFinding> StragglerDetector::observe(std::int64_t step, std:
       const float value = is_known(seconds[rank]) && (peers > 0 || !compared) ? seconds[rank] * by_peers : 0;
       Rank& one = ranks_[rank];
       one.slow_by_peers = one.slow_by_peers << 1 | static_cast<std::uint32_t>(compared && value > limit);
-      note(row, rank, value);
+      note(row, rank, value, compared ? 1 : of_all);
     }
   }
-  note(row, ranks_.size() - 1, reference_of(everybody_, seconds, true));
-  ++steps_;
-  if (steps_ % options_.history_block == 0) close_block();
+  note(row, ranks_.size() - 1, reference_of(everybody_, seconds, true), 1);
+  ++rows_, ++block_rows_;
+  block_steps_ += steps;
+  if (block_steps_ >= options_.history_block && block_rows_ >= options_.block_least) close_block();
   return changes(step);
 }
 
@@ -149,20 +166,16 @@ std::vector<StragglerFinding> StragglerDetector::changes(std::int64_t step) {
   using Kind = StragglerFinding::Kind;
   const std::uint32_t mask = options_.window >= 32 ? ~0U : (1U << options_.window) - 1;
   const std::size_t all = ranks_.size() - 1;
-  // Well before the median itself is an alarm: with a spike of its own a rank gets there a step sooner.
-  const bool all_slow = std::popcount(ranks_[all].slow_by_itself & mask) > options_.ends_at;
   std::vector<StragglerFinding> found;
   for (std::size_t rank = 0; rank <= all; ++rank) {
     Rank& one = ranks_[rank];
     // A count rises only with a slow step.
     if (((one.slow_by_peers | one.slow_by_itself) & 1) == 0 && one.reported == Kind::over) continue;
     const int by_peers = std::popcount(one.slow_by_peers & mask), by_itself = std::popcount(one.slow_by_itself & mask);
-    // A rank without peers has only absolute times: where all are slower, it is not the one.
-    const bool excused = all_slow && rank != all && groups_[group_of_[rank]].size() < peers_least;
     Kind kind = one.reported;
     if (by_peers >= options_.needed) {
       kind = Kind::peers;
-    } else if (by_itself >= options_.needed && one.reported == Kind::over && !excused) {
+    } else if (by_itself >= options_.needed && one.reported == Kind::over) {
       kind = rank == all ? Kind::all : Kind::itself;
     } else if (by_peers <= options_.ends_at && by_itself <= options_.ends_at) {
       kind = Kind::over;

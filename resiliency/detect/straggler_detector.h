@@ -4,10 +4,16 @@
 // is longer than its peers' in most of the last steps is slow; one long step, or a slow week of all, is not. Rule: a
 // step of a rank is *slow* where it took `slower_than_peers` longer than the median of its peers in the very same step,
 // or where its time, by that median, is `slower_than_itself` longer than the best it ever was (the smallest median of a
-// block of 64 steps; absolute times where a rank has no peers). `needed` slow steps of the last `window` are an alarm,
-// and it ends when at most `ends_at` are left. So what all ranks share (drift, a longer sequence) cancels out, and a
-// spike counts as one step however high it is. The median of all ranks (of an even number the lower one, so that one of
-// two ranks is not all) is watched in the same way, against its own best.
+// block of 64 steps). `needed` slow steps of the last `window` are an alarm, and it ends when at most `ends_at` are
+// left. So what all ranks share (drift, a longer sequence) cancels out, and a spike counts as one step however high it
+// is. A rank without peers has only absolute times: there the median rank's time by its own best is what all share. The
+// median of all ranks (of an even number the lower one, here and there, so that one of two ranks is not all) is watched
+// in the same way, against its own best. It may well be slower, too, where one rank is: who waits long computes with
+// cold caches and a clock that has gone down (16 % seen), which excuses nobody for more than that.
+//
+// Where steps are shorter than the time between two looks, one observation is the mean of several steps: it counts as
+// one in the window and as all of them in the history, so that a rank has a past after 64 steps, not after 64 looks. A
+// block has five observations or more: the median of fewer could be a spike's.
 //
 // The thresholds, for normal noise of 3 % a step, one step in 100 as a spike, and drift of 2 % up and down (own and
 // common): a healthy rank at the top of its drift is slow by its peers in 3 % of its steps, 9 of 15 come together once
@@ -35,6 +41,7 @@ struct StragglerOptions {
   int needed = 9;
   int ends_at = 5;
   int warm_up_steps = 5;   // not looked at
+  int block_least = 5;     // observations
   int history_block = 64;  // steps
 };
 
@@ -62,8 +69,9 @@ class StragglerDetector {
   // ranks have only their own history.
   explicit StragglerDetector(std::vector<int> group_of_rank, const StragglerOptions& options = {});
 
-  // What each rank took to compute in this step, in seconds; 0 or NaN: not known.
-  std::vector<StragglerFinding> observe(std::int64_t step, std::span<const float> seconds);
+  // What each rank took to compute in this step, in seconds; 0 or NaN: not known. `steps`: so many went by since the
+  // last observation, and these are the means over them.
+  std::vector<StragglerFinding> observe(std::int64_t step, std::span<const float> seconds, std::int64_t steps = 1);
   std::vector<int> straggling() const;
 
  private:
@@ -74,7 +82,8 @@ class StragglerDetector {
   };
   float reference_of(const std::vector<std::size_t>& group, std::span<const float> seconds, bool lower);
   std::int64_t since_step(StragglerFinding::Kind kind, const Rank& one) const;
-  void note(std::size_t row, std::size_t column, float value);
+  float slowdown_of_all(std::span<const float> seconds);
+  void note(std::size_t row, std::size_t column, float value, float excused);
   void close_block();
   float median_of_window(std::size_t column) const;
   StragglerFinding finding(StragglerFinding::Kind kind, std::size_t rank, std::int64_t step) const;
@@ -88,7 +97,8 @@ class StragglerDetector {
   std::vector<float> history_;             // [history_block, ranks + 1]: seconds by those of the peers; 0: not known
   std::vector<std::int64_t> step_of_row_;  // [history_block]
   std::vector<float> scratch_;
-  std::int64_t seen_ = 0, steps_ = 0;
+  std::int64_t steps_seen_ = 0, rows_ = 0;         // rows: observations after the warm-up
+  std::int64_t block_steps_ = 0, block_rows_ = 0;  // of the block that is not closed yet
 };
 
 }  // namespace longhaul

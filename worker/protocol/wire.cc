@@ -101,7 +101,7 @@ WireSession WireSession::lead(std::string secret, std::string nonce, std::int64_
   WireSession session(true, std::move(secret), std::move(nonce), epoch, {});
   Value body = Value::make_table();
   body.set("nonce", session.nonce_);
-  session.put(WireKind::challenge, std::move(body));
+  session.put(WireKind::challenge, body);
   return session;
 }
 
@@ -121,7 +121,7 @@ void WireSession::derive_keys(const std::string& nonce_of_other) {
   key_in_.emplace(is_lead_ ? to_lead : to_agent);
 }
 
-void WireSession::put(WireKind kind, Value body) {
+void WireSession::put(WireKind kind, const Value& body) {
   const std::string text = to_json(body);
   LH_ASSERT(text.size() <= wire_body_max, std::to_string(text.size()));
   std::string frame = header_bytes({wire_version, static_cast<std::uint16_t>(kind),
@@ -132,9 +132,9 @@ void WireSession::put(WireKind kind, Value body) {
   out_ += frame;
 }
 
-void WireSession::welcome(Value body) {
+void WireSession::welcome(const Value& body) {
   LH_ASSERT(is_lead_ && stage_ == Stage::greeted, "nobody said hello");
-  put(WireKind::welcome, std::move(body));
+  put(WireKind::welcome, body);
   stage_ = Stage::open;
 }
 
@@ -143,13 +143,13 @@ void WireSession::refuse(const std::string& why, bool for_good) {
   Value body = Value::make_table();
   body.set("why", why);
   if (for_good) body.set("for_good", true);
-  put(WireKind::refused, std::move(body));
+  put(WireKind::refused, body);
   stage_ = Stage::ended;
 }
 
-void WireSession::send(WireKind kind, Value body) {
+void WireSession::send(WireKind kind, const Value& body) {
   LH_ASSERT(open(), to_string(kind));
-  put(kind, std::move(body));
+  put(kind, body);
 }
 
 Result<std::vector<WireFrame>> WireSession::take(std::string_view bytes) {

@@ -56,11 +56,11 @@ class WireSession {
   // Bytes as they came, in pieces of any size. Frames for the owner: of a lead first the agent's hello, which it
   // answers with welcome() or refuse(); of an agent first the welcome.
   Result<std::vector<WireFrame>> take(std::string_view bytes);
-  void welcome(Value body);
+  void welcome(const Value& body);
   // `for_good`: it need not come again; its take() says conflict.
   void refuse(const std::string& why, bool for_good = false);
   // Only while open.
-  void send(WireKind kind, Value body);
+  void send(WireKind kind, const Value& body);
   bool open() const { return stage_ == Stage::open; }
   std::int64_t epoch() const { return epoch_; }
 
@@ -68,7 +68,7 @@ class WireSession {
   enum class Stage { begun, greeted, open, ended };
   WireSession(bool is_lead, std::string secret, std::string nonce, std::int64_t epoch, Value hello);
   void derive_keys(const std::string& nonce_of_other);
-  void put(WireKind kind, Value body);
+  void put(WireKind kind, const Value& body);
   Result<std::optional<WireFrame>> next();
   Status accept(const WireFrame& frame);
 

@@ -211,6 +211,53 @@ TEST_CASE("one of two ranks is told from both, within 20 steps of its onset") {
   CHECK(found[0].kind == StragglerFinding::Kind::all);
 }
 
+TEST_CASE("where a look covers many short steps, a past of 64 steps is enough, in five looks or more") {
+  for (const int steps_a_look : {4, 15, 100}) {
+    straggler_series::Series series(2, 6);
+    StragglerDetector detector({0, 0});
+    std::vector<StragglerFinding> found;
+    std::int64_t step = 0;
+    const auto look = [&](int steps) {  // what a page's counter of computing time says of so many steps
+      std::vector<float> mean(2, 0);
+      for (int i = 0; i < steps; ++i) {
+        const std::span<const float> seconds = series.next();
+        for (std::size_t rank = 0; rank < 2; ++rank) mean[rank] += seconds[rank] / static_cast<float>(steps);
+      }
+      step += steps;
+      for (const auto& one : detector.observe(step, mean, steps)) found.push_back(one);
+    };
+    const int calm_looks = 2 + std::max(5, 64 / steps_a_look);  // warm-up, the past
+    for (int i = 0; i < calm_looks; ++i) look(steps_a_look);
+    CHECK(found.empty());
+    series.slow_down(1, 10);  // and steps are longer than the time between looks now
+    for (int i = 0; i < 20; ++i) look(1);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].kind == StragglerFinding::Kind::itself);
+    CHECK(found[0].rank == 1);
+    CHECK(found[0].individual_score < 0.15);
+    CHECK(found[0].since_step > step - 20 - steps_a_look);
+  }
+}
+
+TEST_CASE("one of two ranks is found though the other one, which waits for it, is somewhat slower as well") {
+  straggler_series::Series series(2, 8);
+  StragglerDetector detector({0, 0});
+  std::vector<StragglerFinding> found;
+  std::int64_t step = 0;
+  const auto go = [&](int steps) {
+    for (int i = 0; i < steps; ++i)
+      for (const auto& one : detector.observe(step++, series.next())) found.push_back(one);
+  };
+  go(100);
+  REQUIRE(found.empty());
+  series.all_ = 1.16F, series.slow_down(1, 8);
+  go(20);
+  const auto slow = std::find_if(found.begin(), found.end(), [](const StragglerFinding& f) { return f.rank == 1; });
+  REQUIRE(slow != found.end());
+  CHECK(slow->kind == StragglerFinding::Kind::itself);
+  CHECK(std::none_of(found.begin(), found.end(), [](const StragglerFinding& f) { return f.rank == 0; }));
+}
+
 TEST_CASE("steps of which nothing is known, and a wrong number of ranks, are passed over") {
   StragglerDetector detector = straggler_series::peers_of(4);
   std::vector<float> seconds(4, 1);
@@ -242,4 +289,9 @@ TEST_CASE("times per step come from pages, whatever steps went by between two lo
   CHECK(!look(3, 5.5, 3, 7.4));  // rolled back: from here
   CHECK(look(4, 5.75, 4, 7.65));
   CHECK(times.seconds()[0] == doctest::Approx(0.25));
+  CHECK(times.steps() == 1);
+  CHECK(look(12, 6.55, 11, 10.45));
+  CHECK(times.seconds()[0] == doctest::Approx(0.1));
+  CHECK(times.seconds()[1] == doctest::Approx(0.4));
+  CHECK(times.steps() == 7);  // which both have done
 }
