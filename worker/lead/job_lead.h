@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,7 @@ class JobLead {
   void replace_agents();
   bool agent_comes(const std::string& host) const { return replacements_ && replacements_->is_expected(host); }
   void look_at_health();
+  std::set<int> job_pids() const;
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
