@@ -183,7 +183,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   SchedulerVote vote(ask_for_nodes_of(job.scheduler_job), options.host, clock);
   LH_CHECK(wait_for_majority(*agents, state, vote, clock, log));
   const int came = agents->connected();
-  const Status written = agents->take_over();
+  const Status written = agents->take_over(vote.gone());
   if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");
   const LifeSign life(options.address_path, life_sign_interval_ms,
                       written.ok() ? std::nullopt : std::optional(agents->address()));
