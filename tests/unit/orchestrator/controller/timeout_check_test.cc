@@ -49,14 +49,17 @@ LoadedWorkflow load_case(const TimeoutCase& one) {
 
 // "FILE:line:column: what", without the folder, one line for each.
 std::string said_of(const TimeoutCase& one) {
+  const LoadedWorkflow loaded = load_case(one);
   std::string text;
-  for (const Error& error : load_case(one).diagnostics.errors()) text += file_name(error.message()) + "\n";
+  for (const Error& error : loaded.diagnostics.errors()) text += file_name(error.message()) + "\n";
   return text;
 }
 
 void check_says(const TimeoutCase& one, const std::vector<std::string>& parts) {
   const std::string said = said_of(one);
-  CAPTURE(one.stage), CAPTURE(one.resiliency), CAPTURE(said);
+  CAPTURE(one.stage);
+  CAPTURE(one.resiliency);
+  CAPTURE(said);
   for (const std::string& part : parts) CHECK_MESSAGE(said.find(part) != std::string::npos, part);
   CHECK(split(trim(said), '\n').size() == parts.size());
 }
