@@ -331,8 +331,8 @@ void JobLead::keep_standby() {
   agents_->order_all(standby);
 }
 
-// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job: before
-// it tells of an end, and before it launches again, it looks whether it was followed.
+// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job:
+// before it tells of an end, and before it launches again, it looks whether it was followed.
 bool JobLead::is_followed() {
   if (agents_ && !superseded_) {
     agents_->look_for_successor();
