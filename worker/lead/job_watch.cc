@@ -175,6 +175,8 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
 
 void JobLead::hear(const std::vector<Event>& events) {
   told_.take(events);
+  timeouts_->take(events);
+  for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
   for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
 }
 
