@@ -14,7 +14,8 @@ of them. Every other injected fault counts, in one of these ways:
   and the record of that restart is there; or a frozen rank was let go on by the other half of a slow_rank of the same rank.
 
 Every injected fault leaves a record: it is told of, or absorbed by a restart that has one. What has none is `unrecorded`, and so is
-the death of a lead after which no lead is heard of. The other kinds of WITHOUT_CULPRIT end nothing: their injection is all there is.
+the death of a lead after which no lead is heard of, and that of a standby whose agent is not missed. The other kinds of
+WITHOUT_CULPRIT end nothing: their injection is all there is.
 """
 import collections
 
@@ -69,8 +70,9 @@ class Joined:
         for seen in launches.values():
             self._join(sorted(seen, key=lambda e: e["ms"]))
         self.unrecorded = [injected for injected, told in self.wrong if told is None]
-        self.unrecorded += [e for e in events if e["kind"] == "injected" and e["fault"] == "dead_lead"
-                            and not self._restart_after(e, ("taken_over", "launched"))]
+        self.unrecorded += [e for e in events if e["kind"] == "injected" and (
+            (e["fault"] == "dead_lead" and not self._restart_after(e, ("taken_over", "launched"))) or
+            (e["fault"] == "dead_standby" and not any(is_missed(e, other) for other in events)))]
 
     def _join(self, seen):
         open_, told = [], {}  # told: rank -> when last
@@ -142,6 +144,14 @@ class Joined:
 
 def short(event):
     return {k: event[k] for k in ("fault", "rank", "step", "launch", "attempt", "ms", "class", "tier", "section", "cause") if k in event} if event else None
+
+
+def is_missed(injected, event):
+    """An agent that has ended is missed, unless all were done a moment later."""
+    if event["attempt"] != injected["attempt"] or event["ms"] < injected["ms"]:
+        return False
+    return (event["kind"] == "agent_lost" and event["host"] == injected["host"]) or (
+        event["kind"] == "ranks_ended" and event["ms"] - injected["ms"] <= SAME_MOMENT_MS)
 
 
 def is_named(injected, fault):

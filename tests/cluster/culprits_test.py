@@ -114,6 +114,10 @@ def what_has_no_record_is_known():
     assert unrecorded(injected(0, "dead_lead", 0), record(500, "taken_over")) == []
     assert unrecorded(injected(0, "dead_lead", 0), record(500, attempt=2)) == []
     assert unrecorded(injected(0, "slow_rank", 0)) == []
+    assert unrecorded(injected(0, "dead_standby", 0)) == ["dead_standby"]
+    assert unrecorded(injected(0, "dead_standby", 0, host="n2"), {**record(500, "agent_lost"), "host": "n1"}) == ["dead_standby"]
+    assert unrecorded(injected(0, "dead_standby", 0, host="n2"), {**record(500, "agent_lost"), "host": "n2"}) == []
+    assert unrecorded(injected(0, "dead_standby", 0), record(500, "ranks_ended")) == []
 
 
 @case

@@ -116,8 +116,8 @@ def agents(run):
 
 
 def standby_killed(cluster, runs):
-    """By the fault of that name; another agent becomes the standby, and follows the lead when that is killed. (The step of the
-    agents is started again only when all of them have ended, so the ranks of that host are not seen any more.)"""
+    """By the fault of that name; another agent becomes the standby, and follows the lead when that is killed. An agent comes back to
+    the host that lost its own (faults_live_test.py, agent_killed), so the ranks there are seen again; nothing is ended meanwhile."""
     training = Training(cluster, runs, "standby-killed", 'resiliency = { spares = 1, hang_floor = "3s", host_silent = "2s" }\n', faults=True)
     ranks = training.ranks(1)
     runs.longhaul("tell", training.run.folder, "fault", "dead_standby", "--wait", 1)
