@@ -24,8 +24,6 @@ SAME_MOMENT_MS, CONSEQUENCE_MS, SLOW_MS = 1500, 15_000, 5_000
 # no rank ends, and nothing is restarted for it.
 WITHOUT_CULPRIT = {"slow_rank", "corrupted_shard", "dropped_heartbeat", "dead_standby", "dead_lead"}
 OF_HOST = {"frozen_host"}
-# How many have to be named rightly: of many this share, of fewer all.
-RIGHTLY_AT_LEAST, MANY = 0.99, 100
 
 
 def wilson(rightly, count, z=1.959964):
@@ -41,6 +39,10 @@ def wilson_text(rightly, count):
         return "rightly 0 of 0"
     low, high = wilson(rightly, count)
     return f"rightly {rightly} of {count}, 95 % interval {100 * low:.1f} to {100 * high:.1f} % (Wilson)"
+
+
+# How many have to be named rightly: of many this share, of fewer all.
+RIGHTLY_AT_LEAST, MANY = 0.99, 100
 
 
 def share_missed(rightly, count):
