@@ -97,6 +97,7 @@ class JobLead {
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
   bool has_majority();
+  bool is_followed();
   // A node that works for this job no more, by the scheduler's word.
   std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();
