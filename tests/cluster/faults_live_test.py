@@ -20,7 +20,8 @@ import time
 
 from fault_board import Board
 from slurm_cluster import PROGRAM, wait_for
-from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases, write_pages  # noqa: F401, for tests that import it from here
+from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+from slurm_runs import write_pages  # noqa: F401
 
 SHAPE = ("hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, "
          "max_position_embeddings = 64")
