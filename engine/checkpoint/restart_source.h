@@ -28,10 +28,10 @@ struct LoadedState {
   int own_copies = 0, partner_copies = 0;  // shares that came from the owner's own copy, and from its partner's
   std::vector<std::string> passed_over;    // newer, nearer or unreadable: what is wrong with each
 };
-// Collective; the same on every rank. `copies` null: there are none. Whatever is wrong with a source, the next one is
-// tried. An error where checkpoints are damaged and nothing good is left (it names them all), where the newest readable
-// source is of another model, and where ranks do not answer. Copies that were refused, without any checkpoint, begin
-// the training anew: they are told of in `passed_over`.
+// Collective; the same source on every rank. `copies` null: there are none. Whatever is wrong with a source, the next
+// one is tried. An error where checkpoints are damaged and nothing good is left (it names them all), where the newest
+// readable source is of another model, and where ranks do not answer. Copies that were refused, without any checkpoint,
+// begin the training anew: they are told of in `passed_over`.
 Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointStore& checkpoints,
                                       const LocalCopies* copies, TrainingState& state, int threads = 1);
 
