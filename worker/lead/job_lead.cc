@@ -115,7 +115,10 @@ Status JobLead::prepare() {
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
   growth_ = GrowBack(attempt.resiliency.grow_after.value);
-  told_.take(tail_.open(attempt.events_path()));
+  const std::vector<Event> before = tail_.open(attempt.events_path());
+  told_.take(before);
+  skipped_ = SkippedSteps(lead_.task.settings);
+  skipped_.take(before);
   return {};
 }
 
