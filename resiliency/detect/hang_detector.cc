@@ -284,8 +284,12 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   if (!judged) return std::nullopt;
   const RankObservation& who = now[judged->index];
   hang_ = Hang{who.rank, moved_ms(who.rank), judged->level};
-  return HangFinding{judged->level,  who.rank,          who.seen ? who.beat.section : std::string(),
-                     judged->idle_s, judged->timeout_s, find_culprits(now, graph, options_),
+  return HangFinding{judged->level,
+                     who.rank,
+                     who.seen ? who.beat.section : std::string(),
+                     judged->idle_s,
+                     judged->timeout_s,
+                     find_culprits(now, graph, options_),
                      find_stuck_collective(now, graph, options_)};
 }
 

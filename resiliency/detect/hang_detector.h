@@ -55,9 +55,9 @@ class HangDetector {
 
   // The ranks were started anew: nothing of the earlier launch counts but what was learned.
   void new_launch(std::int64_t now_ms);
-  // The same processes were ordered to go on from an earlier state. They are as warm as they were: who stands still again
-  // is judged by what was learned. How long they had stood still before the order counts no more, and their first steps
-  // teach nothing.
+  // The same processes were ordered to go on from an earlier state. They are as warm as they were: who stands still
+  // again is judged by what was learned. How long they had stood still before the order counts no more, and their first
+  // steps teach nothing.
   void restarted(std::int64_t now_ms);
   // Call it several times a second with all ranks of the launch, in any order. `now_ms` is of any steady clock. Each
   // level is reported once per hang; `act` may come without `suspect` before it.
@@ -118,8 +118,8 @@ class HangDetector {
   std::int64_t launched_ms_ = 0;
   std::map<int, Track> tracks_;
   std::int64_t steps_seen_ = 0;
-  bool was_warm_ = false;          // before it was restarted
-  std::int64_t not_before_ms_ = 0;  // no standing still counts that was before
+  bool was_warm_ = false;             // before it was restarted
+  std::int64_t not_before_ms_ = 0;    // no standing still counts that was before
   std::vector<double> step_times_s_;  // a ring of the last ones
   std::size_t next_step_time_ = 0;
   std::optional<Hang> hang_;

@@ -260,8 +260,9 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
 void LaunchGuard::stuck_in_collective(const HangFinding& finding, GuardFinding& found) {
   found.kind = GuardFinding::Kind::stuck_collective;
   found.rank = finding.stuck.out_of_reach;
-  found.cause = format("all ranks live and wait in {} since {:.1f} s, and nobody stands outside of it (timeout {:.1f} s)",
-                       finding.stuck.where, finding.idle_s, finding.timeout_s);
+  found.cause =
+      format("all ranks live and wait in {} since {:.1f} s, and nobody stands outside of it (timeout {:.1f} s)",
+             finding.stuck.where, finding.idle_s, finding.timeout_s);
   if (found.rank < 0) return;
   found.no_order = format("rank {} is stuck inside a call and hears no order", found.rank);
   found.cause += format("; rank {} is stuck inside a call", found.rank);

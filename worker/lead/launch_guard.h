@@ -39,10 +39,10 @@ struct GuardFinding {
     host_lost,
     hang,
     stuck_collective,  // all ranks wait in collectives, and nobody stands outside of them
-    unhealthy,       // a node is not fit to work on, though its ranks still do
-    faulted,         // a rank has a fault that it survived, all processes live, and they wait for an order to go on
-    desynchronised,  // all ranks wait for each other in different collectives
-    no_progress,     // ranks beat, and no step is completed
+    unhealthy,         // a node is not fit to work on, though its ranks still do
+    faulted,           // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+    desynchronised,    // all ranks wait for each other in different collectives
+    no_progress,       // ranks beat, and no step is completed
     // By the stage's settings (training_watch.h), where nothing is at fault:
     slow_rank,  // its host is left for a spare
     bad_loss,   // the loss is no number

@@ -28,10 +28,9 @@ std::optional<GuardFinding> RestartOrder::look(std::int64_t now_ms, const std::v
   if (has_left) late = std::find_if_not(ranks.begin(), ranks.end(), is_there);
   if (since_ms < (has_left ? meet_ms : leave_ms)) return std::nullopt;
   GuardFinding found = std::exchange(order_, std::nullopt)->why;
-  found.no_order =
-      format("rank {} {} within {:.0f} s of the order to go on in-process", late->rank,
-             has_left ? "did not meet the others" : "did not leave its collective",
-             static_cast<double>(has_left ? meet_ms : leave_ms) * 1e-3);
+  found.no_order = format("rank {} {} within {:.0f} s of the order to go on in-process", late->rank,
+                          has_left ? "did not meet the others" : "did not leave its collective",
+                          static_cast<double>(has_left ? meet_ms : leave_ms) * 1e-3);
   found.cause += "; " + found.no_order;
   // Not a rank to blame: whoever is late may wait for another one.
   found.rank = -1, found.host.clear(), found.section.clear();

@@ -67,8 +67,8 @@ void SkippedSteps::skipped(const Event& event) {
   fault.cause = problem, fault.fingerprint = view.cause;
   fault.tier = to_string(RestartTier::skip);  // it has happened
   fault.next = format("the training goes on without the update of step {}", seen->step);
-  fault.reason = decision.tier == RestartTier::skip ? decision.reason
-                                                    : "left out by on_spike; the policy: " + decision.reason;
+  fault.reason =
+      decision.tier == RestartTier::skip ? decision.reason : "left out by on_spike; the policy: " + decision.reason;
   fault.detect_s = 0;
   pending_.push_back({*open_, {std::move(fault), std::nullopt}});
 }

@@ -50,7 +50,7 @@ class SkippedSteps {
 
   std::int64_t budget_ = 0, budget_steps_ = 0;
   int launch_ = 0;
-  std::optional<Skip> open_;  // no step was completed since
+  std::optional<Skip> open_;     // no step was completed since
   bool newest_is_skip_ = false;  // of the faults that were told of
   std::vector<Pending> pending_;
   std::vector<std::pair<std::int64_t, PastRestart>> history_;  // by step, ascending

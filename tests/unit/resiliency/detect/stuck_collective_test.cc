@@ -67,7 +67,7 @@ TEST_CASE("stuck collective: one rank outside, not running or not heard of makes
   const auto silent = [](RankObservation& rank) { rank.silent_ms = 5'000; };
   const auto unseen = [](RankObservation& rank) { rank.seen = false; };
   const std::vector<void (*)(RankObservation&)> changes = {outside, computes, stopped, traced,
-                                                          blocked, ended,    silent,  unseen};
+                                                           blocked, ended,    silent,  unseen};
   for (std::size_t change = 0; change < changes.size(); ++change)
     for (std::size_t rank = 0; rank < 4; ++rank) {
       CAPTURE(change);

@@ -263,7 +263,8 @@ TEST_CASE("guard: a rank that stands still is suspected, named, and found to han
 }
 
 namespace {
-// After enough steps for learned timeouts, ranks stand in collective number 9 of dp but for `outside`, which has not come.
+// After enough steps for learned timeouts, ranks stand in collective number 9 of dp but for `outside`, which has not
+// come.
 GuardRig stuck_rig(int outside = -1) {
   GuardRig rig;
   for (RankObservation& rank : rig.ranks) rank.beat.communicators = {{"dp", 8, 8}}, rank.beat.waits_in = -1;
