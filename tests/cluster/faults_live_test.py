@@ -264,7 +264,7 @@ def hang_settled(training):
 def rank_hung(cluster, runs, times):
     """One rank stands still in its own code, its process alive, and the others wait for it in a collective. Suspected after 2 s,
     acted upon after the learned timeout (here its floor, 3 s), and trained again within 5 s more."""
-    training = Training(cluster, runs, "rank-hung", 'resiliency = { hang_floor = "3s", restarts = 1000 }\n', faults=True)
+    training = Training(cluster, runs, "rank-hung", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n', faults=True)
     suspected = []
     for number in range(times):
         rank, launch = number % 4, hang_settled(training)
@@ -305,7 +305,7 @@ def stuck_collective(cluster, runs, times):
     """What the ranks of two hosts say to each other is lost, and nothing else: all live, all wait in a collective, and agents are
     heard. They get the order to go on in-process; where the connections stay dead that comes to nothing within its deadline,
     and a new launch with new connections follows."""
-    training = Training(cluster, runs, "stuck", 'resiliency = { hang_floor = "3s", restarts = 1000 }\n')
+    training = Training(cluster, runs, "stuck", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n')
     for number in range(times):
         launch = hang_settled(training)
         ranks = training.ranks(launch)
