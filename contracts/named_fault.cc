@@ -26,6 +26,7 @@ const std::vector<NamedFault> rows = {
     {"SIGKILL", M::signal, SIGKILL, "", "SIGKILL to the rank"},
     {"SIGTERM", M::signal, SIGTERM, "", "SIGTERM to the rank, though nobody told the stage to stop"},
     {"SIGSTOP", M::signal, SIGSTOP, "", "SIGSTOP to the rank: it stands still and lives"},
+    {"hung_rank", M::point, 0, "engine_backward delay_ms=3600000", "the rank stands still for an hour between two operations of its step, outside of any collective; its process runs"},
     {"slow_rank", M::slow, 0, "", "the rank is stopped for half of the time, for `lasts`"},
     {"frozen_host", M::freeze_host, 0, "", "the ranks and the agent of the rank's node are stopped for good, and the lead if it is there"},
     {"cut_network", M::none, 0, "", "only root can cut a node off; on the test cluster: tests/cluster/cluster cut-node"},

@@ -50,6 +50,7 @@ bool told_by_lead(const Fact& end, const std::vector<Event>& events) {
     if (event.kind == "launched") told = false;
     if (event.kind != fault_event_kind) continue;
     const std::string tier = event.fields.get_string("tier");
+    if (tier == to_string(RestartTier::skip)) continue;  // and the launch goes on
     told = tier == to_string(RestartTier::new_job) || tier == to_string(RestartTier::stop);
   }
   return told;

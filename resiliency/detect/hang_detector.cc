@@ -57,10 +57,21 @@ HangDetector::HangDetector(HangTimeouts timeouts, LearnedTimes learned, CulpritO
 
 void HangDetector::new_launch(std::int64_t now_ms) {
   learned_.begin_launch();
+  was_warm_ = false;
+  not_before_ms_ = 0;
   launched_ms_ = now_ms;
   tracks_.clear();
   step_times_s_.clear();
   next_step_time_ = 0;
+  steps_seen_ = 0;
+  hang_.reset();
+  over_ = false;
+}
+
+void HangDetector::restarted(std::int64_t now_ms) {
+  was_warm_ |= warm();
+  launched_ms_ = not_before_ms_ = now_ms;
+  tracks_.clear();
   steps_seen_ = 0;
   hang_.reset();
   over_ = false;
@@ -83,7 +94,7 @@ double HangDetector::timeout_s(HangLevel level, const std::string& section) cons
   if (own && own->unmonitored) return 0;
   const double chosen = !own ? 0 : level == HangLevel::suspect ? own->suspect_s : own->act_s;
   const std::optional<double> longest = learned_.seconds(section);
-  if (!warm()) return std::max(chosen, timeouts_.startup_s);
+  if (!warm() && !was_warm_) return std::max(chosen, timeouts_.startup_s);
   if (chosen > 0) return chosen;
   if (!longest) return std::max({timeouts_.startup_s, timeouts_.suspect_s, timeouts_.act_s});
   const double suspect = std::max(base_suspect_s(), longer_than_ever * *longest);
@@ -107,7 +118,7 @@ void HangDetector::note_step(std::int64_t now_ms, Track& track, std::int64_t ste
 void HangDetector::follow(std::int64_t now_ms, const RankObservation& seen) {
   if (!seen.seen) return;
   const std::int64_t heard_ms = now_ms - seen.silent_ms;
-  const std::int64_t page_ms = heard_ms - seen.idle_ms;
+  const std::int64_t page_ms = std::max(heard_ms - seen.idle_ms, not_before_ms_);
   const std::uint64_t mark = mark_of(seen.beat);
   const auto [found, is_new] = tracks_.try_emplace(seen.rank);
   Track& track = found->second;
@@ -273,8 +284,13 @@ std::optional<HangFinding> HangDetector::observe(std::int64_t now_ms, const std:
   if (!judged) return std::nullopt;
   const RankObservation& who = now[judged->index];
   hang_ = Hang{who.rank, moved_ms(who.rank), judged->level};
-  return HangFinding{judged->level,  who.rank,          who.seen ? who.beat.section : std::string(),
-                     judged->idle_s, judged->timeout_s, find_culprits(now, graph, options_)};
+  return HangFinding{judged->level,
+                     who.rank,
+                     who.seen ? who.beat.section : std::string(),
+                     judged->idle_s,
+                     judged->timeout_s,
+                     find_culprits(now, graph, options_),
+                     find_stuck_collective(now, graph, options_)};
 }
 
 }  // namespace longhaul

@@ -31,6 +31,7 @@
 #include "resiliency/detect/hang_timeouts.h"
 #include "resiliency/detect/learned_times.h"
 #include "resiliency/detect/rank_observation.h"
+#include "resiliency/detect/stuck_collective.h"
 
 namespace longhaul {
 
@@ -43,6 +44,7 @@ struct HangFinding {
   std::string section;  // of that rank
   double idle_s = 0, timeout_s = 0;
   std::vector<Culprit> culprits;  // most likely first
+  StuckCollective stuck;          // found: all ranks wait in collectives, and nobody keeps them
   // "suspect: rank 5 on n3 stands in micro_batch since 4.1 s (timeout 2 s); ..."
   std::string text() const;
 };
@@ -53,6 +55,10 @@ class HangDetector {
 
   // The ranks were started anew: nothing of the earlier launch counts but what was learned.
   void new_launch(std::int64_t now_ms);
+  // The same processes were ordered to go on from an earlier state. They are as warm as they were: who stands still
+  // again is judged by what was learned. How long they had stood still before the order counts no more, and their first
+  // steps teach nothing.
+  void restarted(std::int64_t now_ms);
   // Call it several times a second with all ranks of the launch, in any order. `now_ms` is of any steady clock. Each
   // level is reported once per hang; `act` may come without `suspect` before it.
   std::optional<HangFinding> observe(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
@@ -112,6 +118,8 @@ class HangDetector {
   std::int64_t launched_ms_ = 0;
   std::map<int, Track> tracks_;
   std::int64_t steps_seen_ = 0;
+  bool was_warm_ = false;             // before it was restarted
+  std::int64_t not_before_ms_ = 0;    // no standing still counts that was before
   std::vector<double> step_times_s_;  // a ring of the last ones
   std::size_t next_step_time_ = 0;
   std::optional<Hang> hang_;

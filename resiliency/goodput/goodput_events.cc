@@ -21,6 +21,7 @@ GoodputFact fact_of_fault(const Event& event, GoodputFact fact) {
   fact.part_ms = seconds_to_ms(told.detect_s);
   fact.fault = told.fault_class;
   fact.tier = told.tier;
+  fact.goes_on = told.tier == to_string(RestartTier::skip);
   fact.processes_stay = told.tier == to_string(RestartTier::skip) || told.tier == to_string(RestartTier::in_process);
   return fact;
 }

@@ -71,14 +71,16 @@ void GoodputLedger::work_until(std::int64_t at_ms, std::int64_t step) {
 }
 
 void GoodputLedger::begin_fault(const GoodputFact& fact) {
+  // What is still paid for belongs to the newest cost: one that has none comes before it.
+  const bool before_newest = fact.goes_on && faulty_ && !costs_.empty();
   ++faults_;
-  faulty_ = true;
+  faulty_ |= !fact.goes_on;
   if (!keep_faults_) return;
   FaultCost cost;
   cost.at_ms = fact.at_ms - fact.part_ms;
   cost.fault = fact.fault, cost.tier = fact.tier;
-  cost.step = step_;
-  costs_.push_back(std::move(cost));
+  cost.step = fact.goes_on && fact.step >= 0 ? fact.step : step_;
+  costs_.insert(before_newest ? costs_.end() - 1 : costs_.end(), std::move(cost));
 }
 
 void GoodputLedger::begin_work(std::int64_t step) {
@@ -107,6 +109,7 @@ void GoodputLedger::add(const GoodputFact& fact) {
     trained_ = true;
     return work_until(fact.at_ms, fact.step);
   }
+  if (fact.kind == Kind::fault && fact.goes_on) return begin_fault(fact);
   if (fact.kind == Kind::stalled) {
     if (working_) owed_stall_ms_ += std::max<std::int64_t>(0, fact.part_ms);
     return;

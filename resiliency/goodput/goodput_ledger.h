@@ -52,6 +52,7 @@ struct GoodputFact {
   // Of a fault:
   std::string fault, tier;
   bool processes_stay = false;  // skip and in-process: no ranks_ended follows
+  bool goes_on = false;         // a step was left out, and nothing was interrupted
 };
 
 // One fault and what it cost: the time until the step was done again that had been done before it.

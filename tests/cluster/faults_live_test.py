@@ -201,6 +201,111 @@ def rank_frozen(cluster, runs, times):
     training.end(runs)
 
 
+def hang_settled(training):
+    """The timeouts of the newest launch are learned once its first steps are done."""
+    launch = training.launches()
+    training.wait(lambda: len(training.saved(launch)) >= 2, f"two checkpoints of launch {launch}")
+    return launch
+
+
+def rank_hung(cluster, runs, times):
+    """One rank stands still in its own code, its process alive, and the others wait for it in a collective. Suspected after 2 s,
+    acted upon after the learned timeout (here its floor, 3 s), and trained again within 5 s more."""
+    training = Training(cluster, runs, "rank-hung", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n', faults=True)
+    suspected = []
+    for number in range(times):
+        rank, launch = number % 4, hang_settled(training)
+        runs.longhaul("tell", training.run.folder, "fault", "hung_rank", f"rank={rank}", "--wait", 1)
+        training.wait(lambda: len(training.events("injected")) > number, "the injected fault", 20)
+        injected = training.events("injected")[-1]
+        begun = injected["ms"] / 1000
+        seen = training.recovery(begun, len(training.events("recovered")) + 1)
+        fault = next(e for e in training.events("fault") if e["launch"] == launch)
+        expect("a hang of one rank, restarted in the job", (fault["class"], fault["tier"]) == ("hang", "in_job"), fault)
+        BOARD.time("rank hung outside a collective (act: 3 s)", 3.5, 8, (*seen[:2], fault, seen[3]))
+        BOARD.named("rank hung", (fault["rank"], fault["host"]) == (rank, injected["host"]), (fault, injected))
+        suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
+        expect("suspected first, with the culprit", suspicion and suspicion[0]["rank_of"] == rank, (suspicion, fault))
+        suspected.append(suspicion[0]["ms"] / 1000 - begun)
+        training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
+    training.end(runs)
+    print(f"  rank hung: suspected after {statistics.median(suspected):.2f} s (bar: 2 s after its last sign of life)", flush=True)
+
+
+def mpi_ports(pids):
+    """TCP ports over which the ranks of these processes talk to each other: both ends are theirs."""
+    ends = []
+    for pid in pids:
+        sockets = set()
+        for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(fd)
+            if target.startswith("socket:["):
+                sockets.add(target[8:-1])
+        for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "01" and words[9] in sockets:
+                ends.append((words[1], words[2]))
+    return sorted({int(end.split(":")[1], 16) for pair in ends if pair[::-1] in ends for end in pair})
+
+
+def stuck_collective(cluster, runs, times):
+    """What the ranks of two hosts say to each other is lost, and nothing else: all live, all wait in a collective, and agents are
+    heard. They get the order to go on in-process; where the connections stay dead that comes to nothing within its deadline,
+    and a new launch with new connections follows."""
+    training = Training(cluster, runs, "stuck", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n')
+    for number in range(times):
+        launch = hang_settled(training)
+        ranks = training.ranks(launch)
+        ports = mpi_ports(ranks)
+        expect("connections between the ranks", ports, ranks)
+        rules = [("pref", str(100 + i), "ipproto", "tcp", end, str(port), "blackhole") for i, (port, end) in
+                 enumerate((p, e) for p in ports for e in ("dport", "sport"))]
+        hosts, told = sorted(set(ranks.values())), len(training.events("fault"))
+        again = len(training.events("recovered")) + 1
+        try:
+            begun = time.time()
+            for host in hosts:
+                for rule in rules:
+                    cluster.play("exec", host, "--", "ip", "rule", "add", *rule)
+            seen = training.recovery(begun, again, 60)
+        finally:
+            for host in hosts:
+                for rule in rules:
+                    cluster.call(PROGRAM, "exec", "--state", cluster.state, host, "--", "ip", "rule", "del", *rule, check=False)
+        faults = training.events("fault")[told:]
+        print("  stuck collective: " + "; ".join(f"{f['tier']} {f['ms'] / 1000 - begun:.2f} s after the cut ({f['reason']})" for f in faults)
+              + f"; trained again after {seen[1]:.2f} s", flush=True)
+        expect("first in-process, then in-job", [(f["class"], f["tier"]) for f in faults] ==
+               [("stuck_collective", "in_process"), ("stuck_collective", "in_job")], faults)
+        expect("nobody is accused", all("host" not in f and f["rank"] < 0 for f in faults), faults)
+        training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
+    training.end(runs)
+
+
+def step_skipped(cluster, runs, times):
+    """A loss that is no number: the engine leaves the step out, and that is a fault of tier skip. Nobody is ended or started."""
+    training = Training(cluster, runs, "skipped", text=pretrain('on_spike = { action = "skip", budget = 1000 }\nresiliency = { restarts = 1 }\n', faults=True))
+    ranks = training.ranks(1)
+    for number in range(max(3, times)):
+        runs.longhaul("tell", training.run.folder, "fault", "nan_loss", f"rank={number % 4}", "--wait", 1)
+        training.wait(lambda: len(training.events("recovered")) > number, "the step after the one that was left out", 30)
+        spike, fault, recovered = (training.events(kind)[number] for kind in ("spike", "fault", "recovered"))
+        expect("one fault for the step", (fault["class"], fault["tier"], fault["step"], fault["launch"]) ==
+               ("loss_nan", "skip", spike["step"], 1) and spike["action"] == "skip", (fault, spike))
+        expect("nothing is lost but the step", recovered["lost_steps"] == 0 and recovered["detect_s"] == recovered["stop_s"] == 0, recovered)
+        print(f"  step skipped: told {(fault['ms'] - spike['ms']) / 1000:.2f} s after it, the next step was done {recovered['total_s']:.2f} s after it", flush=True)
+    expect("nothing was ended", training.ranks(1) == ranks and training.launches() == 1, training.events("launched"))
+    said = runs.longhaul("faults", training.run.folder)
+    expect("faults shows them", said.count("loss_nan (job)") == number + 1 and "skip: the training goes on" in said, said)
+    status = json.loads(runs.longhaul("status", training.run.folder, "--json"))
+    expect("status shows them", json.dumps(status).count('"tier": "skip"') >= number + 1, status)
+    # It has used up nothing: a rank that is killed then is started again as ever.
+    os.kill(sorted(ranks)[0], signal.SIGKILL)
+    training.wait(lambda: training.launches() == 2, "another launch", 30)
+    expect("in the job", training.events("fault")[-1]["tier"] == "in_job", training.events("fault"))
+    training.end(runs)
+
+
 def transient_error(cluster, runs, times):
     """An error inside a step of one rank; all processes stay, and go on in communicators of a new epoch."""
     training = Training(cluster, runs, "transient", "resiliency = { restarts = 1000 }\n", faults=True)
@@ -675,10 +780,10 @@ def a_last_save_has_the_time_that_is_left(cluster, runs, times):
 
 
 CASES = {case.__name__: case for case in (
-    gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_killed, rank_aborts, rank_throws,
+    gpu_lost, gpu_lost_and_only_told, refused_by_check, slow_network, transient_error, host_cut, host_cut_for_three_seconds, control_cut, rank_frozen, rank_hung, step_skipped, rank_killed, rank_aborts, rank_throws,
     host_killed, agent_killed, lead_killed, shrunk, lead_host_killed, allocation_lost)}
 # Only when asked for: the first takes a minute, and unit_worker has it, too; the second trains twice to the end.
-BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left, grown_back)}
+BY_NAME = {case.__name__: case for case in (a_last_save_has_the_time_that_is_left, grown_back, stuck_collective)}
 
 
 def main():

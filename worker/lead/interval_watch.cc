@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contracts/fault_event.h"
+#include "resiliency/restart_tier.h"
 
 namespace longhaul {
 namespace {
@@ -28,6 +29,7 @@ std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_
       stalled_s += stall_s;
       measured_ = true;
     } else if (event.kind == fault_event_kind) {
+      if (event.fields.get_string("tier") == to_string(RestartTier::skip)) continue;  // nothing is saved for that
       chooser_.failed();
       undisturbed = false;
     } else if (event.kind == "launched" || event.kind == recovered_event_kind) {

@@ -26,6 +26,7 @@ FaultClass class_of(const GuardFinding& finding) {
   switch (finding.kind) {
     case GuardFinding::Kind::host_lost: return FaultClass::host_unreachable;
     case GuardFinding::Kind::faulted: return FaultClass::exception;
+    case GuardFinding::Kind::stuck_collective: return FaultClass::stuck_collective;
     case GuardFinding::Kind::unhealthy: return finding.fault;
     case GuardFinding::Kind::desynchronised: return FaultClass::desynchronised;
     case GuardFinding::Kind::no_progress: return FaultClass::no_progress;
@@ -60,8 +61,11 @@ bool JobLead::go_on_after(const End& end) {
   }
   recovery_.stopped(clock_.monotonic_ns() / 1'000'000);
   leave_dead_spares();
-  const TierDecision decision =
-      decide_without_nodes_back(decide(view, {false, "ranks that have ended cannot go on"}), view);
+  const bool were_alive = end.finding && end.finding->kind == GuardFinding::Kind::stuck_collective;
+  view.all_ranks_alive = were_alive;  // until they were ended; the reason then says why they got no order
+  TierOffer in_process = were_alive ? in_process_offer(*end.finding) : TierOffer{};
+  if (in_process.offered) in_process = {false, "ranks that have ended cannot go on"};
+  const TierDecision decision = decide_without_nodes_back(decide(view, in_process), view);
   tell_fault(end, view, cause, decision);
   if (!launches_again(decision.tier)) {
     if (decision.tier == RestartTier::new_job) {
@@ -121,13 +125,27 @@ std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
   return told_.corruption(spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
 }
 
-// All processes live, and the ranks wait for an order: the cheapest restart, if the policy agrees.
+// Ranks with a fault that they survived say so only where they wait for an order; those in a collective look for one if
+// their program does.
+TierOffer JobLead::in_process_offer(const GuardFinding& finding) const {
+  if (finding.kind == GuardFinding::Kind::faulted) return {};
+  if (finding.kind != GuardFinding::Kind::stuck_collective) return {false, "a rank does not hear orders"};
+  if (restart_wait() == 0) return {false, "this program takes no orders to go on, or restarts is 0"};
+  const Value* checkpoint = lead_.task.settings.find("checkpoint");
+  if (checkpoint && !checkpoint->get_bool("in_process", true)) return {false, "checkpoint.in_process is false"};
+  return {finding.no_order.empty(), finding.no_order};
+}
+
+// All processes live, and the ranks wait for an order, or in a collective that one ends: the cheapest restart, if the
+// policy agrees.
 bool JobLead::restart_in_process(const GuardFinding& finding) {
+  const TierOffer offer = in_process_offer(finding);
+  if (!offer.offered) return false;
   hear(tail_.look_now());
   const Cause why = cause_of_survived(finding);
   FaultView view = view_of({LaunchEnd{}, finding}, why);
   view.all_ranks_alive = static_cast<int>(watch_.alive().size()) == spec_.launch.ranks;
-  const TierDecision decision = decide(view, {true, {}});
+  const TierDecision decision = decide(view, offer);
   if (decision.tier != RestartTier::in_process) {
     history_.pop_back();  // decided again, and told, when they have ended
     return false;
@@ -141,6 +159,7 @@ bool JobLead::restart_in_process(const GuardFinding& finding) {
   if (agents_) agents_->restart(epoch);
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.restarted(now_ms, epoch);
+  if (finding.kind == GuardFinding::Kind::stuck_collective) restart_order_.given(now_ms, epoch, finding);
   recovery_.stopped(now_ms);
   recovery_.launched(spec_.launch.launch, spec_.launch.ranks);
   return true;

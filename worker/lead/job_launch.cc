@@ -212,8 +212,9 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     if (end) return End{*end, std::nullopt};
     look_at_growth(ranks);
     if (const auto finding = look_for_faults()) {
-      if (finding->kind == GuardFinding::Kind::faulted && restart_in_process(*finding)) continue;
-      if (finding->kind == GuardFinding::Kind::hang) finish_stacks();
+      const bool stuck = finding->kind == GuardFinding::Kind::stuck_collective;
+      if (stuck || finding->kind == GuardFinding::Kind::hang) finish_stacks();
+      if (restart_in_process(*finding)) continue;
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return End{put, finding};
     }

@@ -120,6 +120,8 @@ Status JobLead::prepare() {
   const std::vector<Event> earlier = tail_.open(attempt.events_path());
   told_.take(earlier);
   timeouts_->take(earlier);
+  skipped_ = SkippedSteps(lead_.task.settings);
+  skipped_.take(earlier);
   return {};
 }
 

@@ -39,7 +39,9 @@
 #include "worker/lead/rank_watch.h"
 #include "worker/lead/recovery_clock.h"
 #include "worker/lead/replacement_agents.h"
+#include "worker/lead/restart_order.h"
 #include "worker/lead/scheduler_vote.h"
+#include "worker/lead/skipped_steps.h"
 #include "worker/lead/stack_round.h"
 #include "worker/lead/timeout_watch.h"
 #include "worker/lead/told_facts.h"
@@ -135,6 +137,7 @@ class JobLead {
   bool go_on_after(const End& end);
   void end_with_lost_host(const End& end);
   TierDecision decide(const FaultView& view, const TierOffer& in_process);
+  TierOffer in_process_offer(const GuardFinding& finding) const;
   bool restart_in_process(const GuardFinding& finding);
   std::int64_t restart_wait() const;
   JobRecord record_of_end();
@@ -142,6 +145,7 @@ class JobLead {
   void pass_on_end_time();
   void must_end_by(std::int64_t wall_ms);
   void hear(const std::vector<Event>& events);
+  void tell_skipped();
   // What ranks have said of the fault that is to be decided, where it is that.
   std::optional<SilentCorruption> corruption_of(const End& end) const;
   void leave_dead_spares();
@@ -186,8 +190,10 @@ class JobLead {
   StackRound stacks_;
   std::map<int, pid_t> started_here_;  // ranks of this launch that this process has started
   LaunchGuard guard_;
+  RestartOrder restart_order_;
   EventTail tail_;
   ToldFacts told_;
+  SkippedSteps skipped_;
   TrainingWatch training_;
   RecoveryClock recovery_;
   OldLaunches old_launches_;

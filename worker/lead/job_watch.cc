@@ -146,6 +146,7 @@ std::vector<HostSight> JobLead::host_sights() const {
 void JobLead::begin_watch() {
   watch_.new_launch(spec_.launch, page_folders(spec_.launch, lead_.attempt.steps), restart_wait());
   guard_.new_launch(clock_.monotonic_ns() / 1'000'000, spec_.launch.epoch);
+  restart_order_.over();
   growth_.new_launch(clock_.monotonic_ns() / 1'000'000);
   training_.new_launch(spec_.launch.launch, peers_of(spec_.launch));
   orders_.new_launch();
@@ -161,15 +162,18 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
     return std::nullopt;
   }
   look_at_training(sights);
-  const auto found = guard_.look(clock_.monotonic_ns() / 1'000'000, sights, host_sights(), training_.demand());
+  const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
+  auto found = guard_.look(now_ms, sights, host_sights(), training_.demand());
+  if (!found) found = restart_order_.look(now_ms, sights);
   for (const WarningEvent& warning : guard_.warnings()) tell_warning(warning);
   if (const auto& suspicion = guard_.suspicion()) tell_suspicion(*suspicion);
   if (guard_.suspicion_over()) log_.info(format("event=hang_over launch={}", record_.launches));
   // Ranks that were told to save and end take each other along; whether they had saved is seen when all are gone.
   if (!found || (!growing_.empty() && found->kind == GuardFinding::Kind::rank_ended)) return found;
+  restart_order_.over();
   log_.warn(format("event=fault_found launch={} rank={} host={} detect_s={:.2f} cause='{}'", record_.launches,
                    found->rank, found->host, found->detect_s, found->cause));
-  recovery_.fault(clock_.monotonic_ns() / 1'000'000, found->detect_s, watch_.newest_step());
+  recovery_.fault(now_ms, found->detect_s, watch_.newest_step());
   return found;
 }
 
@@ -178,6 +182,20 @@ void JobLead::hear(const std::vector<Event>& events) {
   timeouts_->take(events);
   for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
   for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
+  skipped_.take(events);
+  tell_skipped();
+}
+
+// `recovered` is read as belonging to the fault before it: one that is not over yet comes first.
+void JobLead::tell_skipped() {
+  if (recovery_.under_way()) return;
+  for (const SkippedSteps::Told& told : skipped_.news()) {
+    if (told.recovered) events_.write(recovered_event_kind, to_value(*told.recovered));
+    if (!told.fault) continue;
+    events_.write(fault_event_kind, to_value(*told.fault));
+    log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", told.fault->launch,
+                     told.fault->cause, told.fault->tier, told.fault->next, told.fault->reason));
+  }
 }
 
 void JobLead::look_at_training(const std::vector<RankObservation>& sights) {

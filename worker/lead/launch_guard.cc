@@ -46,11 +46,17 @@ LaunchGuard::LaunchGuard(const ResiliencySettings& settings, bool own_program, L
 // Steps that are done again and again are so over several of these.
 void LaunchGuard::restarted(std::int64_t now_ms, std::int64_t epoch) {
   const ProgressWatch roll_backs = roll_backs_;
-  new_launch(now_ms, epoch);
+  begin(now_ms, epoch);
+  hangs_.restarted(now_ms);
   roll_backs_ = roll_backs;
 }
 
 void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
+  begin(now_ms, epoch);
+  hangs_.new_launch(now_ms);
+}
+
+void LaunchGuard::begin(std::int64_t now_ms, std::int64_t epoch) {
   epoch_ = epoch;
   told_ = false;
   suspicion_.reset();
@@ -58,7 +64,6 @@ void LaunchGuard::new_launch(std::int64_t now_ms, std::int64_t epoch) {
   pauses_.clear();
   progress_.clear();
   ended_ms_.clear();
-  hangs_.new_launch(now_ms);
   desyncs_.new_launch();
   stall_.new_launch(now_ms);
   roll_backs_ = ProgressWatch();
@@ -112,9 +117,10 @@ std::optional<GuardFinding> LaunchGuard::look(std::int64_t now_ms, std::vector<R
   if (!found && own_program_ && !is_one_just_apart(ranks, hosts)) found = ended_rank(now_ms, ranks);
   if (!found) found = unfit_host(ranks, hosts);  // before a fault that it may be the cause of
   if (!found && own_program_) found = faulted_rank(ranks);
+  const std::size_t all = ranks.size();
   ranks = at_work(std::move(ranks));
   if (!found) found = desynchronised(now_ms, ranks);
-  if (!found) found = hang(now_ms, ranks);
+  if (!found) found = hang(now_ms, ranks, ranks.size() < all);
   if (!found) found = no_progress(now_ms, ranks);
   if (!found) found = demand;
   told_ = found.has_value();
@@ -224,7 +230,8 @@ void LaunchGuard::warn(const char* kind, const char* fault_class, const GuardFin
   warnings_.push_back(std::move(event));
 }
 
-std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks) {
+std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
+                                              bool finished) {
   if (settings_.on_hang == "ignore") return std::nullopt;
   const auto finding = ranks.empty() ? std::nullopt : hangs_.observe(now_ms, ranks);
   if (!finding) return std::nullopt;
@@ -240,12 +247,25 @@ std::optional<GuardFinding> LaunchGuard::hang(std::int64_t now_ms, const std::ve
     const Culprit& culprit = finding->culprits.front();
     found.rank = culprit.rank, found.section = culprit.section;
   }
+  found.cause = finding->text();
+  if (finding->stuck.found && !finished) stuck_in_collective(*finding, found);
   for (const RankObservation& rank : ranks) {
     found.step = std::max(found.step, rank.beat.step);
     if (rank.rank == found.rank) found.host = rank.host, found.process = rank.process;
   }
-  found.cause = finding->text();
   return found;
+}
+
+// Nobody is to blame but one that is stuck inside a call, for the others still look whether their wait has ended.
+void LaunchGuard::stuck_in_collective(const HangFinding& finding, GuardFinding& found) {
+  found.kind = GuardFinding::Kind::stuck_collective;
+  found.rank = finding.stuck.out_of_reach;
+  found.cause =
+      format("all ranks live and wait in {} since {:.1f} s, and nobody stands outside of it (timeout {:.1f} s)",
+             finding.stuck.where, finding.idle_s, finding.timeout_s);
+  if (found.rank < 0) return;
+  found.no_order = format("rank {} is stuck inside a call and hears no order", found.rank);
+  found.cause += format("; rank {} is stuck inside a call", found.rank);
 }
 
 // Of several the one that ended while the others still worked: whose page has been still for longest.

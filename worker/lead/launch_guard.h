@@ -38,10 +38,11 @@ struct GuardFinding {
     rank_ended,
     host_lost,
     hang,
-    unhealthy,       // a node is not fit to work on, though its ranks still do
-    faulted,         // a rank has a fault that it survived, all processes live, and they wait for an order to go on
-    desynchronised,  // all ranks wait for each other in different collectives
-    no_progress,     // ranks beat, and no step is completed
+    stuck_collective,  // all ranks wait in collectives, and nobody stands outside of them
+    unhealthy,         // a node is not fit to work on, though its ranks still do
+    faulted,           // a rank has a fault that it survived, all processes live, and they wait for an order to go on
+    desynchronised,    // all ranks wait for each other in different collectives
+    no_progress,       // ranks beat, and no step is completed
     // By the stage's settings (training_watch.h), where nothing is at fault:
     slow_rank,  // its host is left for a spare
     bad_loss,   // the loss is no number
@@ -55,6 +56,7 @@ struct GuardFinding {
   std::string cause;                    // one sentence
   double detect_s = 0;                  // since the culprit's last sign of life
   FaultClass fault = FaultClass::none;  // of an unhealthy node: what was found
+  std::string no_order = {};            // of a stuck collective: why no order to go on reaches all ranks; "": it does
 };
 
 class LaunchGuard {
@@ -98,7 +100,10 @@ class LaunchGuard {
   // Ranks that have begun and not come to their end: the others wait for nobody, and nobody waits for them.
   std::vector<RankObservation> at_work(std::vector<RankObservation> ranks) const;
   std::optional<GuardFinding> desynchronised(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
-  std::optional<GuardFinding> hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
+  // `finished`: some ranks have come to their end, so that others may wait for one of them.
+  std::optional<GuardFinding> hang(std::int64_t now_ms, const std::vector<RankObservation>& ranks, bool finished);
+  static void stuck_in_collective(const HangFinding& finding, GuardFinding& found);
+  void begin(std::int64_t now_ms, std::int64_t epoch);
   std::optional<GuardFinding> no_progress(std::int64_t now_ms, const std::vector<RankObservation>& ranks);
   void warn(const char* kind, const char* fault_class, const GuardFinding& found);
   // How much of the last `silent_ms` nobody looked, because the lead itself stood still.

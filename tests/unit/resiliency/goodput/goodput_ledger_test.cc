@@ -125,6 +125,35 @@ TEST_CASE(
                              123)) == "training 101, load 2, recompute 20");
 }
 
+TEST_CASE("a step that was left out is a fault that interrupts nothing and costs only itself") {
+  const auto skip = [](std::int64_t s, std::int64_t step) {
+    GoodputFact fact = at(s, Kind::fault, step);
+    fact.goes_on = fact.processes_stay = true;
+    fact.fault = "loss_spike", fact.tier = "skip";
+    return fact;
+  };
+  const auto ledger = fold_facts(
+      {at(0, Kind::launched), at(0, Kind::ready, 0), at(10, Kind::step, 1), skip(21, 2), at(30, Kind::step, 3)}, 40);
+  CHECK(breakdown(ledger) == "training 40");
+  CHECK(ledger.faults() == 1);
+  CHECK(ledger.lost_steps() == 0);
+  REQUIRE(ledger.costs().size() == 1);
+  CHECK(ledger.costs()[0].fault == "loss_spike");
+  CHECK(ledger.costs()[0].tier == "skip");
+  CHECK(ledger.costs()[0].step == 2);
+  CHECK(ledger.costs()[0].total_ms() == 0);
+  // While an earlier fault is made up for, that one goes on being paid for.
+  const auto both = fold_facts({at(0, Kind::launched), at(0, Kind::ready, 0), at(100, Kind::step, 10),
+                                at(100, Kind::fault, 10), at(110, Kind::launched), at(120, Kind::ready, 5),
+                                at(140, Kind::step, 7), skip(141, 8), at(180, Kind::step, 10), at(190, Kind::step, 11)},
+                               190);
+  CHECK(breakdown(both) == "training 110, stop 10, start 10, recompute 60");
+  REQUIRE(both.costs().size() == 2);
+  CHECK(both.costs()[0].total_ms() == 0);
+  CHECK(both.costs()[1].total_ms() == 80'000);
+  CHECK(both.costs()[1].lost_steps == 5);
+}
+
 TEST_CASE("a save that is told of late is taken from the training that follows, and never from anything else") {
   CHECK(breakdown(fold_facts({at(0, Kind::launched), at(0, Kind::ready, 0), at(10, Kind::step, 1),
                               at(10, Kind::stalled, 1, 7), at(15, Kind::step, 2), at(25, Kind::step, 3)},

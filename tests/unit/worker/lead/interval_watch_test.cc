@@ -57,6 +57,18 @@ TEST_CASE("interval watch: many failures make it shorter, and the time of a faul
   CHECK(std::fabs(watch.chooser().step_s() - 1) < 0.05);
 }
 
+TEST_CASE("interval watch: a step that was left out is no failure, for no checkpoint would have helped") {
+  IntervalWatch watch(10);
+  std::int64_t now_ms = 0, step = 0;
+  for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
+  REQUIRE(watch.look(now_ms, step, {saved(5, 5)}));
+  const double before_s = watch.chooser().mtbf_s();
+  Event skipped = of_kind(fault_event_kind);
+  skipped.fields.set("tier", "skip");
+  for (int i = 0; i < 30; ++i) CHECK(!watch.look(now_ms += 10'000, step += 10, {skipped}));
+  CHECK(watch.chooser().mtbf_s() >= before_s);
+}
+
 TEST_CASE("interval watch: a launch that begins again at an earlier step counts no steps backwards") {
   IntervalWatch watch(1);
   (void)watch.look(0, 100, {saved(1, 1)});

@@ -262,6 +262,80 @@ TEST_CASE("guard: a rank that stands still is suspected, named, and found to han
   CHECK(found_ms < 46'000);
 }
 
+namespace {
+// After enough steps for learned timeouts, ranks stand in collective number 9 of dp but for `outside`, which has not
+// come.
+GuardRig stuck_rig(int outside = -1) {
+  GuardRig rig;
+  for (RankObservation& rank : rig.ranks) rank.beat.communicators = {{"dp", 8, 8}}, rank.beat.waits_in = -1;
+  for (int i = 0; i < 200; ++i) {
+    if (i % 4 == 0) rig.step();
+    CHECK(!rig.look());
+  }
+  for (RankObservation& rank : rig.ranks)
+    if (rank.rank != outside) rank.beat.communicators[0].enqueued = 9, rank.beat.waits_in = 0;
+  return rig;
+}
+// Looks until a finding, with polls of all that wait but `mute`.
+std::optional<GuardFinding> look_until_found(GuardRig& rig, std::int64_t at_most_ms, int mute = -1) {
+  for (const std::int64_t begin = rig.now_ms; rig.now_ms - begin < at_most_ms;) {
+    for (RankObservation& rank : rig.ranks) {
+      rank.idle_ms += 50;
+      if (rank.beat.waits_in >= 0 && rank.rank != mute) ++rank.beat.polls;
+    }
+    if (auto found = rig.look()) return found;
+  }
+  return std::nullopt;
+}
+}  // namespace
+
+TEST_CASE("guard: all ranks in a collective and nobody outside is a stuck collective, which an order may end") {
+  GuardRig rig = stuck_rig();
+  const std::int64_t begin = rig.now_ms;
+  const auto found = look_until_found(rig, 60'000);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::stuck_collective);
+  CHECK(found->rank == -1);
+  CHECK(found->host.empty());
+  CHECK(found->no_order.empty());
+  CHECK(found->cause.find("all ranks live and wait in dp") == 0);
+  CHECK(rig.now_ms - begin > 44'000);  // no sooner than any hang
+  CHECK(rig.now_ms - begin < 46'000);
+
+  // Ordered to go on, they are given their time again; who stands still anew is found by what was learned.
+  rig.guard.restarted(rig.now_ms, 2);
+  const std::int64_t ordered = rig.now_ms;
+  CHECK(!look_until_found(rig, 40'000));
+  CHECK(look_until_found(rig, 10'000));
+  CHECK(rig.now_ms - ordered < 46'000);
+}
+
+TEST_CASE("guard: a rank that is stuck inside a call hears no order, and is the one to blame") {
+  GuardRig rig = stuck_rig();
+  for (RankObservation& rank : rig.ranks) rank.beat.polls = 1;
+  const auto found = look_until_found(rig, 60'000, 2);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::stuck_collective);
+  CHECK(found->rank == 2);
+  CHECK(found->host == "n2");
+  CHECK(found->no_order == "rank 2 is stuck inside a call and hears no order");
+}
+
+TEST_CASE("guard: where one rank stands outside of the collective, that one hangs") {
+  GuardRig rig = stuck_rig(1);
+  const auto found = look_until_found(rig, 60'000);
+  REQUIRE(found);
+  CHECK(found->kind == GuardFinding::Kind::hang);
+  CHECK(found->rank == 1);
+  CHECK(found->host == "n1");
+  // Also one that has come to its end and left the others waiting.
+  GuardRig ended = stuck_rig();
+  ended.ranks[3].beat.section = beat_finished, ended.ranks[3].beat.waits_in = -1;
+  const auto left_alone = look_until_found(ended, 60'000);
+  REQUIRE(left_alone);
+  CHECK(left_alone->kind == GuardFinding::Kind::hang);
+}
+
 TEST_CASE("guard: a hang is only reported where the stage says so, and not looked for where it says ignore") {
   for (const char* on_hang : {"report", "ignore"}) {
     GuardRig rig;

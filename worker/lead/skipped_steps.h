@@ -1,0 +1,59 @@
+// Steps that a training left out by itself, as faults: the engine judges each step before its update and, with
+// on_spike.action = "skip", goes on without that update (event `spike`). Nobody is ended for it, and it is a fault all
+// the same, with class, verdict, tier and what it cost. The policy decides about it as about any other; its budget is
+// the stage's own, on_spike.budget within budget_steps, which the engine has kept before it told of the step.
+//
+// A step that was left out uses up no budget of restarts, and forgives none: its history is one of its own.
+//
+// Pure: fed with events in the order in which they were written, also with those of earlier leads of the same attempt.
+// What one of them has told is not told again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/value.h"
+#include "contracts/event.h"
+#include "contracts/fault_event.h"
+#include "resiliency/restart_tier.h"
+
+namespace longhaul {
+
+class SkippedSteps {
+ public:
+  // Of a stage with these settings; one without `on_spike` has the defaults.
+  explicit SkippedSteps(const Value& stage_settings = Value::make_table());
+
+  // One of the two.
+  struct Told {
+    std::optional<FaultEvent> fault;          // a step was left out
+    std::optional<RecoveredEvent> recovered;  // the first step completed after it
+  };
+  void take(const std::vector<Event>& events);
+  // What is to be written, oldest first; each once.
+  std::vector<Told> news();
+
+ private:
+  struct Skip {
+    std::int64_t at_ms = 0, step = -1;
+    int launch = 0;
+  };
+  struct Pending {
+    Skip skip;
+    Told told;
+  };
+  void skipped(const Event& event);
+  void completed(const Event& event);
+  void told_before(const Event& fault);
+  TierDecision decide(const FaultView& view, std::int64_t step);
+
+  std::int64_t budget_ = 0, budget_steps_ = 0;
+  int launch_ = 0;
+  std::optional<Skip> open_;     // no step was completed since
+  bool newest_is_skip_ = false;  // of the faults that were told of
+  std::vector<Pending> pending_;
+  std::vector<std::pair<std::int64_t, PastRestart>> history_;  // by step, ascending
+};
+
+}  // namespace longhaul
