@@ -22,10 +22,10 @@ enum class FaultMeans {
   end_standby,    // the agent that would follow the lead is killed
   end_lead,       // the lead is killed
   damage_file,    // a byte of a checkpoint's shard is changed on disk
-  gpu_script,     // the simulated NVML of the rank's node says it (tests/support/fake_nvml.cc); a real one cannot be told
-  site_command,   // a program that the site names (contracts/fault_commands.h), run by the lead
-  word,           // to a Python program over the socket on which it tells what it does (resiliency/beat/beat_line.h)
-  none,           // cannot be made here
+  gpu_script,  // the simulated NVML of the rank's node says it (tests/support/fake_nvml.cc); a real one cannot be told
+  site_command,  // a program that the site names (contracts/fault_commands.h), run by the lead
+  word,          // to a Python program over the socket on which it tells what it does (resiliency/beat/beat_line.h)
+  none,          // cannot be made here
 };
 
 struct NamedFault {

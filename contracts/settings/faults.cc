@@ -60,8 +60,7 @@ FaultSettings parse_faults(const Value& written, const std::string& where, const
       request.xid = request.name == "xid" ? settings.schedule.xid : 0;
       Value as_written = Value::make_table();
       as_written.pos = names->as_array()[i].pos;
-      check_fault_request(request, as_written, format("{}.schedule.names[{}]", path, i), target, false,
-                          diagnostics);
+      check_fault_request(request, as_written, format("{}.schedule.names[{}]", path, i), target, false, diagnostics);
     }
   }
   return settings;

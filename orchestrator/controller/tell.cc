@@ -114,7 +114,8 @@ namespace {
 
 // "SIGKILL", "rank=1", "step=20", "after=10s": as the table of a workflow has it.
 Result<Value> fault_of_words(const std::vector<std::string>& words) {
-  const std::string usage = "fault NAME [rank=R] [step=S | after=10s] [lasts=5s] [xid=79]; names: docs/reference/faults.md";
+  const std::string usage =
+      "fault NAME [rank=R] [step=S | after=10s] [lasts=5s] [xid=79]; names: docs/reference/faults.md";
   if (words.size() < 2) return make_error(ErrorCode::invalid_input, "which fault?", usage);
   Value written = Value::make_table();
   written.set("name", words[1]);

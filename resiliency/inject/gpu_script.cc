@@ -26,7 +26,8 @@ std::string gpu_fault_lines(const FaultRequest& fault, int device) {
 
 Status append_to_gpu_script(const std::string& path, const std::string& lines, std::int64_t wall_ms) {
   if (path.empty() || !file_exists(path))
-    return make_error(ErrorCode::not_found, "there is no script of simulated GPUs" + (path.empty() ? "" : " at " + path),
+    return make_error(ErrorCode::not_found,
+                      "there is no script of simulated GPUs" + (path.empty() ? "" : " at " + path),
                       "FAKE_NVML_SCRIPT names it in job.environment");
   std::string text;
   for (const std::string& line : split(lines, '\n')) {

@@ -38,8 +38,7 @@ const char* text_of(FaultMeans means) {
 int device_of(const Launch& launch, int rank) {
   const auto at = static_cast<std::size_t>(rank);
   if (at >= launch.rank_host.size()) return 0;
-  return static_cast<int>(
-      std::count(launch.rank_host.begin(), launch.rank_host.begin() + rank, launch.rank_host[at]));
+  return static_cast<int>(std::count(launch.rank_host.begin(), launch.rank_host.begin() + rank, launch.rank_host[at]));
 }
 
 AgentOrder order_of(const Injection& injection, const std::string& what) {
@@ -118,9 +117,10 @@ FaultInjector::Did FaultInjector::gpus_can_be_told(const FaultRequest& fault, co
   }
   if (!report || report->looks == 0) return Did::not_now;
   if (!report->gpu_script.empty()) return Did::done;
-  why = format("{} has no simulated GPUs, and a driver of NVIDIA cannot be made to say it; load a simulated NVML there "
-               "(docs/resiliency.md, \"Faults by name\"), or have SIGKILL or frozen_host instead",
-               host);
+  why = format(
+      "{} has no simulated GPUs, and a driver of NVIDIA cannot be made to say it; load a simulated NVML there "
+      "(docs/resiliency.md, \"Faults by name\"), or have SIGKILL or frozen_host instead",
+      host);
   return Did::never;
 }
 
@@ -161,8 +161,7 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     return never(format("the site has no command for it; [faults] {} in its site file", fault.name));
   if (!claim(injection, scene.launch.launch)) return Did::done;  // by an earlier lead
   tell(injection, scene);
-  if (const Status status = act(*named, injection, scene, shard); !status.ok())
-    return never(status.error().message());
+  if (const Status status = act(*named, injection, scene, shard); !status.ok()) return never(status.error().message());
   return Did::done;
 }
 

@@ -27,8 +27,8 @@ Status SiteFaultCommands::start(const std::string& what, const std::vector<std::
   spec.stdout_path = spec.stderr_path = output_path;
   spec.own_group = true;
   LH_TRY(const pid_t pid, spawn(spec));
-  running_.push_back({what, words.front(), output_path, pid, deadline_ms,
-                      clock_.monotonic_ns() + deadline_ms * 1'000'000});
+  running_.push_back(
+      {what, words.front(), output_path, pid, deadline_ms, clock_.monotonic_ns() + deadline_ms * 1'000'000});
   return {};
 }
 

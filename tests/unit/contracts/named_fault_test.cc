@@ -81,7 +81,8 @@ TEST_CASE("faults of a workflow: everything that is wrong is said at once, each 
         "GPU_SLEEP cannot be injected here; it takes a kernel", "rank = 4, and the stage has 4 ranks; 0 to 3",
         "has both step and after", "does not say when", "at[5].name is missing", "unknown key 'stp'",
         "at[7] is integer, expected a table", "schedule.every is integer, expected duration",
-        "names[1]: cut_network needs a command of the site, and its site file has none; [faults] cut_network = ", "11 errors; nothing was submitted"})
+        "names[1]: cut_network needs a command of the site, and its site file has none; [faults] cut_network = ",
+        "11 errors; nothing was submitted"})
     CHECK_MESSAGE(said.find(part) != std::string::npos, part, "\n", said);
   for (int line = 3; line <= 11; ++line)
     CHECK_MESSAGE(said.find("wf.toml:" + std::to_string(line) + ":") != std::string::npos, line, "\n", said);
@@ -119,9 +120,9 @@ TEST_CASE("faults of a workflow: an XID has its number, and somebody has to look
       " { name = \"xid\", xid = -1, step = 2 } ]\n",
       wrong);
   const std::string said = wrong.render("");
-  CHECK_MESSAGE(said.find("wf.toml:2:17: error: stage.s.faults.at[0]: xid does not say which; xid = 79") !=
-                    std::string::npos,
-                said);
+  CHECK_MESSAGE(
+      said.find("wf.toml:2:17: error: stage.s.faults.at[0]: xid does not say which; xid = 79") != std::string::npos,
+      said);
   CHECK_MESSAGE(said.find("at[1].xid is of the fault xid") != std::string::npos, said);
   CHECK_MESSAGE(said.find("wf.toml:4:") != std::string::npos, said);
 }
@@ -134,8 +135,7 @@ TEST_CASE("faults of a workflow: what the site has a command for can be asked of
       "[faults]\nat = [ { name = \"cut_network\", step = 2 }, { name = \"slurmctld_down\", step = 2 } ]\n";
   faults_of(text, diagnostics, "command", site);
   REQUIRE(diagnostics.size() == 1);
-  CHECK(diagnostics.errors().front().message().find("slurmctld_down needs a command of the site") !=
-        std::string::npos);
+  CHECK(diagnostics.errors().front().message().find("slurmctld_down needs a command of the site") != std::string::npos);
   FaultSettings settings;
   settings.allowed = true, settings.commands = site;
   CHECK(*faults_from_value(faults_to_value(settings)) == settings);

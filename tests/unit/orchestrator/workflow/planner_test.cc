@@ -494,8 +494,9 @@ blend = ["tokens", "code"]
             .find("tokenize") != std::string::npos);
 }
 TEST_CASE("faults that the site makes are planned where its file has a command for them, and go with the plan") {
-  const std::string text = header + "[stage.s]\nkind = \"command\"\nscript = \"true\"\n[stage.s.faults]\n"
-                                    "at = [ { name = \"cut_network\", step = 3 } ]\n";
+  const std::string text = header +
+                           "[stage.s]\nkind = \"command\"\nscript = \"true\"\n[stage.s.faults]\n"
+                           "at = [ { name = \"cut_network\", step = 3 } ]\n";
   const std::string said = problems(text);
   CHECK_MESSAGE(said.find("w.toml:7:17: error: stage.s.faults.at[0]: cut_network needs a command of the site, and its "
                           "site file has none; [faults] cut_network = \"PROGRAM {host} {seconds}\" in the site file") !=

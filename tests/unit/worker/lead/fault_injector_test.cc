@@ -189,7 +189,8 @@ TEST_CASE("fault injector: a second slow rank leaves the first one not stopped f
   for (const int rank : {0, 1}) CHECK(process_state(rig.started[rank]) == ProcessState::running);
 }
 
-TEST_CASE("fault injector: an XID is said by the simulated GPU of the rank; real GPUs cannot be told, and that is said") {
+TEST_CASE(
+    "fault injector: an XID is said by the simulated GPU of the rank; real GPUs cannot be told, and that is said") {
   InjectionRig rig;
   FaultRequest xid{"xid", 1}, storm{"ecc_storm", 0};
   xid.xid = 79;
