@@ -75,6 +75,8 @@ def next_job_follows(cluster, runs, name, driver, more, requeue):
         retry = training.run.facts("retry", "s")[-1]["with"]
         left = [retry.get("node"), *retry.get("nodes_left", [])]
         expect("the lost host is known", victim in left, retry)
+        fault = training.events("fault")[-1]
+        expect("it was lost when its host was", abs(fault["ms"] / 1000 - begun - fault["detect_s"]) < 2, (begun, fault))
         expect("two jobs", len(training.run.submissions("s")) == 2, training.run.story())
         status = runs.longhaul("status", training.run.folder, code=None)
         expect("status tells what it cost", "new_job" in status, status)

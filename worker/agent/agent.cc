@@ -266,7 +266,7 @@ class Agent {
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
     state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
-    add_lost_lead({lost_ns_, lead_at_}, state_);
+    add_lost_lead(lost_lead_, state_);
     // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
     state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
     if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
@@ -286,9 +286,14 @@ class Agent {
     log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
   }
 
+  // One that waits for a majority is at the epoch of the lead that was lost, and ends without it: then there has been
+  // no lead since that one was lost, not since this one.
+  bool was_in_waiting() const { return asked_.port == standby_port_ && lead_->session().epoch() <= lost_epoch_; }
+
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
     if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
+    if (was_open && !was_in_waiting()) lost_lead_ = {lost_ns_, lead_at_}, lost_epoch_ = lead_->session().epoch();
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
@@ -496,7 +501,9 @@ class Agent {
   std::vector<pollfd> descriptors_;  // of a wait: the lead's, then those of the ranks
   std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
-  std::int64_t lost_ns_;      // since when there is no lead
+  std::int64_t lost_ns_;  // since when there is none to speak to
+  LostLead lost_lead_;    // the newest that was lost, and not in waiting
+  std::int64_t lost_epoch_ = 0;
   bool lost_silent_ = false;  // its connection was not closed
   bool clock_told_ = false;
   std::int64_t said_ns_ = 0;  // its last word

@@ -42,12 +42,13 @@ Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptio
 // Whoever has not turned to this lead so far has been missing since it waited. Where the former lead was, longer: but
 // only if its kernel is silent as well, for a lead dies alone, too, and never so long that an agent there had no time
 // to come here.
-std::int64_t AgentTable::missing_since_ns(const std::string& host) const {
+std::int64_t AgentTable::missing_since_ns(const std::string& host, const std::set<std::string>& gone) const {
+  if (gone.count(host) > 0 && lost_.since_ns > 0) return std::min(lost_.since_ns, opened_ns_);
   const bool silent = host == lost_host_ && knocks_ && !knocks_->answers() && lost_.since_ns > 0;
   return silent ? std::clamp(lost_.since_ns, opened_ns_ - turns_within_ns, opened_ns_) : opened_ns_;
 }
 
-Status AgentTable::take_over() {
+Status AgentTable::take_over(const std::set<std::string>& gone) {
   ++options_.epoch;
   owns_files_ = true;
   // Before anybody is sent away: who comes back at once reads it.
@@ -55,7 +56,7 @@ Status AgentTable::take_over() {
   links_.clear();
   for (auto& [host, agent] : agents_) {
     if (!agent.connected && host == lost_host_) agent.peer = lost_.at;  // asked again before another agent is started
-    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : missing_since_ns(host);
+    agent.heard_ns = agent.lost_ns = agent.connected ? clock_.monotonic_ns() : missing_since_ns(host, gone);
     agent.connected = false;
   }
   knocks_.reset();

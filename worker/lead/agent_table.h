@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,9 @@ class AgentTable {
                                                         Clock& clock, Logger& log, const std::string& lost_host = {},
                                                         LostLead lost = {});
   // An error says that the address could not be written; it leads all the same, and agents know the way from before.
-  Status take_over();
+  // `gone`: nodes that the scheduler has taken out of the job, missing since that lead was lost whatever their kernels
+  // say.
+  Status take_over(const std::set<std::string>& gone = {});
 
   // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
   // nothing; that is logged.
@@ -117,7 +120,7 @@ class AgentTable {
   std::string lost_host_;  // of the lead that was there before this one waited
   LostLead lost_;
   std::optional<HostProbe> knocks_;
-  std::int64_t missing_since_ns(const std::string& host) const;
+  std::int64_t missing_since_ns(const std::string& host, const std::set<std::string>& gone) const;
   bool owns_files_ = true;  // the secret goes with it; not while another lead may live
 };
 

@@ -195,10 +195,8 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
     // Ranks that end for a larger layout are in no hurry; one that hangs meanwhile is found as ever.
     LH_TRY(const auto end, poll_ranks(ranks, growing_.empty() ? grace_s_ : lead_.attempt.resiliency.startup.value, {}));
     look_at_agents();
-    if (end && !has_majority()) {  // whose ranks they were is another lead's to say, if there is one
-      agents_->look_for_successor();
-      superseded_ = superseded_ || agents_->superseded();
-    }
+    // Whose ranks they were is another lead's to say, if there is one.
+    if (end && !has_majority()) (void)is_followed();
     if (superseded_) {
       log_.warn("event=superseded next=leave_ranks_to_the_new_lead");
       ranks.release();

@@ -252,7 +252,7 @@ Status JobLead::launch_until_done() {
   for (;;) {
     ++record_.launches;
     LH_TRY(const End end, taken_over_ ? adopt_launch() : launch_once());
-    if (superseded_) return {};
+    if (is_followed()) return {};
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
     hear(tail_.look_now());
@@ -273,6 +273,7 @@ Status JobLead::launch_until_done() {
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
     if (!grow_after(end) && !go_on_after(end)) return {};
+    if (is_followed()) return {};
   }
 }
 
@@ -322,6 +323,17 @@ void JobLead::keep_standby() {
   standby.kind = AgentOrder::Kind::standby;
   standby.host = standby_, standby.port = standby_port_;
   agents_->order_all(standby);
+}
+
+// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job: before
+// it tells of an end, and before it launches again, it looks whether it was followed.
+bool JobLead::is_followed() {
+  if (agents_ && !superseded_) {
+    agents_->look_for_successor();
+    superseded_ = agents_->superseded();
+    if (superseded_) log_.warn("event=superseded next=leave_all_to_the_new_lead");
+  }
+  return superseded_;
 }
 
 // Whether this lead may decide anything: where most agents are not heard of, another may have taken over.

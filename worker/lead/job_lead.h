@@ -77,7 +77,9 @@ class JobLead {
   Status start_agents();
   void look_at_agents();
   void replace_agents();
-  bool agent_comes(const std::string& host) const { return replacements_ && replacements_->is_expected(host); }
+  bool agent_comes(const std::string& host) const {
+    return replacements_ && replacements_->is_expected(host) && !(vote_ && vote_->gone().count(host) > 0);
+  }
   void look_at_health();
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
@@ -95,6 +97,7 @@ class JobLead {
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
   bool has_majority();
+  bool is_followed();
   // A node that works for this job no more, by the scheduler's word.
   std::optional<GuardFinding> gone_by_scheduler() const;
   void inject_faults();

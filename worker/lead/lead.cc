@@ -124,10 +124,15 @@ void wait_for_return(AgentTable& agents, int came, Clock& clock) {
     agents.look();
 }
 
-// The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it.
-void end_allocation(const std::string& job, Logger& log) {
-  const auto ended = run_program({"scancel", job}, 30'000);
-  log.info(format("event=allocation_ended job={} status='{}'", job,
+// The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it. A job that
+// Slurm has queued again for the lost node is to be left in the queue: it is what goes on, unless another job is.
+void end_allocation(const Attempt& attempt, const std::string& job, Logger& log) {
+  const bool followed = file_exists(join_path(parent_path(attempt.attempt_dir), std::to_string(attempt.attempt + 1)));
+  std::vector<std::string> argv = {"scancel"};
+  if (!followed) argv.emplace_back("--state=RUNNING");
+  argv.push_back(job);
+  const auto ended = run_program(argv, 30'000);
+  log.info(format("event=allocation_ended job={} followed={} status='{}'", job, followed,
                   ended.ok() ? ended->status.text() : ended.error().message()));
 }
 
@@ -178,7 +183,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   SchedulerVote vote(ask_for_nodes_of(job.scheduler_job), options.host, clock);
   LH_CHECK(wait_for_majority(*agents, state, vote, clock, log));
   const int came = agents->connected();
-  const Status written = agents->take_over();
+  const Status written = agents->take_over(vote.gone());
   if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");
   const LifeSign life(options.address_path, life_sign_interval_ms,
                       written.ok() ? std::nullopt : std::optional(agents->address()));
@@ -190,7 +195,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   if (lead.superseded()) return LeadEnd::superseded;
   const auto end = conclude(attempt, record, rounds, clock, log);
   (void)remove_tree(options.address_path).ok();  // whoever waits for this lead sees that it is done
-  if (lead.batch_host_lost()) end_allocation(job.scheduler_job, log);
+  if (lead.batch_host_lost()) end_allocation(attempt, job.scheduler_job, log);
   return end;
 }
 

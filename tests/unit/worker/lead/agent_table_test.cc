@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "base/files.h"
@@ -351,7 +352,7 @@ TEST_CASE("agents: who has lost the lead turns to the one in waiting, which lead
 
 TEST_CASE("agents: the node of the lost lead has been missing since then, if its kernel is silent, too") {
   AgentRig rig;
-  const auto missing_ms = [&](const PeerAddress& at, std::int64_t lost_ms_ago) {
+  const auto missing_ms = [&](const PeerAddress& at, std::int64_t lost_ms_ago, const std::set<std::string>& out = {}) {
     rig.table.reset();
     rig.open_table();  // makes the secret
     auto listener = Listener::open(0, false);
@@ -361,7 +362,7 @@ TEST_CASE("agents: the node of the lost lead has been missing since then, if its
                                           {opened - lost_ms_ago * 1'000'000, at});
     REQUIRE(waiting.ok());
     for (const Deadline deadline(rig.clock, 100); !deadline.passed(); rig.clock.sleep_ms(10)) (*waiting)->look();
-    REQUIRE((*waiting)->take_over().ok());
+    REQUIRE((*waiting)->take_over(out).ok());
     const auto& agents = (*waiting)->agents();
     CHECK((agents.at("n2").lost_ns - opened) / 1'000'000 <= 20);  // of any other node only since it was waited for
     CHECK(agents.at("n2").lost_ns >= opened);
@@ -381,6 +382,8 @@ TEST_CASE("agents: the node of the lost lead has been missing since then, if its
     port = gone->port();
   }
   CHECK(missing_ms({"127.0.0.1", port}, 300) <= 0);
+  // The scheduler has taken the node out of the job: nothing can come from there any more.
+  CHECK(missing_ms({"127.0.0.1", port}, 5'000, {"n1"}) == doctest::Approx(5'000).epsilon(0.1));
 }
 
 TEST_CASE("agents: a lead whose address cannot be written leads all the same, and its agents come back to it") {
