@@ -291,15 +291,17 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                           "waits for the disk; 0 no limit",
                   .min = 0,
                   .speed_only = true})
-          .field("local_every_steps", &C::local_every_steps,
-                 {.unit = "steps",
-                  .help = "keep a copy of the state on the nodes this often, each rank's also on its partner's; tried "
-                          "first at a restart; needs local_dir; 0 never",
-                  .min = 0,
-                  .max = 1e12,
-                  .speed_only = true})
+          .field(
+              "local_every_steps", &C::local_every_steps,
+              {.unit = "steps",
+               .help = "keep a copy of the state on the nodes this often, each rank's also on its partner's; a restart "
+                       "takes the newest good of these and of the checkpoints; needs local_dir; 0 never",
+               .min = 0,
+               .max = 1e12,
+               .speed_only = true})
           .field("local_dir", &C::local_dir,
-                 {.help = "folder on every node for those copies, for example /local/scratch", .speed_only = true})
+                 {.help = "folder on every node for those copies: /local/scratch, or in memory /dev/shm",
+                  .speed_only = true})
           .field("in_process", &C::in_process,
                  {.help = "a fault that all ranks survive is got over without new processes, where the job's lead "
                           "orders it; no ends the ranks, which are then started again",

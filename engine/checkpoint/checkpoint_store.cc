@@ -28,6 +28,17 @@ std::vector<std::string> CheckpointStore::list() const {
   return names;
 }
 
+Result<std::vector<std::string>> CheckpointStore::list_together(CollectiveGroup& group) const {
+  LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(list(), "\n")));
+  std::vector<std::string> names = split(lists.front(), '\n');
+  std::erase(names, "");
+  return names;
+}
+
+bool ends_a_search(const Error& error) {
+  return error.code == ErrorCode::invalid_input || error.code == ErrorCode::aborted || error.code == ErrorCode::timeout;
+}
+
 Result<std::int64_t> CheckpointStore::newest_step(CollectiveGroup& group) const {
   const std::vector<std::string> names = list();
   const double mine = names.empty() ? -1 : std::atof(names.front().substr(names.front().find('-') + 1).c_str());
@@ -196,17 +207,13 @@ Status CheckpointStore::load_together(CollectiveGroup& group, const std::string&
 
 Result<std::optional<LoadedCheckpoint>> CheckpointStore::load_newest(CollectiveGroup& group, TrainingState& state,
                                                                      int threads) const {
-  // The first rank's list counts: a folder must not be there for one rank and not for another.
-  LH_TRY(const std::vector<std::string> lists, group.all_gather_text(join(list(), "\n")));
+  LH_TRY(const std::vector<std::string> names, list_together(group));
   std::optional<LoadedCheckpoint> loaded(std::in_place);
-  for (const std::string& name : split(lists.front(), '\n')) {
-    if (name.empty()) continue;
+  for (const std::string& name : names) {
     loaded->path = join_path(folder_, name);
     const Status status = load_together(group, loaded->path, state, threads);
     if (status.ok()) return loaded;
-    if (status.error().code == ErrorCode::invalid_input || status.error().code == ErrorCode::aborted ||
-        status.error().code == ErrorCode::timeout)
-      return status.error();
+    if (ends_a_search(status.error())) return status.error();
     loaded->passed_over.push_back(status.error().message());
   }
   if (loaded->passed_over.empty()) return std::optional<LoadedCheckpoint>();

@@ -30,6 +30,9 @@ struct LoadedCheckpoint {
   std::vector<std::string> passed_over;  // damaged newer ones: what is wrong with each
 };
 
+// Not damaged, but of another model, or ranks do not answer: no other checkpoint is tried.
+bool ends_a_search(const Error& error);
+
 class CheckpointStore {
  public:
   CheckpointStore(const Clock& clock, std::string folder, const RetentionPolicy& retention)
@@ -53,7 +56,10 @@ class CheckpointStore {
 
   // Folder names that hold a checkpoint.json, newest first.
   std::vector<std::string> list() const;
+  // Collective: the first rank's list counts, for a folder must not be there for one rank and not for another.
+  Result<std::vector<std::string>> list_together(CollectiveGroup& group) const;
   std::string path_of(std::int64_t step) const;
+  const std::string& folder() const { return folder_; }
   // Collective: the step of the newest one that the first rank sees; -1: none.
   Result<std::int64_t> newest_step(CollectiveGroup& group) const;
 

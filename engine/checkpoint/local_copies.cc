@@ -146,20 +146,6 @@ Result<SavedCheckpoint> LocalCopies::finish(CollectiveGroup& group) {
   return advance(group);
 }
 
-Result<std::optional<LoadedCheckpoint>> LocalCopies::load_newest(CollectiveGroup& group, TrainingState& state,
-                                                                 std::int64_t newer_than, int threads) const {
-  LH_TRY(const std::vector<LocalStep> steps, complete_local_steps(group, folder_, newer_than));
-  std::optional<LoadedCheckpoint> loaded(std::in_place);
-  for (const LocalStep& step : steps) {
-    loaded->path = format("copies of step {} in {}", step.step, folder_);
-    const Status status = load_local_step(group, folder_, step, state, threads);
-    if (status.ok()) return loaded;
-    if (status.error().code != ErrorCode::corrupt) return status.error();
-    loaded->passed_over.push_back(status.error().message());
-  }
-  return std::optional<LoadedCheckpoint>();
-}
-
 void LocalCopies::remove() const {
   [[maybe_unused]] const Status removed = remove_tree(own_folder(rank_));
 }

@@ -1,7 +1,8 @@
 // Copies of a training's state on the nodes themselves, taken far more often than checkpoints: every rank writes its
 // share into a folder of its node, and its partner's (rank + ranks / 2), so that the state survives the loss of a node.
-// At a restart the newest step of which some rank still has every share is put together again, whatever the layout then
-// is. Gemini (Wang et al. 2023, SOSP) does the same in memory.
+// At a restart a step of which some rank still has every share is put together again, whatever the layout then is;
+// where the folder lies on a memory file system (/dev/shm), that is the memory tier. Gemini (Wang et al. 2023, SOSP)
+// does the same in memory.
 //
 //   FOLDER/<training's id>/rank-00005/step-00000240/shard-00002-of-00008.safetensors   what rank 5 keeps: rank 1's
 //                                                   shard-00002-of-00008.json          share, and, written last, its
@@ -45,10 +46,9 @@ class LocalCopies {
   // Not collective: what is under way is given up, as if this rank had been killed. Waits for its own thread only.
   Status give_up(std::int64_t deadline_ms);
 
-  // Collective. Fills the state from the newest step after `newer_than` of which every share is there and has its
-  // digests; nullopt if there is none.
-  Result<std::optional<LoadedCheckpoint>> load_newest(CollectiveGroup& group, TrainingState& state,
-                                                      std::int64_t newer_than, int threads = 1) const;
+  // Of this training on this node. What lies there is found and loaded by local_set.h, in order with the checkpoints by
+  // restart_source.h.
+  const std::string& folder() const { return folder_; }
 
   // This rank's copies: the training is done.
   void remove() const;

@@ -28,27 +28,52 @@ struct LocalShare {
   std::string folder, file;  // of the shard
   std::int64_t step = 0;
   int owner = 0, owners = 0;
+  bool is_own = false;  // kept by its owner, not by the partner
 };
 
-std::vector<LocalShare> find_shares(const std::string& folder) {
+struct NodeShares {
   std::vector<LocalShare> shares;
-  const auto files = list_tree(folder);
-  if (!files.ok()) return shares;
-  for (const std::string& path : *files) {
-    LocalShare share;
+  std::vector<std::string> unreadable;
+};
+
+std::string on_this_node(const Error& error) {
+  return format("{} on {}", error.message(), host_name());
+}
+
+// What is gone meanwhile has been retired.
+std::vector<std::string> names_in(const std::string& folder, std::vector<std::string>& unreadable) {
+  const auto names = list_directory(folder);
+  if (names.ok()) return *names;
+  if (names.error().code != ErrorCode::not_found) unreadable.push_back(on_this_node(names.error()));
+  return {};
+}
+
+NodeShares find_shares(const std::string& folder) {
+  NodeShares found;
+  for (const std::string& of_rank : names_in(folder, found.unreadable)) {
     int rank = 0;
-    long long step = 0;
-    if (std::sscanf(path.c_str(), "rank-%d/step-%lld/shard-%d-of-%d.json", &rank, &step, &share.owner, &share.owners) !=
-            4 ||
-        !ends_with(path, ".json") || share.owner < 1 || share.owner > share.owners)
-      continue;
-    share.step = step;
-    --share.owner;
-    share.folder = join_path(folder, parent_path(path));
-    share.file = shard_file_name(share.owner, share.owners);
-    shares.push_back(std::move(share));
+    if (std::sscanf(of_rank.c_str(), "rank-%d", &rank) != 1) continue;
+    for (const std::string& of_step : names_in(join_path(folder, of_rank), found.unreadable)) {
+      long long step = 0;
+      if (std::sscanf(of_step.c_str(), "step-%lld", &step) != 1) continue;
+      const std::string place = join_path(join_path(folder, of_rank), of_step);
+      for (const std::string& file : names_in(place, found.unreadable)) {
+        LocalShare share;
+        if (std::sscanf(file.c_str(), "shard-%d-of-%d.json", &share.owner, &share.owners) != 2 ||
+            !ends_with(file, ".json") || share.owner < 1 || share.owner > share.owners)
+          continue;
+        share.step = step;
+        --share.owner;
+        share.is_own = share.owner == rank;
+        share.folder = place;
+        share.file = shard_file_name(share.owner, share.owners);
+        found.shares.push_back(std::move(share));
+      }
+    }
   }
-  return shares;
+  // The owners' own copies are tried first.
+  std::ranges::stable_partition(found.shares, [](const LocalShare& share) { return share.is_own; });
+  return found;
 }
 
 // Ranks whose folder is the same one deal its shares out: this rank's place among them, and their number.
@@ -77,7 +102,9 @@ Result<GoodShare> verify_share(const LocalShare& share, int threads) {
   GoodShare good;
   LH_TRY(const std::string text, read_file(part_path));
   LH_TRY(const Value value, parse_json(text, part_path));
-  LH_TRY(good.part, checkpoint_from_value(value));
+  LH_TRY(good.part, checkpoint_from_value(value).with_context(part_path));
+  if (good.part.step != share.step)
+    return make_error(ErrorCode::corrupt, format("{} is of step {}", part_path, good.part.step));
   LH_TRY(ShardReader shard, ShardReader::open(path));
   good.shard = std::make_unique<ShardReader>(std::move(shard));
   const std::vector<CheckpointEntry>& entries = good.part.entries;
@@ -113,35 +140,63 @@ struct Giver {
   CheckpointEntry entry;
 };
 
-// Who gives which entry, from what every rank announced ("owner\nmanifest", texts of one share each).
+// A share that some rank has announced, and all have heard of.
+struct Offer {
+  int rank = 0, owner = 0;
+  bool is_own = false;
+  CheckpointManifest part;
+};
+
+// Who gives which entry.
 struct Plan {
   CheckpointManifest manifest;
   std::vector<Giver> givers;
+  int own_copies = 0, partner_copies = 0;
 };
 
-Result<Plan> plan_of(const std::vector<std::string>& announced, const LocalStep& step) {
+// {"shares": [{"owner", "own", "part"}], "bad": [why]} of every rank. Own copies come first, then lower ranks.
+Result<std::vector<Offer>> offers_of(const std::vector<std::string>& announced, std::vector<std::string>& bad) {
+  std::vector<Offer> offers;
+  for (std::size_t rank = 0; rank < announced.size(); ++rank) {
+    LH_TRY(const Value told, parse_json(announced[rank], "copies of a rank"));
+    for (const Value& why : told.find("bad")->as_array()) bad.push_back(why.as_string());
+    for (const Value& one : told.find("shares")->as_array()) {
+      LH_TRY(CheckpointManifest part, checkpoint_from_value(*one.find("part")));
+      offers.push_back(
+          {static_cast<int>(rank), static_cast<int>(one.get_integer("owner")), one.get_bool("own"), std::move(part)});
+    }
+  }
+  std::ranges::stable_partition(offers, [](const Offer& offer) { return offer.is_own; });
+  return offers;
+}
+
+bool same_state(const CheckpointManifest& a, const CheckpointManifest& b) {
+  return a.step == b.step && a.consumed_samples == b.consumed_samples && a.adam_step == b.adam_step &&
+         a.seed == b.seed && a.shape == b.shape;
+}
+
+// ErrorCode::corrupt: the shares that are there make no whole state.
+Result<Plan> plan_of(std::vector<Offer> offers, const LocalStep& step) {
   Plan plan;
   std::set<int> known;
-  for (std::size_t rank = 0; rank < announced.size(); ++rank) {
-    if (announced[rank].empty()) continue;
-    LH_TRY(const Value list, parse_json(announced[rank], "copies of a rank"));
-    for (const Value& one : list.as_array()) {
-      const int owner = static_cast<int>(one.get_integer("owner"));
-      if (!known.insert(owner).second) continue;
-      LH_TRY(CheckpointManifest part, checkpoint_from_value(*one.find("part")));
-      for (CheckpointEntry& entry : part.entries) {
-        plan.manifest.entries.push_back(entry);
-        plan.givers.push_back({static_cast<int>(rank), owner, std::move(entry)});
-      }
-      part.entries = std::move(plan.manifest.entries);
-      plan.manifest = std::move(part);
+  for (Offer& offer : offers) {
+    if (!known.insert(offer.owner).second) continue;
+    (offer.is_own ? plan.own_copies : plan.partner_copies) += 1;
+    if (known.size() > 1 && !same_state(plan.manifest, offer.part))
+      return make_error(ErrorCode::corrupt, format("copies of step {} are of different states, that of {} among them",
+                                                   step.step, shard_file_name(offer.owner, step.owners)));
+    for (CheckpointEntry& entry : offer.part.entries) {
+      plan.manifest.entries.push_back(entry);
+      plan.givers.push_back({offer.rank, offer.owner, std::move(entry)});
     }
+    offer.part.entries = std::move(plan.manifest.entries);
+    plan.manifest = std::move(offer.part);
   }
   for (int owner = 0; owner < step.owners; ++owner)
     if (!known.contains(owner))
       return make_error(ErrorCode::corrupt, format("copies of step {}: {} is whole on no node", step.step,
                                                    shard_file_name(owner, step.owners)));
-  LH_CHECK(check_coverage(plan.manifest));
+  LH_CHECK(check_coverage(plan.manifest).with_context(format("copies of step {}", step.step)));
   const std::map<std::string, std::vector<std::int64_t>> shapes(plan.manifest.tensors.begin(),
                                                                 plan.manifest.tensors.end());
   for (const Giver& giver : plan.givers)
@@ -158,24 +213,31 @@ struct Announced {
   std::string text;
 };
 
+// Ranks of one node deal the owners out, so that a damaged copy and the other one of its share are the same rank's.
 Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const LocalStep& step, int threads) {
   Announced mine;
-  Value list = Value::make_array();
+  Value shares = Value::make_array(), bad = Value::make_array();
   LH_TRY(const auto place, place_at_folder(group, folder));
-  std::size_t count = 0;
-  for (const LocalShare& share : find_shares(folder)) {
-    if (share.step != step.step || share.owners != step.owners || count++ % place.second != place.first ||
-        mine.shares.contains(share.owner))
+  for (const LocalShare& share : find_shares(folder).shares) {
+    if (share.step != step.step || share.owners != step.owners || mine.shares.contains(share.owner) ||
+        static_cast<std::size_t>(share.owner) % place.second != place.first)
       continue;
     Result<GoodShare> good = verify_share(share, threads);
-    if (!good.ok()) continue;  // another rank may have it
+    if (!good.ok()) {  // another rank may have it
+      bad.push_back(on_this_node(good.error()));
+      continue;
+    }
     Value one = Value::make_table();
     one.set("owner", share.owner);
+    one.set("own", share.is_own);
     one.set("part", checkpoint_to_value(good->part));
-    list.push_back(std::move(one));
+    shares.push_back(std::move(one));
     mine.shares.emplace(share.owner, std::move(*good));
   }
-  mine.text = to_json(list);
+  Value told = Value::make_table();
+  told.set("shares", std::move(shares));
+  told.set("bad", std::move(bad));
+  mine.text = to_json(told);
   return mine;
 }
 
@@ -189,31 +251,47 @@ std::span<const float> as_floats(const ConstView& values, std::vector<float>& wi
 
 }  // namespace
 
-Result<std::vector<LocalStep>> complete_local_steps(CollectiveGroup& group, const std::string& folder,
-                                                    std::int64_t newer_than) {
+Result<LocalSteps> local_steps(CollectiveGroup& group, const std::string& folder) {
+  const NodeShares here = find_shares(folder);
   std::string mine;
-  for (const LocalShare& share : find_shares(folder))
-    if (share.step > newer_than) mine += format("{} {} {}\n", share.step, share.owner, share.owners);
+  for (const LocalShare& share : here.shares) mine += format("{} {} {}\n", share.step, share.owner, share.owners);
+  for (const std::string& why : here.unreadable) mine += "unreadable " + why + "\n";
   LH_TRY(const std::vector<std::string> all, group.all_gather_text(mine));
   std::map<std::pair<std::int64_t, int>, std::set<int>> owners_of;
+  std::set<std::string> unreadable;  // once for all ranks of a node
   for (const std::string& text : all)
     for (const std::string& line : split(text, '\n')) {
       long long step = 0;
       int owner = 0, owners = 0;
-      if (std::sscanf(line.c_str(), "%lld %d %d", &step, &owner, &owners) == 3) owners_of[{step, owners}].insert(owner);
+      if (starts_with(line, "unreadable "))
+        unreadable.insert(line.substr(line.find(' ') + 1));
+      else if (std::sscanf(line.c_str(), "%lld %d %d", &step, &owner, &owners) == 3)
+        owners_of[{step, owners}].insert(owner);
     }
-  std::vector<LocalStep> steps;
-  for (auto set = owners_of.rbegin(); set != owners_of.rend(); ++set)
-    if (static_cast<int>(set->second.size()) == set->first.second)
-      steps.push_back({set->first.first, set->first.second});
-  return steps;
+  LocalSteps found;
+  found.unreadable.assign(unreadable.begin(), unreadable.end());
+  for (auto set = owners_of.rbegin(); set != owners_of.rend(); ++set) {
+    found.steps.push_back({set->first.first, set->first.second, ""});
+    int owner = 0;
+    while (set->second.contains(owner)) ++owner;
+    if (owner < set->first.second) found.steps.back().missing = shard_file_name(owner, set->first.second);
+  }
+  return found;
 }
 
-Status load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step, TrainingState& state,
-                       int threads) {
+Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
+                                  TrainingState& state, int threads) {
   LH_TRY(Announced mine, announce(group, folder, step, threads));
   LH_TRY(const std::vector<std::string> announced, group.all_gather_text(mine.text));
-  LH_TRY(const Plan plan, plan_of(announced, step));
+  LocalLoad load;
+  LH_TRY(std::vector<Offer> offers, offers_of(announced, load.passed_over));
+  Result<Plan> made = plan_of(std::move(offers), step);
+  if (!made.ok()) {
+    load.refused = made.error().message();
+    return load;
+  }
+  const Plan& plan = *made;
+  load.own_copies = plan.own_copies, load.partner_copies = plan.partner_copies;
   if (!(plan.manifest.shape == state.shape))
     return make_error(ErrorCode::invalid_input, folder + " has copies of a model of another shape");
 
@@ -265,13 +343,13 @@ Status load_local_step(CollectiveGroup& group, const std::string& folder, const 
     if (!edited.ok() && outcome.ok()) outcome = edited;  // the others go on sending
   }
   if (outcome.ok() && filled != wanted)
-    outcome = make_error(ErrorCode::corrupt, format("copies of step {} lack elements", step.step));
+    outcome = make_error(ErrorCode::internal, format("copies of step {} lack elements", step.step));
   LH_CHECK(group.agree(outcome));
   state.progress = {plan.manifest.step, plan.manifest.consumed_samples, plan.manifest.adam_step};
   state.seed = plan.manifest.seed;
   state.extra = plan.manifest.extra;
   state.stored_types = stored_types(plan.manifest);
-  return {};
+  return load;
 }
 
 }  // namespace longhaul

@@ -16,16 +16,26 @@ std::string local_part_path(const std::string& folder, const std::string& shard_
 
 struct LocalStep {
   std::int64_t step = 0;
-  int owners = 0;  // shares that make it whole: the ranks that wrote it
+  int owners = 0;       // shares that make it whole: the ranks that wrote it
+  std::string missing;  // a share that no node has; "": none
 };
-// Those after `newer_than` of which some rank has each share, newest first: the same list on every rank. `folder` is
-// this node's, with a folder for every rank that wrote there.
-Result<std::vector<LocalStep>> complete_local_steps(CollectiveGroup& group, const std::string& folder,
-                                                    std::int64_t newer_than);
+struct LocalSteps {
+  std::vector<LocalStep> steps;         // newest first
+  std::vector<std::string> unreadable;  // folders that a node could not list, and why
+};
+// The same lists on every rank. `folder` is this node's, with a folder for every rank that wrote there.
+Result<LocalSteps> local_steps(CollectiveGroup& group, const std::string& folder);
 
-// Every rank verifies the shares that it finds (ranks of one node deal them out), all agree on who gives which, and
-// each entry goes to the ranks that need something of it. ErrorCode::corrupt names the share that is whole nowhere.
-Status load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step, TrainingState& state,
-                       int threads);
+struct LocalLoad {
+  std::string refused;                     // why this step cannot be gone on from: the state is as it was; "": filled
+  int own_copies = 0, partner_copies = 0;  // shares taken from the owner's own copy, and from its partner's
+  std::vector<std::string> passed_over;    // copies of shares that are damaged or cannot be read, and on which node
+};
+// Every rank verifies the shares that its node has (ranks of one node deal them out), the owner's own copy first and
+// its partner's where that is no good; all agree on who gives which, own copies before partners', and each entry goes
+// to the ranks that need something of it. The outcome is the same on every rank. An error is none of the copies': ranks
+// that do not answer, a state that takes no values, ErrorCode::invalid_input for a model of another shape.
+Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
+                                  TrainingState& state, int threads);
 
 }  // namespace longhaul

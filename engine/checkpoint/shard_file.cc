@@ -1,6 +1,7 @@
 #include "engine/checkpoint/shard_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
@@ -162,18 +163,37 @@ Status write_shard(const std::string& path, std::span<const ShardTensor> tensors
   return writer.finish();
 }
 
+Status read_in(std::string_view mapped, const std::string& path) {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(mapped.data()), first = begin / page * page;
+  while (!mapped.empty() &&
+         ::madvise(reinterpret_cast<void*>(first), mapped.size() + (begin - first), MADV_POPULATE_READ) != 0) {
+    if (errno == EFAULT || errno == EIO || errno == EHWPOISON)
+      return make_error(ErrorCode::io, "cannot read " + path + ": the file system does not give its bytes",
+                        "look for errors of the disk in the node's kernel log");
+    if (errno != EINTR && errno != EAGAIN) break;  // an older kernel, or no memory for it: read without
+  }
+#endif
+  return {};
+}
+
 Result<ShardReader> ShardReader::open(const std::string& path) {
   const auto damaged = [&](const std::string& what) {
     return make_error(ErrorCode::corrupt, path + " is damaged: " + what);
   };
-  LH_TRY(MappedFile file, MappedFile::open(path));
+  Result<MappedFile> mapped = MappedFile::open(path);
+  if (!mapped.ok() && mapped.error().code == ErrorCode::invalid_input) return damaged("it is not a regular file");
+  LH_TRY(MappedFile file, std::move(mapped));
   const std::string_view all = file.view();
   std::uint64_t length = 0;
   if (all.size() < sizeof length) return damaged(format("{} bytes are no safetensors file", all.size()));
+  LH_CHECK(read_in(all.substr(0, sizeof length), path));
   std::memcpy(&length, all.data(), sizeof length);
   if (length > kHeaderBytesMax || length > all.size() - sizeof length)
     return damaged(format("its header has {} bytes, the file {}", length, all.size()));
   const std::string_view data = all.substr(sizeof length + length);
+  LH_CHECK(read_in(all.substr(0, sizeof length + length), path));
   auto header = parse_json(all.substr(sizeof length, length), path);
   if (!header.ok() || !header->is_table()) return damaged("its header is no JSON table");
 

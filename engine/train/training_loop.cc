@@ -13,6 +13,8 @@ CheckpointSaverOptions saver_options(const TrainingLoopOptions& options, const T
   return saver;
 }
 
+constexpr std::size_t passed_over_told = 8;  // of thousands of nodes
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(const Clock& clock, Trainer& trainer, Objective& objective, CheckpointStore& checkpoints,
@@ -50,17 +52,6 @@ TrainingState TrainingLoop::state() {
   return state;
 }
 
-// Copies on the nodes are newer than the newest checkpoint, or not looked at.
-Result<std::optional<LoadedCheckpoint>> TrainingLoop::load_newest(TrainingState& state, int threads) {
-  if (options_.local_copies) {
-    LH_TRY(const std::int64_t newest, checkpoints_.newest_step(trainer_.group()));
-    LH_TRY(const std::optional<LoadedCheckpoint> copies,
-           options_.local_copies->load_newest(trainer_.group(), state, newest, threads));
-    if (copies) return copies;
-  }
-  return checkpoints_.load_newest(trainer_.group(), state, threads);
-}
-
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   section("load");
   load_begun_ns_ = clock_.monotonic_ns();
@@ -69,14 +60,15 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   if (!options_.start_checkpoint.empty()) {
     LH_CHECK(checkpoints_.load_together(trainer_.group(), options_.start_checkpoint, state, context.threads()));
     path = options_.start_checkpoint;
+    loaded_.from = "checkpoint";
   } else {
-    LH_TRY(const std::optional<LoadedCheckpoint> loaded, load_newest(state, context.threads()));
-    if (!loaded) {
+    LH_TRY(loaded_, load_newest_state(trainer_.group(), checkpoints_, options_.local_copies, state, context.threads()));
+    tell_passed_over();
+    if (loaded_.from.empty()) {
       if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
       return false;
     }
-    for (const std::string& why : loaded->passed_over) events_.message("warn", "checkpoint passed over: " + why);
-    path = loaded->path;
+    path = loaded_.path;
   }
   if (state.seed != options_.seed)
     return make_error(ErrorCode::invalid_input,
@@ -90,6 +82,16 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   tell_conversion(state);
   if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
   return true;
+}
+
+void TrainingLoop::tell_passed_over() {
+  std::vector<std::string>& all = loaded_.passed_over;
+  if (all.size() > passed_over_told) {
+    const std::size_t more = all.size() - passed_over_told;
+    all.resize(passed_over_told);
+    all.push_back(format("and {} more", more));
+  }
+  for (const std::string& why : all) events_.message("warn", "passed over: " + why);
 }
 
 void TrainingLoop::tell_conversion(const TrainingState& loaded) {
@@ -153,6 +155,16 @@ void TrainingLoop::tell_ready() {
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);
   fields.set("load_s", load_begun_ns_ > 0 ? static_cast<double>(clock_.monotonic_ns() - load_begun_ns_) * 1e-9 : 0.0);
+  if (!loaded_.from.empty()) fields.set("from", loaded_.from);
+  if (loaded_.from == "copies") {
+    fields.set("own_copies", loaded_.own_copies);
+    fields.set("partner_copies", loaded_.partner_copies);
+  }
+  if (!loaded_.passed_over.empty()) {
+    Value passed_over = Value::make_array();
+    for (const std::string& why : loaded_.passed_over) passed_over.push_back(why);
+    fields.set("passed_over", std::move(passed_over));
+  }
   events_.write("ready", std::move(fields));
 }
 

@@ -8,6 +8,7 @@
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/checkpoint/local_copies.h"
 #include "engine/checkpoint/memory_snapshot.h"
+#include "engine/checkpoint/restart_source.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/in_process_restart.h"
 #include "engine/train/trainer.h"
@@ -74,14 +75,15 @@ class TrainingLoop {
                EventWriter& events, const std::atomic<bool>& stop, HeartbeatPage* beat,
                const TrainingLoopOptions& options);
 
-  // Goes on from the newest checkpoint, if there is one. Collective. True if there was one.
+  // Goes on from the newest of copies and checkpoints (restart_source.h), if there is one. Collective. True if there
+  // was one. The event `ready` says which it was ("from", "own_copies", "partner_copies") and what was passed over.
   Result<bool> restore(const ComputeContext& context);
   // heldout may be null. A fault that an in-process restart gets over is not seen outside.
   Result<TrainingOutcome> run(BatchSource* heldout);
 
  private:
   TrainingState state();
-  Result<std::optional<LoadedCheckpoint>> load_newest(TrainingState& state, int threads);
+  void tell_passed_over();
   // Begins a checkpoint of this step unless there is one; one that is still being written is waited for.
   Status save();
   Status advance_save();
@@ -151,6 +153,7 @@ class TrainingLoop {
   TrainingOutcome outcome_;
   CheckpointSaver saver_;
   std::int64_t load_begun_ns_ = 0;  // 0: nothing was to be loaded
+  LoadedState loaded_;              // by restore()
   std::int64_t saved_step_ = -1;
   double waited_ = 0;               // before the checkpoint under way could begin, for the one before
   std::int64_t heldout_step_ = -1;  // of the outcome's held-out loss

@@ -150,7 +150,8 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tell:
       add_run(app, line, true);
-      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE...")->required();
+      app.add_option("ORDER", line.words, "checkpoint | stop-after STEP | set KEY=VALUE... | stacks | fault NAME...")
+          ->required();
       app.add_option("--stage", line.stage, "which one, where several are running")->type_name("STAGE");
       app.add_option("--wait", line.wait_s, "seconds to wait for the outcome; 0 does not")->capture_default_str();
       add_driving_options(app, line);

@@ -8,10 +8,14 @@ of them. Every other injected fault counts, in one of these ways:
   same moment either is right, and if both are told of, each counts once.
 - A fault that was told of where nothing is left that had been injected counts as wrong, unless it is a consequence: it names a
   rank that was hurt in this launch before, at most CONSEQUENCE_MS ago. Consequences are counted apart, neither rightly nor wrongly.
-- An injected fault that nothing was told of counts as wrong, unless its launch was ended by another one at the same moment
-  (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the lead's death is
-  one, too; a disk that will be full is one only at the next save, and any end of its launch
-  may come before), or a frozen rank was let go on by the other half of a slow_rank of the same rank.
+- An injected fault that nothing was told of counts as wrong, unless it was absorbed: its launch was restarted for another one at
+  the same moment (SAME_MOMENT_MS, by when that one was injected where that is known, for what is told may come seconds later; the
+  lead's death is one, too; a disk that will be full is one only at the next save, and any restart of its launch may come before),
+  and the record of that restart is there; or a frozen rank was let go on by the other half of a slow_rank of the same rank.
+
+Every injected fault leaves a record: it is told of, or absorbed by a restart that has one. What has none is `unrecorded`, and so is
+the death of a lead after which no lead is heard of, and that of a standby whose agent is not missed. The other kinds of
+WITHOUT_CULPRIT end nothing: their injection is all there is.
 """
 import collections
 
@@ -38,17 +42,40 @@ def wilson_text(rightly, count):
     return f"rightly {rightly} of {count}, 95 % interval {100 * low:.1f} to {100 * high:.1f} % (Wilson)"
 
 
+# How many have to be named rightly: of many this share, of fewer all.
+RIGHTLY_AT_LEAST, MANY = 0.99, 100
+
+
+def share_missed(rightly, count):
+    """What is wrong with so many right names; "" where nothing is."""
+    if count >= MANY and rightly < RIGHTLY_AT_LEAST * count:
+        return f"the culprit was named rightly in {rightly} of {count} faults, bar: {100 * RIGHTLY_AT_LEAST:g} %"
+    if count < MANY and rightly < count:
+        return f"the culprit was named rightly in {rightly} of {count} faults, bar: all of fewer than {MANY}"
+    return ""
+
+
+# An injected fault that another one hid: `by` is what was told or injected then, `restart` the record of the launch, or of the step,
+# with which the training went on (None where a frozen rank was let go on: nothing was restarted).
+Absorbed = collections.namedtuple("Absorbed", "injected by restart")
+
+
 class Joined:
     """What was injected and what was told of it. `events` are in the order of their files, each with its `attempt`."""
 
     def __init__(self, events):
-        self.pairs, self.wrong, self.consequences, self.passed_over = [], [], [], []
+        self.pairs, self.wrong, self.consequences, self.absorbed = [], [], [], []
+        self.restarts = sorted((e for e in events if e["kind"] in ("launched", "recovered", "taken_over")), key=lambda e: e["ms"])
         launches = collections.defaultdict(list)
         for event in events:
             if event["kind"] in ("injected", "fault"):
                 launches[event["attempt"], event["launch"]].append(event)
         for seen in launches.values():
             self._join(sorted(seen, key=lambda e: e["ms"]))
+        self.unrecorded = [injected for injected, told in self.wrong if told is None]
+        self.unrecorded += [e for e in events if e["kind"] == "injected" and (
+            (e["fault"] == "dead_lead" and not self._restart_after(e, ("taken_over", "launched"))) or
+            (e["fault"] == "dead_standby" and not any(is_missed(e, other) for other in events)))]
 
     def _join(self, seen):
         open_, told = [], {}  # told: rank -> when last
@@ -71,31 +98,63 @@ class Joined:
                 self.wrong.append((None, event))
         begun = {id(fault): injected["ms"] for injected, fault in self.pairs}
         for event in open_:
-            if self._is_passed_over(event, seen, begun):
-                self.passed_over.append(event)
+            absorbed = self._absorbed(event, seen, begun)
+            if absorbed:
+                self.absorbed.append(absorbed)
             else:
                 self.wrong.append((event, None))
 
-    @staticmethod
-    def _is_passed_over(event, seen, begun):
-        """`begun`: when what was told of rightly had been injected."""
+    def _restart_after(self, event, kinds):
+        """The first record of these kinds after an event, in its attempt; a launch of a later attempt is one, too."""
+        return next((e for e in self.restarts if e["ms"] >= event["ms"] and
+                     (e["kind"] in kinds if e["attempt"] == event["attempt"] else e["attempt"] > event["attempt"])), None)
+
+    def _absorbed(self, event, seen, begun):
+        """`begun`: when what was told of rightly had been injected. None: nothing hid it, or what did left no record."""
         def is_of(other, name):
             return other["kind"] == "injected" and other["fault"] == name
-        ends = [begun.get(id(e), e["ms"] - 1000 * max(0, e.get("detect_s", 0))) for e in seen if e["kind"] == "fault" and e["ms"] >= event["ms"]]
-        ends += [e["ms"] for e in seen if is_of(e, "dead_lead") and e["ms"] >= event["ms"] - SAME_MOMENT_MS]
         moment = float("inf") if event["fault"] == "full_disk" else SAME_MOMENT_MS
-        let_go = event["fault"] == "SIGSTOP" and any(
-            is_of(e, "slow_rank") and e["rank"] == event["rank"] and abs(e["ms"] - event["ms"]) <= SLOW_MS for e in seen)
-        return let_go or any(end - event["ms"] <= moment for end in ends)
+        for other in seen:
+            if is_of(other, "slow_rank") and event["fault"] == "SIGSTOP" and other["rank"] == event["rank"] and abs(other["ms"] - event["ms"]) <= SLOW_MS:
+                return Absorbed(event, other, None)
+            if other["kind"] == "fault" and other["ms"] >= event["ms"]:
+                end = begun.get(id(other), other["ms"] - 1000 * max(0, other.get("detect_s", 0)))
+                restart = self._restart_after(other, ("launched", "recovered"))
+            elif is_of(other, "dead_lead") and other["ms"] >= event["ms"] - SAME_MOMENT_MS:
+                end, restart = other["ms"], self._restart_after(other, ("launched",))
+            else:
+                continue
+            if restart and end - event["ms"] <= moment:
+                return Absorbed(event, other, restart)
+        return None
 
     @property
     def count(self):
         return len(self.pairs) + len(self.wrong)
 
     def shown_wrong(self):
-        def short(event):
-            return {k: event[k] for k in ("fault", "rank", "step", "launch", "attempt", "ms", "class", "tier", "section", "cause") if k in event} if event else None
         return [f"injected {short(a)}, told {short(b)}" for a, b in self.wrong]
+
+    def shown_absorbed(self):
+        def one(absorbed):
+            injected, by, restart = absorbed
+            name = by.get("fault") or f"{by['class']}, {by['tier']}"
+            went_on = f"{restart['kind']} launch {restart.get('launch', '?')} of attempt {restart['attempt']}" if restart else "let go on"
+            return (f"{injected['fault']} of rank {injected['rank']} (attempt {injected['attempt']}, launch {injected['launch']}), "
+                    f"{(by['ms'] - injected['ms']) / 1000:+.2f} s: {name} of rank {by.get('rank', -1)}: {went_on}")
+        return [one(absorbed) for absorbed in self.absorbed]
+
+
+def short(event):
+    return {k: event[k] for k in ("fault", "rank", "step", "launch", "attempt", "ms", "class", "tier", "section", "cause") if k in event} if event else None
+
+
+def is_missed(injected, event):
+    """An agent that has ended is missed, unless all were done a moment later."""
+    if event["attempt"] != injected["attempt"] or event["ms"] < injected["ms"]:
+        return False
+    return (event["kind"] == "agent_lost" and event["host"] == injected["host"]) or (
+        event["kind"] == "ranks_ended" and event["ms"] - injected["ms"] <= SAME_MOMENT_MS)
 
 
 def is_named(injected, fault):

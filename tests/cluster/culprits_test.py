@@ -2,7 +2,7 @@
 """The rule by which culprits are judged (culprits.py), on stories of a few events."""
 import sys
 
-from culprits import Joined, wilson
+from culprits import Joined, share_missed, wilson
 
 CASES = []
 
@@ -17,12 +17,18 @@ def injected(ms, fault, rank, launch=1, host="n1"):
 
 
 def told(ms, rank, launch=1, host="n1", detect_s=0.1):
-    return {"kind": "fault", "ms": ms, "rank": rank, "launch": launch, "attempt": 1, "host": host, "detect_s": detect_s, "class": "killed"}
+    return {"kind": "fault", "ms": ms, "rank": rank, "launch": launch, "attempt": 1, "host": host, "detect_s": detect_s, "class": "killed",
+            "tier": "in_job"}
+
+
+def record(ms, kind="launched", launch=2, attempt=1):
+    """Of a training that goes on."""
+    return {"kind": kind, "ms": ms, "launch": launch, "attempt": attempt}
 
 
 def judged(*events):
     joined = Joined(list(events))
-    return len(joined.pairs), len(joined.wrong), len(joined.passed_over), len(joined.consequences)
+    return len(joined.pairs), len(joined.wrong), len(joined.absorbed), len(joined.consequences)
 
 
 @case
@@ -40,7 +46,7 @@ def what_was_not_noticed_is_wrong():
 
 @case
 def of_two_at_the_same_moment_one_is_enough_and_each_counts_once():
-    both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2)
+    both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2), record(300)
     assert judged(*both, told(100, 2)) == (1, 0, 1, 0)
     assert judged(*both, told(100, 2), told(200, 1)) == (2, 0, 0, 0)
     assert judged(*both, told(100, 3)) == (0, 1, 1, 0)
@@ -48,9 +54,9 @@ def of_two_at_the_same_moment_one_is_enough_and_each_counts_once():
 
 @case
 def the_same_moment_is_that_of_the_injection():
-    late = told(5000, 2, detect_s=3)  # stopped for 3 s, and then its stacks were written
-    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(5, "SIGSTOP", 2), late) == (1, 0, 1, 0)
-    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(1900, "SIGSTOP", 2), late) == (1, 1, 0, 0)
+    late = told(5000, 2, detect_s=3), record(5001)  # stopped for 3 s, and then its stacks were written
+    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(5, "SIGSTOP", 2), *late) == (1, 0, 1, 0)
+    assert judged(injected(0, "WORKLOAD_EXC", 1), injected(1900, "SIGSTOP", 2), *late) == (1, 1, 0, 0)
 
 
 @case
@@ -78,13 +84,45 @@ def a_frozen_rank_may_go_on_only_where_something_let_it():
 
 @case
 def a_lead_that_dies_takes_what_came_with_it_and_no_more():
-    assert judged(injected(0, "SIGKILL", 1), injected(5, "dead_lead", 0)) == (0, 0, 1, 0)
-    assert judged(injected(0, "SIGKILL", 1), injected(9000, "dead_lead", 0)) == (0, 1, 0, 0)
+    assert judged(injected(0, "SIGKILL", 1), injected(5, "dead_lead", 0), record(100)) == (0, 0, 1, 0)
+    assert judged(injected(0, "SIGKILL", 1), injected(9000, "dead_lead", 0), record(9100)) == (0, 1, 0, 0)
+
+
+@case
+def what_is_absorbed_is_so_by_a_restart_that_has_a_record():
+    both = injected(0, "SIGKILL", 1), injected(1, "SEGFAULT", 2), told(100, 2)
+    assert judged(*both) == (1, 1, 0, 0)
+    assert judged(*both, record(50)) == (1, 1, 0, 0)  # the launch that they were injected into
+    assert judged(*both, record(60_000, launch=1, attempt=2)) == (1, 0, 1, 0)
+    assert judged(*both, record(200, "recovered", launch=1)) == (1, 0, 1, 0)
+    joined = Joined([*both, record(300)])
+    assert [(a.injected["rank"], a.by["rank"], a.restart["launch"]) for a in joined.absorbed] == [(1, 2, 2)]
+    shown, = joined.shown_absorbed()
+    assert "SIGKILL of rank 1 (attempt 1, launch 1)" in shown and "killed, in_job of rank 2: launched launch 2 of attempt 1" in shown, shown
+    taken_over = injected(0, "SIGKILL", 1), injected(5, "dead_lead", 0), record(100, "taken_over")
+    assert judged(*taken_over) == (0, 1, 0, 0)  # the ranks went on, without the one that was killed
+
+
+@case
+def what_has_no_record_is_known():
+    def unrecorded(*events):
+        return [e["fault"] for e in Joined(list(events)).unrecorded]
+    assert unrecorded(injected(0, "SIGKILL", 1)) == ["SIGKILL"]
+    assert unrecorded(injected(0, "SIGKILL", 1), told(100, 2)) == []  # told of, and wrongly named
+    assert unrecorded(injected(0, "dead_lead", 0)) == ["dead_lead"]
+    assert unrecorded(injected(0, "dead_lead", 0), record(-1)) == ["dead_lead"]
+    assert unrecorded(injected(0, "dead_lead", 0), record(500, "taken_over")) == []
+    assert unrecorded(injected(0, "dead_lead", 0), record(500, attempt=2)) == []
+    assert unrecorded(injected(0, "slow_rank", 0)) == []
+    assert unrecorded(injected(0, "dead_standby", 0)) == ["dead_standby"]
+    assert unrecorded(injected(0, "dead_standby", 0, host="n2"), {**record(500, "agent_lost"), "host": "n1"}) == ["dead_standby"]
+    assert unrecorded(injected(0, "dead_standby", 0, host="n2"), {**record(500, "agent_lost"), "host": "n2"}) == []
+    assert unrecorded(injected(0, "dead_standby", 0), record(500, "ranks_ended")) == []
 
 
 @case
 def a_full_disk_waits_for_the_next_save():
-    assert judged(injected(0, "full_disk", 1), injected(5000, "SIGKILL", 2), told(5100, 2)) == (1, 0, 1, 0)
+    assert judged(injected(0, "full_disk", 1), injected(5000, "SIGKILL", 2), told(5100, 2), record(5200)) == (1, 0, 1, 0)
     assert judged(injected(0, "full_disk", 1)) == (0, 1, 0, 0)
 
 
@@ -99,6 +137,12 @@ def the_interval_is_wilsons():
     # Of 121 of 121: 121 / (121 + z^2) = 0.9692.
     low, high = wilson(121, 121)
     assert abs(low - 0.9692) < 1e-4 and abs(high - 1) < 1e-12, (low, high)
+
+
+@case
+def of_a_hundred_one_name_may_be_wrong_and_of_fewer_none():
+    assert not share_missed(0, 0) and not share_missed(99, 99) and not share_missed(99, 100) and not share_missed(198, 200)
+    assert "98 of 99" in share_missed(98, 99) and "98 of 100" in share_missed(98, 100) and "197 of 200" in share_missed(197, 200)
 
 
 def main():

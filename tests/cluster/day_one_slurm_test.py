@@ -2,7 +2,7 @@
 """What people need once runs are under way, on a real Slurm: messages from compute hosts, orders, a fork, a cancellation.
 Every run is driven by the leads of its jobs; the session that submitted it is killed.
 
-usage: day_one_slurm_test.py LONGHAUL [words of case names]
+usage: day_one_slurm_test.py LONGHAUL [CASE ...]
 """
 import json
 import os
@@ -10,13 +10,11 @@ import pathlib
 import shutil
 import sys
 import time
-import traceback
 
-from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import MODEL, SMALL, TOKENS, Run, Runs, expect, stage
+from slurm_cluster import attach, wait_for
+from slurm_runs import MODEL, SMALL, TOKENS, Run, case_arguments, chosen_cases, expect, new_runs, play_cases, stage
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
-from tiny_inputs import write_pages  # noqa: E402
 from webhook import Hook, make_certificate  # noqa: E402
 
 REQUEUED = 'threads = 1\njob = { gpus_per_node = 0, requeue = "yes" }'
@@ -40,7 +38,7 @@ ALL_EVENTS = 'events = ["run_started", "stage_failed", "stage_retried", "run_com
 cluster = attach()
 here = cluster.scratch / "day-one"
 address = f"10.{json.loads((cluster.state / 'cluster.json').read_text())['net']}.0.1"  # of the machine, as hosts see it
-runs = Runs.__new__(Runs)
+runs = None  # Runs
 _cases = []
 
 
@@ -221,25 +219,14 @@ def a_cancelled_training_leaves_nothing_and_says_so_once():
 
 
 def main():
-    shutil.rmtree(here, ignore_errors=True)
-    runs.__init__(cluster, sys.argv[1], here)
-    write_pages(here / "pages", 20260301, pages=8, languages=("en",))
-    chosen = [c for c in _cases if not sys.argv[2:] or any(word in c.__name__ for word in sys.argv[2:])]
-    failed = 0
-    for function in chosen:
-        begin, problem = time.monotonic(), None
-        try:
-            function()
-        except Exception as error:  # a case that ends in any way but well is told, and the others go on
-            problem = str(error) if isinstance(error, ClusterError) else traceback.format_exc()
-            failed += 1
-        print(f"{function.__name__} ({time.monotonic() - begin:.1f} s): {'ok' if problem is None else 'FAILED: ' + problem}", flush=True)
-        runs.end_all()
-        cluster.cancel_all()
-    if not failed:
+    global runs
+    given = case_arguments(__doc__).parse_args()
+    runs = new_runs("day-one", given.longhaul, seed=20260301, languages=("en",))
+    cases = {function.__name__: lambda *_, function=function: function() for function in _cases}
+    code = play_cases(runs, chosen_cases(cases, given.cases), each_alone=True)
+    if code == 0:
         shutil.rmtree(here, ignore_errors=True)
-    print(f"test cases: {len(chosen)} | {len(chosen) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed or not chosen else 0
+    return code
 
 
 if __name__ == "__main__":

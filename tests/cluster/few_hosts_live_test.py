@@ -4,19 +4,13 @@ avoids. Nobody watches, and every training has to go on by itself.
 
 usage: few_hosts_live_test.py LONGHAUL [CASE ...]
 """
-import argparse
 import json
-import shutil
 import sys
 import time
-import traceback
 
 from faults_live_test import Training, boot, pretrain
-from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import Runs, expect
-
-sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
-from tiny_inputs import write_pages  # noqa: E402
+from slurm_cluster import wait_for
+from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
 
 
 class Driven:
@@ -202,34 +196,8 @@ CASES = {case.__name__: case for case in (
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("longhaul")
-    arguments.add_argument("cases", nargs="*", default=[])
-    given = arguments.parse_args()
-    cluster = attach()
-    folder = cluster.scratch / "few-hosts"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, given.longhaul, folder)
-    write_pages(folder / "pages", 20260303, pages=8)
-    failed = 0
-    names = given.cases or list(CASES)
-    for name in names:
-        start = time.monotonic()
-        try:
-            CASES[name](cluster, runs)
-            outcome = "ok"
-        except Exception as error:  # a mistake in one case must not hide the others
-            failed += 1
-            outcome = f"FAILED: {error if isinstance(error, ClusterError) else traceback.format_exc()}"
-            cluster.play("heal")
-            cluster.cancel_all(90)
-        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    if shutil.which("scrontab"):
-        cluster.call("scrontab", "-r", check=False)
-    cluster.cancel_all(90)
-    print(f"test cases: {len(names)} | {len(names) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("few-hosts", given.longhaul), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

@@ -1,28 +1,20 @@
 #!/usr/bin/env python3
 """Layouts over two hosts of the Slurm cluster: the losses of one rank, and a rank of the second host that is killed.
 
-usage: layouts_slurm_test.py LONGHAUL
+usage: layouts_slurm_test.py LONGHAUL [CASE ...]
 """
 import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import sys
 import time
 import tomllib
-import traceback
 
-from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import SMALL, TOKENS, Runs, expect
+from slurm_cluster import wait_for
+from slurm_runs import SMALL, TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
-from tiny_inputs import write_pages  # noqa: E402
-
-LONGHAUL = os.path.abspath(sys.argv[1])
-cluster = attach()
-folder = cluster.scratch / "layouts"
 SHAPE = ("hidden_size = 32, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, "
          "max_position_embeddings = 64")
 MODELS = {"dense": f"model = {{ {SHAPE} }}",
@@ -48,7 +40,7 @@ def losses(run, stage):
     return {e["step"]: e["loss"] for e in events(run, stage) if e["kind"] == "metric" and "loss" in e}
 
 
-def layouts_over_two_hosts_have_the_losses_of_one_rank(runs):
+def layouts_over_two_hosts_have_the_losses_of_one_rank(cluster, runs):
     text = TOKENS
     for model, layouts in LAYOUTS.items():
         text += pretrain(f"{model}-one", model, None)
@@ -92,12 +84,12 @@ def host_of(pid):
     return ""
 
 
-def pages_on(host):
+def pages_on(cluster, host):
     return {name for name in cluster.play("exec", host, "--", "ls", "/dev/shm").split() if name.startswith("longhaul-")}
 
 
-def a_rank_of_the_second_host_is_killed(runs):
-    others = {host: pages_on(host) for host in cluster.nodes()}  # of jobs that tests before this one have ended by force
+def a_rank_of_the_second_host_is_killed(cluster, runs):
+    others = {host: pages_on(cluster, host) for host in cluster.nodes()}  # of jobs that tests before this one have ended by force
     run = runs.start("killed", TOKENS + pretrain("s", "dense", "{ tp = 2, pp = 2 }", 4000,
                                                  "retries = 1\ncheckpoint = { every_steps = 20, keep_last = 2 }\n"))
     def saved(launch):
@@ -125,30 +117,17 @@ def a_rank_of_the_second_host_is_killed(runs):
     expect("the lead knows in what section and step the ranks were", re.search(r"in section \w+ at step \d+", log), log)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
-    left = lambda host: sorted(pages_on(host) - others[host])
+    left = lambda host: sorted(pages_on(cluster, host) - others[host])
     wait_for("no heartbeat page is left in a host's memory", lambda: not any(left(h) for h in set(hosts.values())), 20,
              lambda: [left(h) for h in set(hosts.values())])
 
 
+CASES = {case.__name__: case for case in (layouts_over_two_hosts_have_the_losses_of_one_rank, a_rank_of_the_second_host_is_killed)}
+
+
 def main():
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, LONGHAUL, folder)
-    write_pages(folder / "pages", 20260303, pages=8)
-    cases, failed = [layouts_over_two_hosts_have_the_losses_of_one_rank, a_rank_of_the_second_host_is_killed], 0
-    for test in cases:
-        start = time.monotonic()
-        try:
-            test(runs)
-            outcome = "ok"
-        except ClusterError as error:
-            failed, outcome = failed + 1, f"FAILED: {error}"
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-        print(f"{test.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(cases)} | {len(cases) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("layouts", given.longhaul), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

@@ -4,20 +4,17 @@ before they have said a word, a full disk in the moment of a takeover.
 
 usage: lead_edges_live_test.py LONGHAUL [CASE ...]
 """
-import argparse
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
 import time
-import traceback
 
-from faults_live_test import Training, boot, leads, pretrain, processes_of, undisturbed, write_pages
-from slurm_cluster import PROGRAM, ClusterError, attach, wait_for
-from slurm_runs import Runs, expect
-from verdicts_live_test import SilentFolder, Skipped
+from faults_live_test import Training, boot, leads, pretrain, processes_of, undisturbed
+from slurm_cluster import PROGRAM, wait_for
+from slurm_runs import case_arguments, chosen_cases, expect, new_runs, play_cases
+from verdicts_live_test import SilentFolder
 
 GROWS = 'resiliency = { shrink = true, grow_after = "2s", host_silent = "2s", restarts = 1 }\n'
 
@@ -296,35 +293,8 @@ CASES = {case.__name__: case for case in (
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("longhaul")
-    arguments.add_argument("cases", nargs="*", default=[])
-    given = arguments.parse_args()
-    cluster = attach()
-    folder = cluster.scratch / "lead-edges"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, given.longhaul, folder)
-    write_pages(folder / "pages", 20260305, pages=8)
-    names, failed, skipped = given.cases or list(CASES), 0, 0
-    for name in names:
-        start = time.monotonic()
-        try:
-            CASES[name](cluster, runs)
-            outcome = "ok"
-        except Skipped as why:
-            skipped, outcome = skipped + 1, f"skipped: {why}"
-        except ClusterError as error:
-            failed, outcome = failed + 1, f"FAILED: {error}"
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-        if outcome.startswith("FAILED"):
-            cluster.play("heal")
-            cluster.cancel_all()
-        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(names)} | {len(names) - failed - skipped} passed | {failed} failed | {skipped} skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("lead-edges", given.longhaul, seed=20260305), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

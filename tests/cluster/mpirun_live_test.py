@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """Ranks that mpirun starts on two hosts of the Slurm cluster, a third one as a spare: the same tiers as below srun.
 
-usage: mpirun_live_test.py LONGHAUL
+usage: mpirun_live_test.py LONGHAUL [CASE ...]
 """
 import os
-import shutil
 import signal
 import sys
 import time
-import traceback
 
-from faults_live_test import Training, boot, pretrain, write_pages
-from slurm_cluster import ClusterError, attach
-from slurm_runs import TOKENS, Runs, expect
+from faults_live_test import Training, boot, pretrain
+from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 SITE = 'inherits = "test-cluster"\n[launcher]\nkind = "mpirun"\n'
 
@@ -91,30 +88,12 @@ def lead_host_killed(cluster, runs):
         boot(cluster, lead)
 
 
-CASES = (under_mpirun, lead_host_killed)
+CASES = {case.__name__: case for case in (under_mpirun, lead_host_killed)}
 
 
 def main():
-    cluster = attach()
-    folder = cluster.scratch / "mpirun-live"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, sys.argv[1], folder)
-    write_pages(folder / "pages", 20260304, pages=8)
-    failed = 0
-    for case in CASES:
-        start, outcome = time.monotonic(), "ok"
-        try:
-            case(cluster, runs)
-        except ClusterError as error:
-            failed, outcome = failed + 1, f"FAILED: {error}"
-            cluster.play("heal")
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("mpirun-live", given.longhaul, seed=20260304), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

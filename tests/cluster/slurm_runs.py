@@ -2,14 +2,21 @@
 
 A run is watched through its log only: `longhaul status` would move on one that nobody drives.
 """
+import argparse
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import sys
 import time
+import traceback
 
-from slurm_cluster import ClusterError, wait_for
+from slurm_cluster import ClusterError, attach, wait_for
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from tiny_inputs import write_pages  # noqa: E402
 
 FINAL = {"succeeded", "cached", "failed", "cancelled", "skipped"}
 # The state of a stage after a fact of its log.
@@ -33,6 +40,10 @@ inputs = {{ corpus = "@corpus" }}
 vocabulary = 300
 {SMALL}
 """
+
+
+class Skipped(Exception):
+    """A case that cannot be played here, for the reason given."""
 
 
 def expect(what, condition, shown=""):
@@ -166,3 +177,77 @@ def snapshot(folder, without=()):
     """Every file below with its size, to see that nothing changed."""
     return {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*"))
             if p.is_file() and not any(part in without for part in p.relative_to(folder).parts)}
+
+
+def case_arguments(usage):
+    """The command line that tests of cases have in common."""
+    parser = argparse.ArgumentParser(usage=usage[usage.index("usage: ") + 7:].splitlines()[0])
+    parser.add_argument("longhaul")
+    parser.add_argument("cases", nargs="*", default=[], help="names of cases, or words in them; all where none is given")
+    return parser
+
+
+def new_runs(name, program, seed=20260303, **pages):
+    """Runs in an empty folder of the cluster that is up, beside documents to train on."""
+    cluster = attach()
+    folder = cluster.scratch / name
+    shutil.rmtree(folder, ignore_errors=True)
+    runs = Runs(cluster, program, folder)
+    write_pages(folder / "pages", seed, pages=8, **pages)
+    return runs
+
+
+def chosen_cases(cases, words, by_name=None):
+    """{name: function}: those of that name, or with that word in theirs; all where no word is given. `by_name`: only when asked for."""
+    found = {} if words else dict(cases)
+    for word in words:
+        every = {**cases, **(by_name or {})}
+        of_word = {word: every[word]} if word in every else {name: case for name, case in cases.items() if word in name}
+        if not of_word:
+            sys.exit(f"no case is named so: {word}; there are: {' '.join(every)}")
+        found |= of_word
+    return found
+
+
+def leave_cluster_clean(runs):
+    """Healed, its queue empty, nothing that submits again; what is wrong with that, or ''."""
+    try:
+        runs.end_all()
+        runs.cluster.play("heal")
+        if shutil.which("scrontab"):
+            runs.cluster.call("scrontab", "-r", check=False)
+        runs.cluster.cancel_all(90)
+    except Exception as error:  # told once, and the next case may still find what it needs
+        return f"the cluster is not left as it was found: {error}"
+    return ""
+
+
+def play_cases(runs, cases, more=(), judged=lambda: None, each_alone=False):
+    """Plays {name: function(cluster, runs, *more)} one after the other, and says of each how it ended and after what time. After one
+    that failed, or after each, the cluster is healed and its queue emptied. `judged` comes last: what was measured over all cases and
+    missed its bar, or None where nothing was; it counts as a case. The test's exit code."""
+    count, failed, skipped = len(cases), 0, 0
+    for name, case in cases.items():
+        start = time.monotonic()
+        try:
+            case(runs.cluster, runs, *more)
+            outcome = "ok"
+        except Skipped as why:
+            skipped, outcome = skipped + 1, f"skipped: {why}"
+        except Exception as error:  # a mistake in one case must not hide the others
+            failed += 1
+            outcome = f"FAILED: {error if isinstance(error, ClusterError) else traceback.format_exc()}"
+        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
+        unclean = leave_cluster_clean(runs) if outcome.startswith("FAILED") or each_alone else ""
+        if unclean:
+            print(unclean, flush=True)
+    unclean = leave_cluster_clean(runs)
+    missed = judged()
+    if missed is not None:
+        count, failed = count + 1, failed + bool(missed)
+        print("bars: " + ("FAILED: " + "\n  ".join(missed) if missed else "ok"))
+    if unclean:
+        print(unclean)
+    # The line of doctest, which scripts/test counts.
+    print(f"test cases: {count} | {count - failed - skipped} passed | {failed} failed | {skipped} skipped")
+    return 1 if failed or unclean else 0

@@ -4,20 +4,17 @@ standby that dies, a lead that is lost after it.
 
 usage: verdicts_live_test.py LONGHAUL [CASE ...]
 """
-import argparse
 import json
 import os
 import pathlib
-import shutil
 import signal
 import sys
 import threading
 import time
-import traceback
 
-from faults_live_test import STEPS, Training, leads, pretrain, undisturbed, write_pages
-from slurm_cluster import PROGRAM, ClusterError, attach, wait_for
-from slurm_runs import Runs, expect
+from faults_live_test import STEPS, Training, leads, pretrain, undisturbed
+from slurm_cluster import PROGRAM, ClusterError, wait_for
+from slurm_runs import Skipped, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 LEMON_STEPS = 500
 
@@ -119,8 +116,8 @@ def agents(run):
 
 
 def standby_killed(cluster, runs):
-    """By the fault of that name; another agent becomes the standby, and follows the lead when that is killed. (The step of the
-    agents is started again only when all of them have ended, so the ranks of that host are not seen any more.)"""
+    """By the fault of that name; another agent becomes the standby, and follows the lead when that is killed. An agent comes back to
+    the host that lost its own (faults_live_test.py, agent_killed), so the ranks there are seen again; nothing is ended meanwhile."""
     training = Training(cluster, runs, "standby-killed", 'resiliency = { spares = 1, hang_floor = "3s", host_silent = "2s" }\n', faults=True)
     ranks = training.ranks(1)
     runs.longhaul("tell", training.run.folder, "fault", "dead_standby", "--wait", 1)
@@ -315,10 +312,6 @@ class SilentFolder:
             self.cluster.call("losetup", "-d", self.device, check=False)
 
 
-class Skipped(Exception):
-    pass
-
-
 def storage_silent(cluster, runs):
     """The file system of the run takes no writes for 20 s, while checkpoints are due: everything waits, nothing is ended."""
     silent = SilentFolder(cluster, runs.folder / "silent")
@@ -348,35 +341,8 @@ CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_t
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("longhaul")
-    arguments.add_argument("cases", nargs="*", default=[])
-    given = arguments.parse_args()
-    cluster = attach()
-    folder = cluster.scratch / "verdicts-live"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, given.longhaul, folder)
-    write_pages(folder / "pages", 20260303, pages=8)
-    names, failed, skipped = given.cases or list(CASES), 0, 0
-    for name in names:
-        start = time.monotonic()
-        try:
-            CASES[name](cluster, runs)
-            outcome = "ok"
-        except Skipped as why:
-            skipped, outcome = skipped + 1, f"skipped: {why}"
-        except ClusterError as error:
-            failed, outcome = failed + 1, f"FAILED: {error}"
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-        if outcome.startswith("FAILED"):
-            cluster.play("heal")
-            cluster.cancel_all()
-        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(names)} | {len(names) - failed - skipped} passed | {failed} failed | {skipped} skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("verdicts-live", given.longhaul), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

@@ -8,49 +8,17 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 
-from scenario import LONGHAUL, SOURCE, case, expect, longhaul, main, newest_run, runs, wait_for
+from beat_example import figures, finish, first_words, hangs_suspected, launches, start_example
+from scenario import SOURCE, case, expect, longhaul, main, newest_run, wait_for
 
 STEPS, EVERY = 200, 10
 HANGS_ARE_ACTED_UPON = "on_hang" in (SOURCE / "docs/reference/workflow.md").read_text()
 
 
 def start(here, more="", steps=STEPS, ranks=2):
-    """The example as it is shipped, but for the script that it runs."""
-    text = (SOURCE / "workflows/examples/pytorch/workflow.toml").read_text()
-    (here / "workflow.toml").write_text(text.replace("ranks = 2", f"ranks = {ranks}") + more)
-    (here / "longhaul_beat.py").write_text((SOURCE / "workflows/examples/pytorch/longhaul_beat.py").read_text())
-    (here / "stand_in_train.py").write_text((SOURCE / "tests/e2e/stand_in_train.py").read_text())
-    settings = {"python": sys.executable, "script": "stand_in_train.py", "steps": steps, "checkpoint_every": EVERY}
-    words = [word for name, value in settings.items() for word in ("--set", f"params.{name}={json.dumps(value)}")]
-    return subprocess.Popen([str(LONGHAUL), "run", "workflow.toml", *words], cwd=here, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-
-
-def finish(process, seconds=90):
-    try:
-        out, _ = process.communicate(timeout=seconds)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    expect("the run ends well", process.returncode == 0, out)
-    return out
-
-
-def launches(here):
-    if not runs(here):
-        return []
-    found = newest_run(here).glob("stages/train/attempts/*/launches/*")
-    return sorted(found, key=lambda p: (int(p.parent.parent.name), int(p.name)))
-
-
-def first_words(launch, rank):
-    """(process, the step that it goes on after), once it has said so."""
-    log = launch / f"rank-{rank}.log"
-    said = re.search(r"process (\d+), goes on after step (\d+)", log.read_text() if log.exists() else "")
-    return (int(said[1]), int(said[2])) if said else None
+    return start_example(here, sys.executable, SOURCE / "tests/e2e/stand_in_train.py", more, ranks, steps=steps, checkpoint_every=EVERY)
 
 
 def process_past(here, rank, step):
@@ -68,9 +36,9 @@ def went_on(here, least):
         expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
         after = first_words(launches(here)[1], rank)[1]
         expect("it went on from its checkpoint", least <= after < STEPS and after % EVERY == 0, after)
-    figures = json.loads((newest_run(here) / "stages/train/out/artifact.json").read_text())["figures"]
-    expect("to the last step", figures["steps"] == STEPS and figures["first_step"] > least, figures)
-    expect("with the result of a training never interrupted", abs(figures["slope"] - slope_after(STEPS)) < 1e-12, figures)
+    made = figures(here)
+    expect("to the last step", made["steps"] == STEPS and made["first_step"] > least, made)
+    expect("with the result of a training never interrupted", abs(made["slope"] - slope_after(STEPS)) < 1e-12, made)
 
 
 def slope_after(steps):
@@ -121,8 +89,7 @@ def an_order_reaches_a_program_that_speaks_text(here):
     last = int(re.search(r"done at step (\d+)", saved)[1]) + 250
     longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
     finish(process)
-    figures = json.loads((newest_run(here) / "stages/train/out/artifact.json").read_text())["figures"]
-    expect("it stopped where it was told to", figures["steps"] == last, figures)
+    expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
 
 
 def failures(here):
@@ -155,8 +122,7 @@ def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
     finish(process)
     went_on(here, 30)
     hung = launches(here)[0]
-    lines = (hung.parent.parent / "events.jsonl").read_text().splitlines()
-    suspected = [e for e in map(json.loads, lines) if e["kind"] == "hang_suspected"]
+    suspected = hangs_suspected(hung)
     expect("the one that stood still is named, not the one that waits for it", suspected and suspected[0]["rank_of"] == 1, suspected)
     expect("its stacks were kept", "T (stopped by a signal)" in (hung / "stacks/rank-1.txt").read_text())
 

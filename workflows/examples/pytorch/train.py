@@ -59,7 +59,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     first = 0
     if (state / "checkpoint.pt").exists():
-        saved = torch.load(state / "checkpoint.pt", weights_only=True)
+        saved = torch.load(state / "checkpoint.pt")  # of its own; weights_only=True of torch 1.13 refuses the learning rate
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         first = saved["step"]

@@ -1,12 +1,15 @@
 // Copies on nodes, each rank a node of its own: also under ThreadSanitizer.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
+#include <set>
 
 #include "base/fault_point.h"
 #include "base/text.h"
-#include "engine/checkpoint/local_copies.h"
+#include "engine/checkpoint/restart_source.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
@@ -83,25 +86,53 @@ struct Nodes {
     });
   }
   // The step that all ranks of a layout found, -1 where they found none; their weights are those that were copied.
-  std::int64_t resumed_step(std::int64_t newer_than = -1) {
+  std::int64_t resumed_step() {
     std::atomic<std::int64_t> sum{0};
+    std::vector<LoadedState> taken(node_count);
     std::atomic<int> same{0};
     on_threads(dims, [&](int rank, Mesh& mesh) {
       TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       TrainingState state = test::state_of(setup);
       const auto copies = open(rank, mesh);
-      const auto loaded = (*copies)->load_newest(mesh.world(), state, newer_than);
-      sum += loaded.ok() && loaded->has_value() ? state.progress.step : -1;
+      const auto loaded = load_newest_state(mesh.world(), checkpoints, copies->get(), state);
+      if (loaded.ok()) taken[static_cast<std::size_t>(rank)] = *loaded;
+      sum += loaded.ok() && !loaded->from.empty() ? state.progress.step : -1;
       same += weights_of(setup) == weights[static_cast<std::size_t>(rank)] &&
               moments_of(setup) == moments[static_cast<std::size_t>(rank)];
     });
     CHECK(sum % node_count == 0);
+    for (const LoadedState& of_rank : taken) {  // all take the same
+      CHECK(of_rank.from == taken[0].from);
+      CHECK(of_rank.passed_over.size() == taken[0].passed_over.size());
+    }
     if (sum / node_count == 2) CHECK(same == node_count);
+    source = taken[0];
     return sum / node_count;
+  }
+  // As many steps as were trained, without copies: a checkpoint of each of `saved`.
+  void save_checkpoints(const std::set<int>& saved) {
+    std::atomic<int> made{0};
+    on_threads(dims, [&](int, Mesh& mesh) {
+      TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
+      for (int step = 1; step <= *saved.rbegin(); ++step) {
+        if (!setup.trainer.step().ok()) return;
+        if (saved.contains(step)) made += checkpoints.save(mesh.world(), test::state_of(setup)).ok();
+      }
+    });
+    REQUIRE(made == node_count * static_cast<int>(saved.size()));
+  }
+  std::string shard_of_checkpoint(int step) const {
+    return format("{}/checkpoints/{}/{}", root.path, checkpoint_folder_name(step), "shard-00002-of-00004.safetensors");
+  }
+  bool told(const std::string& what) const {
+    return std::ranges::any_of(source.passed_over,
+                               [&](const std::string& why) { return why.find(what) != std::string::npos; });
   }
 
   CheckpointFolder root;
   SystemClock clock;
+  CheckpointStore checkpoints{clock, root.path + "/checkpoints", 9};
+  LoadedState source;  // of the last resumed_step()
   ParallelDims dims;
   std::vector<std::vector<float>> weights;  // of each rank, after the last step
   std::vector<std::vector<std::byte>> moments;
@@ -121,13 +152,19 @@ TEST_CASE("the state survives the loss of nodes as long as each share is whole s
   Nodes nodes;
   nodes.train_and_copy(2);
   CHECK(nodes.resumed_step() == 2);
-  CHECK(nodes.resumed_step(2) == -1);  // a checkpoint as new is preferred
+  CHECK(nodes.source.own_copies == 4);
   nodes.replace(1);
   CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.source.own_copies == 3);
+  CHECK(nodes.source.partner_copies == 1);
   nodes.replace(0);
   CHECK(nodes.resumed_step() == 2);  // ranks 2 and 3 are the partners of 0 and 1
-  nodes.replace(2);                  // and now 0 and 2 have lost both copies
+  CHECK(nodes.source.partner_copies == 2);
+  CHECK(nodes.source.passed_over.empty());
+  nodes.replace(2);  // and now 0 and 2 have lost both copies
   CHECK(nodes.resumed_step() == -1);
+  CHECK(nodes.source.from == "");
+  CHECK(nodes.told("copies of step 2: no node has shard-00001-of-00004.safetensors"));
 }
 
 TEST_CASE("a damaged copy is passed over for the partner's, and then for the step before") {
@@ -137,9 +174,15 @@ TEST_CASE("a damaged copy is passed over for the partner's, and then for the ste
   REQUIRE(remove_tree(parent_path(nodes.file_of(3, 3))).ok());
   flip_a_bit(nodes.file_of(3, 3));
   CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.source.own_copies == 3);
+  CHECK(nodes.source.partner_copies == 1);
+  REQUIRE(nodes.source.passed_over.size() == 1);
+  CHECK(nodes.told("/node-3/"));
+  CHECK(nodes.told("do not have the digest"));
   REQUIRE(remove_tree(parent_path(nodes.file_of(1, 3))).ok());
   flip_a_bit(nodes.file_of(1, 3));
   CHECK(nodes.resumed_step() == -1);
+  CHECK(nodes.told("shard-00004-of-00004.safetensors is whole on no node"));
 
   Nodes others;
   others.train_and_copy(2);
@@ -150,6 +193,93 @@ TEST_CASE("a damaged copy is passed over for the partner's, and then for the ste
         flip_a_bit(join_path(others.node(holder), file));
   }
   CHECK(others.resumed_step() == 1);
+  CHECK(others.source.passed_over.size() == 9);  // both copies of four shares, and the step
+}
+
+TEST_CASE("the newest good one of copies and checkpoints is taken, whichever is damaged") {
+  struct Case {
+    std::set<int> checkpoints;
+    int damaged_checkpoint;  // 0: none
+    bool lose_copies;        // of step 2
+    int step;
+    const char* from;
+    std::size_t passed_over;
+  };
+  for (const Case& c : {Case{{2}, 0, false, 2, "copies", 0}, Case{{1, 2}, 2, false, 2, "copies", 0},
+                        Case{{1, 3}, 0, false, 3, "checkpoint", 0}, Case{{1, 3}, 3, false, 2, "copies", 1},
+                        Case{{1, 2}, 0, true, 2, "checkpoint", 9}, Case{{1, 2}, 2, true, 1, "copies", 10},
+                        Case{{1}, 1, true, 1, "copies", 9}}) {
+    CAPTURE(c.damaged_checkpoint);
+    CAPTURE(c.step);
+    CAPTURE(c.from);
+    Nodes nodes;
+    nodes.train_and_copy(2);
+    nodes.save_checkpoints(c.checkpoints);
+    if (c.damaged_checkpoint > 0) flip_a_bit(nodes.shard_of_checkpoint(c.damaged_checkpoint));
+    for (int holder = 0; c.lose_copies && holder < node_count; ++holder) {
+      const auto files = list_tree(nodes.node(holder));
+      for (const std::string& file : *files)
+        if (file.find("step-00000002") != std::string::npos && ends_with(file, ".safetensors"))
+          flip_a_bit(join_path(nodes.node(holder), file));
+    }
+    CHECK(nodes.resumed_step() == c.step);
+    CHECK(nodes.source.from == c.from);
+    CHECK(nodes.source.passed_over.size() == c.passed_over);
+  }
+}
+
+TEST_CASE(
+    "copies that cannot be read cost nothing but themselves: the partner's, then the step before, then a checkpoint") {
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  nodes.save_checkpoints({1});
+  // A link to itself: the system refuses to open it, also for those who may read everything.
+  const auto refuse = [](const std::string& file) {
+    REQUIRE(remove_tree(file).ok());
+    REQUIRE(::symlink(file.c_str(), file.c_str()) == 0);
+  };
+  const auto of_step = [&](int holder, int step, const std::string& ending) {
+    std::vector<std::string> found;
+    const auto files = list_tree(nodes.node(holder));
+    for (const std::string& file : *files)
+      if (file.find(checkpoint_folder_name(step)) != std::string::npos && ends_with(file, ending))
+        found.push_back(join_path(nodes.node(holder), file));
+    return found;
+  };
+  for (const std::string& file : of_step(2, 2, ".safetensors")) refuse(file);
+  CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.source.own_copies == 3);
+  CHECK(nodes.source.passed_over.size() == 2);  // its own, and that of its partner
+  CHECK(nodes.told("Too many levels of symbolic links"));
+  for (const std::string& file : of_step(0, 2, ".json")) refuse(file);
+  CHECK(nodes.resumed_step() == 1);
+  CHECK(nodes.source.from == "copies");
+  for (int holder = 0; holder < node_count; ++holder)
+    for (const std::string& file : of_step(holder, 1, ".safetensors")) refuse(file);
+  CHECK(nodes.resumed_step() == 1);
+  CHECK(nodes.source.from == "checkpoint");
+  // A whole folder that cannot be listed.
+  Nodes others;
+  others.train_and_copy(2);
+  const auto file = others.file_of(1, 1);
+  const std::string of_rank = parent_path(parent_path(file));
+  REQUIRE(remove_tree(of_rank).ok());
+  REQUIRE(::symlink(of_rank.c_str(), of_rank.c_str()) == 0);
+  CHECK(others.resumed_step() == 2);
+  CHECK(others.source.partner_copies == 1);
+  CHECK(others.told("cannot list " + of_rank));
+}
+
+TEST_CASE("a file whose bytes go away after it was opened is an error, and not the end of the process") {
+  CheckpointFolder folder;
+  const std::string path = folder.path + "/shard.safetensors", bytes(1 << 20, 'x');
+  const ShardTensor tensor{"one", "I8", {1 << 20}, bytes};
+  REQUIRE(write_shard(path, {&tensor, 1}).ok());
+  const auto shard = ShardReader::open(path);
+  REQUIRE(shard.ok());
+  REQUIRE(read_in(shard->find("one")->bytes, path).ok());
+  REQUIRE(::truncate(path.c_str(), 4096) == 0);
+  CHECK(read_in(shard->find("one")->bytes, path).error().code == ErrorCode::io);
 }
 
 TEST_CASE("another layout on other nodes goes on from the copies; another training does not") {
@@ -162,8 +292,8 @@ TEST_CASE("another layout on other nodes goes on from the copies; another traini
     TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32);
     TrainingState state = test::state_of(setup);
     const auto copies = nodes.open(rank == 0 ? 3 : 2, mesh);  // of the four nodes these two are left
-    const auto loaded = (*copies)->load_newest(mesh.world(), state, -1);
-    if (!loaded.ok() || !loaded->has_value() || state.progress.step != 2) return;
+    const auto loaded = load_newest_state(mesh.world(), nodes.checkpoints, copies->get(), state);
+    if (!loaded.ok() || loaded->from.empty() || state.progress.step != 2) return;
     good += weights_of(setup) == nodes.whole;
   });
   CHECK(good == 2);

@@ -121,6 +121,11 @@ TEST_CASE("a training goes on from the newest of checkpoint and copies on the no
     REQUIRE(training.loop.restore(training.setup.context).ok());
     CHECK(training.setup.trainer.progress().step == 6);
     REQUIRE(training.loop.run(nullptr).ok());
+    const std::vector<Event> ready = training.events_of("ready");
+    REQUIRE_FALSE(ready.empty());
+    CHECK(ready.back().fields.get_string("from") == "copies");
+    CHECK(ready.back().fields.get_integer("own_copies") == 1);
+    CHECK(ready.back().fields.find("passed_over") == nullptr);
     CHECK(
         std::equal(whole.store.masters().begin(), whole.store.masters().end(), training.setup.store.masters().begin()));
   }

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""What a restart goes on from, on hosts of the Slurm cluster: copies in the hosts' own memory (checkpoint.local_dir in a memory file
+system) that are newer than the last checkpoint.
+
+usage: local_copies_live_test.py LONGHAUL
+
+Every host of the cluster has a /dev/shm of its own, which ends with it: the copies of a host that is killed are gone, and its
+shares come from their partners' copies. Seen by the events `ready` and `recovered`.
+"""
+import argparse
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+
+from faults_live_test import Training, boot, pretrain
+from slurm_cluster import ClusterError, attach
+from slurm_runs import TOKENS, Runs, expect
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+from tiny_inputs import write_pages  # noqa: E402
+
+EVERY, COPY_EVERY = 300, 10  # steps between checkpoints, and between copies
+MEMORY = "/dev/shm"
+
+
+def text():
+    whole = pretrain("resiliency = { spares = 1 }\n")
+    return whole.replace("every_steps = 20", f'every_steps = {EVERY}, local_every_steps = {COPY_EVERY}, local_dir = "{MEMORY}"')
+
+
+def copies_in_memory(cluster, host):
+    """Folders of ranks with copies in that host's memory; pages of ranks and of agents lie there as well."""
+    return cluster.play("exec", host, "--", "sh", "-c", f"ls -d {MEMORY}/longhaul-*/rank-* 2>/dev/null || true").split()
+
+
+def newest(training, kind):
+    return max((e["step"] for e in training.events(kind)), default=-1)
+
+
+def between_checkpoints(training):
+    """Waits until copies are well ahead of the checkpoints; the newest of both as told."""
+    def ahead():
+        return COPY_EVERY * 4 <= newest(training, "local_copy") - newest(training, "checkpoint") <= EVERY // 2
+    training.wait(ahead, "copies newer than the last checkpoint", 120)
+    return newest(training, "checkpoint"), newest(training, "local_copy")
+
+
+def resumed(training, launch):
+    begun = [i for i, e in enumerate(training.events()) if e["kind"] == "launched" and e["launch"] == launch]
+    return [e for e in training.events()[begun[-1]:] if e["kind"] == "ready"][0]
+
+
+def expect_copies(training, saved, copied, own, partner):
+    ready = resumed(training, training.launches())
+    expect("it goes on from copies", ready.get("from") == "copies", (ready, training.log()))
+    expect("newer than the last checkpoint", ready["step"] >= copied > saved, (ready, copied, saved))
+    expect("shares of owners and of partners", (ready["own_copies"], ready["partner_copies"]) == (own, partner), ready)
+    # A copy that was being written when the ranks were ended is told of, and nothing else is.
+    for why in ready.get("passed_over", []):
+        expect("no whole copy was refused", "no node has" in why, ready)
+    return ready
+
+
+def host_killed(cluster, runs):
+    """A rank is killed: all shares are the owners' own. Then its host, for good: two of four are their partners'."""
+    training = Training(cluster, runs, "copies", text=text())
+    hosts = training.events("launched")[0]["hosts"]
+    folders = {host: copies_in_memory(cluster, host) for host in cluster.nodes()}
+    expect("copies on the two hosts of the ranks alone", all(bool(found) == (host in hosts) for host, found in folders.items()), folders)
+
+    saved, copied = between_checkpoints(training)
+    os.kill(sorted(training.ranks(1))[1], signal.SIGKILL)
+    training.wait(lambda: training.events("recovered"), "recovery", 30)
+    expect("in-job", training.events("fault")[0]["tier"] == "in_job", training.events("fault"))
+    ready = expect_copies(training, saved, copied, own=4, partner=0)
+    print(f"  rank killed: from step {ready['step']}, checkpoint {saved}, loaded in {ready['load_s']:.3f} s", flush=True)
+
+    launch = training.launches()
+    training.wait(lambda: newest(training, "checkpoint") > saved, "another checkpoint", 120)
+    saved, copied = between_checkpoints(training)
+    ranks = training.ranks(launch)
+    lead = training.events("launched")[0]["host"]
+    victim = next(host for host in sorted(set(ranks.values())) if host != lead)
+    recoveries, begun = len(training.events("recovered")), time.time()
+    cluster.play("kill-node", victim)
+    try:
+        seen = training.recovery(begun, recoveries + 1)
+        expect("swap", seen[2]["tier"] == "swap" and seen[2]["host"] == victim, seen[2])
+        hosts = training.events("launched")[-1]["hosts"]
+        expect("the spare works in its place", victim not in hosts and len(hosts) == 2, hosts)
+        ready = expect_copies(training, saved, copied, own=2, partner=2)
+        print(f"  host killed: from step {ready['step']}, checkpoint {saved}, loaded in {ready['load_s']:.3f} s, "
+              f"{seen[3]['lost_steps']} steps lost, again after {seen[1]:.2f} s", flush=True)
+        training.end(runs)
+    finally:
+        boot(cluster, victim)
+    expect("its own copies were gone with the host", not copies_in_memory(cluster, victim), copies_in_memory(cluster, victim))
+    for host in hosts:
+        for path in copies_in_memory(cluster, host):
+            cluster.play("exec", host, "--", "rm", "-r", path)
+
+
+CASES = (host_killed,)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("longhaul")
+    given = arguments.parse_args()
+    cluster = attach()
+    folder = cluster.scratch / "local-copies-live"
+    shutil.rmtree(folder, ignore_errors=True)
+    runs = Runs(cluster, given.longhaul, folder)
+    write_pages(folder / "pages", 20260303, pages=8)
+    failed = 0
+    for case in CASES:
+        start = time.monotonic()
+        try:
+            case(cluster, runs)
+            outcome = "ok"
+        except ClusterError as error:
+            failed, outcome = failed + 1, f"FAILED: {error}"
+            cluster.play("heal")
+        except Exception:  # a mistake in one case must not hide the others
+            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
+        cluster.cancel_all()
+        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
+    runs.end_all()
+    cluster.cancel_all()
+    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
