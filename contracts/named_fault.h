@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "contracts/fault_commands.h"
 #include "contracts/field_table.h"
 
 namespace longhaul {
@@ -21,7 +22,10 @@ enum class FaultMeans {
   end_standby,    // the agent that would follow the lead is killed
   end_lead,       // the lead is killed
   damage_file,    // a byte of a checkpoint's shard is changed on disk
-  none,           // cannot be made here
+  gpu_script,  // the simulated NVML of the rank's node says it (tests/support/fake_nvml.cc); a real one cannot be told
+  site_command,  // a program that the site names (contracts/fault_commands.h), run by the lead
+  word,          // to a Python program over the socket on which it tells what it does (resiliency/beat/beat_line.h)
+  none,          // cannot be made here
 };
 
 struct NamedFault {
@@ -40,16 +44,23 @@ struct FaultRequest {
   int rank = 0;               // it happens to this rank, or to its node
   std::int64_t step = 0;      // as soon as a rank of the present launch has reached this step; 0: does not count
   Seconds after{0};           // as soon as the stage's first job has run for so long; 0: does not count
-  Seconds lasts{5};           // of slow_rank and dropped_heartbeat
+  Seconds lasts{5};           // of slow_rank, dropped_heartbeat, ecc_storm, cut_network and slurmctld_down
   bool every_launch = false;  // again in every launch of the ranks, as a fault of the program itself would be
+  int xid = 0;                // of the fault xid: the number of the driver's event
   bool operator==(const FaultRequest&) const = default;
 };
 const FieldTable<FaultRequest>& fault_request_fields();
 
-// What is wrong with it for a stage of that kind and so many ranks, at the places of `written`; `timed`: it has to say
-// when.
+// What of a stage and its site decides which faults it can be given.
+struct FaultTarget {
+  std::string stage_kind;  // "": not known here, and not judged
+  int ranks = 1;
+  const FaultCommands* commands = nullptr;  // of the site; null: not known here, and not judged
+  bool health_watched = true;               // somebody looks at the GPUs: resiliency.health is not "off"
+};
+// What is wrong with it for that stage, at the places of `written`; `timed`: it has to say when.
 void check_fault_request(const FaultRequest& request, const Value& written, const std::string& where,
-                         const std::string& stage_kind, int ranks, bool timed, Diagnostics& diagnostics);
+                         const FaultTarget& target, bool timed, Diagnostics& diagnostics);
 // "SIGKILL of rank 1 at step 20"
 std::string fault_request_text(const FaultRequest& request);
 

@@ -11,11 +11,12 @@ const FieldTable<FaultSchedule>& fault_schedule_fields() {
           .field("seed", &S::seed, {.help = "the same seed gives the same faults at the same times"})
           .field("every", &S::every, {.help = "time between two faults, on average", .min = 0.1})
           .field("names", &S::names, {.help = "faults that are drawn from, each with the same chance"})
-          .field("count", &S::count, {.help = "faults at most", .min = 1, .max = 1e6});
+          .field("count", &S::count, {.help = "faults at most", .min = 1, .max = 1e6})
+          .field("xid", &S::xid, {.help = "of those that are named xid", .min = 1, .max = 9999});
   return table;
 }
 
-FaultSettings parse_faults(const Value& written, const std::string& where, const std::string& stage_kind, int ranks,
+FaultSettings parse_faults(const Value& written, const std::string& where, const FaultTarget& target,
                            Diagnostics& diagnostics) {
   FaultSettings settings;
   const std::string path = where + ".faults";
@@ -41,7 +42,7 @@ FaultSettings parse_faults(const Value& written, const std::string& where, const
       }
       settings.at.push_back(fault_request_fields().parse(one, place, diagnostics));
       if (one.find("name") && one.find("name")->is_string())
-        check_fault_request(settings.at.back(), one, place, stage_kind, ranks, true, diagnostics);
+        check_fault_request(settings.at.back(), one, place, target, true, diagnostics);
     }
   }
   const Value* schedule = written.find("schedule");
@@ -56,10 +57,10 @@ FaultSettings parse_faults(const Value& written, const std::string& where, const
     for (std::size_t i = 0; i < settings.schedule.names.size(); ++i) {
       FaultRequest request;
       request.name = settings.schedule.names[i];
+      request.xid = request.name == "xid" ? settings.schedule.xid : 0;
       Value as_written = Value::make_table();
       as_written.pos = names->as_array()[i].pos;
-      check_fault_request(request, as_written, format("{}.schedule.names[{}]", path, i), stage_kind, ranks, false,
-                          diagnostics);
+      check_fault_request(request, as_written, format("{}.schedule.names[{}]", path, i), target, false, diagnostics);
     }
   }
   return settings;
@@ -75,6 +76,7 @@ Value faults_to_value(const FaultSettings& settings) {
     table.set("at", std::move(at));
   }
   if (!settings.schedule.names.empty()) table.set("schedule", fault_schedule_fields().to_value(settings.schedule));
+  if (settings.commands != FaultCommands()) table.set("commands", fault_commands_fields().to_value(settings.commands));
   return table;
 }
 
@@ -89,6 +91,9 @@ Result<FaultSettings> faults_from_value(const Value& value) {
     }
   if (const Value* schedule = value.find("schedule"); schedule && schedule->is_table()) {
     LH_TRY(settings.schedule, fault_schedule_fields().parse(*schedule, "faults.schedule"));
+  }
+  if (const Value* commands = value.find("commands"); commands && commands->is_table()) {
+    LH_TRY(settings.commands, fault_commands_fields().parse(*commands, "faults.commands"));
   }
   return settings;
 }

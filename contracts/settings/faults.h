@@ -20,6 +20,7 @@ struct FaultSchedule {
   Seconds every{30};               // on average
   std::vector<std::string> names;  // drawn with equal chance; none: no schedule
   int count = 100;                 // no more than these
+  int xid = 79;                    // of those that are named xid
   bool operator==(const FaultSchedule&) const = default;
 };
 const FieldTable<FaultSchedule>& fault_schedule_fields();
@@ -28,11 +29,12 @@ struct FaultSettings {
   bool allowed = false;  // written, or the workflow is marked as a test
   std::vector<FaultRequest> at;
   FaultSchedule schedule;
+  FaultCommands commands;  // of the site
   bool operator==(const FaultSettings&) const = default;
 };
 
 // What a workflow says at [`where`.faults]; all that is wrong with it goes to the diagnostics.
-FaultSettings parse_faults(const Value& written, const std::string& where, const std::string& stage_kind, int ranks,
+FaultSettings parse_faults(const Value& written, const std::string& where, const FaultTarget& target,
                            Diagnostics& diagnostics);
 
 // In files of our own. An empty table: not allowed.

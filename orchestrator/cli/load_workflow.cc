@@ -80,6 +80,7 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   request.path = line.workflow;
   request.folder = parent_path(loaded.path);
   request.site = loaded.site.values;
+  request.fault_commands = loaded.site.config.faults;
   request.recipe_folders = installation.recipe_folders(request.folder);
   WorkflowOutcome outcome = plan_workflow(request, SystemFileView());
   loaded.plan = std::move(outcome.plan);

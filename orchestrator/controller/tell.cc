@@ -46,7 +46,10 @@ std::string problem_of_fault(const Value& written, const PlannedStage& stage) {
   Diagnostics diagnostics;
   const FaultRequest request = fault_request_fields().parse(written, "fault", diagnostics);
   if (diagnostics.empty())
-    check_fault_request(request, written, "fault", stage.kind, stage.common.ranks, false, diagnostics);
+    check_fault_request(
+        request, written, "fault",
+        {stage.kind, stage.common.ranks, &stage.faults.commands, stage.common.resiliency.health != "off"}, false,
+        diagnostics);
   std::vector<std::string> problems;
   for (const Error& error : diagnostics.errors()) problems.push_back(error.message());
   return join(problems, "; ");
@@ -111,7 +114,8 @@ namespace {
 
 // "SIGKILL", "rank=1", "step=20", "after=10s": as the table of a workflow has it.
 Result<Value> fault_of_words(const std::vector<std::string>& words) {
-  const std::string usage = "fault NAME [rank=R] [step=S | after=10s] [lasts=5s]; names: docs/reference/faults.md";
+  const std::string usage =
+      "fault NAME [rank=R] [step=S | after=10s] [lasts=5s] [xid=79]; names: docs/reference/faults.md";
   if (words.size() < 2) return make_error(ErrorCode::invalid_input, "which fault?", usage);
   Value written = Value::make_table();
   written.set("name", words[1]);
@@ -131,8 +135,8 @@ Result<Value> fault_of_words(const std::vector<std::string>& words) {
   }
   Diagnostics diagnostics;
   const FaultRequest request = fault_request_fields().parse(written, "fault", diagnostics);
-  // Ranks and kind are the controller's to judge.
-  check_fault_request(request, written, "fault", "pretrain", ranks_max, false, diagnostics);
+  // What the stage and its site can be given is the controller's to judge.
+  check_fault_request(request, written, "fault", {"", ranks_max}, false, diagnostics);
   LH_CHECK(diagnostics.to_status("nothing was told"));
   return written;
 }

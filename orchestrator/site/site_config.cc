@@ -276,6 +276,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   site.config = site_fields().parse(merged, "site", diagnostics, {"classes", "sources", "unverified", "inherits"});
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
+  if (const Value* faults = merged.find("faults")) check_fault_commands(site.config.faults, *faults, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));

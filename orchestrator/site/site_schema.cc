@@ -199,7 +199,9 @@ const FieldTable<SiteConfig>& site_fields() {
           .group("can", &S::can, site_capabilities_fields(), "what users can do here")
           .group("paths", &S::paths, site_paths_fields(), "of the file systems, for people and for doctor")
           .group("network", &S::network, bandwidths_fields(), "bandwidths, for the tuner")
-          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook");
+          .group("notify", &S::notify, notify_fields(), "messages about runs, to a webhook")
+          .group("faults", &S::faults, fault_commands_fields(),
+                 "programs that make faults for tests, where a job has no power to");
   return table;
 }
 

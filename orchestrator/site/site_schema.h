@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "contracts/fault_commands.h"
 #include "contracts/field_table.h"
 #include "orchestrator/notify/notify_config.h"
 
@@ -132,6 +133,7 @@ struct SiteConfig {
   SitePaths paths;
   Bandwidths network;
   NotifyConfig notify;            // where messages about runs go
+  FaultCommands faults;           // that tests may ask for
   std::vector<JobClass> classes;  // [classes.NAME], in the order written; not part of site_fields()
 
   bool is_slurm() const { return scheduler == "slurm"; }

@@ -301,9 +301,12 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
   if (is_readable)
     result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
   if (faults)
-    result.faults =
-        parse_faults(*faults, where, draft.kind->name, is_readable ? result.common.ranks : ranks_max, diagnostics_);
+    result.faults = parse_faults(*faults, where,
+                                 {draft.kind->name, is_readable ? result.common.ranks : ranks_max,
+                                  &request_.fault_commands, result.common.resiliency.health != "off"},
+                                 diagnostics_);
   result.faults.allowed |= faults_allowed_;
+  if (result.faults.allowed) result.faults.commands = request_.fault_commands;
   if (!is_readable) return result;
   result.written = table;
   result.is_sound = diagnostics_.size() == before;

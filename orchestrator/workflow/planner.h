@@ -8,6 +8,7 @@
 
 #include "base/diagnostics.h"
 #include "base/value.h"
+#include "contracts/fault_commands.h"
 #include "orchestrator/workflow/file_view.h"
 #include "orchestrator/workflow/run_plan.h"
 
@@ -19,6 +20,7 @@ struct WorkflowRequest {
   std::string folder;                       // absolute; relative inputs start here
   std::vector<std::string> sets;            // "params.steps=10"
   Value site = Value::make_table();         // what ${site.NAME} may name
+  FaultCommands fault_commands;             // of the site
   std::vector<std::string> recipe_folders;  // searched in order for <recipe>.toml
 };
 

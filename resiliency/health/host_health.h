@@ -48,6 +48,8 @@ class HostHealth {
   // Waits `ms` for what the GPU's driver tells by itself: its XIDs, as they come. Earlier only when one came.
   HealthFindings wait(std::int64_t ms);
   std::size_t gpus() const { return gpus_.size(); }  // of the last look
+  // Where simulated GPUs have what they say from; "": they are real, or there are none.
+  std::string gpu_script() const { return nvml_ ? nvml_->script() : std::string(); }
 
  private:
   void look_at_gpus(HealthFindings& findings);

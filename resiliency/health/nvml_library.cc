@@ -27,6 +27,7 @@ class NvmlCall {
   nvml::Return (*call_)(Arguments...) = nullptr;
 };
 
+constexpr const char* nvml_script_function = "longhaul_simulated_nvml_script";
 constexpr unsigned threshold_slowdown = 1, clock_sm = 1, sensor_gpu = 0;
 constexpr int corrected_errors = 0, uncorrected_errors = 1, since_load = 0, since_ever = 1;
 
@@ -52,6 +53,7 @@ struct NvmlLibrary::Loaded {
   NvmlCall<nvml::EventSet, nvml::EventData*, unsigned> event_wait;
   NvmlCall<nvml::EventSet> event_free;
   const char* (*error_text)(nvml::Return) = nullptr;
+  std::string script;
   nvml::EventSet events = nullptr;
   std::vector<nvml::Device> devices;
   bool started = false;
@@ -214,6 +216,8 @@ Result<NvmlLibrary> NvmlLibrary::open(const std::string& path) {
     return make_error(ErrorCode::unavailable, path + " does not start: " + loaded->text(began),
                       "look at the driver: nvidia-smi");
   loaded->started = true;
+  if (const auto script = reinterpret_cast<const char* (*)()>(::dlsym(loaded->library.get(), nvml_script_function)))
+    loaded->script = script();
   unsigned devices = 0;
   if (const nvml::Return told = loaded->count(&devices); told != nvml::success)
     return make_error(ErrorCode::unavailable, path + " does not tell the number of GPUs: " + loaded->text(told));
@@ -222,6 +226,10 @@ Result<NvmlLibrary> NvmlLibrary::open(const std::string& path) {
     if (loaded->handle(i, &loaded->devices[i]) != nvml::success) loaded->devices[i] = nullptr;
   loaded->register_events();
   return NvmlLibrary(std::move(loaded));
+}
+
+const std::string& NvmlLibrary::script() const {
+  return loaded_->script;
 }
 
 std::vector<GpuReading> NvmlLibrary::read() {

@@ -20,6 +20,7 @@ std::vector<FaultRequest> scheduled_faults(const FaultSchedule& schedule, int ra
     fault.name = schedule.names[draws.next_below(schedule.names.size())];
     fault.rank = static_cast<int>(draws.next_below(static_cast<std::uint64_t>(ranks)));
     fault.after = {at_s};
+    if (fault.name == "xid") fault.xid = schedule.xid;
     faults.push_back(std::move(fault));
   }
   return faults;

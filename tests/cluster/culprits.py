@@ -20,10 +20,11 @@ WITHOUT_CULPRIT end nothing: their injection is all there is.
 import collections
 
 SAME_MOMENT_MS, CONSEQUENCE_MS, SLOW_MS = 1500, 15_000, 5_000
-# A rank that is slow for 2 s, a file that nobody reads unless there is none newer, an agent that is silent or dead, a lead whose place is taken:
+# A rank that is slow for 2 s, a file that nobody reads unless there is none newer, an agent that is silent or dead, a lead whose place is taken, a
+# controller that is down:
 # no rank ends, and nothing is restarted for it.
-WITHOUT_CULPRIT = {"slow_rank", "corrupted_shard", "dropped_heartbeat", "dead_standby", "dead_lead"}
-OF_HOST = {"frozen_host"}
+WITHOUT_CULPRIT = {"slow_rank", "corrupted_shard", "dropped_heartbeat", "dead_standby", "dead_lead", "slurmctld_down"}
+OF_HOST = {"frozen_host", "cut_network", "xid", "ecc_storm"}
 
 
 def wilson(rightly, count, z=1.959964):

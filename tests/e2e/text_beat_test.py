@@ -92,6 +92,30 @@ def an_order_reaches_a_program_that_speaks_text(here):
     expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
 
 
+def failures(here):
+    lines = (launches(here)[0].parent.parent / "events.jsonl").read_text().splitlines()
+    return [e for e in map(json.loads, lines) if e["kind"] == "fault"]
+
+
+def on_purpose(name):
+    return f'resiliency = {{ hang_act = "5s", hang_suspect = "1s", restarts = 2 }}\n[stage.train.faults]\nat = [ {{ name = "{name}", rank = 1, step = 30 }} ]\n'
+
+
+@case
+def an_exception_out_of_a_signal_handler_ends_a_rank(here):
+    finish(start(here, on_purpose("SIGNAL_EXC")))
+    went_on(here, 20)
+    log = (launches(here)[0] / "rank-1.log").read_text()
+    expect("it was raised in the middle of the program", "Traceback" in log and "RuntimeError: SIGNAL_EXC" in log, log)
+    expect("its rank is named", [e["rank"] for e in failures(here)] == [1], failures(here))
+
+
+def a_rank_whose_interpreter_is_locked_is_found(here):
+    finish(start(here, on_purpose("LOCK_GIL")))
+    went_on(here, 20)
+    expect("it is the one that stood still", [(e["class"], e["rank"]) for e in failures(here)] == [("hang", 1)], failures(here))
+
+
 def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
     process = start(here, 'resiliency = { on_hang = "restart", hang_act = "5s", hang_suspect = "1s", restarts = 2 }\n')
     os.kill(process_past(here, 1, 30), signal.SIGSTOP)
@@ -105,5 +129,6 @@ def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
 
 if HANGS_ARE_ACTED_UPON:
     case(a_hung_rank_is_found_and_goes_on_from_its_checkpoint)
+    case(a_rank_whose_interpreter_is_locked_is_found)
 if __name__ == "__main__":
     main()

@@ -6,6 +6,8 @@
 //     at 0.5 device 2 xid 79             is delivered to whoever waits for events, once
 //     at 1 device 2 lost 1               every later call answers NVML_ERROR_GPU_IS_LOST
 //     at 0 init_error 18                 nvmlInit answers this
+//     on 1763845200.5 device 2 xid 79    at that Unix time; an event from before nvmlInit is not delivered any more
+//     at 1 device 2 corrected +50        so many more than were told last
 //
 // Words of a device: temperature slowdown power power_limit clock clock_max busy reasons corrected uncorrected
 // corrected_ever uncorrected_ever remapped pending failed recovery_action replay recovery crc crc_flit process (a pid;
@@ -41,33 +43,47 @@ using Clock = std::chrono::steady_clock;
 constexpr int devices_max = 16;
 nvml::DeviceHandle handles[devices_max];
 Clock::time_point began;
+double began_unix_s = 0;
 bool initialised = false;
+
+double unix_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string script_path() {
+  const char* named = std::getenv("FAKE_NVML_SCRIPT");
+  const char* node = std::getenv("SLURMD_NODENAME");
+  std::string path = named ? named : "";
+  if (const std::size_t at = path.find("%h"); at != std::string::npos) path.replace(at, 2, node ? node : "");
+  return path;
+}
 
 struct Said {
   double at_s;
   int device;  // -1: of the library
   std::string word;
   unsigned long long value;
+  bool more = false;  // than what was told last
 };
 
 // All lines whose time has come.
 std::vector<Said> script() {
-  const char* named = std::getenv("FAKE_NVML_SCRIPT");
-  const char* node = std::getenv("SLURMD_NODENAME");
-  std::string path = named ? named : "";
-  if (const std::size_t at = path.find("%h"); at != std::string::npos) path.replace(at, 2, node ? node : "");
-  std::ifstream file(path);
+  std::ifstream file(script_path());
   const double now_s = std::chrono::duration<double>(Clock::now() - began).count();
   std::vector<Said> said;
   std::string line;
   while (std::getline(file, line)) {
     std::istringstream words(line);
-    std::string at, word;
+    std::string at, word, value;
     Said one{0, -1, "", 0};
-    if (!(words >> at >> one.at_s >> word) || at != "at") continue;
+    if (!(words >> at >> one.at_s >> word) || (at != "at" && at != "on")) continue;
+    if (at == "on") one.at_s -= began_unix_s;
     if (word == "device" && !(words >> one.device >> word)) continue;
     one.word = word;
-    words >> one.value;
+    words >> value;
+    one.value = std::strtoull(value.c_str(), nullptr, 10);
+    one.more = !value.empty() && value[0] == '+';
+    if (word == "xid" && one.at_s < 0) continue;  // nobody listened then
     if (one.at_s <= now_s) said.push_back(one);
   }
   return said;
@@ -77,7 +93,10 @@ std::vector<Said> script() {
 bool last(int device, const std::string& word, unsigned long long& value) {
   bool found = false;
   for (const Said& one : script())
-    if (one.device == device && one.word == word) value = one.value, found = true;
+    if (one.device == device && one.word == word) {
+      value = one.value + (one.more && found ? value : 0);
+      found = true;
+    }
   return found;
 }
 
@@ -94,8 +113,17 @@ nvml::Return answer(nvml::Device device, const char* word, Number* value) {
 
 extern "C" {
 
+// What only the simulated library has: its script, for whoever injects faults (resiliency/health/nvml_library.h).
+const char* longhaul_simulated_nvml_script();
+const char* longhaul_simulated_nvml_script() {
+  static std::string path;
+  path = script_path();
+  return path.c_str();
+}
+
 nvml::Return nvmlInit_v2() {
   began = Clock::now();
+  began_unix_s = unix_s();
   unsigned long long error = 0;
   if (last(-1, "init_error", error) && error != 0) return static_cast<int>(error);
   for (int i = 0; i < devices_max; ++i) handles[i].index = i;

@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "resiliency/health/host_readings.h"
+#include "resiliency/inject/gpu_script.h"
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/beat_sockets.h"
@@ -369,10 +370,23 @@ class Agent {
     log_.warn("event=injected_fault what=" + order.folder);
     if (order.folder == "silence") silent_until_ns_ = clock_.monotonic_ns() + order.lasts_ms * 1'000'000;
     if (order.folder == "end") ::kill(::getpid(), SIGKILL);
+    if (order.folder == "gpu") {
+      const Status told = append_to_gpu_script(health_.report().gpu_script, order.what, clock_.wall_ms());
+      if (!told.ok()) not_suffered(order, told.error().message());
+    }
+    if (order.folder == "word" && !order.ranks.empty() && !sockets_.say_fault(order.ranks.front(), order.what))
+      not_suffered(order, nobody_listens(order.ranks.front()).error().message());
     if (order.folder != "freeze") return;
     for (const RankReport& rank : pages_.look(clock_))
       if (rank.beat.pid > 0 && rank.state != ProcessState::ended) ::kill(static_cast<pid_t>(rank.beat.pid), SIGSTOP);
     ::kill(::getpid(), SIGSTOP);
+  }
+
+  // Told with every report from now on: the lead takes each once.
+  void not_suffered(const AgentOrder& order, const std::string& why) {
+    log_.warn("event=not_injected id=" + order.id + " why='" + why + "'");
+    fault_problems_.push_back({order.id, why});
+    reported_ns_ = 0;
   }
 
   // What the page has no word for the lead has refused before.
@@ -447,6 +461,7 @@ class Agent {
       rss_kib_ = own_rss_kib(), measured_ns_ = now;
     NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0,
                       done,          health};
+    report.fault_problems = fault_problems_;
     if (exchange_)
       report.exchange_port = exchange_->port(), report.exchange_done = exchanged,
       report.exchanged = exchange_->figures();
@@ -520,6 +535,7 @@ class Agent {
   PageOrders orders_;
   int ordered_rank_ = 0;
   std::vector<std::string> done_reported_;
+  std::vector<FaultProblem> fault_problems_;
 };
 
 }  // namespace

@@ -114,6 +114,7 @@ void watch_health(const HealthCommand& command, Clock& clock, const std::functio
     if (!seen_gpus) std::erase_if(seen, is_of_no_gpus);
     line.set("findings", findings_value(fresh(seen)));
     if (figures.measured()) line.set("figures", to_value(figures));
+    if (!host.gpu_script().empty()) line.set("gpu_script", host.gpu_script());
     if (!write(to_json(line) + "\n")) return;
     while (!next.passed()) {
       const HealthFindings told = fresh(host.wait(std::min(wait_at_most_ms, next.left_ms())));

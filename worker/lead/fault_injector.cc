@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/checkpoint_format.h"
+#include "resiliency/inject/gpu_script.h"
 
 namespace longhaul {
 namespace {
@@ -25,9 +26,26 @@ const char* text_of(FaultMeans means) {
     case FaultMeans::end_standby: return "signal KILL of the agent to itself";
     case FaultMeans::end_lead: return "signal KILL of the lead to itself";
     case FaultMeans::damage_file: return "a byte on disk";
+    case FaultMeans::gpu_script: return "the script of simulated GPUs";
+    case FaultMeans::site_command: return "a command of the site";
+    case FaultMeans::word: return "a word to the program";
     case FaultMeans::none: break;
   }
   return "none";
+}
+
+// The GPU of a rank: as many as there are ranks before it on its node.
+int device_of(const Launch& launch, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (at >= launch.rank_host.size()) return 0;
+  return static_cast<int>(std::count(launch.rank_host.begin(), launch.rank_host.begin() + rank, launch.rank_host[at]));
+}
+
+AgentOrder order_of(const Injection& injection, const std::string& what) {
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::fault;
+  order.folder = what, order.id = injection.id;
+  return order;
 }
 
 }  // namespace
@@ -35,6 +53,8 @@ const char* text_of(FaultMeans means) {
 FaultInjector::FaultInjector(const FaultSettings& settings, int ranks, std::string stage_dir, const Clock& clock,
                              EventWriter& events, Logger& log)
     : book_(settings, ranks),
+      site_(settings.commands),
+      site_commands_(clock),
       folder_(join_path(std::move(stage_dir), "faults")),
       clock_(clock),
       events_(events),
@@ -60,15 +80,48 @@ OrderOutcome FaultInjector::take(const Order& order) {
 
 void FaultInjector::look(const InjectionScene& scene) {
   keep_slow(scene);
+  look_for_problems(scene);
   const double since_s = static_cast<double>(clock_.wall_ms() - begun_ms_) * 1e-3;
   for (const Injection& injection : book_.due(since_s, scene.launch.launch, scene.ranks.newest_step())) {
     std::string why;
     const Did did = inject(injection.fault, injection, scene, why);
     if (did == Did::not_now) continue;
     book_.done(injection.id, scene.launch.launch);
-    if (did == Did::never)
-      events_.message("warn", format("not injected: {}: {}", fault_request_text(injection.fault), why));
+    if (did == Did::never) tell_not_injected(fault_request_text(injection.fault) + ": " + why);
   }
+}
+
+void FaultInjector::tell_not_injected(const std::string& what) {
+  events_.message("warn", "not injected: " + what);
+  log_.warn("event=not_injected what='" + what + "'");
+}
+
+// Of what was begun. Each is told once in the life of the stage, as an agent goes on to report it.
+void FaultInjector::look_for_problems(const InjectionScene& scene) {
+  for (const std::string& problem : site_commands_.look()) tell_not_injected(problem);
+  if (!scene.agents) return;
+  for (const auto& [host, agent] : scene.agents->agents())
+    for (const FaultProblem& problem : agent.report.fault_problems)
+      if (problems_told_.insert(problem.id).second &&
+          create_file_exclusive(join_path(folder_, problem.id + ".problem"), problem.why).ok())
+        tell_not_injected(format("{} on {}: {}", problem.id, host, problem.why));
+}
+
+FaultInjector::Did FaultInjector::gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene,
+                                                   std::string& why) const {
+  const std::string host = scene.ranks.host_of(fault.rank);
+  const HealthReport* report = scene.own_health;
+  if (scene.agents) {
+    const auto agent = scene.agents->agents().find(host);
+    report = agent == scene.agents->agents().end() ? nullptr : &agent->second.report.health;
+  }
+  if (!report || report->looks == 0) return Did::not_now;
+  if (!report->gpu_script.empty()) return Did::done;
+  why = format(
+      "{} has no simulated GPUs, and a driver of NVIDIA cannot be made to say it; load a simulated NVML there "
+      "(docs/resiliency.md, \"Faults by name\"), or have SIGKILL or frozen_host instead",
+      host);
+  return Did::never;
 }
 
 FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Injection& injection,
@@ -93,7 +146,8 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     const auto agent = scene.agents->agents().find(node);
     return agent != scene.agents->agents().end() && agent->second.connected;
   };
-  const bool by_order = by_agent || named->means == FaultMeans::signal || named->means == FaultMeans::slow;
+  const bool by_order = by_agent || named->means == FaultMeans::signal || named->means == FaultMeans::slow ||
+                        named->means == FaultMeans::gpu_script || named->means == FaultMeans::word;
   if (scene.agents && by_order && !heard(host)) return Did::not_now;
   if (named->means == FaultMeans::end_standby && !heard(scene.standby)) return Did::not_now;
   std::string shard;
@@ -101,18 +155,25 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
     shard = newest_shard(join_path(scene.launch.state_dir, "checkpoints"), fault.rank);
     if (shard.empty()) return Did::not_now;
   }
+  if (named->means == FaultMeans::gpu_script)
+    if (const Did can = gpus_can_be_told(fault, scene, why); can != Did::done) return can;
+  if (named->means == FaultMeans::site_command && site_.of(fault.name).empty())
+    return never(format("the site has no command for it; [faults] {} in its site file", fault.name));
   if (!claim(injection, scene.launch.launch)) return Did::done;  // by an earlier lead
   tell(injection, scene);
-  AgentOrder order;
-  order.kind = AgentOrder::Kind::fault;
-  switch (named->means) {
-    case FaultMeans::signal: signal(scene, fault.rank, named->signal); break;
-    case FaultMeans::point: {
-      const Status added =
-          append_file_synced(scene.launch.fault_plan, format("{} rank={}\n", named->point, fault.rank));
-      if (!added.ok()) return never(added.error().message());
-      break;
-    }
+  if (const Status status = act(*named, injection, scene, shard); !status.ok()) return never(status.error().message());
+  return Did::done;
+}
+
+Status FaultInjector::act(const NamedFault& named, const Injection& injection, const InjectionScene& scene,
+                          const std::string& shard) {
+  const FaultRequest& fault = injection.fault;
+  const std::string host = scene.ranks.host_of(fault.rank);
+  AgentOrder order = order_of(injection, "");
+  switch (named.means) {
+    case FaultMeans::signal: signal(scene, fault.rank, named.signal); break;
+    case FaultMeans::point:
+      return append_file_synced(scene.launch.fault_plan, format("{} rank={}\n", named.point, fault.rank));
     case FaultMeans::slow:
       slow_.push_back({fault.rank, scene.launch.launch,
                        clock_.monotonic_ns() + static_cast<std::int64_t>(fault.lasts.value * 1e9), false});
@@ -132,12 +193,28 @@ FaultInjector::Did FaultInjector::inject(const FaultRequest& fault, const Inject
       scene.agents->order(scene.standby, order);
       break;
     case FaultMeans::end_lead: signal_self(scene, SIGKILL); break;
-    case FaultMeans::damage_file:
-      if (const Status damaged = damage_file(shard); !damaged.ok()) return never(damaged.error().message());
+    case FaultMeans::damage_file: return damage_file(shard);
+    case FaultMeans::gpu_script:
+      order.folder = "gpu", order.what = gpu_fault_lines(fault, device_of(scene.launch, fault.rank));
+      if (!scene.agents) return append_to_gpu_script(scene.own_health->gpu_script, order.what, clock_.wall_ms());
+      scene.agents->order(host, order);
       break;
+    case FaultMeans::word:
+      order.folder = "word", order.what = fault.name, order.ranks = {fault.rank};
+      if (scene.agents)
+        scene.agents->order(host, order);
+      else if (!scene.own_sockets || !scene.own_sockets->say_fault(fault.rank, fault.name))
+        return nobody_listens(fault.rank);
+      break;
+    case FaultMeans::site_command: {
+      const auto deadline_ms = static_cast<std::int64_t>((site_.deadline.value + fault.lasts.value) * 1e3);
+      return site_commands_.start(fault_request_text(fault),
+                                  fault_command_words(site_.of(fault.name), host, fault.lasts),
+                                  join_path(folder_, injection.id + ".log"), deadline_ms);
+    }
     case FaultMeans::none: break;
   }
-  return Did::done;
+  return {};
 }
 
 bool FaultInjector::claim(const Injection& injection, int launch) {
@@ -150,12 +227,14 @@ void FaultInjector::tell(const Injection& injection, const InjectionScene& scene
   Value fields = Value::make_table();
   fields.set("fault", fault.name);
   fields.set("rank", fault.rank);
-  const bool of_standby = find_named_fault(fault.name)->means == FaultMeans::end_standby;
-  const bool of_lead = find_named_fault(fault.name)->means == FaultMeans::end_lead;
+  const FaultMeans means = find_named_fault(fault.name)->means;
+  const bool of_standby = means == FaultMeans::end_standby, of_lead = means == FaultMeans::end_lead;
   fields.set("host", of_standby ? scene.standby : of_lead ? scene.own_node : scene.ranks.host_of(fault.rank));
+  if (means == FaultMeans::gpu_script) fields.set("device", format("GPU {}", device_of(scene.launch, fault.rank)));
+  if (fault.xid > 0) fields.set("xid", fault.xid);
   fields.set("step", scene.ranks.newest_step());
   fields.set("launch", scene.launch.launch);
-  fields.set("means", text_of(find_named_fault(fault.name)->means));
+  fields.set("means", text_of(means));
   fields.set("id", injection.id);
   events_.write("injected", std::move(fields));
   log_.warn(format("event=injected fault={} rank={} id={}", fault.name, fault.rank, injection.id));

@@ -6,14 +6,18 @@
 // a file <stage>/faults/<id> is created exclusively. Then it is written to events.jsonl, with the time and the place,
 // so that what was found can be joined with what was done. No detector reads either.
 //
-//   injected   fault, rank, host, step, launch, means, id       by the lead; `rank` is to whom it happens
+//   injected   fault, rank, host, step, launch, means, id       by the lead; `rank` is to whom it happens; xid, device
+//
+// What could not be done is a warning there ("not injected: ..."), also where that shows only afterwards.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,6 +27,8 @@
 #include "resiliency/inject/injection_book.h"
 #include "worker/lead/agent_table.h"
 #include "worker/lead/rank_watch.h"
+#include "worker/lead/site_fault_commands.h"
+#include "worker/protocol/beat_sockets.h"
 
 namespace longhaul {
 
@@ -34,6 +40,9 @@ struct InjectionScene {
   std::string standby;  // host of the agent that would follow the lead; "": none
   std::string own_node;
   const std::map<int, pid_t>& started_here;  // processes of ranks that have no heartbeat
+  // Without agents: what is known of this node's GPUs, and where its ranks speak. Null: nobody looks.
+  const HealthReport* own_health = nullptr;
+  BeatSockets* own_sockets = nullptr;
 };
 
 class FaultInjector {
@@ -50,6 +59,12 @@ class FaultInjector {
   enum class Did { done, not_now, never };
   // `why`: of never.
   Did inject(const FaultRequest& fault, const Injection& injection, const InjectionScene& scene, std::string& why);
+  Status act(const NamedFault& named, const Injection& injection, const InjectionScene& scene,
+             const std::string& shard);
+  // done: they can; not_now: the node's checks have not said yet; never: `why`.
+  Did gpus_can_be_told(const FaultRequest& fault, const InjectionScene& scene, std::string& why) const;
+  void look_for_problems(const InjectionScene& scene);
+  void tell_not_injected(const std::string& what);
   bool claim(const Injection& injection, int launch);
   void tell(const Injection& injection, const InjectionScene& scene);
   void keep_slow(const InjectionScene& scene);
@@ -58,6 +73,8 @@ class FaultInjector {
   static void signal_self(const InjectionScene& scene, int signal_number);
 
   InjectionBook book_;
+  FaultCommands site_;
+  SiteFaultCommands site_commands_;
   std::string folder_;
   const Clock& clock_;
   EventWriter& events_;
@@ -69,6 +86,7 @@ class FaultInjector {
     bool stopped = false, over = false;
   };
   std::vector<Slow> slow_;
+  std::set<std::string> problems_told_;  // by id of the injection
 };
 
 // The rank's shard of the newest whole checkpoint below the folder; "": there is none.

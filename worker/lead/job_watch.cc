@@ -96,7 +96,8 @@ void JobLead::look_at_ranks() {
 void JobLead::inject_faults() {
   if (!injector_) return;
   for (const Order& order : orders_.take_faults()) orders_.tell_fault(order, injector_->take(order));
-  injector_->look({spec_.launch, watch_, agents_.get(), standby_, own_node(), started_here_});
+  injector_->look({spec_.launch, watch_, agents_.get(), standby_, own_node(), started_here_,
+                   own_health_ ? &own_health_->report() : nullptr, &beat_sockets_});
 }
 
 // All ranks of the launch: one that nothing was seen of yet is also one to wait for.

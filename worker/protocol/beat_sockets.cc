@@ -239,6 +239,22 @@ void BeatSockets::send(Link& link) {
   }
 }
 
+bool BeatSockets::say_fault(int number, const std::string& name) {
+  for (const std::unique_ptr<Rank>& rank : ranks_) {
+    if (rank->rank != number || rank->links.empty()) continue;
+    rank->links.back()->out += "fault " + name + "\n";
+    send(*rank->links.back());
+    return true;
+  }
+  return false;
+}
+
+Status nobody_listens(int rank) {
+  return make_error(ErrorCode::not_found,
+                    format("no program of rank {} is connected to its {}", rank, beat_socket_variable),
+                    "it takes a Python program that uses longhaul_beat.py");
+}
+
 std::vector<int> BeatSockets::descriptors() const {
   std::vector<int> all;
   for (const std::unique_ptr<Rank>& rank : ranks_) {

@@ -44,6 +44,9 @@ class BeatSockets {
   void look();
   // Nobody has connected so far, and nobody waits to.
   bool quiet() const;
+  // An injected fault, to the program that connected last: "fault NAME", which longhaul_beat.py understands. False:
+  // nobody is connected.
+  bool say_fault(int rank, const std::string& name);
   // For poll(2). Whoever looks by a timer anyway need not wait for them: a program may write a thousand lines a second.
   std::vector<int> descriptors() const;
   Counts counts(int rank) const;
@@ -82,5 +85,8 @@ class BeatSockets {
   Logger& log_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
+
+// Why a fault of a program that does not speak could not be made: not_found.
+Status nobody_listens(int rank);
 
 }  // namespace longhaul

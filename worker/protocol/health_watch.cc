@@ -166,7 +166,7 @@ void HealthWatch::take(const std::string& line) {
   if (const Value* figures = value->find("figures")) report_.figures = host_figures_from_value(*figures);
   if (const Value* findings = value->find("findings"); findings && findings->is_array())
     for (const Value& one : findings->as_array()) add(health_finding_from_value(one));
-  if (value->get_bool("look", false)) ++report_.looks;
+  if (value->get_bool("look", false)) ++report_.looks, report_.gpu_script = value->get_string("gpu_script");
 }
 
 void HealthWatch::add(const HealthFinding& finding) {

@@ -26,6 +26,7 @@ Value health_to_value(const HealthReport& health) {
   value.set("looks", health.looks);
   if (health.figures.measured()) value.set("figures", to_value(health.figures));
   value.set("notes", std::move(notes));
+  if (!health.gpu_script.empty()) value.set("gpu_script", health.gpu_script);
   return value;
 }
 
@@ -37,7 +38,22 @@ HealthReport health_from_value(const Value& value) {
   if (const Value* notes = value.find("notes"); notes && notes->is_array())
     for (const Value& one : notes->as_array())
       health.notes.push_back({one.get_integer("serial"), health_finding_from_value(one)});
+  health.gpu_script = value.get_string("gpu_script");
   return health;
+}
+
+Value problems_to_value(const std::vector<FaultProblem>& problems) {
+  Value all = Value::make_table();
+  for (const FaultProblem& problem : problems) all.set(problem.id, problem.why);
+  return all;
+}
+
+std::vector<FaultProblem> problems_from_value(const Value* value) {
+  std::vector<FaultProblem> problems;
+  if (value && value->is_table())
+    for (const ValueMember& one : value->as_table())
+      if (one.value.is_string()) problems.push_back({one.key, one.value.as_string()});
+  return problems;
 }
 
 Value exchange_to_value(const NodeReport& report) {
@@ -119,6 +135,7 @@ Value node_report_to_value(const NodeReport& report) {
   value.set("standby_port", report.standby_port);
   if (report.health.since > 0) value.set("health", health_to_value(report.health));
   if (report.exchange_port > 0) value.set("exchange", exchange_to_value(report));
+  if (!report.fault_problems.empty()) value.set("fault_problems", problems_to_value(report.fault_problems));
   if (!report.orders_done.empty())
     value.set("orders_done", ValueArray(report.orders_done.begin(), report.orders_done.end()));
   return value;
@@ -133,6 +150,7 @@ Result<NodeReport> node_report_from_value(const Value& value) {
   report.standby_port = static_cast<int>(value.get_integer("standby_port"));
   if (const Value* health = value.find("health")) report.health = health_from_value(*health);
   if (const Value* exchange = value.find("exchange")) take_exchange(*exchange, report);
+  report.fault_problems = problems_from_value(value.find("fault_problems"));
   if (const Value* done = value.find("orders_done"); done && done->is_array())
     for (const Value& id : done->as_array())
       if (id.is_string()) report.orders_done.push_back(id.as_string());
@@ -204,6 +222,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
   if (order.end_by_ms > 0) value.set("end_by_ms", order.end_by_ms);
+  if (order.kind == AgentOrder::Kind::fault) value.set("id", order.id), value.set("what", order.what);
   if (order.kind == AgentOrder::Kind::page)
     value.set("id", order.id), value.set("what", order.what), value.set("value", order.value);
   if (order.kind == AgentOrder::Kind::exchange) {

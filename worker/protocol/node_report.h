@@ -35,6 +35,14 @@ struct HealthReport {
   int looks = 0;                  // whole ones so far
   HostFigures figures;            // of the first look, where they were asked for
   std::vector<HealthNote> notes;  // the newest, oldest first
+  std::string gpu_script = {};    // of simulated GPUs: the file on that node whose lines they play; "": they are real
+};
+
+// An injected fault that a node could not make.
+struct FaultProblem {
+  std::string id;  // of the order
+  std::string why;
+  bool operator==(const FaultProblem&) const = default;
 };
 
 struct NodeReport {
@@ -49,6 +57,7 @@ struct NodeReport {
   int exchange_port = 0;  // where this node takes what others send it in an exchange; 0: there is none
   std::vector<ExchangeFigure> exchanged = {};
   bool exchange_done = false;
+  std::vector<FaultProblem> fault_problems = {};  // all so far
 };
 Value node_report_to_value(const NodeReport& report);
 Result<NodeReport> node_report_from_value(const Value& value);
@@ -71,7 +80,8 @@ struct AgentOrder {
   Kind kind = Kind::end;
   int launch = 0;
   std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
-                           // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end"
+                           // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end", "gpu" (the lines `what`
+                           // for the simulated GPUs), "word" (`what` to the programs of `ranks`); `id` is the fault's
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;                  // standby
@@ -82,7 +92,7 @@ struct AgentOrder {
   Value state;                       // state: worker/lead/lead_state.h
   std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
   std::vector<ExchangePartner> partners;
-  std::string id, what;  // page: contracts/order.h
+  std::string id, what;  // page: contracts/order.h; fault
   double value = 0;      // page
 };
 Value agent_order_to_value(const AgentOrder& order);

@@ -35,6 +35,35 @@ TEST_CASE("a lead alone tells of its node's check that failed, with the last lin
   CHECK(health_events(rig).size() == 1);
 }
 
+TEST_CASE("an XID that a test asks for is said by the node's simulated GPU and found there; real GPUs say none") {
+  for (const bool simulated : {true, false}) {
+    CAPTURE(simulated);
+    LeadRig rig("while [ ! -e " + std::string("$LONGHAUL_OUT/../go") + " ]; do sleep 0.02; done");
+    REQUIRE(make_directories(rig.root() + "/lib").ok());
+    const std::string library = LONGHAUL_BINARY_DIR "/bin/liblonghaul_fake_nvml.so";
+    if (simulated) REQUIRE(::symlink(library.c_str(), (rig.root() + "/lib/libnvidia-ml.so.1").c_str()) == 0);
+    REQUIRE(write_file_renamed(rig.root() + "/gpus", "at 0 devices 2\n").ok());
+    rig.environment = {{"LD_LIBRARY_PATH", rig.root() + "/lib"}, {"FAKE_NVML_SCRIPT", rig.root() + "/gpus"}};
+    FaultRequest xid{"xid", 0};
+    xid.xid = 79;
+    rig.attempt.faults.allowed = true;
+    rig.attempt.faults.at = {xid};
+    const pid_t lead = rig.start();
+    const auto told = [&](const std::string& part) {
+      return rig.text("work/attempts/1/events.jsonl").find(part) != std::string::npos;
+    };
+    rig.until([&] { return told(simulated ? "\"gpu_lost\"" : "not injected: xid 79 of rank 0: "); });
+    CHECK(told("\"injected\"") == simulated);
+    CHECK(told("has no simulated GPUs") == !simulated);
+    if (simulated) {
+      CHECK(health_events(rig).front().fields.get_string("device") == "GPU 0");
+      CHECK(health_events(rig).front().fields.get_integer("xid") == 79);
+    }
+    REQUIRE(write_file_renamed(rig.attempt.attempt_dir + "/go", "").ok());
+    CHECK(rig.wait(lead).success());
+  }
+}
+
 TEST_CASE("a lead that is told not to look at health does not") {
   LeadRig rig("sleep 0.5");
   rig.attempt.resiliency.health = "off";

@@ -8,10 +8,13 @@
         ...
         beat.done(number)
 
-Nothing here blocks or raises: what cannot be said now is said a moment later, or dropped when nobody listens. Call it from one thread.
+Nothing here blocks or raises: what cannot be said now is said a moment later, or dropped when nobody listens. Call it from the main thread.
+Only a stage that is marked as a test can be told a fault (`longhaul tell RUN fault LOCK_GIL`), and orders() then makes it.
 The lines are described in docs/contracts.md, "The heartbeat as text".
 """
+import ctypes
 import os
+import signal
 import socket
 import time
 
@@ -64,7 +67,19 @@ class Beat:
             self.heard += got
         *lines, self.heard = self.heard.split(b"\n")
         words = [line.decode(errors="replace").split() for line in lines]
+        for fault in [w[1] for w in words if len(w) == 2 and w[0] == "fault"]:
+            self._suffer(fault)
         return [(int(w[1]), w[2], float(w[3]) if len(w) > 3 else None) for w in words if len(w) > 2 and w[0] == "order"]
+
+    @staticmethod
+    def _suffer(fault):
+        while fault == "LOCK_GIL":
+            ctypes.PyDLL(None).sleep(3600)  # a PyDLL is called with the interpreter's lock held, so no thread goes on
+        if fault == "SIGNAL_EXC":
+            def raised(*_):
+                raise RuntimeError("SIGNAL_EXC, as a test of this stage has asked for")
+            signal.signal(signal.SIGALRM, raised)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
 
     def _say(self, word, value=None, standing=False):
         line = (word if value is None else f"{word} {value}").encode() + b"\n"

@@ -155,7 +155,8 @@ TEST_CASE(
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"fault"},
                                              {"fault", "SIGKIL"},
-                                             {"fault", "LOCK_GIL"},
+                                             {"fault", "GPU_SLEEP"},
+                                             {"fault", "xid"},
                                              {"fault", "SIGKILL", "rank"},
                                              {"fault", "SIGKILL", "rank=x"},
                                              {"fault", "SIGKILL", "name=SIGSTOP"},
@@ -179,4 +180,17 @@ TEST_CASE(
   CHECK(order->stands() == false);
   train.common.ranks = 1;
   CHECK(answer_tell(rig.plan, rig.ledger, asked).answer.find("the stage has 1 ranks") != std::string::npos);
+
+  // What the site and the stage's settings allow is judged by the controller alone.
+  const auto cut = tell_arguments({"fault", "cut_network", "lasts=3s"}, "train");
+  REQUIRE(cut.ok());
+  CHECK(answer_tell(rig.plan, rig.ledger, cut->front()).answer.find("[faults] cut_network = ") != std::string::npos);
+  train.faults.commands.cut_network = "/site/cut {host} {seconds}";
+  CHECK(answer_tell(rig.plan, rig.ledger, cut->front()).accepted);
+  const auto xid = tell_arguments({"fault", "xid", "xid=79"}, "train");
+  REQUIRE(xid.ok());
+  CHECK(answer_tell(rig.plan, rig.ledger, xid->front()).answer == "train: xid 79 of rank 0");
+  train.common.resiliency.health = "off";
+  CHECK(answer_tell(rig.plan, rig.ledger, xid->front()).answer.find("resiliency.health is \"off\"") !=
+        std::string::npos);
 }

@@ -117,6 +117,11 @@ TEST_CASE("sites that cannot be used say why") {
             .what.find("other.toml:1:17: error: there is no class 'prod'; classes: "
                        "debug") != std::string::npos);
   CHECK(load_site("./none.toml", {}).error().code == ErrorCode::not_found);
+  folder.write("cuts.toml", "[faults]\ncut_network = \"cut {node} {seconds}\"\n");
+  const std::string cuts = load_site("cuts", {folder.path}).error().what;
+  CHECK_MESSAGE(cuts.find("cuts.toml:2:15: error: faults.cut_network names {node}; placeholders: {host}, {seconds}") !=
+                    std::string::npos,
+                cuts);
 }
 
 }  // namespace longhaul

@@ -493,4 +493,23 @@ blend = ["tokens", "code"]
 )")
             .find("tokenize") != std::string::npos);
 }
+TEST_CASE("faults that the site makes are planned where its file has a command for them, and go with the plan") {
+  const std::string text = header +
+                           "[stage.s]\nkind = \"command\"\nscript = \"true\"\n[stage.s.faults]\n"
+                           "at = [ { name = \"cut_network\", step = 3 } ]\n";
+  const std::string said = problems(text);
+  CHECK_MESSAGE(said.find("w.toml:7:17: error: stage.s.faults.at[0]: cut_network needs a command of the site, and its "
+                          "site file has none; [faults] cut_network = \"PROGRAM {host} {seconds}\" in the site file") !=
+                    std::string::npos,
+                said);
+  WorkflowRequest request;
+  request.text = text, request.path = "w.toml", request.folder = "/flow";
+  request.fault_commands.cut_network = "/site/cut {host} {seconds}";
+  const auto outcome = plan_workflow(request, MadeUpFiles());
+  REQUIRE_MESSAGE(outcome.diagnostics.empty(), outcome.diagnostics.render(""));
+  const auto back = run_plan_from_value(run_plan_to_value(outcome.plan));
+  REQUIRE(back.ok());
+  CHECK(back->stages.front().faults.commands == request.fault_commands);
+}
+
 }  // namespace longhaul

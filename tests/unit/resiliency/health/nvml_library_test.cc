@@ -4,10 +4,13 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "resiliency/health/host_health.h"
+#include "resiliency/inject/gpu_script.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -221,6 +224,54 @@ TEST_CASE("a host waits for the driver's events, which name the device and the X
   CHECK(told[0].device == "GPU 1");
   CHECK(told[0].xid == 79);
   CHECK(observe_health(told[0], "n1", 5).what == observe_xid("n1", 1, 79, 5).what);
+}
+
+TEST_CASE("an injected XID and a storm of memory errors are what the simulated devices then say") {
+  NvmlScript script("at 0 devices 2\nat 0 device 1 corrected 5\n");
+  const auto library = NvmlLibrary::open(fake_nvml);
+  REQUIRE(library.ok());
+  const std::string path = library->script();
+  REQUIRE(file_exists(path));
+  const std::int64_t now_ms = SystemClock().wall_ms();
+  FaultRequest xid{"xid", 0};
+  xid.xid = 79;
+  // An hour ago nobody listened.
+  REQUIRE(append_to_gpu_script(path, gpu_fault_lines(xid, 1), now_ms - 3'600'000).ok());
+  HostHealth host(gpus_only());
+  CHECK(seen_by(host).empty());
+  CHECK(host.gpu_script() == path);
+  REQUIRE(append_to_gpu_script(path, gpu_fault_lines(xid, 1), SystemClock().wall_ms()).ok());
+  CHECK(seen_by(host) == "GPU 1 gpu_lost");
+  CHECK(seen_by(host).empty());
+
+  FaultRequest storm{"ecc_storm", 0};
+  storm.lasts = {0.4};
+  const std::string lines = gpu_fault_lines(storm, 0);
+  REQUIRE(append_to_gpu_script(path, lines, SystemClock().wall_ms()).ok());
+  CHECK(seen_by(host) == "GPU 0 gpu_memory_error");  // the event; its counters are there for the first time
+  REQUIRE(append_to_gpu_script(path, lines, SystemClock().wall_ms()).ok());
+  CHECK(seen_by(host) == "GPU 0 gpu_memory_error, GPU 0 gpu_memory_error");  // the event, and that they have grown
+
+  auto again = NvmlLibrary::open(fake_nvml);
+  REQUIRE(again.ok());
+  CHECK(again->read().at(1).corrected == 5);
+  CHECK(again->read().at(0).corrected == 800);
+  CHECK(append_to_gpu_script("/nonexistent/script", lines, now_ms).error().code == ErrorCode::not_found);
+  CHECK(append_to_gpu_script("", lines, now_ms).error().hint.find("FAKE_NVML_SCRIPT") != std::string::npos);
+}
+
+TEST_CASE("a storm of memory errors grows for as long as it lasts, and is told in a bounded number of lines") {
+  FaultRequest storm{"ecc_storm", 0};
+  storm.lasts = {3};
+  CHECK(gpu_fault_lines(storm, 2) ==
+        "0 device 2 xid 95\n"
+        "0.000 device 2 corrected +1000\n0.000 device 2 uncorrected +8\n"
+        "1.000 device 2 corrected +1000\n1.000 device 2 uncorrected +8\n"
+        "2.000 device 2 corrected +1000\n2.000 device 2 uncorrected +8\n");
+  storm.lasts = {3600};
+  const std::string longest = gpu_fault_lines(storm, 2);
+  CHECK(std::count(longest.begin(), longest.end(), '\n') == 121);
+  CHECK(gpu_fault_lines({"SIGKILL", 0}, 2).empty());
 }
 
 }  // namespace longhaul

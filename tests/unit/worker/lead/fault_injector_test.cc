@@ -189,4 +189,71 @@ TEST_CASE("fault injector: a second slow rank leaves the first one not stopped f
   for (const int rank : {0, 1}) CHECK(process_state(rig.started[rank]) == ProcessState::running);
 }
 
+TEST_CASE(
+    "fault injector: an XID is said by the simulated GPU of the rank; real GPUs cannot be told, and that is said") {
+  InjectionRig rig;
+  FaultRequest xid{"xid", 1}, storm{"ecc_storm", 0};
+  xid.xid = 79;
+  HealthReport health;
+  const auto look = [&](FaultInjector& injector) {
+    injector.look({rig.launch, rig.ranks, nullptr, "", "n1", rig.started, &health});
+  };
+  FaultInjector injector = rig.injector(at({xid}));
+  rig.look(injector);  // nobody looks at the node
+  look(injector);      // nobody has looked yet
+  CHECK(rig.told("injected").empty());
+  CHECK(rig.told("message").empty());
+  health.looks = 1, health.gpu_script = rig.scratch.file("gpus");
+  REQUIRE(write_file_atomic(health.gpu_script, "at 0 devices 2\n").ok());
+  look(injector);
+  REQUIRE(rig.told("injected").size() == 1);
+  CHECK(rig.told("injected")[0].fields.get_string("device") == "GPU 1");
+  CHECK(rig.told("injected")[0].fields.get_integer("xid") == 79);
+  const std::string script = read_file(health.gpu_script).value();
+  CHECK_MESSAGE(script.find("at 0 devices 2\non ") == 0, script);
+  CHECK_MESSAGE(script.find(" device 1 xid 79\n") != std::string::npos, script);
+
+  health.gpu_script.clear();  // those of the driver
+  REQUIRE(injector.take({"003", "fault", 0, fault_request_fields().to_value(storm)}).done);
+  look(injector);
+  CHECK(rig.told("injected").size() == 1);
+  REQUIRE(rig.told("message").size() == 1);
+  const std::string said = rig.told("message")[0].fields.get_string("text");
+  CHECK_MESSAGE(said.find("not injected: ecc_storm of rank 0: n1 has no simulated GPUs") == 0, said);
+}
+
+TEST_CASE("fault injector: what only the site can do is done by its command, with the node and the time") {
+  InjectionRig rig;
+  REQUIRE(write_file_atomic(rig.scratch.file("cut"), "echo cutting; echo \"$@\" >> \"$1.cut\"; exit ${2%%.*}").ok());
+  FaultRequest cut{"cut_network", 1}, again{"cut_network", 0}, down{"slurmctld_down", 0};
+  cut.lasts = {0.5}, again.lasts = {4};
+  FaultSettings settings = at({cut, again, down});
+  settings.commands.cut_network = "sh " + rig.scratch.file("cut") + " " + rig.scratch.path() + "/{host} {seconds}";
+  FaultInjector injector = rig.injector(settings);
+  rig.look(injector);
+  CHECK(rig.told("injected").size() == 2);
+  REQUIRE(rig.told("message").size() == 1);
+  CHECK(rig.told("message")[0].fields.get_string("text").find("not injected: slurmctld_down of rank 0: the site has no "
+                                                              "command for it; [faults] slurmctld_down") == 0);
+  SystemClock real;
+  for (const Deadline deadline(real, 5'000); rig.told("message").size() < 2 && !deadline.passed(); real.sleep_ms(5))
+    rig.look(injector);
+  REQUIRE(rig.told("message").size() == 2);  // the exit code of the other one is 0
+  CHECK(rig.told("message")[1].fields.get_string("text").find(
+            "not injected: cut_network of rank 0: sh: exit code 4: cutting") == 0);
+  const std::string done = read_file(rig.scratch.file("n1.cut")).value();
+  CHECK(done.find(rig.scratch.file("n1") + " 0.5\n") != std::string::npos);
+  CHECK(done.find(rig.scratch.file("n1") + " 4\n") != std::string::npos);
+}
+
+TEST_CASE("fault injector: a word to a Python program that does not listen is told of as not injected") {
+  InjectionRig rig;
+  FaultInjector injector = rig.injector(at({{"LOCK_GIL", 1}}));
+  BeatSockets sockets(rig.log);
+  injector.look({rig.launch, rig.ranks, nullptr, "", "n1", rig.started, nullptr, &sockets});
+  REQUIRE(rig.told("message").size() == 1);
+  CHECK(rig.told("message")[0].fields.get_string("text").find("no program of rank 1 is connected") !=
+        std::string::npos);
+}
+
 }  // namespace longhaul

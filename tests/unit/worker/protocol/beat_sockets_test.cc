@@ -278,3 +278,19 @@ TEST_CASE("beat sockets: a file in the way is not removed") {
   CHECK(opened.error().what.find("is no socket") != std::string::npos);
   CHECK(*read_file(rig.path()) == "mine");
 }
+
+TEST_CASE("beat sockets: a fault is said once, to the program that connected last; without one nobody hears it") {
+  BeatSocketRig rig;
+  rig.open({0, 1});
+  CHECK(!rig.sockets.say_fault(0, "LOCK_GIL"));
+  BeatClient first(rig.path()), second(rig.path());
+  REQUIRE(first.say("step 1\n"));
+  REQUIRE(second.say("step 2\n"));
+  rig.look_until([&] { return rig.has_page() && rig.sockets.counts(0).lines == 2; });
+  CHECK(!rig.sockets.say_fault(1, "LOCK_GIL"));
+  CHECK(rig.sockets.say_fault(0, "LOCK_GIL"));
+  rig.sockets.look();
+  CHECK(second.heard() == "fault LOCK_GIL\n");
+  CHECK(first.heard().empty());
+  CHECK(nobody_listens(1).error().message().find("no program of rank 1 is connected") != std::string::npos);
+}

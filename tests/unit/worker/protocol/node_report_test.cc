@@ -76,3 +76,22 @@ TEST_CASE("what an exchange found travels with the report, and its partners with
   CHECK(told->partners[0].address == "10.0.0.2");
   CHECK(told->partners[0].port == 99);
 }
+
+TEST_CASE("faults that a node is to suffer travel with the order, and those that it could not with the report") {
+  NodeReport report;
+  report.host = "n1", report.health.since = 9, report.health.gpu_script = "/tmp/n1.script";
+  report.fault_problems = {{"at-0", "there is no script"}, {"told-1", "nobody listens"}};
+  const auto read = node_report_from_value(node_report_to_value(report));
+  REQUIRE(read.ok());
+  CHECK(read->health.gpu_script == "/tmp/n1.script");
+  CHECK(read->fault_problems == report.fault_problems);
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::fault;
+  order.folder = "gpu", order.id = "at-0", order.what = "0 device 1 xid 79\n", order.ranks = {3};
+  const auto heard = agent_order_from_value(agent_order_to_value(order));
+  REQUIRE(heard.ok());
+  CHECK(heard->folder == "gpu");
+  CHECK(heard->id == "at-0");
+  CHECK(heard->what == order.what);
+  CHECK(heard->ranks == order.ranks);
+}
