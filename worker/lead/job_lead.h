@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,7 @@ class JobLead {
     return replacements_ && replacements_->is_expected(host) && !(vote_ && vote_->gone().count(host) > 0);
   }
   void look_at_health();
+  std::set<int> job_pids() const;
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
