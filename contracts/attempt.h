@@ -17,15 +17,16 @@ struct Attempt {
   static constexpr int format = 1;
   std::string key;  // of the submission: unique among all jobs of all runs
   int attempt = 1;
-  std::string run;          // name of the run
-  std::string stage;        // id: "sft" or "sft/lr=1e-05"
-  std::string task_path;    // task.toml
-  std::string attempt_dir;  // stages/<id>/attempts/<n>
-  std::string stage_dir;    // stages/<id>
-  std::string engine;       // path of longhaul-engine; unused by `command` stages
-  std::string software;     // for the manifest
-  double time_limit_s = 0;  // 0: none
-  double grace_s = 10;      // between SIGTERM and SIGKILL
+  std::string run;           // name of the run
+  std::string stage;         // id: "sft" or "sft/lr=1e-05"
+  std::string task_path;     // task.toml
+  std::string attempt_dir;   // stages/<id>/attempts/<n>
+  std::string stage_dir;     // stages/<id>
+  std::string engine;        // path of longhaul-engine; unused by `command` stages
+  std::string software;      // for the manifest
+  double time_limit_s = 0;   // 0: none
+  double grace_s = 10;       // between SIGTERM and SIGKILL
+  double stop_before_s = 0;  // SIGUSR1 to the lead this long before the job's end; 0: none
   ResiliencySettings resiliency;
   FaultSettings faults;  // to be injected
   std::string run_dir;   // of the whole run

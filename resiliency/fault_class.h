@@ -59,6 +59,7 @@ enum class FaultClass {
   nic_down,
   nic_flap,
   nvlink,
+  nvlink_errors,
   // GPUs.
   gpu_lost,
   gpu_needs_reset,

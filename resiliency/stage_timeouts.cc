@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/text.h"
+#include "contracts/collective_deadline.h"
+#include "contracts/resumable.h"
 
 namespace longhaul {
 
@@ -26,13 +29,7 @@ StepStallOptions step_stall_of(const ResiliencySettings& settings) {
 }
 
 std::vector<Error> judge_timeouts(const ResiliencySettings& settings) {
-  const HangTimeouts timeouts = hang_timeouts_of(settings);
-  std::vector<Error> errors = judge_timeouts(timeouts);
-  TimeoutHierarchy hierarchy = hierarchy_of(timeouts);
-  hierarchy.host_silent_s = settings.host_silent.value;
-  for (const Error& error : judge_timeouts(hierarchy))
-    if (std::none_of(errors.begin(), errors.end(), [&](const Error& one) { return one.what == error.what; }))
-      errors.push_back(error);
+  std::vector<Error> errors = judge_timeouts(hang_timeouts_of(settings));
   if (settings.on_straggler == "swap" && settings.spares == 0)
     errors.push_back(make_error(ErrorCode::invalid_input, "on_straggler = \"swap\" without a spare",
                                 "set spares = 1 or more, or on_straggler = \"report\""));
@@ -42,6 +39,29 @@ std::vector<Error> judge_timeouts(const ResiliencySettings& settings) {
                                        settings.no_progress.value, settings.hang_suspect.value),
                                 "raise no_progress, or lower hang_suspect"));
   return errors;
+}
+
+TimeoutHierarchy hierarchy_of(const ResiliencySettings& settings, const std::string& stage_kind) {
+  const bool act_is_set = settings.hang_act.value > 0;
+  TimeoutHierarchy all;
+  all.host_silent = {settings.host_silent.value, "resiliency.host_silent"};
+  all.suspect.setting = "resiliency.hang_suspect";
+  if (settings.hang_suspect.value > 0) all.suspect.seconds = settings.hang_suspect.value;
+  all.act = {(act_is_set ? settings.hang_act : settings.hang_floor).value,
+             act_is_set ? "resiliency.hang_act" : "resiliency.hang_floor"};
+  all.startup = {settings.startup.value, "resiliency.startup"};
+  all.startup_is_default = settings.startup.value == ResiliencySettings{}.startup.value;
+  if (trains(stage_kind)) all.collective.seconds = static_cast<double>(collective_deadline_ms) * 1e-3;
+  return all;
+}
+
+double stopping_s(double grace_s, const std::vector<std::string>& launcher, const std::vector<JobStep>& steps) {
+  const auto is_srun = [](const std::vector<std::string>& words) {
+    return !words.empty() && file_name(words.front()) == "srun";
+  };
+  const bool by_srun = is_srun(launcher) || std::any_of(steps.begin(), steps.end(),
+                                                        [&](const JobStep& step) { return is_srun(step.launcher); });
+  return grace_s + (by_srun ? srun_ends_tasks_s : 0);
 }
 
 }  // namespace longhaul

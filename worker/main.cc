@@ -18,12 +18,14 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "contracts/task.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
 #include "worker/launch/rank_exec.h"
 #include "worker/lead/by_hand.h"
 #include "worker/lead/lead.h"
 #include "worker/lead/lead_holder.h"
+#include "worker/protocol/job_pids.h"
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/pageless_ranks.h"
 #include "worker/stacks/stack_text.h"
@@ -158,8 +160,10 @@ int agent(const std::string& attempt_dir) {
   options.address_path = lead_address_path(folder, surroundings().restarts);
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
   // Without its attempt an agent does its main work all the same.
-  if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok())
-    options.health = health_watch_options(*attempt, options.worker_program);
+  if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok()) {
+    const auto task = read_task(attempt->task_path);
+    options.health = health_watch_options(*attempt, task.ok() ? task->settings : Value(), options.worker_program);
+  }
   // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
   const std::string log_path = agent_log_path(folder, options.host);
   if (const FileDescriptor file(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
@@ -182,13 +186,15 @@ std::vector<std::pair<std::string, std::string>> environment() {
 
 int health(const std::vector<std::string>& words) {
   using namespace longhaul;
-  const auto command = parse_health_command(words, environment());
+  auto command = parse_health_command(words, environment());
   if (!command.ok()) {
     std::fprintf(stderr, "longhaul-worker: %s\n", command.error().message().c_str());
     return 2;
   }
   if (command->watch_s > 0) {
     SystemClock clock;
+    JobPidsReader job_pids(STDIN_FILENO);
+    if (command->job_pids) command->options.job_pids = [&job_pids] { return job_pids.newest(); };
     watch_health(*command, clock, [](const std::string& line) {
       return std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     });

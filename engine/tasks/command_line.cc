@@ -7,6 +7,7 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
@@ -104,7 +105,7 @@ Status run_with_mpi(RankProcess& process, MpiRuntime& runtime, const Task& task,
   LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, runtime.rank()));
   CommOptions options;
   options.clock = &clock;
-  options.timeout_ms = 600'000;
+  options.timeout_ms = collective_deadline_ms;
   options.trace = &trace;
   options.memory = &memory.of(MemoryCategory::messages);
   if (beat) {

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/timeout_check.h"
 
 namespace longhaul {
 namespace {
@@ -33,12 +34,13 @@ void check_jobs(const Site& site, const RunPlan& plan, Diagnostics& diagnostics)
   Diagnostics all;
   std::map<std::string, std::vector<const PlannedStage*>> right;  // by kind
   for (const PlannedStage& stage : plan.stages) {
-    if (!site.config.is_slurm() && !stage.asked.find("job")) continue;
+    if (!site.config.is_slurm() && !stage.asked.find("job") && !stage.asked.find("resiliency")) continue;
     auto& known = right[stage.kind];
     if (std::any_of(known.begin(), known.end(), [&](const PlannedStage* one) { return asks_the_same(*one, stage); }))
       continue;
     const std::size_t before = all.size();
-    (void)plan_job(site, stage, all);
+    const JobPlan job = plan_job(site, stage, all);
+    check_timeouts(site, stage, job, all);
     if (all.size() == before && known.size() < known_requests_max) known.push_back(&stage);
   }
   std::set<std::string> seen;

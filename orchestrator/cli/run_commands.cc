@@ -23,6 +23,7 @@
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
+#include "orchestrator/controller/timeout_check.h"
 #include "orchestrator/render/progress_view.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
@@ -260,6 +261,9 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
   const Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
+  if (asked.ok())
+    if (const auto slurm = opened->port->configuration(); slurm.ok())
+      check_timeouts(site, plan, jobs, *slurm, diagnostics);
   if (!asked.ok()) std::fprintf(stderr, "not checked with Slurm: %s\n", asked.error().message().c_str());
   check_modules(site, plan, diagnostics);
   return {};

@@ -190,6 +190,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     attempt.agent_launcher = plan.agent_launcher;
     attempt.container = plan.container;
     attempt.gpus_per_node = plan.gpus_per_node;
+    attempt.stop_before_s = plan.stop_before_s;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
     if (frozen_.driver == "lead")

@@ -11,7 +11,18 @@ namespace longhaul {
 namespace {
 
 // In the order of metric_families().
-enum Family { written, elapsed, effective, time_of_class, faults, lost_steps, fault_time, last_fault, families };
+enum Family {
+  written,
+  elapsed,
+  effective,
+  time_of_class,
+  faults,
+  lost_steps,
+  fault_time,
+  last_fault,
+  findings,
+  families
+};
 
 using LabelValues = std::vector<std::string>;
 
@@ -109,6 +120,10 @@ const std::vector<MetricFamily>& metric_families() {
        "gauge",
        "when the newest fault happened, Unix time",
        {"stage"}},
+      {"longhaul_host_findings_total",
+       "counter",
+       "what was found wrong with a host (event `health`), by class and device; one that stays is counted once",
+       {"stage", "host", "class", "severity", "device"}},
   };
   return all;
 }
@@ -117,6 +132,8 @@ std::string metrics_text(const std::string& run, const std::vector<StageGoodput>
   MetricsWriter out(run);
   out.add(written, {}, metric_seconds(now_ms));
   for (const StageGoodput& stage : stages) {
+    for (const HostWarning& host : stage.hosts)
+      out.add(findings, {stage.stage, host.host, host.fault_class, host.severity, host.device}, host.times);
     const GoodputLedger& ledger = stage.ledger;
     out.add(elapsed, {stage.stage}, metric_seconds(ledger.total_ms()));
     out.add(effective, {stage.stage}, ledger.effective());

@@ -158,6 +158,10 @@ class Comparison {
     if (site_.config.max_submitted > facts_.configuration.max_job_count && facts_.configuration.max_job_count > 0)
       change("max_submitted", std::to_string(site_.config.max_submitted),
              std::to_string(facts_.configuration.max_job_count), "write fewer: it is what the whole cluster may hold");
+    const auto said = site_.config.slurmd_timeout.value;
+    const auto live = static_cast<double>(facts_.configuration.slurmd_timeout_s);
+    if (said > 0 && live > 0 && said != live)
+      change("slurmd_timeout", duration(said), duration(live), "write " + quoted(duration(live)));
     const auto age = static_cast<double>(facts_.configuration.min_job_age_s);
     if (age > 0 && site_.config.poll_interval.value * 2 > age)
       change("poll_interval", duration(site_.config.poll_interval.value), "MinJobAge is " + duration(age),

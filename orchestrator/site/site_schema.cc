@@ -134,6 +134,10 @@ const FieldTable<Bandwidths>& bandwidths_fields() {
           .field("gpu_memory_gbyte", &B::gpu_memory_gbyte, {.unit = "GB/s", .help = "of one GPU", .min = 0})
           .field("allreduce_gbyte", &B::allreduce_gbyte,
                  {.unit = "GB/s", .help = "bus bandwidth of an all-reduce over two nodes that is healthy", .min = 0})
+          .field("silence", &B::silence,
+                 {.help = "the longest that the fabric may be silent and come back, as while the subnet manager of "
+                          "InfiniBand sweeps anew: no timeout of a stage may be shorter; 0s: not said",
+                  .min = 0})
           .field("storage_write_gbyte", &B::storage_write_gbyte,
                  {.unit = "GB/s", .help = "of the whole file system", .min = 0})
           .field("storage_read_gbyte", &B::storage_read_gbyte,
@@ -180,6 +184,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("default_class", &S::default_class, {.help = "of stages whose kind no class names"})
           .field("stop_before", &S::stop_before,
                  {.help = "this long before a job's end its ranks save and stop", .min = 0})
+          .field("slurmd_timeout", &S::slurmd_timeout,
+                 {.help = "SlurmdTimeout of slurm.conf: a node that is silent for so long is down; 0s: not known, "
+                          "Slurm is asked when a run starts",
+                  .min = 0})
           .field("budget_gpu_hours", &S::budget_gpu_hours,
                  {.unit = "GPU-hours", .help = "that a run may cost; 0: not said", .min = 0})
           .field("modules", &S::modules, {.help = "loaded by every job, in this order"})

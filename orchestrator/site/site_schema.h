@@ -93,6 +93,7 @@ struct Bandwidths {
   double gpu_memory_gbyte = 0;  // GB/s
   double allreduce_gbyte = 0;   // GB/s of bus bandwidth that two nodes must reach in a preflight test
   double storage_write_gbyte = 0, storage_read_gbyte = 0;  // GB/s of the whole file system
+  Seconds silence{0};                                      // the longest that the fabric may be silent and come back
 };
 const FieldTable<Bandwidths>& bandwidths_fields();
 
@@ -118,6 +119,7 @@ struct SiteConfig {
   std::vector<std::string> partitions;  // all that there are; empty: not known
   std::string default_class;
   Seconds stop_before{300};
+  Seconds slurmd_timeout{0};  // 0: not known
   double budget_gpu_hours = 0;
   std::vector<std::string> modules;
   std::map<std::string, std::string> environment;

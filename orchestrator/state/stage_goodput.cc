@@ -153,7 +153,7 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
     if (!anew && !found) continue;
     const bool ends = found && ends_with(found->kind, "_over");
     for (StageWarning& open : warnings) {
-      const bool of_ranks = open.warning.kind != "agent_lost";
+      const bool of_ranks = open.warning.kind != "agent_lost" && open.warning.kind != "timeouts";
       if ((anew && of_ranks) || (ends && open.warning.kind + "_over" == found->kind &&
                                  open.warning.rank == found->rank && (of_ranks || open.warning.host == found->host)))
         open.over = true;

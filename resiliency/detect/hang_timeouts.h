@@ -31,26 +31,6 @@ struct HangTimeouts {
   const SectionTimeout* of(const std::string& section) const;  // null: nothing special
 };
 
-// Every timeout that has to be longer than another one, in seconds; 0 where there is no such thing.
-struct TimeoutHierarchy {
-  double beat_interval_s = 0.1;    // between two looks of an agent at its pages
-  double report_interval_s = 0.5;  // an agent is heard of at least so often
-  double host_silent_s = 2;        // after which a host counts as gone
-  double suspect_s = 2;            // the shortest that can come about
-  double act_s = 45;               // the shortest that can come about: act_s, or the floor of what is learned
-  double fabric_silence_s = 0;     // the longest silence of the fabric that must not end a launch
-  double transport_s = 0;          // when the transport itself gives up (InfiniBand: 4.096 us * 2^timeout * retries)
-  double collective_s = 600;       // the deadline of a collective
-  double startup_s = 600;          // until the first steps are done
-  double stop_s = 15;              // from SIGTERM to SIGKILL when a launch is ended
-  double final_checkpoint_s = 0;   // the longest that a checkpoint took
-  double grace_s = 0;              // before the wall time, when the job is told to come to an end
-  double wall_s = 0;               // the job's wall time
-};
-TimeoutHierarchy hierarchy_of(const HangTimeouts& timeouts);
-
-// All contradictions at once, each with its remedy; empty: the hierarchy holds.
-std::vector<Error> judge_timeouts(const TimeoutHierarchy& timeouts);
 // Negative values, a factor below 1, a section named twice.
 std::vector<Error> judge_timeouts(const HangTimeouts& timeouts);
 

@@ -34,6 +34,12 @@ std::int64_t LearnedTimes::count(const std::string& section) const {
   return known == sections_.end() ? 0 : known->second.count;
 }
 
+double LearnedTimes::longest_s() const {
+  double longest = 0;
+  for (const auto& [name, section] : sections_) longest = std::max(longest, section.merged());
+  return longest;
+}
+
 Value LearnedTimes::to_value() const {
   Value table = Value::make_table();
   for (const auto& [name, section] : sections_) {

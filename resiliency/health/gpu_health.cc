@@ -6,13 +6,6 @@
 namespace longhaul {
 namespace {
 
-using Count = std::optional<unsigned long long>;
-
-// By how much a counter grew; a driver that was loaded anew begins at 0 again, which is no growth.
-unsigned long long growth(const Count& now, const Count& before) {
-  return now && before && *now > *before ? *now - *before : 0;
-}
-
 std::string reasons_text(unsigned long long reasons) {
   std::vector<std::string> parts;
   if (reasons & clock_hw_slowdown) parts.push_back("hardware slowdown");
@@ -23,12 +16,17 @@ std::string reasons_text(unsigned long long reasons) {
 
 }  // namespace
 
+unsigned long long growth(const std::optional<unsigned long long>& now,
+                          const std::optional<unsigned long long>& before) {
+  return now && before && *now > *before ? *now - *before : 0;
+}
+
 HealthFindings judge_gpu(const GpuReading& now, const GpuReading* before, const std::set<int>* ours,
                          const GpuLimits& limits) {
   HealthFindings findings;
   const std::string device = format("GPU {}", now.index);
-  const auto found = [&](FaultClass fault, const std::string& what) {
-    findings.push_back(health_finding("gpu", fault, device, what));
+  const auto found = [&](FaultClass fault, const std::string& what, const char* check = "gpu") {
+    findings.push_back(health_finding(check, fault, device, what));
   };
   if (now.lost) {
     found(FaultClass::gpu_lost, "the driver has lost it");
@@ -43,10 +41,16 @@ HealthFindings judge_gpu(const GpuReading& now, const GpuReading* before, const 
           format("{} memory rows are remapped, more than {}", *now.remapped_rows, limits.remapped_rows_max));
   if (before) {
     if (const auto errors = growth(now.uncorrected, before->uncorrected); errors > 0)
-      found(FaultClass::gpu_memory_error, format("{} new uncorrected memory errors", errors));
+      found(FaultClass::gpu_memory_error, format("{} new uncorrected memory errors", errors), "ecc");
+    else if (const auto ever = growth(now.uncorrected_ever, before->uncorrected_ever); ever > 0)
+      found(FaultClass::gpu_memory_degrading,
+            format("{} more uncorrected memory errors in its life, and not one since the driver was loaded: it was "
+                   "loaded anew",
+                   ever),
+            "ecc");
   } else if (now.uncorrected.value_or(0) > 0) {
     found(FaultClass::gpu_memory_degrading,
-          format("{} uncorrected memory errors since the driver was loaded", *now.uncorrected));
+          format("{} uncorrected memory errors since the driver was loaded", *now.uncorrected), "ecc");
   }
   const unsigned long long protecting = clock_hw_slowdown | clock_hw_thermal | clock_hw_power_brake;
   if (now.clock_reasons.value_or(0) & protecting)

@@ -1,4 +1,5 @@
-// Whether a GPU is fit to train on, judged from one reading, and from the one before it where a count matters.
+// Whether a GPU is fit to train on, judged from one reading, and from the one before it where a count matters. What
+// only shows over several readings is in gpu_trend.h.
 //
 // Counters of errors since the driver was loaded tell what was; only their growth tells what is. So a first reading
 // with uncorrected errors is a warning, and growth is a fault.
@@ -27,7 +28,8 @@ struct GpuReading {
   std::optional<unsigned> temperature_c, slowdown_c;  // now; where the device slows itself down
   std::optional<unsigned> power_mw, power_limit_mw;   // now; enforced
   std::optional<unsigned> sm_clock_mhz, sm_clock_max_mhz;
-  std::optional<unsigned long long> clock_reasons;           // bits, below
+  std::optional<unsigned> busy_pct;                 // share of the driver's last sampling period in which a kernel ran
+  std::optional<unsigned long long> clock_reasons;  // bits, below
   std::optional<unsigned long long> corrected, uncorrected;  // ECC errors since the driver was loaded
   std::optional<unsigned long long> corrected_ever, uncorrected_ever;
   std::optional<unsigned> remapped_rows;  // for uncorrectable errors
@@ -47,7 +49,27 @@ struct GpuLimits {
   // A reading in which the links of a GPU replayed or recovered is flagged; more than 15 of the last 30 readings make
   // it a fault (nvidia-resiliency-ext, NVLink window check, there with readings a minute apart).
   int nvlink_window = 30, nvlink_flagged_max = 15;
+
+  // What follows is told as a warning and ends nothing (gpu_trend.h).
+  // So many corrected memory errors within the window are told. NVIDIA's DCGM warns at 10 in what its health watch
+  // looks at, which its source calls a placeholder; that the window is an hour is our own choice.
+  unsigned long long corrected_max = 10;
+  std::int64_t corrected_window_ms = 3'600'000;
+  // "CRC errors only matter at rates of 100+ per second" (DCGM, dcgm_gpu_hardware_limits.h).
+  double nvlink_crc_per_s_max = 100;
+  // A clock below this share of its maximum, while the GPU is busy and tells no reason for it: the share below which
+  // nvidia-resiliency-ext calls a GPU a straggler (identify_stragglers), there of its speed. Our own: what counts as
+  // busy, and after how many looks in a row it is told.
+  double clock_share_min = 0.75;
+  unsigned busy_min_pct = 50;
+  int slow_clock_looks = 3;
+  // Power at its limit is normal for a GPU that works hard: a note, after so many looks in a row (our own choice).
+  int full_power_looks = 3;
 };
+
+// By how much a counter grew; a driver that was loaded anew begins at 0 again, which is no growth.
+unsigned long long growth(const std::optional<unsigned long long>& now,
+                          const std::optional<unsigned long long>& before);
 
 // `before`: nullptr at the first look. `ours`: pids that may use the GPU; others are foreign. Without `ours` (nullptr)
 // processes are not judged.

@@ -11,7 +11,7 @@
 namespace longhaul {
 
 struct HealthFinding {
-  std::string check;  // "gpu", "nic", "memory", "disk", "clock", "environment", "site"
+  std::string check;  // "gpu", "ecc", "nvlink", "nic", "memory", "disk", ...: the table in docs/resiliency.md
   FaultClass fault = FaultClass::none;
   FaultScope scope = FaultScope::host;
   FaultSeverity severity = FaultSeverity::warning;

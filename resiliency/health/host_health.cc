@@ -12,8 +12,15 @@
 namespace longhaul {
 namespace {
 
+constexpr std::int64_t settle_look_ms = 200;
+
 void append(HealthFindings& all, HealthFindings some) {
   all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+}
+
+std::int64_t steady_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 HealthFinding finding_of(const GpuEvent& event) {
@@ -77,23 +84,40 @@ void HostHealth::judge_gpus(HealthFindings& findings) {
     findings.push_back(finding_of(*event));
   }
   std::vector<GpuReading> readings = nvml_->read();
-  const std::set<int>* ours = options_.ours ? &*options_.ours : nullptr;
+  const GpuUse use = settled_use(readings);
   for (const GpuReading& now : readings) {
     const auto same = [&](const GpuReading& then) { return then.index == now.index; };
     const auto before = std::find_if(gpus_.begin(), gpus_.end(), same);
+    const std::set<int>* ours = options_.ours ? &*options_.ours : nullptr;
+    if (!ours && use.judged.count(now.index) > 0) ours = &use.may_use;
     append(findings, judge_gpu(now, before == gpus_.end() ? nullptr : &*before, ours, options_.gpu));
-    if (before == gpus_.end()) continue;
-    NvlinkWindow& links = links_.try_emplace(now.index, options_.gpu).first->second;
-    links.add(now, *before);
-    if (links.bad())
-      findings.push_back(health_finding(
-          "gpu", FaultClass::nvlink, format("GPU {}", now.index),
-          format("its links had errors in {} of the last {} readings", links.flagged(), options_.gpu.nvlink_window)));
+    append(findings, trends_.try_emplace(now.index, options_.gpu).first->second.add(now, steady_ms()));
   }
   if (const int count = static_cast<int>(readings.size()); count < options_.gpus_expected)
     findings.push_back(health_finding("gpu", FaultClass::gpu_lost, "",
                                       format("{} of {} GPUs are there", count, options_.gpus_expected)));
   gpus_ = std::move(readings);
+}
+
+GpuUse HostHealth::settled_use(std::vector<GpuReading>& readings) {
+  GpuUse use;
+  if (!options_.job_pids) return use;
+  const auto in_use = [](const GpuReading& gpu) { return !gpu.processes.empty(); };
+  const auto is_new = [this](int pid) { return foreign_.count(pid) == 0; };
+  std::set<int> foreign;
+  for (const std::int64_t began_ms = steady_ms(); std::any_of(readings.begin(), readings.end(), in_use);) {
+    const auto told = options_.job_pids();
+    if (told)
+      use = users_.judge(readings, *told, read_host_processes(options_.proc_root), options_.gpus_expected, steady_ms());
+    foreign = foreign_users(readings, use);
+    if ((told && std::none_of(foreign.begin(), foreign.end(), is_new)) ||
+        steady_ms() - began_ms >= options_.foreign_settle_ms)
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(settle_look_ms));
+    readings = nvml_->read();
+  }
+  foreign_ = std::move(foreign);
+  return use;
 }
 
 void HostHealth::look_at_disks(HealthFindings& findings) {

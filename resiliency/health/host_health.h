@@ -2,6 +2,7 @@
 // `longhaul-worker health` once, and by whoever watches a host again and again; the GPU library stays loaded between.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,7 +11,8 @@
 #include <vector>
 
 #include "resiliency/health/file_system_probe.h"
-#include "resiliency/health/gpu_health.h"
+#include "resiliency/health/gpu_trend.h"
+#include "resiliency/health/gpu_users.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/health/nvml_library.h"
 
@@ -27,13 +29,18 @@ struct HostHealthOptions {
   std::int64_t site_check_deadline_ms = 60'000;
   std::vector<std::pair<std::string, std::string>> environment;
   int cores = 0;                      // of a rank; 0: not known
-  std::optional<std::set<int>> ours;  // pids that may use the GPUs; nothing: processes are not judged
+  std::optional<std::set<int>> ours;  // pids that may use any GPU, and no others may; nothing: as job_pids says
+  // The newest word about the job's processes on this host (gpu_users.h); nothing: there was none yet. Without it, or
+  // a word, processes are not judged.
+  std::function<std::optional<std::set<int>>()> job_pids;
+  // Who is foreign at first sight, for ranks start and end while a look is under way, is looked at again for so long.
+  std::int64_t foreign_settle_ms = 3'000;
   GpuLimits gpu;
   MemoryLimits memory;
   FileSystemLimits disk;
 };
 
-// Not thread-safe; every look returns within the deadlines above, except for what the GPU's driver does.
+// Not thread-safe; every look returns within the times above, except for what the GPU's driver does.
 class HostHealth {
  public:
   explicit HostHealth(HostHealthOptions options);
@@ -45,6 +52,7 @@ class HostHealth {
  private:
   void look_at_gpus(HealthFindings& findings);
   void judge_gpus(HealthFindings& findings);
+  GpuUse settled_use(std::vector<GpuReading>& readings);
   void look_at_disks(HealthFindings& findings);
   void run_site_check(HealthFindings& findings) const;
 
@@ -52,7 +60,9 @@ class HostHealth {
   std::optional<NvmlLibrary> nvml_;
   bool looked_ = false;
   std::vector<GpuReading> gpus_;
-  std::map<int, NvlinkWindow> links_;
+  std::map<int, GpuTrend> trends_;
+  GpuUsers users_;
+  std::set<int> foreign_;  // of the last look: told of already
   std::optional<MemoryReading> memory_;
   std::vector<PortReading> ports_;
   std::vector<FileSystemProbe> folders_;

@@ -31,6 +31,9 @@ struct FieldValue {  // nvmlFieldValue_t
     unsigned short unsigned_short;
   } value;
 };
+struct Utilization {  // nvmlUtilization_t: per cent of the last sampling period
+  unsigned gpu, memory;
+};
 enum ValueType { type_double, type_uint, type_ulong, type_ulonglong, type_slonglong, type_sint, type_ushort };
 struct ProcessInfo {  // nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3
   unsigned pid;
@@ -45,8 +48,8 @@ struct EventData {  // nvmlEventData_t of nvmlEventSetWait_v2
 static_assert(sizeof(PciInfo) == 68 && sizeof(FieldValue) == 40 && sizeof(ProcessInfo) == 24 &&
               sizeof(EventData) == 32);
 
-inline constexpr unsigned field_nvlink_crc = 45, field_nvlink_replay = 52, field_nvlink_recovery = 59,
-                          field_recovery_action = 230;
+inline constexpr unsigned field_nvlink_crc_flit = 38, field_nvlink_crc = 45, field_nvlink_replay = 52,
+                          field_nvlink_recovery = 59, field_recovery_action = 230;
 inline constexpr unsigned long long event_double_bit_ecc = 0x2, event_xid = 0x8;
 
 }  // namespace longhaul::nvml

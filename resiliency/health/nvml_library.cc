@@ -41,6 +41,7 @@ struct NvmlLibrary::Loaded {
   NvmlCall<nvml::Device, nvml::PciInfo*> pci;
   NvmlCall<nvml::Device, unsigned, unsigned*> temperature, threshold, clock, clock_max;
   NvmlCall<nvml::Device, unsigned*> power, power_limit;
+  NvmlCall<nvml::Device, nvml::Utilization*> utilization;
   NvmlCall<nvml::Device, unsigned long long*> clock_reasons;
   NvmlCall<nvml::Device, int, int, unsigned long long*> ecc;
   NvmlCall<nvml::Device, unsigned*, unsigned*, unsigned*, unsigned*> remapped;
@@ -85,6 +86,7 @@ void NvmlLibrary::Loaded::find_calls() {
   clock_max.find(from, "nvmlDeviceGetMaxClockInfo");
   power.find(from, "nvmlDeviceGetPowerUsage");
   power_limit.find(from, "nvmlDeviceGetEnforcedPowerLimit");
+  utilization.find(from, "nvmlDeviceGetUtilizationRates");
   clock_reasons.find(from, "nvmlDeviceGetCurrentClocksEventReasons");
   if (!clock_reasons) clock_reasons.find(from, "nvmlDeviceGetCurrentClocksThrottleReasons");  // its name before 2023
   ecc.find(from, "nvmlDeviceGetTotalEccErrors");
@@ -126,6 +128,8 @@ GpuReading NvmlLibrary::Loaded::read(int index) const {
   if (power_limit(device, &value) == nvml::success) reading.power_limit_mw = value;
   if (clock(device, clock_sm, &value) == nvml::success) reading.sm_clock_mhz = value;
   if (clock_max(device, clock_sm, &value) == nvml::success) reading.sm_clock_max_mhz = value;
+  nvml::Utilization used{};
+  if (utilization(device, &used) == nvml::success) reading.busy_pct = used.gpu;
   unsigned long long reasons = 0;
   const nvml::Return reasons_told = clock_reasons(device, &reasons);
   if (reasons_told == nvml::success) reading.clock_reasons = reasons;
@@ -150,11 +154,12 @@ void NvmlLibrary::Loaded::read_counters(nvml::Device device, GpuReading& reading
 }
 
 void NvmlLibrary::Loaded::read_fields(nvml::Device device, GpuReading& reading) const {
-  nvml::FieldValue asked[4] = {};
+  nvml::FieldValue asked[5] = {};
   asked[0].field_id = nvml::field_recovery_action;
   asked[1].field_id = nvml::field_nvlink_replay;
   asked[2].field_id = nvml::field_nvlink_recovery;
   asked[3].field_id = nvml::field_nvlink_crc;
+  asked[4].field_id = nvml::field_nvlink_crc_flit;
   if (fields(device, static_cast<int>(std::size(asked)), asked) != nvml::success) return;
   const auto number_of = [](const nvml::FieldValue& field) -> std::optional<unsigned long long> {
     if (field.result != nvml::success) return std::nullopt;
@@ -172,6 +177,7 @@ void NvmlLibrary::Loaded::read_fields(nvml::Device device, GpuReading& reading) 
   reading.nvlink_replays = number_of(asked[1]);
   reading.nvlink_recoveries = number_of(asked[2]);
   reading.nvlink_crc = number_of(asked[3]);
+  if (const auto flit = number_of(asked[4])) reading.nvlink_crc = reading.nvlink_crc.value_or(0) + *flit;
 }
 
 void NvmlLibrary::Loaded::read_processes(nvml::Device device, GpuReading& reading) const {

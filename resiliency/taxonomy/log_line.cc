@@ -103,6 +103,7 @@ constexpr LinePattern patterns[] = {
     {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/silent_corruption.h
     {"longhaul-engine", " left: ", F::connection_lost, cascade},
     {"longhaul-engine", "told to stop", F::interrupted, cascade},
+    {"longhaul-engine", " as asked; ", F::interrupted, root},  // a signal, and nobody here had asked
     {"keyboardinterrupt", "", F::interrupted, cascade},
     {"address already in use", "", F::port_in_use, root},
     // Kernels.

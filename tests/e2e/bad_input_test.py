@@ -168,6 +168,25 @@ def jobs_that_a_site_would_refuse(here):
 
 
 @case
+def timeouts_that_contradict_each_other(here):
+    """All contradictions of the hierarchy in one go, of the stage and of its site, before anything is submitted."""
+    (here / "my.toml").write_text('inherits = "slurm-generic"\nslurmd_timeout = "5s"\n[classes.prod]\npartition = "p"\nmax_wall = "1d"\n'
+                                  '[network]\nsilence = "30s"\n')
+    stage = HEADER + '[stage.a]\nkind = "command"\nargv = ["true"]\n'
+    refused(here, stage + 'time_limit = "1h"\njob = { stop_before = "3s" }\n[stage.a.resiliency]\nhang_suspect = "30s"\nhang_act = "20s"\n'
+            'host_silent = "6s"\nstartup = "2h"\n',
+            "w.toml:7:23: error: stage.a: the job's grace (3 s) is shorter than stopping a launch (10 s): the job would end before its "
+            "ranks have; raise stage.a.job.stop_before to 10 s or more",
+            "w.toml:10:12: error: stage.a: act (20 s) is shorter than suspect (30 s)",
+            "w.toml:10:12: error: stage.a: act (20 s) is shorter than the silence of the fabric (30 s)",
+            "my.toml:2:18: error: stage.a: SlurmdTimeout of Slurm (5 s) is shorter than the silence of a host (6 s)",
+            "w.toml:6:14: error: stage.a: the wall time (3600 s) is shorter than launch start-up and the job's grace (7203 s): a job "
+            "could end without a step", "5 errors; nothing was started", arguments=("--site", "./my.toml"))
+    refused(here, stage + 'resiliency = { hang_floor = "3s" }\n',
+            "w.toml:6:29: error: stage.a: act (3 s) is shorter than the silence of a host (4.5 s)", "1 error; nothing was started")
+
+
+@case
 def values_of_jobs_are_data(here):
     """Values that look like shell are handed on as they are: the script of `plan --scripts` is run with a program in the
     worker's place that prints what it got."""

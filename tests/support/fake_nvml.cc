@@ -7,10 +7,10 @@
 //     at 1 device 2 lost 1               every later call answers NVML_ERROR_GPU_IS_LOST
 //     at 0 init_error 18                 nvmlInit answers this
 //
-// Words of a device: temperature slowdown power power_limit clock clock_max reasons corrected uncorrected
-// corrected_ever uncorrected_ever remapped pending failed recovery_action replay recovery crc process (a pid; may be
-// repeated) lost xid. What was never said is "not supported". The file is read again at every call, so a test may add
-// lines.
+// Words of a device: temperature slowdown power power_limit clock clock_max busy reasons corrected uncorrected
+// corrected_ever uncorrected_ever remapped pending failed recovery_action replay recovery crc crc_flit process (a pid;
+// may be repeated) lost xid. What was never said is "not supported". The file is read again at every call, so a test
+// may add lines.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -147,6 +147,10 @@ nvml::Return nvmlDeviceGetClockInfo(nvml::Device device, unsigned, unsigned* val
 nvml::Return nvmlDeviceGetMaxClockInfo(nvml::Device device, unsigned, unsigned* value) {
   return answer(device, "clock_max", value);
 }
+nvml::Return nvmlDeviceGetUtilizationRates(nvml::Device device, nvml::Utilization* used) {
+  used->memory = 0;
+  return answer(device, "busy", &used->gpu);
+}
 nvml::Return nvmlDeviceGetCurrentClocksThrottleReasons(nvml::Device device, unsigned long long* value) {
   return answer(device, "reasons", value);
 }
@@ -166,7 +170,8 @@ nvml::Return nvmlDeviceGetFieldValues(nvml::Device device, int count, nvml::Fiel
   static const std::map<unsigned, const char*> words = {{nvml::field_recovery_action, "recovery_action"},
                                                         {nvml::field_nvlink_replay, "replay"},
                                                         {nvml::field_nvlink_recovery, "recovery"},
-                                                        {nvml::field_nvlink_crc, "crc"}};
+                                                        {nvml::field_nvlink_crc, "crc"},
+                                                        {nvml::field_nvlink_crc_flit, "crc_flit"}};
   for (int i = 0; i < count; ++i) {
     const auto word = words.find(fields[i].field_id);
     fields[i].value_type = nvml::type_uint;

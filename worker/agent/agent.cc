@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/files.h"
@@ -434,6 +435,7 @@ class Agent {
     std::int64_t step = -1;
     for (const RankReport& rank : ranks) step = std::max(step, rank.beat.step);
     interval_.note(now / 1'000'000, step);
+    health_.set_job_pids(job_pids(ranks));
     const HealthReport& health = health_.report();
     const std::int64_t health_now = health.looks + (health.notes.empty() ? 0 : health.notes.back().serial);
     std::vector<std::string> done = orders_done();
@@ -452,6 +454,14 @@ class Agent {
     lead_->session().send(WireKind::report, node_report_to_value(report));
     reported_ = std::move(ranks), done_reported_ = std::move(done), reported_ns_ = now;
     reported_health_ = health_now;
+  }
+
+  // Of this node; whom these have started is the job's as well.
+  static std::set<int> job_pids(const std::vector<RankReport>& ranks) {
+    std::set<int> pids = {::getpid()};
+    for (const RankReport& rank : ranks)
+      if (rank.beat.pid > 0 && rank.state != ProcessState::ended) pids.insert(static_cast<int>(rank.beat.pid));
+    return pids;
   }
 
   bool alone_too_long() {

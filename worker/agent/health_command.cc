@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* health_usage =
     "longhaul-worker health [--json] [--nvml PATH|none] [--gpus N] [--folder PATH]... [--idle] "
-    "[--check 'PROGRAM ARGUMENT...'] [--deadline SECONDS] [--check-deadline SECONDS] [--watch SECONDS] [--measure]";
+    "[--check 'PROGRAM ARGUMENT...'] [--deadline SECONDS] [--check-deadline SECONDS] [--watch SECONDS] [--measure] "
+    "[--job-pids]";
 
 Result<int> whole_number(const std::string& word, const std::string& text) {
   char* end = nullptr;
@@ -57,6 +58,10 @@ Result<HealthCommand> parse_health_command(const std::vector<std::string>& words
     }
     if (word == "--measure") {
       command.measure = true;
+      continue;
+    }
+    if (word == "--job-pids") {
+      command.job_pids = true;
       continue;
     }
     const std::set<std::string> known = {"--nvml",  "--gpus",     "--folder",        "--check",

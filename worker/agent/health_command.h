@@ -18,11 +18,13 @@ struct HealthCommand {
   bool json = false;
   double watch_s = 0;    // between two looks; 0: one look
   bool measure = false;  // HostFigures before the first look
+  bool job_pids =
+      false;  // the owner tells on standard input which processes are the job's (worker/protocol/job_pids.h)
 };
 // Words behind "health": --json, --nvml PATH (or "none"), --gpus N, --folder PATH (may be repeated), --idle (no process
 // may use a GPU), --check "PROGRAM ARGUMENT...", --deadline SECONDS (of a folder, and of the check), --check-deadline
 // SECONDS,
-// --watch SECONDS, --measure. invalid_input: another word.
+// --watch SECONDS, --measure, --job-pids. invalid_input: another word.
 Result<HealthCommand> parse_health_command(const std::vector<std::string>& words,
                                            std::vector<std::pair<std::string, std::string>> environment);
 

@@ -8,13 +8,9 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "resiliency/timeout_hierarchy.h"
 
 namespace longhaul {
-namespace {
-
-constexpr double srun_grace_s = 5;  // in which srun ends tasks on other hosts by force
-
-}  // namespace
 
 Status RankGroup::start(const LaunchSpec& spec) {
   LH_TRY(auto programs, rank_programs(spec));
@@ -97,7 +93,7 @@ void RankGroup::press(Child& child, double grace_s) {
     child.pressed = 1;
     signal(child, child.program.by_srun ? SIGTERM : SIGKILL);
   }
-  if (child.pressed == 1 && child.program.by_srun && waited_s > grace_s + srun_grace_s) {
+  if (child.pressed == 1 && child.program.by_srun && waited_s > grace_s + srun_ends_tasks_s) {
     child.pressed = 2;
     signal(child, SIGKILL);
   }

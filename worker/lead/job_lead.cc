@@ -108,6 +108,8 @@ Status JobLead::prepare() {
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
   if (lead_.attempt.resiliency.checkpoint_interval == "online") interval_.emplace(lead_.task.resources.nodes);
   grace_s_ = attempt.grace_s;
+  timeouts_.emplace(attempt, lead_.task.kind);
+  timeouts_->take(learned);
   if (end_by_ms_ > 0)
     pass_on_end_time();  // the scheduler may take a second to answer, and ranks wait for who takes over
   else
@@ -115,7 +117,9 @@ Status JobLead::prepare() {
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
   growth_ = GrowBack(attempt.resiliency.grow_after.value);
-  told_.take(tail_.open(attempt.events_path()));
+  const std::vector<Event> earlier = tail_.open(attempt.events_path());
+  told_.take(earlier);
+  timeouts_->take(earlier);
   return {};
 }
 
@@ -125,6 +129,8 @@ void JobLead::ask_end_time() {
   const auto end = job_end_time_ms(lead_.job.scheduler_job);
   if (!end.ok()) return log_.info("event=end_time_not_known why='" + end.error().message() + "'");
   if (*end > 0) must_end_by(*end);
+  if (*end > 0) timeouts_->ends_in(static_cast<double>(*end - clock_.wall_ms()) * 1e-3);
+  if (const auto times = scheduler_times(); times.ok()) timeouts_->take(*times);
 }
 
 // The earliest that was told counts.
@@ -325,8 +331,8 @@ void JobLead::keep_standby() {
   agents_->order_all(standby);
 }
 
-// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job: before
-// it tells of an end, and before it launches again, it looks whether it was followed.
+// A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job:
+// before it tells of an end, and before it launches again, it looks whether it was followed.
 bool JobLead::is_followed() {
   if (agents_ && !superseded_) {
     agents_->look_for_successor();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@
 #include "worker/lead/replacement_agents.h"
 #include "worker/lead/scheduler_vote.h"
 #include "worker/lead/stack_round.h"
+#include "worker/lead/timeout_watch.h"
 #include "worker/lead/told_facts.h"
 #include "worker/lead/training_watch.h"
 #include "worker/protocol/beat_sockets.h"
@@ -81,6 +83,7 @@ class JobLead {
     return replacements_ && replacements_->is_expected(host) && !(vote_ && vote_->gone().count(host) > 0);
   }
   void look_at_health();
+  std::set<int> job_pids() const;
   void tell_health(const HostFinding& found);
   void leave_unfit_spares();
   void preflight();
@@ -196,8 +199,9 @@ class JobLead {
   TierHistory history_;
   GrowBack growth_;
   std::vector<std::string> growing_;  // nodes that this launch is ended for
-  GrowthTrial trial_;                 // of the nodes that came back last
-  int culprit_ = -1;                  // rank that the newest cause speaks of
+  std::optional<TimeoutWatch> timeouts_;
+  GrowthTrial trial_;  // of the nodes that came back last
+  int culprit_ = -1;   // rank that the newest cause speaks of
   std::int64_t saved_step_ = -1;
   std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;

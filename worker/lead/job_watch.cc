@@ -1,4 +1,6 @@
 // What a lead sees of its ranks and nodes while they work, and whether it is a fault.
+#include <unistd.h>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -21,13 +23,23 @@ void JobLead::look_at_health() {
     for (const auto& [host, agent] : agents_->agents())
       for (HostFinding& found : health_.take(host, agent.report.health, now_ms)) fresh.push_back(std::move(found));
   } else {
-    if (!own_health_) own_health_.emplace(health_watch_options(lead_.attempt, lead_.worker_program), clock_, log_);
+    if (!own_health_)
+      own_health_.emplace(health_watch_options(lead_.attempt, lead_.task.settings, lead_.worker_program), clock_, log_);
+    own_health_->set_job_pids(job_pids());
     own_health_->look();
     fresh = health_.take(own_node(), own_health_->report(), now_ms);
   }
   for (const HostFinding& found : fresh) tell_health(found);
   const bool launched = record_.launches > 0;  // before that the pre-flight decides, once it has seen all of them
   if (lead_.attempt.resiliency.health == "act" && agents_ && launched) leave_unfit_spares();
+}
+
+// Of this node: whom this process has started is the job's as its descendant, whom a launcher has started by its page.
+std::set<int> JobLead::job_pids() const {
+  std::set<int> pids = {::getpid()};
+  for (const auto& [rank, report] : watch_.ranks())
+    if (report.beat.pid > 0 && report.state != ProcessState::ended) pids.insert(static_cast<int>(report.beat.pid));
+  return pids;
 }
 
 // Nobody is put on a node that is known to be unfit.
@@ -163,6 +175,8 @@ std::optional<GuardFinding> JobLead::look_for_faults() {
 
 void JobLead::hear(const std::vector<Event>& events) {
   told_.take(events);
+  timeouts_->take(events);
+  for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
   for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "worker/protocol/job_pids.h"
 
 namespace longhaul {
 namespace {
@@ -17,11 +19,17 @@ constexpr std::size_t notes_max = 32;  // a report stays small; the lead reads t
 constexpr std::size_t line_max = 1 << 20;
 constexpr std::int64_t start_again_ms = 30'000;  // one that has ended by itself
 constexpr std::int64_t file_system_ms = 5'000;   // HostHealthOptions::file_system_deadline_ms
-constexpr std::int64_t slack_ms = 60'000;        // a GPU's driver that is slow to start
+constexpr std::int64_t slack_ms = 60'000;        // a GPU's driver that is slow to start, foreign processes
+
+std::string local_copies_folder(const Value& task) {
+  const Value* const checkpoint = task.is_table() ? task.find("checkpoint") : nullptr;
+  if (!checkpoint || !checkpoint->is_table() || checkpoint->get_integer("local_every_steps") <= 0) return {};
+  return checkpoint->get_string("local_dir");
+}
 
 }  // namespace
 
-HealthWatchOptions health_watch_options(const Attempt& attempt, const std::string& worker_program) {
+HealthWatchOptions health_watch_options(const Attempt& attempt, const Value& task, const std::string& worker_program) {
   const ResiliencySettings& settings = attempt.resiliency;
   HealthWatchOptions options;
   if (settings.health == "off") return options;
@@ -29,6 +37,11 @@ HealthWatchOptions health_watch_options(const Attempt& attempt, const std::strin
                      "--folder",     attempt.stage_dir};
   options.silent_max_ms =
       static_cast<std::int64_t>(settings.health_interval.value * 1000) + 2 * file_system_ms + slack_ms;
+  if (const std::string folder = local_copies_folder(task); !folder.empty()) {
+    options.program.insert(options.program.end(), {"--folder", folder});
+    options.silent_max_ms += file_system_ms;
+  }
+  options.program.push_back("--job-pids");
   if (attempt.gpus_per_node > 0)
     options.program.insert(options.program.end(), {"--gpus", format("{}", attempt.gpus_per_node)});
   if (settings.preflight_floor > 0) options.program.push_back("--measure");
@@ -53,6 +66,7 @@ void HealthWatch::end_program() {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
   killed_ = true;
   lines_.reset();
+  orders_.reset();
 }
 
 void HealthWatch::start() {
@@ -63,25 +77,49 @@ void HealthWatch::start() {
   lines_ = FileDescriptor(ends[0]);
   const FileDescriptor write_end(ends[1]);
   (void)::fcntl(ends[1], F_SETFL, 0);  // its writes wait
+  int orders[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, orders) != 0) return lines_.reset();
+  orders_ = FileDescriptor(orders[0]);
+  const FileDescriptor read_end(orders[1]);
+  job_pids_told_ = false;
   SpawnSpec spec;
   spec.argv = options_.program;
+  spec.stdin_fd = read_end.get();
   spec.stdout_fd = write_end.get();
   spec.dies_with_starter = true;
   const auto pid = spawn(spec);
   if (!pid.ok()) {
     log_.warn("event=no_health_watch error='" + pid.error().message() + "'");
     lines_.reset();
+    orders_.reset();
     return;
   }
   pid_ = *pid, killed_ = false, said_ns_ = now;
   unread_.clear();
   if (report_.since == 0) report_.since = ::getpid();
+  tell_job_pids();
+}
+
+void HealthWatch::set_job_pids(std::set<int> pids) {
+  if (job_pids_ && *job_pids_ == pids) return;
+  job_pids_ = std::move(pids);
+  job_pids_told_ = false;
+  tell_job_pids();
+}
+
+// One that does not read has a full socket: told again with the next look. A line that is cut off is none to it.
+void HealthWatch::tell_job_pids() {
+  if (job_pids_told_ || !job_pids_ || !orders_.valid()) return;
+  const std::string line = "\n" + job_pids_line(*job_pids_);
+  job_pids_told_ =
+      ::send(orders_.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
 }
 
 void HealthWatch::look() {
   if (options_.program.empty()) return;
   const std::int64_t now = clock_.monotonic_ns();
   if (pid_ > 0) {
+    tell_job_pids();
     read_lines();
     const auto exit = poll_exit(pid_);
     if (exit.ok() && !exit->has_value()) {
@@ -98,6 +136,7 @@ void HealthWatch::look() {
                      exit.ok() ? (*exit)->text() : exit.error().message()));
     pid_ = -1;
     lines_.reset();
+    orders_.reset();
   }
   if (now >= next_start_ns_) start();
 }

@@ -9,6 +9,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,10 @@ struct HealthWatchOptions {
   std::vector<std::string> program;  // writes one line of JSON for each look; empty: the host is not looked at
   std::int64_t silent_max_ms = 120'000;
 };
-// Of the job's settings. The file system of its stage has to answer, and the GPUs that it asked for have to be there.
-HealthWatchOptions health_watch_options(const Attempt& attempt, const std::string& worker_program);
+// Of the job's settings. The file systems of its stage, and of the copies that a training keeps on its nodes
+// (checkpoint.local_dir), have to answer, and the GPUs that it asked for have to be there. `task`: Task::settings; null
+// where the task is not known.
+HealthWatchOptions health_watch_options(const Attempt& attempt, const Value& task, const std::string& worker_program);
 
 class HealthWatch {
  public:
@@ -38,6 +42,9 @@ class HealthWatch {
   void look();
   // Something that the owner found by itself: a clock that is off.
   void add(const HealthFinding& finding);
+  // The job's processes on this host, whose GPUs they are; told to the program, which takes all others for foreign,
+  // with their descendants. Before the first call it judges none.
+  void set_job_pids(std::set<int> pids);
   const HealthReport& report() const { return report_; }
 
  private:
@@ -45,6 +52,7 @@ class HealthWatch {
   void take(const std::string& line);
   void read_lines();
   void end_program();
+  void tell_job_pids();
 
   HealthWatchOptions options_;
   Clock& clock_;
@@ -52,7 +60,9 @@ class HealthWatch {
   HealthReport report_;
   pid_t pid_ = -1;
   bool killed_ = false;
-  FileDescriptor lines_;
+  FileDescriptor lines_, orders_;
+  std::optional<std::set<int>> job_pids_;
+  bool job_pids_told_ = false;
   std::string unread_;
   std::int64_t said_ns_ = 0, next_start_ns_ = 0, serial_ = 0;
 };

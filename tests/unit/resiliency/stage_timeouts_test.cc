@@ -20,3 +20,21 @@ TEST_CASE("a stage's resiliency table as the detectors take it; what cannot be k
   settings.spares = 1, settings.no_progress = Seconds{0};
   CHECK(judge_timeouts(settings).empty());
 }
+
+TEST_CASE("a stage's part of the hierarchy of timeouts: what is set, and whose collectives have a deadline") {
+  ResiliencySettings settings;
+  const TimeoutHierarchy usual = hierarchy_of(settings, "pretrain");
+  CHECK(judge_timeouts(usual).empty());
+  CHECK(usual.act.seconds == 45);
+  CHECK(usual.act.setting == "resiliency.hang_floor");
+  CHECK(usual.collective.seconds == 600);
+  CHECK(usual.startup_is_default);
+  settings.hang_act = Seconds{700}, settings.startup = Seconds{100};
+  const TimeoutHierarchy set = hierarchy_of(settings, "command");
+  CHECK(set.act.seconds == 700);
+  CHECK(set.act.setting == "resiliency.hang_act");
+  CHECK(set.collective.seconds == 0);
+  CHECK(!set.startup_is_default);
+  CHECK(judge_timeouts(set).size() == 1);
+  CHECK(judge_timeouts(hierarchy_of(settings, "pretrain")).size() == 3);
+}

@@ -117,7 +117,9 @@ StageGoodput training_with_faults(const std::string& stage) {
     now += 14'000;
   }
   ledger.add(fact_of(now + 10'000, Kind::step, 3));
-  return {stage, ledger, {}};
+  const HostWarning hot{"n1", "gpu_slowed", "GPU 3", "warning", "heat", 2, 0, 0};
+  const HostWarning noisy{"n1", "nvlink_errors", "GPU 3", "warning", "checksums", 1, 0, 0};
+  return {stage, ledger, {}, {hot, noisy}};
 }
 
 }  // namespace
@@ -157,6 +159,10 @@ TEST_CASE("metrics: the text is what a collector takes, and says what the ledger
   CHECK(of("longhaul_training_lost_steps_total", {}) == static_cast<double>(ledger.lost_steps()));
   CHECK(of("longhaul_training_fault_time_seconds", {{"fault", "killed"}, {"class", "recompute"}}) ==
         doctest::Approx(20));
+  CHECK(of("longhaul_host_findings_total",
+           {{"host", "n1"}, {"class", "gpu_slowed"}, {"severity", "warning"}, {"device", "GPU 3"}}) == 2);
+  CHECK(of("longhaul_host_findings_total",
+           {{"host", "n1"}, {"class", "nvlink_errors"}, {"severity", "warning"}, {"device", "GPU 3"}}) == 1);
   CHECK(of("longhaul_training_last_fault_timestamp_seconds", {}) == doctest::Approx(63.5));
 }
 

@@ -360,24 +360,13 @@ TEST_CASE("learned times are the longest stay, wear off by half, and survive a f
   CHECK(LearnedTimes::from_value(Value(3)).error().code == ErrorCode::corrupt);
 }
 
-TEST_CASE("all contradictions of timeouts are told at once, with a remedy each") {
+TEST_CASE("timeouts of hangs that are no times are told at once, with a remedy each") {
   CHECK(judge_timeouts(HangTimeouts{}).empty());
-  CHECK(judge_timeouts(TimeoutHierarchy{}).empty());
-  TimeoutHierarchy all;
-  all.suspect_s = 0.1, all.act_s = 700, all.fabric_silence_s = 30, all.transport_s = 20, all.grace_s = 10;
-  all.wall_s = 300;
-  const std::vector<Error> errors = judge_timeouts(all);
-  CHECK(errors.size() == 8);
-  for (const Error& error : errors) {
-    CAPTURE(error.message());
-    CHECK(error.what.find("is shorter than") != std::string::npos);
-    CHECK(error.hint.find("raise") != std::string::npos);
-  }
   HangTimeouts wrong;
   wrong.factor = 0.5, wrong.act_s = 1, wrong.suspect_s = 3, wrong.startup_s = -1;
   wrong.sections = {{"a", 3, 2, false}, {"a", 0, 0, false}};
   std::string text;
   for (const Error& error : judge_timeouts(wrong)) text += error.message() + "\n";
-  for (const char* part : {"factor = 0.5", "start-up = -1", "section a: act", "twice", "act (1 s) is shorter"})
+  for (const char* part : {"factor = 0.5", "start-up = -1", "section a: act", "twice"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
 }

@@ -16,7 +16,7 @@ GpuReading sound_gpu() {
   gpu.temperature_c = 60;
   gpu.slowdown_c = 87;
   gpu.clock_reasons = 0x4;  // power cap: normal under load
-  gpu.corrected = gpu.uncorrected = 0;
+  gpu.corrected = gpu.uncorrected = gpu.corrected_ever = gpu.uncorrected_ever = 0;
   gpu.remapped_rows = 2;
   gpu.recovery_action = 0;
   gpu.nvlink_replays = gpu.nvlink_recoveries = 0;
@@ -55,6 +55,9 @@ TEST_CASE("each thing that is wrong has its class") {
       {"eleven rows", [](GpuReading& g) { g.remapped_rows = 11; }, "gpu_memory_degrading", "gpu_memory_degrading"},
       {"old errors are a warning, new ones a fault", [](GpuReading& g) { g.uncorrected = 1; }, "gpu_memory_degrading",
        "gpu_memory_error"},
+      {"counted twice, told once", [](GpuReading& g) { g.uncorrected = g.uncorrected_ever = 1; },
+       "gpu_memory_degrading", "gpu_memory_error"},
+      {"of another driver's time", [](GpuReading& g) { g.uncorrected_ever = 1; }, "", "gpu_memory_degrading"},
       {"heat", [](GpuReading& g) { g.clock_reasons = 0x44; }, "gpu_slowed", "gpu_slowed"},
       {"slowdown", [](GpuReading& g) { g.clock_reasons = 0x8; }, "gpu_slowed", "gpu_slowed"},
       {"brake", [](GpuReading& g) { g.clock_reasons = 0x80; }, "gpu_slowed", "gpu_slowed"},

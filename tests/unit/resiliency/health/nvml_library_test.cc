@@ -2,6 +2,7 @@
 #include "resiliency/health/nvml_library.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -72,7 +73,7 @@ TEST_CASE("what a device tells is read, and what it does not tell is absent") {
       "at 0 device 1 reasons 4\nat 0 device 1 corrected 7\nat 0 device 1 uncorrected 2\n"
       "at 0 device 1 corrected_ever 70\nat 0 device 1 uncorrected_ever 20\nat 0 device 1 remapped 3\n"
       "at 0 device 1 pending 1\nat 0 device 1 recovery_action 1\nat 0 device 1 replay 5\nat 0 device 1 recovery 6\n"
-      "at 0 device 1 crc 8\nat 0 device 1 process 4242\n");
+      "at 0 device 1 crc 8\nat 0 device 1 crc_flit 30\nat 0 device 1 busy 97\nat 0 device 1 process 4242\n");
   auto library = NvmlLibrary::open(fake_nvml);
   REQUIRE(library.ok());
   const std::vector<GpuReading> gpus = library->read();
@@ -102,7 +103,9 @@ TEST_CASE("what a device tells is read, and what it does not tell is absent") {
   CHECK(gpu.recovery_action == 1);
   CHECK(gpu.nvlink_replays == 5ULL);
   CHECK(gpu.nvlink_recoveries == 6ULL);
-  CHECK(gpu.nvlink_crc == 8ULL);
+  CHECK(gpu.nvlink_crc == 38ULL);  // of data and of flits
+  CHECK(gpu.busy_pct == 97U);
+  CHECK(!gpus[0].busy_pct);
   REQUIRE(gpu.processes.size() == 1);
   CHECK(gpu.processes[0].pid == 4242);
 }
@@ -160,6 +163,50 @@ TEST_CASE(
   script.add("at 0 init_error 18\n");
   HostHealth mismatch(gpus_only());
   CHECK(seen_by(mismatch) == " gpu_driver");
+}
+
+TEST_CASE("a host's looks judge its processes by the newest word of who is the job's, and not before one") {
+  const int own = static_cast<int>(::getpid()), other = static_cast<int>(::getppid());
+  NvmlScript script("at 0 devices 1\nat 0 device 0 process " + std::to_string(own) + "\nat 0 device 0 process " +
+                    std::to_string(other) + "\nat 0 device 0 process 2147483647\n");
+  HostHealthOptions options = gpus_only(1);
+  options.proc_root = "/proc";
+  options.foreign_settle_ms = 300;
+  std::optional<std::set<int>> told;
+  int asked = 0;
+  options.job_pids = [&] { return ++asked, told; };
+  HostHealth host(options);
+  CHECK(seen_by(host).find("gpu_in_use") == std::string::npos);
+  told = {own};  // with all that it has started; who is not shown here is let pass
+  const std::string seen = seen_by(host);
+  CHECK(seen.find("GPU 0 gpu_in_use") != std::string::npos);
+  CHECK(seen.find("gpu_in_use") == seen.rfind("gpu_in_use"));
+  asked = 0;
+  CHECK(seen_by(host).find("gpu_in_use") != std::string::npos);
+  CHECK(asked == 1);  // it is known by now: no second sight
+  told = {own, other};
+  CHECK(seen_by(host).find("gpu_in_use") == std::string::npos);
+}
+
+TEST_CASE("a process that is the job's a moment later was not foreign") {
+  const int own = static_cast<int>(::getpid());
+  NvmlScript script("at 0 devices 1\nat 0 device 0 process " + std::to_string(own) + "\n");
+  HostHealthOptions options = gpus_only(1);
+  options.proc_root = "/proc";
+  options.foreign_settle_ms = 60'000;
+  int asked = 0;
+  options.job_pids = [&] { return std::optional<std::set<int>>(++asked < 3 ? std::set<int>{} : std::set<int>{own}); };
+  HostHealth host(options);
+  CHECK(seen_by(host).find("gpu_in_use") == std::string::npos);
+  CHECK(asked == 3);
+}
+
+TEST_CASE("corrected errors that grow come to a host's findings") {
+  NvmlScript script("at 0 devices 1\nat 0 device 0 corrected 5\n");
+  HostHealth host(gpus_only(1));
+  CHECK(seen_by(host) == "");
+  script.add("at 0 device 0 corrected 15\n");
+  CHECK(seen_by(host) == "GPU 0 gpu_memory_degrading");
 }
 
 TEST_CASE("a host waits for the driver's events, which name the device and the XID") {

@@ -29,11 +29,14 @@ TEST_CASE("the words of the command become options; what is not known is refused
   CHECK(all->options.site_check == std::vector<std::string>{"/c"});
   CHECK(all->options.file_system_deadline_ms == 3000);
   CHECK(all->options.site_check_deadline_ms == 3000);
-  const auto watch = parse_health_command(
-      {"--watch", "0.5", "--measure", "--check", "/c  --fast x", "--check-deadline", "9", "--deadline", "3"}, {});
+  const auto watch = parse_health_command({"--watch", "0.5", "--measure", "--job-pids", "--check", "/c  --fast x",
+                                           "--check-deadline", "9", "--deadline", "3"},
+                                          {});
   REQUIRE(watch.ok());
   CHECK(watch->watch_s == 0.5);
   CHECK(watch->measure);
+  CHECK(watch->job_pids);
+  CHECK(!all->job_pids);
   CHECK(watch->options.site_check == std::vector<std::string>{"/c", "--fast", "x"});
   CHECK(watch->options.site_check_deadline_ms == 3000);  // the later word
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--jsn"},

@@ -52,6 +52,34 @@ TEST_CASE("a report keeps the newest notes only, and its numbers go on") {
   CHECK(rig.watch.report().notes.back().serial == 50);
 }
 
+TEST_CASE("the program hears which processes are the job's, at its start and whenever they change") {
+  // What it reads becomes the text of a finding; empty lines part what may have been cut off.
+  WatchRig rig(
+      "while read line; do test -z \"$line\" || echo "
+      "'{\"findings\":[{\"check\":\"gpu\",\"class\":\"gpu_event\",\"what\":\"'\"$line\"'\"}]}'; "
+      "done");
+  rig.watch.set_job_pids({7});
+  rig.until([&] { return rig.watch.report().notes.size() == 1; });
+  CHECK(rig.watch.report().notes[0].finding.what == "pids 7");
+  rig.watch.set_job_pids({7});
+  rig.watch.set_job_pids({7, 9});
+  rig.until([&] { return rig.watch.report().notes.size() == 2; });
+  CHECK(rig.watch.report().notes[1].finding.what == "pids 7 9");
+}
+
+TEST_CASE("a program that does not read what it is told keeps nobody waiting") {
+  WatchRig rig("exec sleep 60");
+  rig.watch.look();
+  std::set<int> many;
+  for (int pid = 1'000'000; pid < 1'010'000; ++pid) many.insert(pid);
+  for (int i = 0; i < 200; ++i) {
+    many.insert(i + 1);
+    rig.watch.set_job_pids(many);  // 80 kB each: more than a socket holds
+    rig.watch.look();
+  }
+  CHECK(rig.watch.report().notes.empty());
+}
+
 TEST_CASE("a program that says nothing is told of once and ended; looking never waits for it") {
   WatchRig rig("exec sleep 60", 100);
   rig.until([&] { return !rig.watch.report().notes.empty(); });
@@ -76,22 +104,33 @@ TEST_CASE("the program goes with its owner, and without one nothing is started")
   CHECK(!identify_process(pid).ok());
   Attempt attempt;
   attempt.resiliency.health = "off";
-  CHECK(health_watch_options(attempt, "/w").program.empty());
+  CHECK(health_watch_options(attempt, Value(), "/w").program.empty());
 }
 
 TEST_CASE("the settings of a stage say how its nodes are looked at") {
   Attempt attempt;
   attempt.stage_dir = "/runs/s";
   ResiliencySettings& settings = attempt.resiliency;
-  const auto plain = health_watch_options(attempt, "/w");
-  CHECK(join(plain.program, " ") == "/w health --watch 30.000 --folder /runs/s");
+  const auto plain = health_watch_options(attempt, Value(), "/w");
+  CHECK(join(plain.program, " ") == "/w health --watch 30.000 --folder /runs/s --job-pids");
+  Value checkpoint = Value::make_table(), task = Value::make_table();
+  checkpoint.set("local_dir", "/local/copies");
+  checkpoint.set("local_every_steps", 0);
+  task.set("checkpoint", checkpoint);
+  CHECK(health_watch_options(attempt, task, "/w").program == plain.program);
+  checkpoint.set("local_every_steps", 50);
+  task.set("checkpoint", checkpoint);
+  const auto copies = health_watch_options(attempt, task, "/w");
+  CHECK(join(copies.program, " ") == "/w health --watch 30.000 --folder /runs/s --folder /local/copies --job-pids");
+  CHECK(copies.silent_max_ms > plain.silent_max_ms);
   settings.preflight_floor = 0.7;
   settings.health_command = "/site/check --fast";
   settings.health_command_deadline = Seconds{20};
   attempt.gpus_per_node = 4;
-  const auto more = health_watch_options(attempt, "/w");
+  const auto more = health_watch_options(attempt, Value(), "/w");
   CHECK(join(more.program, "|") ==
-        "/w|health|--watch|30.000|--folder|/runs/s|--gpus|4|--measure|--check|/site/check --fast|--check-deadline|20");
+        "/w|health|--watch|30.000|--folder|/runs/s|--job-pids|--gpus|4|--measure|--check|/site/check "
+        "--fast|--check-deadline|20");
   CHECK(more.silent_max_ms == plain.silent_max_ms + 20'000);
 }
 

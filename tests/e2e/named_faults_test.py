@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Faults by name that reach a training on this machine: what is injected is joined afterwards with what the lead, or the
+engine, made of it.
+
+usage: named_faults_test.py LONGHAUL SOURCE_DIR [words of case names]
+"""
+import json
+
+from scenario import case, expect, longhaul, main, newest_run
+from tiny_inputs import write_pages
+
+SEED, STEPS, AT_STEP = 20261122, 60, 20
+
+
+def training(more):
+    return f"""[workflow]
+name = "named"
+[stage.corpus]
+kind = "curate"
+inputs = {{ documents = "pages" }}
+heldout_bytes = 1000
+[stage.tokens]
+kind = "tokenize"
+inputs = {{ corpus = "@corpus" }}
+vocabulary = 400
+[stage.train]
+kind = "pretrain"
+inputs = {{ tokens = "@tokens" }}
+threads = 1
+precision = "f32"
+steps = {STEPS}
+sequence_length = 64
+micro_batch_size = 2
+global_batch_size = 8
+checkpoint = {{ every_steps = 10 }}
+model = {{ hidden_size = 64, num_hidden_layers = 2, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }}
+parallel = {{ dp_shard = 2, zero = 1 }}
+{more}"""
+
+
+def injected(here, name, more=""):
+    """The events of a training that had this fault once, and has come to its end all the same."""
+    write_pages(here / "pages", SEED, pages=4)
+    (here / "w.toml").write_text(training(f'{more}faults = {{ at = [ {{ name = "{name}", rank = 1, step = {AT_STEP} }} ] }}\n'))
+    longhaul(here, "run", "w.toml", code=0, deadline_s=240)
+    run = newest_run(here)
+    attempts = sorted(run.glob("stages/train/attempts/*"))
+    expect("no other job was tried", len(attempts) == 1, attempts)
+    facts = [json.loads(line) for line in (attempts[0] / "events.jsonl").read_text().splitlines()]
+    told = [e for e in facts if e["kind"] == "injected"]
+    expect("it was injected, once", [(e["fault"], e["rank"]) for e in told] == [(name, 1)], told)
+    steps = [e["step"] for e in facts if e["kind"] == "metric" and "loss" in e]
+    expect("the training has gone on to its last step", steps and steps[-1] == STEPS, steps[-5:])
+    after = [e for e in facts if e["ms"] >= told[0]["ms"]]
+    return facts, after
+
+
+def told_to_end(here, name):
+    facts, after = injected(here, name)
+    faults = [e for e in facts if e["kind"] == "fault"]
+    expect("one fault, after it, with its class and the cheapest tier that helps",
+           [(e["class"], e["tier"]) for e in faults] == [("interrupted", "in_job")] and faults[0] in after, faults)
+    expect("the ranks were started again, once", len([e for e in facts if e["kind"] == "launched"]) == 2, facts)
+    recovered = [e for e in after if e["kind"] == "recovered"]
+    expect("and the recovery is told", len(recovered) == 1, after)
+
+
+@case
+def sigterm_that_nobody_here_asked_for(here):
+    told_to_end(here, "SIGTERM")
+
+
+@case
+def sigint_that_nobody_here_asked_for(here):
+    told_to_end(here, "SIGINT")
+
+
+@case
+def a_loss_that_is_no_number_goes_back_to_the_copy_in_memory(here):
+    facts, after = injected(here, "nan_loss")
+    faults = [e for e in facts if e["kind"] == "fault"]
+    expect("one fault, after it, with its class and tier",
+           [(e["class"], e["tier"]) for e in faults] == [("loss_nan", "in_process")] and faults[0] in after, faults)
+    expect("in the same processes", len([e for e in facts if e["kind"] == "launched"]) == 1, facts)
+    expect("from memory", [e["from"] for e in after if e["kind"] == "ready"] == ["memory"], after)
+    expect("and the recovery is told", len([e for e in after if e["kind"] == "recovered"]) == 1, after)
+
+
+@case
+def a_loss_that_is_no_number_is_skipped_where_the_stage_says_so(here):
+    facts, after = injected(here, "nan_loss", 'on_spike = { action = "skip" }\n')
+    spikes = [e for e in facts if e["kind"] == "spike"]
+    expect("the engine leaves the update out", [e["action"] for e in spikes] == ["skip"] and spikes[0] in after, spikes)
+    expect("nobody was ended for it", not [e for e in facts if e["kind"] == "fault"], facts)
+    longhaul(here, "status", "latest", code=0, says=["loss_nan", "the engine's answer: skip"])
+
+
+if __name__ == "__main__":
+    main()

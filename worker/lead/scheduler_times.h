@@ -1,0 +1,21 @@
+// Two times of slurm.conf that a job's own timeouts have to fit (scontrol(1), show config).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+struct SchedulerTimes {
+  double kill_wait_s = 0;       // KillWait: from Slurm's SIGTERM to its SIGKILL; 0: not said
+  double slurmd_timeout_s = 0;  // SlurmdTimeout: a silent node is down; 0: not said, or never
+};
+
+// unavailable: no answer within `deadline_ms`.
+Result<SchedulerTimes> scheduler_times(std::int64_t deadline_ms = 5'000);
+// Of what `scontrol show config` prints; what is missing or no number of seconds is 0.
+SchedulerTimes parse_scheduler_times(const std::string& text);
+
+}  // namespace longhaul
