@@ -413,6 +413,7 @@ void TrainingLoop::tell_begin(std::int64_t step) {
 }
 
 Result<bool> TrainingLoop::do_step() {
+  section("micro_batch");  // already here: one that hangs on its way into a step hangs in a section that was timed
   if (auto fault = fault_here(FaultPoint::engine_step_begin)) return *fault;
   tell_begin(trainer_.progress().step + 1);
   tell_phase(trainer_.progress().step + 1);
