@@ -250,7 +250,8 @@ TEST_CASE("an injected XID and a storm of memory errors are what the simulated d
   REQUIRE(append_to_gpu_script(path, lines, SystemClock().wall_ms()).ok());
   CHECK(seen_by(host) == "GPU 0 gpu_memory_error");  // the event; its counters are there for the first time
   REQUIRE(append_to_gpu_script(path, lines, SystemClock().wall_ms()).ok());
-  CHECK(seen_by(host) == "GPU 0 gpu_memory_error, GPU 0 gpu_memory_error");  // the event, and that they have grown
+  // The event, that they have grown, and the corrected ones beside them.
+  CHECK(seen_by(host) == "GPU 0 gpu_memory_error, GPU 0 gpu_memory_error, GPU 0 gpu_memory_degrading");
 
   auto again = NvmlLibrary::open(fake_nvml);
   REQUIRE(again.ok());
