@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import signal
+import statistics
 import sys
 import time
 
@@ -415,7 +416,7 @@ def agent_killed(cluster, runs, times):
 
 def shrunk(cluster, runs, times):
     """No spare is left: fewer replicas go on, and come to the very weights of a training that nothing happened to."""
-    steps = 600
+    steps = 900
     def text(resiliency):
         return (pretrain(resiliency, nodes=4).replace(f"steps = {STEPS}", f"steps = {steps}", 1))
     whole = runs.start("whole", TOKENS + text(""))

@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "contracts/event.h"
 #include "contracts/fault_event.h"
@@ -37,9 +36,9 @@ beat.sendall(b"section finished\n")
 time.sleep(0.3)
 END)";
 
-std::string slurp(const std::filesystem::path& path) {  // files of /proc have no size
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+std::string slurp(const std::filesystem::path& path) {  // "" of a process that has ended meanwhile
+  const auto text = read_file(path.string());
+  return text.ok() ? *text : "";
 }
 
 class ThreeNodes : public LeadRig {
