@@ -58,8 +58,10 @@ def injected(here, name, more=""):
 def told_to_end(here, name):
     facts, after = injected(here, name)
     faults = [e for e in facts if e["kind"] == "fault"]
+    # "killed": sometimes mpirun tells of the rank that it ended itself, by signal 9, when the other one had stopped.
+    told = [(e["class"], e["tier"]) for e in faults]
     expect("one fault, after it, with its class and the cheapest tier that helps",
-           [(e["class"], e["tier"]) for e in faults] == [("interrupted", "in_job")] and faults[0] in after, faults)
+           told in ([("interrupted", "in_job")], [("killed", "in_job")]) and faults[0] in after, faults)
     expect("the ranks were started again, once", len([e for e in facts if e["kind"] == "launched"]) == 2, facts)
     recovered = [e for e in after if e["kind"] == "recovered"]
     expect("and the recovery is told", len(recovered) == 1, after)
@@ -91,8 +93,10 @@ def a_loss_that_is_no_number_is_skipped_where_the_stage_says_so(here):
     facts, after = injected(here, "nan_loss", 'on_spike = { action = "skip" }\n')
     spikes = [e for e in facts if e["kind"] == "spike"]
     expect("the engine leaves the update out", [e["action"] for e in spikes] == ["skip"] and spikes[0] in after, spikes)
-    expect("nobody was ended for it", not [e for e in facts if e["kind"] == "fault"], facts)
-    longhaul(here, "status", "latest", code=0, says=["loss_nan", "the engine's answer: skip"])
+    faults = [(e["class"], e["tier"]) for e in facts if e["kind"] == "fault"]
+    expect("nobody was ended for it", faults == [("loss_nan", "skip")], facts)
+    expect("one launch", len([e for e in facts if e["kind"] == "launched"]) == 1, facts)
+    longhaul(here, "status", "latest", code=0, says=["loss_nan", "skip"])
 
 
 if __name__ == "__main__":
