@@ -166,9 +166,9 @@ Status write_shard(const std::string& path, std::span<const ShardTensor> tensors
 Status read_in(std::string_view mapped, const std::string& path) {
 #ifdef MADV_POPULATE_READ
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(mapped.data()), first = begin / page * page;
-  while (!mapped.empty() &&
-         ::madvise(reinterpret_cast<void*>(first), mapped.size() + (begin - first), MADV_POPULATE_READ) != 0) {
+  const auto into_page = reinterpret_cast<std::uintptr_t>(mapped.data()) % page;
+  char* const first = const_cast<char*>(mapped.data()) - into_page;
+  while (!mapped.empty() && ::madvise(first, mapped.size() + into_page, MADV_POPULATE_READ) != 0) {
     if (errno == EFAULT || errno == EIO || errno == EHWPOISON)
       return make_error(ErrorCode::io, "cannot read " + path + ": the file system does not give its bytes",
                         "look for errors of the disk in the node's kernel log");

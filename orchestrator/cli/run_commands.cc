@@ -259,7 +259,7 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   const auto jobs = plan_jobs(site, plan, diagnostics);
   if (!diagnostics.empty()) return {};
   auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
-  const Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
+  Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
   if (asked.ok())
     if (const auto slurm = opened->port->configuration(); slurm.ok())
