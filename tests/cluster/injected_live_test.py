@@ -6,17 +6,13 @@ usage: injected_live_test.py LONGHAUL [CASE ...]
 
 The site's command is a script that asks whoever has power over the cluster, which is this test: the job itself has none.
 """
-import argparse
-import pathlib
-import shutil
 import sys
 import threading
 import time
-import traceback
 
-from faults_live_test import Gpus, Training, pretrain, undisturbed, write_pages
-from slurm_cluster import ClusterError, attach, wait_for
-from slurm_runs import TOKENS, Runs, expect
+from faults_live_test import Gpus, Training, pretrain, undisturbed
+from slurm_cluster import ClusterError, wait_for
+from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 ASK = """#!/bin/sh
 # ask.sh WHAT HOST SECONDS: leaves a word for the operator, and waits until it is done.
@@ -167,30 +163,8 @@ CASES = {case.__name__: case for case in (xid, ecc_storm, refused_without_simula
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("longhaul")
-    arguments.add_argument("cases", nargs="*", default=[])
-    given = arguments.parse_args()
-    cluster = attach()
-    folder = pathlib.Path(cluster.scratch) / "injected-live"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, given.longhaul, folder)
-    write_pages(folder / "pages", 20261122, pages=8)
-    failed, names = 0, given.cases or list(CASES)
-    for name in names:
-        start = time.monotonic()
-        try:
-            CASES[name](cluster, runs)
-            outcome = "ok"
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-            cluster.play("heal")
-            cluster.cancel_all()
-        print(f"{name} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(names)} | {len(names) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("injected-live", given.longhaul, 20261122), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":

@@ -7,20 +7,13 @@ usage: local_copies_live_test.py LONGHAUL
 Every host of the cluster has a /dev/shm of its own, which ends with it: the copies of a host that is killed are gone, and its
 shares come from their partners' copies. Seen by the events `ready` and `recovered`.
 """
-import argparse
 import os
-import shutil
 import signal
 import sys
 import time
-import traceback
 
 from faults_live_test import Training, boot, pretrain
-from slurm_cluster import ClusterError, attach
-from slurm_runs import TOKENS, Runs, expect
-
-sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
-from tiny_inputs import write_pages  # noqa: E402
+from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
 
 EVERY, COPY_EVERY = 300, 10  # steps between checkpoints, and between copies
 MEMORY = "/dev/shm"
@@ -103,35 +96,12 @@ def host_killed(cluster, runs):
             cluster.play("exec", host, "--", "rm", "-r", path)
 
 
-CASES = (host_killed,)
+CASES = {host_killed.__name__: host_killed}
 
 
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("longhaul")
-    given = arguments.parse_args()
-    cluster = attach()
-    folder = cluster.scratch / "local-copies-live"
-    shutil.rmtree(folder, ignore_errors=True)
-    runs = Runs(cluster, given.longhaul, folder)
-    write_pages(folder / "pages", 20260303, pages=8)
-    failed = 0
-    for case in CASES:
-        start = time.monotonic()
-        try:
-            case(cluster, runs)
-            outcome = "ok"
-        except ClusterError as error:
-            failed, outcome = failed + 1, f"FAILED: {error}"
-            cluster.play("heal")
-        except Exception:  # a mistake in one case must not hide the others
-            failed, outcome = failed + 1, f"FAILED: {traceback.format_exc()}"
-        cluster.cancel_all()
-        print(f"{case.__name__} ({time.monotonic() - start:.1f} s): {outcome}", flush=True)
-    runs.end_all()
-    cluster.cancel_all()
-    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("local-copies-live", given.longhaul, 20260303), chosen_cases(CASES, given.cases))
 
 
 if __name__ == "__main__":
