@@ -14,6 +14,11 @@ endif()
 function(longhaul_options target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno)
+  if(CMAKE_UNITY_BUILD)
+    # What is private to a file is no longer: a local name may hide one of another file, and a type that only its own file
+    # uses looks as if it were used by others. Builds file by file have these warnings.
+    target_compile_options(${target} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+  endif()
   if(LONGHAUL_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${LONGHAUL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${LONGHAUL_SANITIZE})

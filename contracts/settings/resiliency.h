@@ -17,7 +17,7 @@ struct ResiliencySettings {
   bool host_suspicion = true;  // a node with two faults is left when another is there
   std::string on_hang;         // "restart" | "report" | "ignore"; "": as the kind does
   Seconds startup{1800};       // until a rank has taken its first steps, and for sections that nobody has timed
-  Seconds hang_suspect{0};     // 0: three times the usual, at least 2 s
+  Seconds hang_suspect{0};     // 0: 2.5 times the usual step, at least 1.5 s
   Seconds hang_act{0};         // 0: learned
   double hang_factor = 5;      // learned: the longest seen times this
   Seconds hang_floor{45};      // no learned time is shorter

@@ -24,7 +24,8 @@ namespace {
 constexpr std::size_t step_times_kept = 64;
 // A section is allowed to take half as long again as it ever did before its ranks are suspected.
 constexpr double longer_than_ever = 1.5;
-constexpr double suspect_least_s = 2, suspect_steps = 3;
+// Told within 2 s or 3 step times: what is left is for the looks of agent and lead.
+constexpr double suspect_least_s = 1.5, suspect_steps = 2.5;
 
 double seconds_of(std::int64_t ms) {
   return 1e-3 * static_cast<double>(ms);
@@ -152,7 +153,7 @@ std::int64_t HangDetector::moved_ms(int rank) const {
 }
 
 double HangDetector::idle_s(std::int64_t now_ms, const RankObservation& seen) const {
-  return seconds_of(now_ms - moved_ms(seen.rank));
+  return std::max(0.0, seconds_of(now_ms - seen.silent_ms - moved_ms(seen.rank)));
 }
 
 // The longest time that some other rank may still stay where it is. A rank whose program does not say whether it waits
@@ -185,7 +186,7 @@ std::optional<HangDetector::Judged> HangDetector::judge_stopped(const RankObserv
 
 std::optional<HangDetector::Judged> HangDetector::judge_one(std::int64_t now_ms,
                                                             const std::vector<RankObservation>& ranks,
-                                                            const WaitGraph& graph, const GroupTimes& group_moved_ms,
+                                                            const WaitGraph& graph, const GroupTimes& groups,
                                                             std::size_t index, HangLevel level) const {
   const WaitGraph::Node& node = graph.nodes[index];
   const RankObservation& seen = ranks[index];
@@ -198,8 +199,8 @@ std::optional<HangDetector::Judged> HangDetector::judge_one(std::int64_t now_ms,
   if (node.waits && node.end >= 0) return std::nullopt;  // who keeps it waiting is judged
   if (node.waits) {
     // All have come, or wait for each other. The last may have come just now: the whole group has to stand still.
-    const auto moved = group_moved_ms.find(node.communicator);
-    const double idle = seconds_of(now_ms - (moved == group_moved_ms.end() ? now_ms : moved->second));
+    const auto group = groups.find(node.communicator);
+    const double idle = group == groups.end() ? 0 : seconds_of(group->second.heard_ms - group->second.moved_ms);
     const double timeout = timeout_s(level, seen.beat.section);
     if (timeout <= 0 || idle < timeout) return std::nullopt;
     return Judged{index, level, idle, timeout};
@@ -227,15 +228,17 @@ std::optional<HangDetector::Judged> HangDetector::judge_one(std::int64_t now_ms,
 
 std::optional<HangDetector::Judged> HangDetector::judge(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
                                                         const WaitGraph& graph, HangLevel level) const {
-  GroupTimes group_moved_ms;
+  GroupTimes groups;
   for (const RankObservation& seen : ranks)
     for (const BeatCommunicator& c : seen.beat.communicators) {
-      const auto [known, is_new] = group_moved_ms.try_emplace(c.name, moved_ms(seen.rank));
-      if (!is_new) known->second = std::max(known->second, moved_ms(seen.rank));
+      const GroupTime own{moved_ms(seen.rank), now_ms - seen.silent_ms};
+      const auto [known, is_new] = groups.try_emplace(c.name, own);
+      GroupTime& group = known->second;
+      if (!is_new) group = {std::max(group.moved_ms, own.moved_ms), std::min(group.heard_ms, own.heard_ms)};
     }
   std::optional<Judged> worst;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto judged = judge_one(now_ms, ranks, graph, group_moved_ms, i, level);
+    const auto judged = judge_one(now_ms, ranks, graph, groups, i, level);
     if (judged && (!worst || graph.nodes[i].waiters > graph.nodes[worst->index].waiters)) worst = judged;
   }
   return worst;

@@ -9,7 +9,7 @@
 //     nobody has timed. A program that reports no steps keeps the start-up timeout.
 //   - A process that was seen stopped (SIGSTOP) without a gap for the shortest time of the level, and has moved nothing
 //     since, is judged by that, whatever its section and also in the first steps: no section takes long because of it.
-//     Suspect: three step times or 2 s; act: hang_act, or the floor of learned timeouts. One that a debugger holds, or
+//     Suspect: 2.5 step times or 1.5 s; act: hang_act, or the floor of learned timeouts. One that a debugger holds, or
 //     that stands in a section which nobody monitors, keeps the times of its section.
 //   - Stays in which a rank waited, or while its process was stopped, or that were not watched without gaps, teach
 //     nothing either.
@@ -96,15 +96,20 @@ class HangDetector {
     HangLevel level = HangLevel::suspect;
     double idle_s = 0, timeout_s = 0;
   };
-  using GroupTimes = std::unordered_map<std::string_view, std::int64_t>;  // when a member last moved
+  struct GroupTime {
+    std::int64_t moved_ms = 0;  // the last of its members
+    std::int64_t heard_ms = 0;  // all of them have been heard of since
+  };
+  using GroupTimes = std::unordered_map<std::string_view, GroupTime>;
   void follow(std::int64_t now_ms, const RankObservation& seen);
   void note_step(std::int64_t now_ms, Track& track, std::int64_t step);
   std::int64_t moved_ms(int rank) const;  // of a rank without a page: when it was started
+  // Until it was last heard of: what nobody has seen since is not standing still.
   double idle_s(std::int64_t now_ms, const RankObservation& seen) const;
   std::optional<Judged> judge(std::int64_t now_ms, const std::vector<RankObservation>& ranks, const WaitGraph& graph,
                               HangLevel level) const;
   std::optional<Judged> judge_one(std::int64_t now_ms, const std::vector<RankObservation>& ranks,
-                                  const WaitGraph& graph, const GroupTimes& group_moved_ms, std::size_t index,
+                                  const WaitGraph& graph, const GroupTimes& groups, std::size_t index,
                                   HangLevel level) const;
   std::optional<Judged> judge_stopped(const RankObservation& seen, std::size_t index, HangLevel level) const;
   void excuse_waiting(std::int64_t now_ms, const std::vector<RankObservation>& ranks);

@@ -18,7 +18,7 @@ struct SectionTimeout {
 
 // In seconds, of standing still: neither step, section, epoch nor a counter of collectives changes.
 struct HangTimeouts {
-  double suspect_s = 0;    // name the culprit, write stacks; 0: three step times or 2 s, whichever is longer
+  double suspect_s = 0;    // name the culprit, write stacks; 0: 2.5 step times or 1.5 s, whichever is longer
   double act_s = 0;        // end the launch; 0: learned, factor times the longest stay in that section
   double startup_s = 600;  // until the first steps are done, and in a section that nobody has timed
   int warm_up_steps = 5;   // the first steps of a launch: compilation, first touch, caches; nothing is learned of them

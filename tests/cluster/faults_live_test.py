@@ -15,7 +15,6 @@ import os
 import pathlib
 import re
 import signal
-import statistics
 import sys
 import time
 
@@ -196,8 +195,7 @@ def rank_frozen(cluster, runs, times):
         BOARD.named("rank frozen", fault["host"] == ranks[victim], (fault, ranks, victim))
         suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
         expect("suspected first", suspicion, fault)
-        # As for the act: the timeout, and the 0.5 s within which whatever is over has to be noticed.
-        BOARD.notice("rank frozen: suspected (2 s)", 2.5, suspicion[0]["ms"] / 1000 - begun)
+        BOARD.notice("rank frozen: suspected", 2, suspicion[0]["ms"] / 1000 - begun)
         training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
     training.end(runs)
 
@@ -213,7 +211,6 @@ def rank_hung(cluster, runs, times):
     """One rank stands still in its own code, its process alive, and the others wait for it in a collective. Suspected after 2 s,
     acted upon after the learned timeout (here its floor, 3 s), and trained again within 5 s more."""
     training = Training(cluster, runs, "rank-hung", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n', faults=True)
-    suspected = []
     for number in range(times):
         rank, launch = number % 4, hang_settled(training)
         runs.longhaul("tell", training.run.folder, "fault", "hung_rank", f"rank={rank}", "--wait", 1)
@@ -227,10 +224,9 @@ def rank_hung(cluster, runs, times):
         BOARD.named("rank hung", (fault["rank"], fault["host"]) == (rank, injected["host"]), (fault, injected))
         suspicion = [e for e in training.events("hang_suspected") if e["launch"] == launch]
         expect("suspected first, with the culprit", suspicion and suspicion[0]["rank_of"] == rank, (suspicion, fault))
-        suspected.append(suspicion[0]["ms"] / 1000 - begun)
+        BOARD.notice("rank hung outside a collective: suspected", 2, suspicion[0]["ms"] / 1000 - begun)
         training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
     training.end(runs)
-    print(f"  rank hung: suspected after {statistics.median(suspected):.2f} s (bar: 2 s after its last sign of life)", flush=True)
 
 
 def mpi_ports(pids):
@@ -251,8 +247,7 @@ def mpi_ports(pids):
 
 def stuck_collective(cluster, runs, times):
     """What the ranks of two hosts say to each other is lost, and nothing else: all live, all wait in a collective, and agents are
-    heard. They get the order to go on in-process; where the connections stay dead that comes to nothing within its deadline,
-    and a new launch with new connections follows."""
+    heard. New communicators would share the dead connections: a new launch with new ones follows at once."""
     training = Training(cluster, runs, "stuck", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 1000 }\n')
     for number in range(times):
         launch = hang_settled(training)
@@ -268,18 +263,17 @@ def stuck_collective(cluster, runs, times):
             for host in hosts:
                 for rule in rules:
                     cluster.play("exec", host, "--", "ip", "rule", "add", *rule)
-            seen = training.recovery(begun, again, 60)
+            seen = training.recovery(begun, again)
         finally:
             for host in hosts:
                 for rule in rules:
                     cluster.call(PROGRAM, "exec", "--state", cluster.state, host, "--", "ip", "rule", "del", *rule, check=False)
         faults = training.events("fault")[told:]
-        print("  stuck collective: " + "; ".join(f"{f['tier']} {f['ms'] / 1000 - begun:.2f} s after the cut ({f['reason']})" for f in faults)
-              + f"; trained again after {seen[1]:.2f} s", flush=True)
         kinds = [(f["class"], f["tier"]) for f in faults]
         # Where a message came through before the cut some are in the next collective already: that looks like ranks out of step.
-        expect("first in-process, then in-job", kinds in ([("stuck_collective", "in_process"), ("stuck_collective", "in_job")],
-                                                          [("desynchronised", "in_job")]), faults)
+        expect("in-job", kinds in ([("stuck_collective", "in_job")], [("desynchronised", "in_job")]), faults)
+        if kinds[0][0] == "stuck_collective":
+            BOARD.time("stuck in a collective (act: 3 s)", 3.5, 8, seen)
         expect("nobody is accused", all("host" not in f and f["rank"] < 0 for f in faults if f["class"] == "stuck_collective"), faults)
         training.wait(lambda: training.saved(training.launches()), "a checkpoint of the next launch")
     training.end(runs)

@@ -133,6 +133,9 @@ TierOffer JobLead::in_process_offer(const GuardFinding& finding) const {
   if (restart_wait() == 0) return {false, "this program takes no orders to go on, or restarts is 0"};
   const Value* checkpoint = lead_.task.settings.find("checkpoint");
   if (checkpoint && !checkpoint->get_bool("in_process", true)) return {false, "checkpoint.in_process is false"};
+  // MPI carries every communicator over the same connection of two hosts, and does not replace one that went silent.
+  if (spec_.launch.hosts.size() > 1)
+    return {false, "between hosts new communicators of MPI share the connections that are silent"};
   return {finding.no_order.empty(), finding.no_order};
 }
 
