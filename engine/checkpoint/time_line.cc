@@ -102,7 +102,7 @@ Result<TimeLine> read_time_line(CollectiveGroup& group, const std::string& folde
   LH_TRY(const std::vector<std::string> all, group.all_gather_text(*text));
   if (all.front().empty()) return TimeLine();
   LH_TRY(const Value value, parse_json(all.front(), path));
-  const Result<TimeLine> line = TimeLine::from_value(value);
+  Result<TimeLine> line = TimeLine::from_value(value);
   if (!line.ok()) return Error(line.error()).with_context(path);
   return line;
 }
