@@ -186,7 +186,7 @@ TEST_CASE("rolled back twice and killed, also where the newest checkpoint is dam
         const std::string newest = run.checkpoints() + "/" + checkpoint_folder_name(second == 10 ? 4 : 8);
         const auto files = list_tree(newest);
         for (const std::string& file : *files)
-          if (ends_with(file, ".safetensors")) REQUIRE(write_file_atomic(newest + "/" + file, "damaged").ok());
+          if (ends_with(file, ".safetensors")) REQUIRE(write_file_atomic(join_path(newest, file), "damaged").ok());
         // Of step 4 no checkpoint is older: then nothing good is left, which is an error as ever.
         if (second == 10) continue;
       }
