@@ -139,6 +139,17 @@ Status LocalCopies::give_up(std::int64_t deadline_ms) {
   return {};
 }
 
+Status LocalCopies::abandon_after(std::int64_t step, std::int64_t deadline_ms) {
+  LH_CHECK(give_up(deadline_ms));
+  const std::string newest_kept = checkpoint_folder_name(step);
+  const auto names = list_directory(own_folder(rank_));
+  if (!names.ok()) return {};  // it has none yet
+  for (const std::string& name : *names)
+    if (starts_with(name, "step-") && name > newest_kept) [[maybe_unused]]
+      const Status removed = remove_tree(join_path(own_folder(rank_), name));
+  return {};
+}
+
 Result<SavedCheckpoint> LocalCopies::finish(CollectiveGroup& group) {
   const Status waited = group.agree(job_.wait(clock_, options_.deadline_ms));
   if (!waited.ok()) busy_ = false;

@@ -46,6 +46,10 @@ class LocalCopies {
   // Not collective: what is under way is given up, as if this rank had been killed. Waits for its own thread only.
   Status give_up(std::int64_t deadline_ms);
 
+  // The same, and this rank's copies of later steps are removed: a roll-back has abandoned them (time_line.h, which
+  // makes sure of it). That they are gone is best effort, for their room's sake.
+  Status abandon_after(std::int64_t step, std::int64_t deadline_ms);
+
   // Of this training on this node. What lies there is found and loaded by local_set.h, in order with the checkpoints by
   // restart_source.h.
   const std::string& folder() const { return folder_; }

@@ -97,7 +97,7 @@ struct GoodShare {
   std::unique_ptr<ShardReader> shard;
 };
 
-Result<GoodShare> verify_share(const LocalShare& share, int threads) {
+Result<GoodShare> verify_share(const LocalShare& share, const TimeLine& line, int threads) {
   const std::string part_path = local_part_path(share.folder, share.file), path = join_path(share.folder, share.file);
   GoodShare good;
   LH_TRY(const std::string text, read_file(part_path));
@@ -105,6 +105,8 @@ Result<GoodShare> verify_share(const LocalShare& share, int threads) {
   LH_TRY(good.part, checkpoint_from_value(value).with_context(part_path));
   if (good.part.step != share.step)
     return make_error(ErrorCode::corrupt, format("{} is of step {}", part_path, good.part.step));
+  if (!line.holds(good.part.step, good.part.extra))
+    return make_error(ErrorCode::corrupt, part_path + " was abandoned by a roll-back");
   LH_TRY(ShardReader shard, ShardReader::open(path));
   good.shard = std::make_unique<ShardReader>(std::move(shard));
   const std::vector<CheckpointEntry>& entries = good.part.entries;
@@ -214,7 +216,8 @@ struct Announced {
 };
 
 // Ranks of one node deal the owners out, so that a damaged copy and the other one of its share are the same rank's.
-Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const LocalStep& step, int threads) {
+Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
+                           const TimeLine& line, int threads) {
   Announced mine;
   Value shares = Value::make_array(), bad = Value::make_array();
   LH_TRY(const auto place, place_at_folder(group, folder));
@@ -222,7 +225,7 @@ Result<Announced> announce(CollectiveGroup& group, const std::string& folder, co
     if (share.step != step.step || share.owners != step.owners || mine.shares.contains(share.owner) ||
         static_cast<std::size_t>(share.owner) % place.second != place.first)
       continue;
-    Result<GoodShare> good = verify_share(share, threads);
+    Result<GoodShare> good = verify_share(share, line, threads);
     if (!good.ok()) {  // another rank may have it
       bad.push_back(on_this_node(good.error()));
       continue;
@@ -280,8 +283,8 @@ Result<LocalSteps> local_steps(CollectiveGroup& group, const std::string& folder
 }
 
 Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
-                                  TrainingState& state, int threads) {
-  LH_TRY(Announced mine, announce(group, folder, step, threads));
+                                  TrainingState& state, int threads, const TimeLine& line) {
+  LH_TRY(Announced mine, announce(group, folder, step, line, threads));
   LH_TRY(const std::vector<std::string> announced, group.all_gather_text(mine.text));
   LocalLoad load;
   LH_TRY(std::vector<Offer> offers, offers_of(announced, load.passed_over));

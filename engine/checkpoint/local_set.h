@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/checkpoint/time_line.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/parallel/collective_group.h"
 
@@ -32,10 +33,11 @@ struct LocalLoad {
   std::vector<std::string> passed_over;    // copies of shares that are damaged or cannot be read, and on which node
 };
 // Every rank verifies the shares that its node has (ranks of one node deal them out), the owner's own copy first and
-// its partner's where that is no good; all agree on who gives which, own copies before partners', and each entry goes
-// to the ranks that need something of it. The outcome is the same on every rank. An error is none of the copies': ranks
-// that do not answer, a state that takes no values, ErrorCode::invalid_input for a model of another shape.
+// its partner's where that is no good or of an abandoned line; all agree on who gives which, own copies before
+// partners', and each entry goes to the ranks that need something of it. The outcome is the same on every rank. An
+// error is none of the copies': ranks that do not answer, a state that takes no values, ErrorCode::invalid_input for a
+// model of another shape.
 Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
-                                  TrainingState& state, int threads);
+                                  TrainingState& state, int threads, const TimeLine& line = {});
 
 }  // namespace longhaul

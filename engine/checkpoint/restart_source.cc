@@ -18,7 +18,8 @@ std::vector<RestartSource> restart_order(std::span<const LocalStep> copies, std:
 }
 
 Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointStore& checkpoints,
-                                      const LocalCopies* copies, TrainingState& state, int threads) {
+                                      const LocalCopies* copies, TrainingState& state, int threads,
+                                      const TimeLine& line) {
   LoadedState loaded;
   LocalSteps local;
   if (copies) {
@@ -30,7 +31,9 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
   for (const RestartSource& source : restart_order(local.steps, names)) {
     if (!source.copies) {
       const std::string path = join_path(checkpoints.folder(), source.checkpoint);
-      const Status status = checkpoints.load_together(group, path, state, threads);
+      Status status = checkpoints.load_together(group, path, state, threads);
+      if (status.ok() && !line.holds(state.progress.step, state.extra))
+        status = make_error(ErrorCode::corrupt, path + " was abandoned by a roll-back");
       if (status.ok()) {
         loaded.from = "checkpoint", loaded.path = path;
         return loaded;
@@ -44,7 +47,7 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
       loaded.passed_over.push_back(format("copies of step {}: no node has {}", source.step, source.copies->missing));
       continue;
     }
-    LH_TRY(LocalLoad from_nodes, load_local_step(group, copies->folder(), *source.copies, state, threads));
+    LH_TRY(LocalLoad from_nodes, load_local_step(group, copies->folder(), *source.copies, state, threads, line));
     for (std::string& why : from_nodes.passed_over) loaded.passed_over.push_back(std::move(why));
     if (from_nodes.refused.empty()) {
       loaded.from = "copies", loaded.path = format("copies of step {} in {}", source.step, copies->folder());

@@ -11,6 +11,7 @@
 #include "engine/checkpoint/checkpoint_store.h"
 #include "engine/checkpoint/local_copies.h"
 #include "engine/checkpoint/local_set.h"
+#include "engine/checkpoint/time_line.h"
 
 namespace longhaul {
 
@@ -31,8 +32,9 @@ struct LoadedState {
 // Collective; the same source on every rank. `copies` null: there are none. Whatever is wrong with a source, the next
 // one is tried. An error where checkpoints are damaged and nothing good is left (it names them all), where the newest
 // readable source is of another model, and where ranks do not answer. Copies that were refused, without any checkpoint,
-// begin the training anew: they are told of in `passed_over`.
+// begin the training anew: they are told of in `passed_over`. What does not belong to `line` is refused.
 Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointStore& checkpoints,
-                                      const LocalCopies* copies, TrainingState& state, int threads = 1);
+                                      const LocalCopies* copies, TrainingState& state, int threads = 1,
+                                      const TimeLine& line = {});
 
 }  // namespace longhaul

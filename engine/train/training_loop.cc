@@ -45,6 +45,7 @@ TrainingState TrainingLoop::state() {
   state.seed = options_.seed;
   state.extra = Value::make_table();
   if (ordered_lr_ > 0) state.extra.set(ordered_lr_key, ordered_lr_);
+  if (time_line_.number() > 0) state.extra.set(time_line_key, time_line_.number());
   state.extra.set(spikes_key, trainer_.spike_guard().state());
   if (trainer_.skipped_samples() > 0) state.extra.set(skipped_key, trainer_.skipped_samples());
   if (outcome_.tokens > 0) state.extra.set(checkpoint_loss_key, outcome_.loss);
@@ -55,6 +56,7 @@ TrainingState TrainingLoop::state() {
 Result<bool> TrainingLoop::restore(const ComputeContext& context) {
   section("load");
   load_begun_ns_ = clock_.monotonic_ns();
+  LH_TRY(time_line_, read_time_line(trainer_.group(), checkpoints_.folder()));
   TrainingState state = this->state();
   std::string path;
   if (!options_.start_checkpoint.empty()) {
@@ -62,7 +64,8 @@ Result<bool> TrainingLoop::restore(const ComputeContext& context) {
     path = options_.start_checkpoint;
     loaded_.from = "checkpoint";
   } else {
-    LH_TRY(loaded_, load_newest_state(trainer_.group(), checkpoints_, options_.local_copies, state, context.threads()));
+    LH_TRY(loaded_, load_newest_state(trainer_.group(), checkpoints_, options_.local_copies, state, context.threads(),
+                                      time_line_));
     tell_passed_over();
     if (loaded_.from.empty()) {
       if (options_.curves) LH_CHECK(options_.curves->resumed_after(0));  // a launch before may have left a file
@@ -109,34 +112,8 @@ Status TrainingLoop::take(const Value& extra, bool rolled_back) {
   trainer_.skipped_samples() = extra.get_integer(skipped_key);
   const Value* spikes = extra.find(spikes_key);
   if (!spikes) return {};  // of a version without
-  return rolled_back ? trainer_.spike_guard().restore_window(*spikes) : trainer_.spike_guard().restore(*spikes);
-}
-
-Status TrainingLoop::roll_back(const StepReport& bad) {
-  section("load");
-  LH_CHECK(finish_save());
-  const std::int64_t read = trainer_.progress().consumed_samples + trainer_.skipped_samples() + bad.samples;
-  TrainingState state = this->state();
-  LH_TRY(const std::optional<LoadedCheckpoint> loaded,
-         checkpoints_.load_newest(trainer_.group(), state, trainer_.context().threads()));
-  if (!loaded)
-    return make_error(ErrorCode::internal, bad.problem + "; there is no checkpoint to roll back to",
-                      "set checkpoint.every_steps, or on_spike.action = \"skip\"");
-  trainer_.progress() = state.progress;
-  LH_CHECK(take(state.extra, true).with_context(loaded->path));
-  trainer_.skipped_samples() = read - state.progress.consumed_samples;
-  trainer_.store().refresh_compute_copy(trainer_.context());
-  saved_step_ = state.progress.step;
-  told_phase_ = nullptr;
-  events_.message("warn", format("back to step {}; samples {} to {} are left out", state.progress.step,
-                                 state.progress.consumed_samples + state.extra.get_integer(skipped_key), read - 1));
-  if (options_.curves) LH_CHECK(options_.curves->resumed_after(state.progress.step));
-  // Only when all have come so far is the copy of what was before given up.
-  trainer_.set_whole(true), ++version_;
-  LH_CHECK(trainer_.group().agree(trainer_.store().status()));
-  next_copy_ = version_;
-  keep_copy(options_.snapshot_every_steps);
-  return {};
+  return rolled_back ? trainer_.spike_guard().restore_window(*spikes)
+                     : trainer_.spike_guard().restore(time_line_.spikes_of(extra, *spikes));
 }
 
 void TrainingLoop::tell_bad(const StepReport& bad) {
@@ -418,6 +395,7 @@ Result<bool> TrainingLoop::do_step() {
   tell_begin(trainer_.progress().step + 1);
   tell_phase(trainer_.progress().step + 1);
   trace_begin(trainer_.progress().step + 1);
+  if (const auto skipped = time_line_.skipped_from(trainer_.progress().step)) trainer_.skipped_samples() = *skipped;
   const std::int64_t begun = clock_.monotonic_ns();
   const Result<StepReport> done = trainer_.step();
   trace_end(trainer_.progress().step);

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/local_copies.h"
 #include "engine/checkpoint/memory_snapshot.h"
 #include "engine/checkpoint/restart_source.h"
+#include "engine/checkpoint/time_line.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/in_process_restart.h"
 #include "engine/train/trainer.h"
@@ -93,8 +94,12 @@ class TrainingLoop {
   // training.
   Status copy_locally(bool advance, bool due);
   Status evaluate(BatchSource& heldout);
-  // From a bad step to the last checkpoint; all data up to and with that step is left out.
+  // From a bad step to the last checkpoint; all data up to and with that step is left out (training_roll_back.cc).
   Status roll_back(const StepReport& bad);
+  // All ranks have the state of the target: what was made after it is abandoned, before anything is made anew.
+  Status begin_time_line();
+  void tell_rolled_back(const StepReport& bad, const std::string& path, std::int64_t left_out, std::int64_t begun_ns,
+                        std::int64_t load_begun_ns);
   Status take(const Value& extra, bool rolled_back);
   // Moments that are kept in another type than the checkpoint has them.
   void tell_conversion(const TrainingState& loaded);  // of a checkpoint
@@ -119,6 +124,7 @@ class TrainingLoop {
   // training_restart.cc. An error: the process is to be started anew.
   Status restart(const Error& fault);
   Status go_back(std::int64_t epoch);
+  Status still_on_time_line(const TrainingState& state);
   Status settle_saves(bool save_goes_on, bool copy_goes_on);
   void keep_copy(std::int64_t interval);
   // A save may take that much longer than the last, and a training stops so long before it must.
@@ -160,6 +166,7 @@ class TrainingLoop {
   std::int64_t checkpoint_orders_seen_ = 0;
   double ordered_lr_ = 0;  // 0: as configured
   const PlannedPhase* told_phase_ = nullptr;
+  TimeLine time_line_;
   // Counts the changes of the state, steps and rollbacks, alike on all ranks.
   std::int64_t version_ = 0;
   std::optional<MemorySnapshot> snapshot_;

@@ -103,9 +103,11 @@ Status TrainingLoop::go_back(std::int64_t epoch) {
   if (!common)
     return make_error(ErrorCode::unavailable, "there is no state in memory that every rank holds",
                       "checkpoint.snapshot_every = 1 keeps a copy of every step");
-  if (!trainer_.whole() || version_ != *common) {
-    TrainingState state = this->state();
-    snapshot_->restore(trainer_.context(), state);
+  TrainingState state = this->state();
+  const bool restored = !trainer_.whole() || version_ != *common;
+  if (restored) snapshot_->restore(trainer_.context(), state);
+  LH_CHECK(still_on_time_line(state));
+  if (restored) {
     trainer_.progress() = state.progress;
     set_learning_rate(state.extra.get_number(ordered_lr_key));  // 0: as configured
     LH_CHECK(take(state.extra, false));

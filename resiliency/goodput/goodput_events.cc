@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
+#include "contracts/warning_event.h"
 #include "resiliency/restart_tier.h"
 
 namespace longhaul {
@@ -49,6 +51,7 @@ std::optional<GoodputFact> fact_of(const Event& event) {
   } else if (event.kind == fault_event_kind) {
     // What is only noted, or was seen on the way, interrupts nothing.
     if (event.fields.get_string("tier").empty()) return {};
+    if (is_roll_back(event.fields)) return {};  // told of after it, where the training is at work again
     return fact_of_fault(event, fact);
   } else if (event.kind == stopped_event_kind) {
     fact.kind = Kind::stopped;
@@ -59,6 +62,26 @@ std::optional<GoodputFact> fact_of(const Event& event) {
     return {};
   }
   return fact;
+}
+
+// The engine's own word, written when all ranks are back: the lead's comes later, in the middle of what is done again.
+void add_roll_back(const Event& event, std::vector<GoodputFact>& facts) {
+  const RollBackEvent back = roll_back_event_from_value(event.fields);
+  GoodputFact fault;
+  fault.at_ms = event.wall_ms - seconds_to_ms(back.total_s);
+  fault.kind = GoodputFact::Kind::fault;
+  Event judged = event;
+  judged.kind = "spike";
+  if (const auto seen = warning_event_of(judged)) fault.fault = seen->fault_class;
+  fault.tier = to_string(RestartTier::skip);
+  fault.processes_stay = true;
+  facts.push_back(fault);
+  GoodputFact ready;
+  ready.at_ms = event.wall_ms;
+  ready.kind = GoodputFact::Kind::ready;
+  ready.step = back.to_step;
+  ready.part_ms = seconds_to_ms(back.load_s);
+  facts.push_back(ready);
 }
 
 }  // namespace
@@ -75,9 +98,11 @@ std::vector<GoodputFact> facts_of(const AttemptTimes& times, const std::vector<E
   };
   mark(times.submitted_ms, Kind::submitted);
   mark(times.started_ms, Kind::job_started);
-  for (const Event& event : events)
-    if (event.fields.is_table())
-      if (auto fact = fact_of(event)) facts.push_back(std::move(*fact));
+  for (const Event& event : events) {
+    if (!event.fields.is_table()) continue;
+    if (event.kind == rolled_back_event_kind) add_roll_back(event, facts);
+    if (auto fact = fact_of(event)) facts.push_back(std::move(*fact));
+  }
   mark(times.ended_ms, Kind::job_ended);
   std::stable_sort(facts.begin(), facts.end(),
                    [](const GoodputFact& a, const GoodputFact& b) { return a.at_ms < b.at_ms; });

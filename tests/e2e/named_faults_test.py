@@ -99,5 +99,21 @@ def a_loss_that_is_no_number_is_skipped_where_the_stage_says_so(here):
     longhaul(here, "status", "latest", code=0, says=["loss_nan", "skip"])
 
 
+@case
+def a_loss_that_is_no_number_is_rolled_back_where_the_stage_says_so(here):
+    facts, after = injected(here, "nan_loss", 'on_spike = { action = "rollback" }\n')
+    backs = [e for e in after if e["kind"] == "rolled_back"]
+    expect("the engine goes back to its last checkpoint", len(backs) == 1 and backs[0]["to_step"] % 10 == 0 and
+           backs[0]["lost_steps"] == backs[0]["step"] - 1 - backs[0]["to_step"], backs)
+    faults = [e for e in facts if e["kind"] == "fault"]
+    expect("one fault, with its class, tier and target", [(e["class"], e["tier"], e["step"], e.get("to_step")) for e in faults] ==
+           [("loss_nan", "skip", backs[0]["step"], backs[0]["to_step"])], faults)
+    recovered = [e for e in after if e["kind"] == "recovered"]
+    expect("and its recovery, with what was lost", [e["lost_steps"] for e in recovered] == [backs[0]["lost_steps"]], recovered)
+    expect("one launch", len([e for e in facts if e["kind"] == "launched"]) == 1, facts)
+    longhaul(here, "faults", "latest", code=0, says=["loss_nan", f"skip: back to step {backs[0]['to_step']}", "done again"])
+    longhaul(here, "status", "latest", code=0, says=["loss_nan", "skip"])
+
+
 if __name__ == "__main__":
     main()

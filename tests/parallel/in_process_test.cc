@@ -79,6 +79,7 @@ struct Case {
   bool offers = true;
   std::int64_t spoilt_sample = -1;
   std::function<void(int rank, TrainingSetup&)> spoil;
+  TimeLine line;  // written down before the training begins
 };
 
 LoopRun run_rank(const Case& one, const ThreadsWorld& world, int rank, const std::string& folder) {
@@ -94,6 +95,11 @@ LoopRun run_rank(const Case& one, const ThreadsWorld& world, int rank, const std
   setup.source.bad_sample = one.spoilt_sample;
   if (one.spoil) one.spoil(rank, setup);
   CheckpointStore store(clock, join_path(folder, "checkpoints"), RetentionPolicy{100});
+  if (rank == 0 && one.line.number() > 0) {
+    run.status = make_directories(store.folder());
+    if (run.status.ok()) run.status = write_time_line(store.folder(), one.line);
+    if (!run.status.ok()) return run;
+  }
   EventWriter events(clock, rank == 0 ? join_path(folder, "events.jsonl") : std::string(), rank);
   InProcessRestart restart;
   restart.leave = [&] { setup.stages.clear(); };
@@ -335,6 +341,23 @@ TEST_CASE("a fault after a step that was rolled back for its loss changes no bit
       const Runs disturbed = run_all(one);
       check_same(undisturbed, disturbed);
       CHECK(disturbed.orders == 1);
+    }
+  }
+}
+
+TEST_CASE("a state in memory from before a roll-back that is written down is not gone on from") {
+  for (const bool written : {false, true}) {
+    CAPTURE(written);
+    Case one;
+    one.dims.dp_replicate = 2;
+    one.setup.on_spike.action = "rollback";
+    // As a rank leaves it that writes it down while another one fails before it has come to the target.
+    if (written) one.line = TimeLine().rolled_back(2, 32, Value::make_array());
+    plant("engine_update", 7);
+    for (const LoopRun& rank : run_all(one).ranks) {
+      CHECK(rank.status.ok() != written);
+      if (written && !rank.status.ok())
+        CHECK(rank.status.error().message().find("of before a roll-back that is written down") != std::string::npos);
     }
   }
 }

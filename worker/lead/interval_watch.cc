@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 #include "resiliency/restart_tier.h"
 
 namespace longhaul {
@@ -29,7 +30,9 @@ std::optional<std::int64_t> IntervalWatch::look(std::int64_t now_ms, std::int64_
       stalled_s += stall_s;
       measured_ = true;
     } else if (event.kind == fault_event_kind) {
-      if (event.fields.get_string("tier") == to_string(RestartTier::skip)) continue;  // nothing is saved for that
+      // Against a step whose update is left out no checkpoint helps; a roll-back loses what was done since the last.
+      const bool left_out = event.fields.get_string("tier") == to_string(RestartTier::skip);
+      if (left_out && !is_roll_back(event.fields)) continue;
       chooser_.failed();
       undisturbed = false;
     } else if (event.kind == "launched" || event.kind == recovered_event_kind) {

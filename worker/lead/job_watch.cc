@@ -191,9 +191,8 @@ void JobLead::hear(const std::vector<Event>& events) {
 void JobLead::tell_skipped() {
   if (recovery_.under_way()) return;
   for (const SkippedSteps::Told& told : skipped_.news()) {
-    if (told.recovered) events_.write(recovered_event_kind, to_value(*told.recovered));
+    events_.write(told.fault ? fault_event_kind : recovered_event_kind, told.line());
     if (!told.fault) continue;
-    events_.write(fault_event_kind, to_value(*told.fault));
     log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", told.fault->launch,
                      told.fault->cause, told.fault->tier, told.fault->next, told.fault->reason));
   }

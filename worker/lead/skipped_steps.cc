@@ -26,7 +26,9 @@ void SkippedSteps::take(const std::vector<Event>& events) {
       launch_ = static_cast<int>(event.fields.get_integer("launch"));
       open_.reset();
     } else if (event.kind == "spike") {
-      if (event.fields.get_string("action") == "skip") skipped(event);
+      if (event.fields.get_string("action") == "skip") skipped(event, std::nullopt);
+    } else if (event.kind == rolled_back_event_kind) {
+      skipped(event, roll_back_event_from_value(event.fields));
     } else if (event.kind == "metric") {
       if (open_ && event.fields.find("loss")) completed(event);
     } else if (event.kind == fault_event_kind) {
@@ -43,11 +45,22 @@ std::vector<SkippedSteps::Told> SkippedSteps::news() {
   return news;
 }
 
-// It was found before its update was made, so nothing is undone; what it has cost is itself.
-void SkippedSteps::skipped(const Event& event) {
-  const std::optional<WarningEvent> seen = warning_event_of(event);
+Value SkippedSteps::Told::line() const {
+  if (recovered) return to_value(*recovered);
+  Value line = fault ? to_value(*fault) : Value::make_table();
+  if (to_step) line.set(roll_back_to_step_key, *to_step);
+  return line;
+}
+
+// It was found before its update was made. So nothing is undone where only that is left out, and it has cost itself; a
+// roll-back has cost what was done since its target, too.
+void SkippedSteps::skipped(const Event& event, const std::optional<RollBackEvent>& back) {
+  Event judged = event;
+  judged.kind = "spike";
+  const std::optional<WarningEvent> seen = warning_event_of(judged);
   if (!seen) return;
-  open_ = Skip{event.wall_ms, seen->step, launch_};
+  const std::int64_t took_ms = back ? static_cast<std::int64_t>(1e3 * back->total_s) : 0;
+  open_ = Skip{event.wall_ms - took_ms, seen->step, launch_, back};
   const FaultInfo& info = info_of(fault_class_of(seen->fault_class));
   FaultView view;
   view.fault = info.name;
@@ -57,7 +70,7 @@ void SkippedSteps::skipped(const Event& event) {
   view.at_ms = event.wall_ms;
   const std::string problem = event.fields.get_string("problem", "a bad step");
   view.cause = fingerprint(problem, {});
-  const TierDecision decision = decide(view, seen->step);
+  const TierDecision decision = decide(view, *open_);
 
   FaultEvent fault;
   fault.launch = launch_;
@@ -66,16 +79,23 @@ void SkippedSteps::skipped(const Event& event) {
   fault.step = seen->step;
   fault.cause = problem, fault.fingerprint = view.cause;
   fault.tier = to_string(RestartTier::skip);  // it has happened
-  fault.next = format("the training goes on without the update of step {}", seen->step);
+  fault.next = back ? format("back to step {}, {} steps are done again; {} samples are left out", back->to_step,
+                             back->lost_steps, back->samples_left_out)
+                    : format("the training goes on without the update of step {}", seen->step);
   fault.reason =
       decision.tier == RestartTier::skip ? decision.reason : "left out by on_spike; the policy: " + decision.reason;
   fault.detect_s = 0;
-  pending_.push_back({*open_, {std::move(fault), std::nullopt}});
+  const auto to_step = back ? std::optional(back->to_step) : std::nullopt;
+  pending_.push_back({*open_, {std::move(fault), to_step, std::nullopt}});
 }
 
-TierDecision SkippedSteps::decide(const FaultView& view, std::int64_t step) {
-  // As the engine counts: of a step that is done again, and of those that lie too far back, nothing is left.
-  std::erase_if(history_, [&](const auto& past) { return past.first >= step || past.first <= step - budget_steps_; });
+TierDecision SkippedSteps::decide(const FaultView& view, const Skip& skip) {
+  // As the engine counts: of a step that is done again by another launch, and of those that lie too far back, nothing
+  // is left. What a roll-back has used up stays used up, though its steps are done again.
+  const std::int64_t step = skip.step;
+  std::erase_if(history_, [&](const auto& past) {
+    return (past.first >= step && !skip.back) || past.first <= step - budget_steps_;
+  });
   TierHistory history;
   for (const auto& [at, past] : history_) history.push_back(past);
   TierBudgets budgets;
@@ -92,9 +112,16 @@ void SkippedSteps::completed(const Event& event) {
   recovered.launch = open_->launch;
   recovered.detect_s = recovered.stop_s = recovered.start_s = recovered.load_s = 0;
   recovered.total_s = static_cast<double>(std::max<std::int64_t>(0, event.wall_ms - open_->at_ms)) * 1e-3;
-  recovered.first_step_s = recovered.total_s;
   recovered.lost_steps = 0;
-  pending_.push_back({*open_, {std::nullopt, recovered}});
+  double back_s = 0;
+  if (open_->back) {
+    back_s = std::min(open_->back->total_s, recovered.total_s);
+    recovered.load_s = std::min(open_->back->load_s, back_s);
+    recovered.start_s = back_s - recovered.load_s;  // a save under way was waited for
+    recovered.lost_steps = open_->back->lost_steps;
+  }
+  recovered.first_step_s = recovered.total_s - back_s;
+  pending_.push_back({*open_, {std::nullopt, std::nullopt, recovered}});
   open_.reset();
 }
 

@@ -1,7 +1,12 @@
 // Steps that a training left out by itself, as faults: the engine judges each step before its update and, with
-// on_spike.action = "skip", goes on without that update (event `spike`). Nobody is ended for it, and it is a fault all
-// the same, with class, verdict, tier and what it cost. The policy decides about it as about any other; its budget is
-// the stage's own, on_spike.budget within budget_steps, which the engine has kept before it told of the step.
+// on_spike.action = "skip", goes on without that update (event `spike`); with "rollback" it goes back to its last
+// checkpoint and leaves out all data since (event `rolled_back`, contracts/roll_back_event.h). Nobody is ended for
+// either, and it is a fault all the same, with class, verdict, tier and what it cost. The policy decides about it as
+// about any other; its budget is the stage's own, on_spike.budget within budget_steps, which the engine has kept before
+// it told of the step.
+//
+// Both are of tier `skip`: what tells that from all other tiers is that data is left out, so that the training is not
+// the undisturbed one any more. Processes and communicators stay, and nobody gives an order.
 //
 // A step that was left out uses up no budget of restarts, and forgives none: its history is one of its own.
 //
@@ -16,6 +21,7 @@
 #include "base/value.h"
 #include "contracts/event.h"
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 #include "resiliency/restart_tier.h"
 
 namespace longhaul {
@@ -28,7 +34,9 @@ class SkippedSteps {
   // One of the two.
   struct Told {
     std::optional<FaultEvent> fault;          // a step was left out
+    std::optional<std::int64_t> to_step;      // of the fault: it was rolled back from, to that step
     std::optional<RecoveredEvent> recovered;  // the first step completed after it
+    Value line() const;                       // of the event
   };
   void take(const std::vector<Event>& events);
   // What is to be written, oldest first; each once.
@@ -38,15 +46,16 @@ class SkippedSteps {
   struct Skip {
     std::int64_t at_ms = 0, step = -1;
     int launch = 0;
+    std::optional<RollBackEvent> back;  // to where; nullopt: only its update was left out
   };
   struct Pending {
     Skip skip;
     Told told;
   };
-  void skipped(const Event& event);
+  void skipped(const Event& event, const std::optional<RollBackEvent>& back);
   void completed(const Event& event);
   void told_before(const Event& fault);
-  TierDecision decide(const FaultView& view, std::int64_t step);
+  TierDecision decide(const FaultView& view, const Skip& skip);
 
   std::int64_t budget_ = 0, budget_steps_ = 0;
   int launch_ = 0;

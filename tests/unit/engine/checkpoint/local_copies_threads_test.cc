@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/fault_point.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "engine/checkpoint/restart_source.h"
 #include "tests/parallel/training_on_ranks.h"
@@ -94,7 +95,7 @@ struct Nodes {
       TrainingSetup setup(16, 20, 2, &mesh, DType::f32, 32, options);
       TrainingState state = test::state_of(setup);
       const auto copies = open(rank, mesh);
-      const auto loaded = load_newest_state(mesh.world(), checkpoints, copies->get(), state);
+      const auto loaded = load_newest_state(mesh.world(), checkpoints, copies->get(), state, 1, line);
       if (loaded.ok()) taken[static_cast<std::size_t>(rank)] = *loaded;
       sum += loaded.ok() && !loaded->from.empty() ? state.progress.step : -1;
       same += weights_of(setup) == weights[static_cast<std::size_t>(rank)] &&
@@ -133,6 +134,7 @@ struct Nodes {
   SystemClock clock;
   CheckpointStore checkpoints{clock, root.path + "/checkpoints", 9};
   LoadedState source;  // of the last resumed_step()
+  TimeLine line;       // of the training that goes on
   ParallelDims dims;
   std::vector<std::vector<float>> weights;  // of each rank, after the last step
   std::vector<std::vector<std::byte>> moments;
@@ -194,6 +196,30 @@ TEST_CASE("a damaged copy is passed over for the partner's, and then for the ste
   }
   CHECK(others.resumed_step() == 1);
   CHECK(others.source.passed_over.size() == 9);  // both copies of four shares, and the step
+}
+
+TEST_CASE("copies of a time line that was abandoned are refused, each by itself") {
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  nodes.line = TimeLine().rolled_back(1, 16, Value::make_array());
+  CHECK(nodes.resumed_step() == 1);
+  CHECK(nodes.source.from == "copies");
+  CHECK(nodes.told("was abandoned by a roll-back"));
+  // Step 2 was made anew, but for what a node has that was away meanwhile: its rank's share is the partner's then.
+  for (int holder = 0; holder < node_count - 1; ++holder) {
+    const auto files = list_tree(nodes.node(holder));
+    for (const std::string& file : *files) {
+      if (file.find(checkpoint_folder_name(2)) == std::string::npos || !ends_with(file, ".json")) continue;
+      const std::string path = join_path(nodes.node(holder), file);
+      Value part = parse_json(*read_file(path), path).value();
+      part.find("extra")->set(time_line_key, 1);
+      REQUIRE(write_file_atomic(path, to_json(part)).ok());
+    }
+  }
+  CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.source.own_copies == 3);
+  CHECK(nodes.source.partner_copies == 1);
+  CHECK(nodes.told("/node-3/"));
 }
 
 TEST_CASE("the newest good one of copies and checkpoints is taken, whichever is damaged") {

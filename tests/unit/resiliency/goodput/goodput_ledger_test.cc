@@ -6,6 +6,8 @@
 #include <random>
 
 #include "base/text.h"
+#include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 #include "resiliency/goodput/goodput_events.h"
 #include "tests/support/seed.h"
 
@@ -152,6 +154,32 @@ TEST_CASE("a step that was left out is a fault that interrupts nothing and costs
   CHECK(both.costs()[0].total_ms() == 0);
   CHECK(both.costs()[1].total_ms() == 80'000);
   CHECK(both.costs()[1].lost_steps == 5);
+}
+
+TEST_CASE(
+    "a roll-back costs its load and what is done again up to the step that it came from; the lead's word adds "
+    "nothing") {
+  const auto event = [](std::int64_t s, const char* kind, std::initializer_list<std::pair<const char*, Value>> fields) {
+    Event one{s * 1000, kind, 0, Value::make_table()};
+    for (const auto& [name, value] : fields) one.fields.set(name, value);
+    return one;
+  };
+  const auto step = [&](std::int64_t s, int number) { return event(s, "metric", {{"step", number}, {"loss", 2.0}}); };
+  Event back = event(67, rolled_back_event_kind, {{"loss", "nan"}});
+  set_fields(back.fields, {7, 4, 2, 12, 7, 4});  // noticed at 60: 3 s of waiting for a save, 4 s of loading
+  Event fault = event(68, fault_event_kind, {{"tier", "skip"}, {"class", "loss_nan"}, {"step", 7}, {"to_step", 4}});
+  const auto ledger = fold_facts(
+      facts_of({}, {event(0, "launched", {}), event(0, "ready", {{"step", 0}}), step(50, 6),
+                    event(60, "spike", {{"action", "rollback"}}), back, fault, step(77, 5), step(87, 6), step(97, 7)}),
+      107);
+  CHECK(breakdown(ledger) == "training 80, start 3, load 4, recompute 20");
+  CHECK(ledger.faults() == 1);
+  CHECK(ledger.lost_steps() == 2);
+  REQUIRE(ledger.costs().size() == 1);
+  CHECK(ledger.costs()[0].fault == "loss_nan");
+  CHECK(ledger.costs()[0].tier == "skip");
+  CHECK(ledger.costs()[0].lost_steps == 2);
+  CHECK(ledger.costs()[0].total_ms() == 27'000);
 }
 
 TEST_CASE("a save that is told of late is taken from the training that follows, and never from anything else") {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 
 using namespace longhaul;
 
@@ -67,6 +68,18 @@ TEST_CASE("interval watch: a step that was left out is no failure, for no checkp
   skipped.fields.set("tier", "skip");
   for (int i = 0; i < 30; ++i) CHECK(!watch.look(now_ms += 10'000, step += 10, {skipped}));
   CHECK(watch.chooser().mtbf_s() >= before_s);
+}
+
+TEST_CASE("interval watch: a roll-back is a failure, for it loses what was done since the last checkpoint") {
+  IntervalWatch watch(10);
+  std::int64_t now_ms = 0, step = 0;
+  for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
+  REQUIRE(watch.look(now_ms, step, {saved(5, 5)}));
+  const double before_s = watch.chooser().mtbf_s();
+  Event back = of_kind(fault_event_kind);
+  back.fields.set("tier", "skip"), back.fields.set(roll_back_to_step_key, 480);
+  (void)watch.look(now_ms += 10'000, step - 20, {back});
+  CHECK(watch.chooser().mtbf_s() < before_s);
 }
 
 TEST_CASE("interval watch: a launch that begins again at an earlier step counts no steps backwards") {

@@ -20,13 +20,18 @@ Event spike(std::int64_t ms, long long step, const char* action = "skip", Value 
   return fact(ms, "spike",
               {{"step", step}, {"loss", loss}, {"action", action}, {"problem", "step 7: loss 9.5 is above 2.5"}});
 }
+Event rolled_back(std::int64_t ms, long long step, long long to_step, Value loss = 9.5) {
+  Event event = fact(ms, rolled_back_event_kind, {{"loss", loss}, {"problem", "step 7: loss 9.5 is above 2.5"}});
+  set_fields(event.fields, {step, to_step, step - 1 - to_step, 12, 0.75, 0.5});
+  return event;
+}
 Event metric(std::int64_t ms, long long step) {
   return fact(ms, "metric", {{"step", step}, {"loss", 2.25}});
 }
 // As the lead writes it, and reads it back.
 Event written(std::int64_t ms, const SkippedSteps::Told& told) {
   const char* kind = told.fault ? fault_event_kind : recovered_event_kind;
-  return *parse_event(event_line({ms, kind, 0, told.fault ? to_value(*told.fault) : to_value(*told.recovered)}));
+  return *parse_event(event_line({ms, kind, 0, told.line()}));
 }
 Value settings(long long budget, long long steps) {
   Value spikes = Value::make_table(), all = Value::make_table();
@@ -80,6 +85,50 @@ TEST_CASE("skipped steps: a loss that is no number has its class; what the engin
   REQUIRE(told.size() == 1);
   CHECK(told[0].fault->fault_class == "loss_nan");
   CHECK(told[0].fault->severity == "error");
+}
+
+TEST_CASE("skipped steps: a roll-back is a fault of the same tier, with its target, and costs what was done since") {
+  using namespace skipped_steps;
+  SkippedSteps steps;
+  steps.take({launched(100, 3), metric(1'000, 6), spike(1'200, 7, "rollback"), rolled_back(1'950, 7, 4)});
+  auto told = steps.news();
+  REQUIRE(told.size() == 1);
+  REQUIRE(told[0].fault);
+  const FaultEvent fault = *told[0].fault;
+  CHECK(fault.launch == 3);
+  CHECK(fault.fault_class == "loss_spike");
+  CHECK(fault.tier == "skip");
+  CHECK(fault.step == 7);
+  CHECK(fault.reason == "loss_spike of scope job");
+  CHECK(fault.cause == "step 7: loss 9.5 is above 2.5");
+  CHECK(fault.next == "back to step 4, 2 steps are done again; 12 samples are left out");
+  CHECK(told[0].to_step == 4);
+  CHECK(is_roll_back(written(1'960, told[0]).fields));
+  CHECK_FALSE(is_roll_back(to_value(fault)));
+
+  steps.take({written(1'960, told[0]), metric(2'200, 5)});
+  told = steps.news();
+  REQUIRE(told.size() == 1);
+  REQUIRE(told[0].recovered);
+  CHECK(told[0].recovered->total_s == doctest::Approx(1.0));
+  CHECK(told[0].recovered->start_s == doctest::Approx(0.25));
+  CHECK(told[0].recovered->load_s == doctest::Approx(0.5));
+  CHECK(told[0].recovered->first_step_s == doctest::Approx(0.25));
+  CHECK(told[0].recovered->lost_steps == 2);
+
+  SkippedSteps others;
+  others.take({launched(0, 1), rolled_back(10, 7, 4, Value("nan"))});
+  CHECK(others.news().at(0).fault->fault_class == "loss_nan");
+}
+
+TEST_CASE("skipped steps: what roll-backs have used up stays used up, though their steps are done again") {
+  using namespace skipped_steps;
+  SkippedSteps steps(settings(2, 100));
+  for (const long long step : {30, 30, 25}) steps.take({rolled_back(step * 1'000, step, 20)});
+  const auto told = steps.news();
+  REQUIRE(told.size() == 3);
+  CHECK(told[1].fault->reason == "loss_spike of scope job");
+  CHECK(told[2].fault->reason.find("2 of 2 used") != std::string::npos);  // the engine would not have gone on
 }
 
 TEST_CASE("skipped steps: a lead that follows another tells what that one had not told, and nothing twice") {
