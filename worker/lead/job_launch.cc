@@ -2,8 +2,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/launch.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/rank_end.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -114,11 +113,7 @@ Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double gr
     }
     if (!report || report->state != ProcessState::ended) return std::optional<LaunchEnd>{};
     if (report->beat.section == beat_finished || !end->ok()) continue;
-    const bool told = starts_with(report->beat.section, beat_failed);
-    end = LaunchEnd{rank,
-                    told ? ExitStatus{std::atoi(report->beat.section.c_str() + std::strlen(beat_failed)), 0}
-                         : ExitStatus{-1, SIGKILL},
-                    {}};
+    end = LaunchEnd{rank, end_of_rank(report->beat.section, ExitStatus{-1, SIGKILL}), {}};
   }
   return end;
 }
