@@ -23,7 +23,7 @@ std::string by_signal(int number) {
 
 std::string StopCause::text() const {
   if (told.empty()) return "the time is nearly over";
-  const std::string stop = "told to stop" + by_signal(signal);
+  std::string stop = "told to stop" + by_signal(signal);
   if (ranks == 1) return stop;
   if (static_cast<int>(told.size()) == ranks) return "all ranks were " + stop;
   if (told.size() == 1) return format("rank {}: {}", told.front(), stop);

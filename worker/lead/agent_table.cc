@@ -163,7 +163,7 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   link.host = host;
   Value welcome = Value::make_table();
   welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
-  link.connection.session().welcome(std::move(welcome));
+  link.connection.session().welcome(welcome);
   agent.connected = true;
   agent.heard_ns = clock_.monotonic_ns();
   agent.pid = pid;

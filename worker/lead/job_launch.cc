@@ -41,7 +41,7 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
     if (!may_come || cancelled_ || wall_time_over_ || superseded_) return spec;
     if (!std::exchange(told, true))
       log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
-                       spec.error().message(), human_duration(room_within_ms / 1000)));
+                       spec.error().message(), human_duration(static_cast<double>(room_within_ms) * 1e-3)));
     RankGroup none(clock_);
     for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded_;) {
       look_at_agents();
