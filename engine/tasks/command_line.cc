@@ -19,8 +19,12 @@ namespace longhaul {
 
 namespace {
 
-std::atomic<bool> stop_asked{false};  // the one thing that a signal handler may touch
-void on_stop_signal(int) {
+// The two things that a signal handler may touch.
+std::atomic<bool> stop_asked{false};
+std::atomic<int> stop_signal{0};  // the first of them
+void on_stop_signal(int number) {
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, number, std::memory_order_relaxed);
   stop_asked.store(true, std::memory_order_relaxed);
 }
 
@@ -88,8 +92,8 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
   const ComputeContext compute(task.resources.threads);
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
-  TaskRun run{task, launch,     clock,  compute, mesh,      group,    events,
-              beat, stop_asked, &trace, &memory, scheduler, reconnect};
+  TaskRun run{task,       launch, clock,   compute,   mesh,      group, events,      beat,
+              stop_asked, &trace, &memory, scheduler, reconnect, {},    &stop_signal};
   const Status status = run_stage(run);
   process.exit_code = run.exit_code;
   const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));

@@ -35,7 +35,8 @@ struct TaskRun {
   // `group` stand for them from then on. All ranks ask for the same. After an error the process has to be started anew.
   // Empty: there is only one rank.
   std::function<Status(std::int64_t epoch)> reconnect = {};
-  std::optional<int> exit_code = {};  // of a process whose stage fails; empty: that of its error
+  std::optional<int> exit_code = {};              // of a process whose stage fails; empty: that of its error
+  const std::atomic<int>* stop_signal = nullptr;  // the first that raised `stop`; may be null
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

@@ -371,6 +371,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   loop_options.peak_flops = settings_.peak_tflops * 1e12 * static_cast<double>(run_.group.size());
   loop_options.seed = settings_.seed;
   loop_options.start_checkpoint = run_.launch.start_checkpoint;
+  loop_options.stop_signal = run_.stop_signal;
   loop_options.milestone_every_steps = settings_.milestone_every;
   loop_options.on_milestone = [this](const MilestoneReached& reached) {
     return publish_milestone(run_, reached, [this](const std::string& folder) { return write_model(folder); });
@@ -395,15 +396,15 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   if (outcome.stopped && run_.is_first()) {
     Value fields = Value::make_table();
     fields.set("step", outcome.step);
-    fields.set("why", run_.stop.load() ? stopped_as_asked : stopped_by_own_timer);
+    fields.set("why", outcome.stop_cause.by_own_timer() ? stopped_by_own_timer : stopped_as_asked);
     fields.set("saved", outcome.saved_at_stop);
     run_.events.write(stopped_event_kind, std::move(fields));
   }
   if (outcome.stopped)
-    return make_error(ErrorCode::aborted, format("stopped after step {} of {} {}; {}", outcome.step, options.steps,
-                                                 run_.stop.load() ? "as asked" : "as the time is nearly over",
-                                                 outcome.saved_at_stop ? "a checkpoint of it was saved"
-                                                                       : "there was no time for a checkpoint of it"));
+    return make_error(
+        ErrorCode::aborted,
+        format("{}: stopped after step {} of {}; {}", outcome.stop_cause.text(), outcome.step, options.steps,
+               outcome.saved_at_stop ? "a checkpoint of it was saved" : "there was no time for a checkpoint of it"));
 
   LH_CHECK(report_memory(figures));
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.

@@ -320,12 +320,18 @@ void TrainingLoop::set_learning_rate(double peak) {
 namespace {
 // What a rank tells the others after a step.
 struct Told {
-  enum Field { stop, shorten, save, writing, copying, interval, lr, copies, left, saves, lasts, fields };
+  enum Field { stop, signal, shorten, save, writing, copying, interval, lr, copies, left, saves, lasts, fields };
 };
+
+void told_to_stop(StopCause& cause, int rank, int signal) {
+  cause.signal = cause.told.empty() || cause.signal == signal ? signal : 0;
+  cause.told.push_back(rank);
+}
 }  // namespace
 
 void TrainingLoop::tell(std::span<double> mine) {
   if (stop_.load(std::memory_order_relaxed)) mine[Told::stop] = 1;
+  if (options_.stop_signal) mine[Told::signal] = options_.stop_signal->load(std::memory_order_relaxed);
   if (!saver_.ready()) mine[Told::writing] = 1;
   if (options_.local_copies && !options_.local_copies->ready()) mine[Told::copying] = 1;
   if (beat_) {
@@ -359,16 +365,18 @@ Result<TrainingLoop::Asked> TrainingLoop::asked() {
     const double* of_rank = &all[i * Told::fields];
     asked.advance &= of_rank[Told::writing] == 0;
     asked.advance_copy &= of_rank[Told::copying] == 0;
-    asked.stop |= of_rank[Told::stop] > 0, asked.shorten |= of_rank[Told::shorten] > 0,
-        asked.ordered |= of_rank[Told::save] > 0;
+    if (of_rank[Told::stop] > 0)
+      told_to_stop(asked.cause, static_cast<int>(i), static_cast<int>(of_rank[Told::signal]));
+    asked.shorten |= of_rank[Told::shorten] > 0, asked.ordered |= of_rank[Told::save] > 0;
     asked.save_s = std::max(asked.save_s, of_rank[Told::saves]);
     if (of_rank[Told::left] > 0 && (!asked.time_is_known || of_rank[Told::left] < asked.left_s))
       asked.time_is_known = true, asked.left_s = of_rank[Told::left];
     asked.copy_every = std::max(asked.copy_every, static_cast<std::int64_t>(of_rank[Told::copies]));
   }
-  // By an own timer: after one step more it would be too late.
+  asked.cause.ranks = static_cast<int>(ranks);
+  // Or by an own timer: after one step more it would be too late.
   const double needed_s = save_margin * (asked.save_s * (saver_.busy() ? 2 : 1) + all[Told::lasts]) + end_margin_s;
-  asked.stop |= asked.time_is_known && asked.left_s < needed_s;
+  asked.stop = !asked.cause.told.empty() || (asked.time_is_known && asked.left_s < needed_s);
   // Values are one order for the whole launch: the first rank's page counts.
   const std::int64_t every =
       all[Told::interval] > 0 ? static_cast<std::int64_t>(all[Told::interval]) : options_.checkpoint_every_steps;
@@ -447,7 +455,7 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
     outcome_.shortened = true;
     events_.message("info", format("ends after step {} of {}, as ordered", step, steps));
   } else if (told.stop && early) {
-    outcome_.stopped = true, outcome_.saved_at_stop = fits;
+    outcome_.stopped = true, outcome_.saved_at_stop = fits, outcome_.stop_cause = std::move(told.cause);
   } else if (early) {
     keep_copy(told.copy_every);
   }

@@ -12,6 +12,7 @@
 #include "engine/checkpoint/time_line.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/in_process_restart.h"
+#include "engine/train/stop_cause.h"
 #include "engine/train/trainer.h"
 #include "resiliency/beat/heartbeat_page.h"
 
@@ -47,13 +48,15 @@ struct TrainingLoopOptions {
   // time.
   std::int64_t snapshot_every_steps = 0;
   double snapshot_share_max = 0.01;
-  MemoryAccount* snapshot_account = nullptr;  // borrowed, may be null
-  TensorBoardWriter* curves = nullptr;        // every number of a metric goes there, too; borrowed, may be null
+  MemoryAccount* snapshot_account = nullptr;      // borrowed, may be null
+  TensorBoardWriter* curves = nullptr;            // every number of a metric goes there, too; borrowed, may be null
+  const std::atomic<int>* stop_signal = nullptr;  // which one has raised `stop`; borrowed, null: nobody knows
 };
 
 struct TrainingOutcome {
   bool stopped = false;          // asked to stop, or out of time, before the last step
   bool saved_at_stop = false;    // in time
+  StopCause stop_cause;          // of one that has stopped
   bool shortened = false;        // an order ended it early: what it has is its result
   bool steered = false;          // by an order that changes results
   std::int64_t step = 0;         // done
@@ -132,6 +135,7 @@ class TrainingLoop {
   // What the ranks have been told from outside, agreed upon after every step: all do the same at the same step.
   struct Asked {
     bool stop = false;          // at once, to go on later (SIGTERM on any rank)
+    StopCause cause;            // of that
     bool shorten = false;       // the ordered last step is done
     bool save = false;          // due, or ordered
     bool ordered = false;       // somebody waits for it

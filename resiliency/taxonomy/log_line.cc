@@ -102,8 +102,8 @@ constexpr LinePattern patterns[] = {
     {"this communicator is broken", "", F::connection_lost, cascade},
     {"longhaul-engine", "silent corruption: ", F::silent_corruption, root},  // contracts/silent_corruption.h
     {"longhaul-engine", " left: ", F::connection_lost, cascade},
-    {"longhaul-engine", "told to stop", F::interrupted, cascade},
     {"longhaul-engine", ": stopped after step ", F::interrupted, root},  // a signal, and nobody here had asked
+    {"longhaul-engine", "told to stop", F::interrupted, cascade},
     {"keyboardinterrupt", "", F::interrupted, cascade},
     {"address already in use", "", F::port_in_use, root},
     // Kernels.

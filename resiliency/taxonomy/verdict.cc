@@ -54,6 +54,19 @@ bool explains(const Observation& other, const Observation& first) {
   return other.source == ObservationSource::health && !other.host.empty() && other.host == first.host;
 }
 
+// A rank that says that it has stopped as it was told was not killed: signal 9 is how its launcher, or its lead, ended
+// those that were left.
+void set_aside_kills_after_a_stop(std::vector<Observation>& seen) {
+  for (Observation& end : seen) {
+    if (end.source != ObservationSource::exit || end.fault != FaultClass::killed) continue;
+    const bool stopped = std::any_of(seen.begin(), seen.end(), [&](const Observation& one) {
+      return one.source == ObservationSource::log && one.role == LineRole::root &&
+             one.fault == FaultClass::interrupted && one.rank == end.rank && one.rank >= 0;
+    });
+    if (stopped) end.role = LineRole::cascade;
+  }
+}
+
 }  // namespace
 
 const char* to_string(ObservationSource source) {
@@ -132,6 +145,7 @@ Strength strength_of(const Observation& seen) {
 }
 
 FaultRecord verdict_of(std::vector<Observation> seen, const std::vector<std::string>& hosts) {
+  set_aside_kills_after_a_stop(seen);
   std::stable_sort(seen.begin(), seen.end(),
                    [](const Observation& a, const Observation& b) { return verdict_key(a) < verdict_key(b); });
   FaultRecord record;

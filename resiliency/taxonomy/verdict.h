@@ -19,7 +19,8 @@
 //
 // One step more: when the winner is an end or a detection, and the log of the same rank has a root line, or a check of
 // the same host found what explains it, then that is the cause. A SIGKILL with an OOM kill on its host is one of
-// memory.
+// memory. And one before: a rank whose own log says that it has stopped as it was told was not killed, so signal 9 of
+// the same rank is an echo; mpirun tells it of ranks that it has ended itself.
 #pragma once
 
 #include <cstdint>

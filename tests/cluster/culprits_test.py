@@ -3,13 +3,7 @@
 import sys
 
 from culprits import Joined, share_missed, wilson
-
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
+from rule_cases import case, main
 
 
 def injected(ms, fault, rank, launch=1, host="n1"):
@@ -143,18 +137,6 @@ def the_interval_is_wilsons():
 def of_a_hundred_one_name_may_be_wrong_and_of_fewer_none():
     assert not share_missed(0, 0) and not share_missed(99, 99) and not share_missed(99, 100) and not share_missed(198, 200)
     assert "98 of 99" in share_missed(98, 99) and "98 of 100" in share_missed(98, 100) and "197 of 200" in share_missed(197, 200)
-
-
-def main():
-    failed = 0
-    for function in CASES:
-        try:
-            function()
-        except AssertionError as error:
-            failed += 1
-            print(f"{function.__name__}: FAILED at line {error.__traceback__.tb_next.tb_lineno}: {error}")
-    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

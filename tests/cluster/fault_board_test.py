@@ -6,14 +6,8 @@ import sys
 
 import slurm_runs
 from fault_board import JUDGED_FROM, Board
+from rule_cases import case, main
 from slurm_cluster import ClusterError
-
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
 
 
 def board(seconds, times, wrong=0, right=0, table=True):
@@ -148,18 +142,6 @@ def cases_are_chosen_by_name_or_word():
         assert "frozen" in str(error) and "host_cut" in str(error), error
         return
     raise AssertionError("a case that is not there is refused")
-
-
-def main():
-    failed = 0
-    for function in CASES:
-        try:
-            function()
-        except AssertionError as error:
-            failed += 1
-            print(f"{function.__name__}: FAILED at line {error.__traceback__.tb_next.tb_lineno}: {error}")
-    print(f"test cases: {len(CASES)} | {len(CASES) - failed} passed | {failed} failed | 0 skipped")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -133,6 +133,28 @@ def standby_killed(cluster, runs):
     training.end(runs)
 
 
+def rank_told_from_outside(cluster, runs):
+    """Somebody sends SIGTERM to one rank that is not the first, in a job whose end is known: the ranks save and stop, that rank is
+    named, and all are started again. Neither is the job's wall time over, nor was anybody killed."""
+    training = Training(cluster, runs, "told-from-outside", "resiliency = { restarts = 9 }\n")
+    job = training.run.job("s")
+    expect("the job has an end", cluster.call("squeue", "-h", "-j", job, "-o", "%e").stdout.strip() not in ("", "N/A", "NONE"), job)
+    for number in range(1, 3):
+        launch, ranks = training.launches(), training.ranks(training.launches())
+        lead = training.events("launched")[-1]["host"]
+        victim = next(pid for pid, host in sorted(ranks.items()) if host != lead)
+        os.kill(victim, signal.SIGTERM)
+        training.recovery(time.time(), number)
+        fault = next(e for e in training.events("fault") if e["launch"] == launch)
+        expect("as what it was", (fault["class"], fault["tier"], fault["host"]) == ("interrupted", "in_job", ranks[victim]), fault)
+        expect("by which signal", f"rank {fault['rank']}: told to stop by SIGTERM: stopped after step" in fault["cause"], fault)
+        stopped = training.events("stopped")[-1]
+        expect("it had saved, and its time was not over", (stopped["why"], stopped["saved"]) == ("asked", True), stopped)
+        training.wait(lambda: training.saved(training.launches()), f"a checkpoint after SIGTERM {number}")
+    expect("no other job was needed", len(training.run.submissions("s")) == 1, training.run.submissions("s"))
+    training.end(runs)
+
+
 def heartbeat_dropped(cluster, runs):
     """An agent that says nothing for longer than a host may be silent, while ranks take steps: nothing is ended."""
     training = Training(cluster, runs, "heartbeat-dropped", 'resiliency = { spares = 1, host_silent = "2s" }\n', faults=True)
@@ -336,7 +358,7 @@ class Events:
         return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["kind"] == kind]
 
 
-CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, standby_killed, heartbeat_dropped,
+CASES = {case.__name__: case for case in (refused, user_bug, lemon_host, error_twice, rank_told_from_outside, standby_killed, heartbeat_dropped,
                                            host_frozen, flipped_bit, straggler_swapped, interval_online, storage_silent)}
 
 

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from scenario import LONGHAUL, SOURCE, expect, newest_run, runs
+from scenario import LONGHAUL, SOURCE, expect, longhaul, newest_run, runs
 
 EXAMPLE = SOURCE / "workflows/examples/pytorch"
 
@@ -52,5 +52,37 @@ def figures(here):
 
 def hangs_suspected(launch):
     """The events of that name, of the attempt of a launch."""
-    lines = (launch.parent.parent / "events.jsonl").read_text().splitlines()
-    return [e for e in map(json.loads, lines) if e["kind"] == "hang_suspected"]
+    return [e for e in facts_of(launch) if e["kind"] == "hang_suspected"]
+
+
+def facts_of(launch):
+    """The events of the attempt of a launch, whichever it is."""
+    return [json.loads(line) for line in (launch.parent.parent / "events.jsonl").read_text().splitlines()]
+
+
+def went_on_from_checkpoint(here, least, steps, every):
+    """Both ranks, in a second launch, from a checkpoint of step `least` or later to the last step; the figures of the stage."""
+    expect("a second launch", len(launches(here)) == 2, launches(here))
+    for rank in (0, 1):
+        expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
+        after = first_words(launches(here)[1], rank)[1]
+        expect("it went on from its checkpoint", least <= after < steps and after % every == 0, after)
+    made = figures(here)
+    expect("to the last step", made["steps"] == steps and made["first_step"] > least, made)
+    return made
+
+
+def told_where_it_was_killed(here, rank, least):
+    """The cause names rank, signal, and section and step that the program itself has said."""
+    facts = "".join(path.read_text() for path in newest_run(here).glob("log/*.jsonl"))
+    facts += "".join(path.read_text() for path in newest_run(here).glob("stages/train/attempts/*/events.jsonl"))
+    cause = re.search(rf"rank {rank} ended: killed by signal 9 \(Killed\), in section ([\w-]+) at step (\d+)", facts)
+    expect("where it was killed is known from what it said", cause and int(cause[2]) >= least, facts)
+
+
+def save_and_stop_after(here, more):
+    """Orders a checkpoint, and the end `more` steps after it, which it returns."""
+    told = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
+    last = int(re.search(r"done at step (\d+)", told)[1]) + more
+    longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
+    return last

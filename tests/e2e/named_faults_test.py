@@ -58,10 +58,12 @@ def injected(here, name, more=""):
 def told_to_end(here, name):
     facts, after = injected(here, name)
     faults = [e for e in facts if e["kind"] == "fault"]
-    # "killed": sometimes mpirun tells of the rank that it ended itself, by signal 9, when the other one had stopped.
-    told = [(e["class"], e["tier"]) for e in faults]
-    expect("one fault, after it, with its class and the cheapest tier that helps",
-           told in ([("interrupted", "in_job")], [("killed", "in_job")]) and faults[0] in after, faults)
+    told = [(e["class"], e["tier"], e["rank"]) for e in faults]
+    expect("one fault, after it, with its class, the cheapest tier that helps, and the rank that was told",
+           told == [("interrupted", "in_job", 1)] and faults[0] in after, faults)
+    expect("and by which signal", f"rank 1: told to stop by {name}: stopped after step" in faults[0]["cause"], faults)
+    stopped = [e for e in facts if e["kind"] == "stopped"]
+    expect("it is no end of the wall time", [(e["why"], e["saved"]) for e in stopped] == [("asked", True)], stopped)
     expect("the ranks were started again, once", len([e for e in facts if e["kind"] == "launched"]) == 2, facts)
     recovered = [e for e in after if e["kind"] == "recovered"]
     expect("and the recovery is told", len(recovered) == 1, after)

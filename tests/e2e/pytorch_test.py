@@ -8,13 +8,13 @@ LONGHAUL_TORCH_PYTHON: a Python that has torch; otherwise the one that runs this
 import functools
 import os
 import pathlib
-import re
 import signal
 import sys
 import tempfile
 
-from beat_example import EXAMPLE, figures, finish, first_words, hangs_suspected, launches, start_example
-from scenario import call, case, events, expect, longhaul, main, newest_run, wait_for
+from beat_example import (EXAMPLE, figures, finish, first_words, hangs_suspected, launches, save_and_stop_after, start_example,
+                          told_where_it_was_killed, went_on_from_checkpoint)
+from scenario import call, case, events, expect, main, newest_run, wait_for
 
 PYTHON = os.environ.get("LONGHAUL_TORCH_PYTHON", sys.executable)
 STEPS, EVERY = 3000, 50
@@ -58,13 +58,7 @@ def process_past(here, rank, step):
 
 
 def went_on(here, least):
-    expect("a second launch", len(launches(here)) == 2, launches(here))
-    for rank in (0, 1):
-        expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
-        after = first_words(launches(here)[1], rank)[1]
-        expect("it went on from its checkpoint", least <= after < STEPS and after % EVERY == 0, after)
-    made = figures(here)
-    expect("to the last step", made["steps"] == STEPS and made["first_step"] > least, made)
+    went_on_from_checkpoint(here, least, STEPS, EVERY)
     expect("with the weights of a training never interrupted", weights(here) == untouched())
 
 
@@ -74,10 +68,7 @@ def a_killed_rank_goes_on_from_its_checkpoint(here):
     os.kill(process_past(here, 1, 2 * EVERY), signal.SIGKILL)
     finish(process, IMPORT_S)
     went_on(here, 2 * EVERY)
-    facts = "".join(path.read_text() for path in newest_run(here).glob("log/*.jsonl"))
-    facts += "".join(path.read_text() for path in newest_run(here).glob("stages/train/attempts/*/events.jsonl"))
-    cause = re.search(r"rank 1 ended: killed by signal 9 \(Killed\), in section ([\w-]+) at step (\d+)", facts)
-    expect("where it was killed is known from what it said", cause and int(cause[2]) >= 2 * EVERY, facts)
+    told_where_it_was_killed(here, 1, 2 * EVERY)
 
 
 @case
@@ -94,9 +85,7 @@ def a_hung_rank_is_found_and_goes_on_from_its_checkpoint(here):
 def orders_reach_all_ranks(here):
     process = start(here, steps=1_000_000)
     process_past(here, 0, EVERY)
-    told = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
-    last = int(re.search(r"done at step (\d+)", told)[1]) + 2000
-    longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
+    last = save_and_stop_after(here, 2000)
     finish(process, IMPORT_S)
     expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
     expect("nothing was started again", len(launches(here)) == 1, launches(here))

@@ -6,12 +6,12 @@ usage: text_beat_test.py LONGHAUL SOURCE_DIR
 import json
 import os
 import pathlib
-import re
 import signal
 import sys
 
-from beat_example import figures, finish, first_words, hangs_suspected, launches, start_example
-from scenario import SOURCE, case, expect, longhaul, main, newest_run, wait_for
+from beat_example import (facts_of, figures, finish, first_words, hangs_suspected, launches, save_and_stop_after, start_example,
+                          told_where_it_was_killed, went_on_from_checkpoint)
+from scenario import SOURCE, case, expect, longhaul, main, wait_for
 
 STEPS, EVERY = 200, 10
 HANGS_ARE_ACTED_UPON = "on_hang" in (SOURCE / "docs/reference/workflow.md").read_text()
@@ -31,13 +31,7 @@ def process_past(here, rank, step):
 
 
 def went_on(here, least):
-    expect("a second launch", len(launches(here)) == 2, launches(here))
-    for rank in (0, 1):
-        expect("it began at the start", first_words(launches(here)[0], rank)[1] == 0)
-        after = first_words(launches(here)[1], rank)[1]
-        expect("it went on from its checkpoint", least <= after < STEPS and after % EVERY == 0, after)
-    made = figures(here)
-    expect("to the last step", made["steps"] == STEPS and made["first_step"] > least, made)
+    made = went_on_from_checkpoint(here, least, STEPS, EVERY)
     expect("with the result of a training never interrupted", abs(made["slope"] - slope_after(STEPS)) < 1e-12, made)
 
 
@@ -56,10 +50,7 @@ def a_killed_rank_goes_on_from_its_checkpoint(here):
     os.kill(process_past(here, 1, 30), signal.SIGKILL)
     finish(process)
     went_on(here, 30)
-    facts = "".join(path.read_text() for path in newest_run(here).glob("log/*.jsonl"))
-    facts += "".join(path.read_text() for path in newest_run(here).glob("stages/train/attempts/*/events.jsonl"))
-    cause = re.search(r"rank 1 ended: killed by signal 9 \(Killed\), in section (\w+) at step (\d+)", facts)
-    expect("where it was killed is known from what it said", cause and int(cause[2]) >= 30, facts)
+    told_where_it_was_killed(here, 1, 30)
 
 
 @case
@@ -85,16 +76,13 @@ def a_rank_that_is_stopped_is_shown_and_goes_on(here):
 def an_order_reaches_a_program_that_speaks_text(here):
     process = start(here, steps=100_000, ranks=1)  # the first rank hears of orders, and the stand-in does not pass them on
     process_past(here, 0, 10)
-    saved = longhaul(here, "tell", "latest", "checkpoint", code=0, says="done at step ").out
-    last = int(re.search(r"done at step (\d+)", saved)[1]) + 250
-    longhaul(here, "tell", "latest", "stop-after", last, code=0, says="done at step ")
+    last = save_and_stop_after(here, 250)
     finish(process)
     expect("it stopped where it was told to", figures(here)["steps"] == last, figures(here))
 
 
 def failures(here):
-    lines = (launches(here)[0].parent.parent / "events.jsonl").read_text().splitlines()
-    return [e for e in map(json.loads, lines) if e["kind"] == "fault"]
+    return [e for e in facts_of(launches(here)[0]) if e["kind"] == "fault"]
 
 
 def on_purpose(name):

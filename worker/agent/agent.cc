@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
+#include "worker/agent/lead_memory.h"
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
 #include "worker/protocol/beat_sockets.h"
@@ -75,7 +76,7 @@ class Agent {
         stacks_(options.worker_program, clock),
         health_(options.health, clock, log),
         heard_ns_(clock.monotonic_ns()),
-        lost_ns_(clock.monotonic_ns()) {}
+        leads_(clock.monotonic_ns()) {}
   ~Agent() {
     if (!state_path_.empty()) (void)remove_tree(state_path_).ok();
   }
@@ -133,7 +134,7 @@ class Agent {
           heard_ns_ = said_ns_ = clock_.monotonic_ns();
           if (frame.kind == WireKind::welcome) {
             look_at_clock(frame.body.get_integer("wall_ms"));
-            lead_at_ = peer_of(lead_->descriptor());
+            leads_.welcomed(peer_of(lead_->descriptor()));
             hurry(hurry_ms);
           }
           if (frame.kind != WireKind::order) continue;
@@ -225,7 +226,7 @@ class Agent {
   // that was lost. Then by the file; every other time the standby, once a lead is lost.
   Result<LeadAddress> next_address() {
     if (std::exchange(again_, false) && asked_.port > 0) return LeadAddress{"", epoch_, asked_.host, asked_.port};
-    const bool lost = clock_.monotonic_ns() - lost_ns_ > other_lead_after_ms * 1'000'000;
+    const bool lost = clock_.monotonic_ns() - leads_.without_since_ns() > other_lead_after_ms * 1'000'000;
     ask_standby_ = lost && !ask_standby_;
     if (ask_standby_ && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
     // A lead that was lost in its first moments had no time to tell of the standby.
@@ -261,13 +262,13 @@ class Agent {
       next_stand_in_ns_ = now + (last_stand_ ? last_try_again_ms : stand_in_again_ms) * 1'000'000;
       return;
     }
-    const std::int64_t after_ms = last_stand_ ? 0 : lost_silent_ ? stand_in_after_silence_ms : stand_in_after_ms;
-    if (!waiting_ || (lead_ && lead_->session().open()) || now - lost_ns_ < after_ms * 1'000'000 ||
+    const std::int64_t after_ms = last_stand_ ? 0 : leads_.was_silent() ? stand_in_after_silence_ms : stand_in_after_ms;
+    if (!waiting_ || (lead_ && lead_->session().open()) || now - leads_.without_since_ns() < after_ms * 1'000'000 ||
         now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
     state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
-    add_lost_lead(lost_lead_, state_);
+    add_lost_lead(leads_.lost_lead(), state_);
     // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
     state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
     if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
@@ -287,14 +288,9 @@ class Agent {
     log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
   }
 
-  // One that waits for a majority is at the epoch of the lead that was lost, and ends without it: then there has been
-  // no lead since that one was lost, not since this one.
-  bool was_in_waiting() const { return asked_.port == standby_port_ && lead_->session().epoch() <= lost_epoch_; }
-
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
-    if (was_open) lost_ns_ = clock_.monotonic_ns(), lost_silent_ = silent;
-    if (was_open && !was_in_waiting()) lost_lead_ = {lost_ns_, lead_at_}, lost_epoch_ = lead_->session().epoch();
+    if (was_open) leads_.lost(clock_.monotonic_ns(), lead_->session().epoch(), silent, asked_.port == standby_port_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
@@ -501,9 +497,8 @@ class Agent {
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;
   std::optional<Connection> lead_;
-  PeerAddress lead_at_;  // of the newest that has welcomed us
-  LeadAddress asked_;    // whom we have turned to last
-  bool again_ = false;   // a connection was lost: the same address first
+  LeadAddress asked_;   // whom we have turned to last
+  bool again_ = false;  // a connection was lost: the same address first
   std::string secret_;
   std::int64_t epoch_ = 1;
   LookInterval interval_;
@@ -511,10 +506,7 @@ class Agent {
   std::vector<pollfd> descriptors_;  // of a wait: the lead's, then those of the ranks
   std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
-  std::int64_t lost_ns_;  // since when there is none to speak to
-  LostLead lost_lead_;    // the newest that was lost, and not in waiting
-  std::int64_t lost_epoch_ = 0;
-  bool lost_silent_ = false;  // its connection was not closed
+  LeadMemory leads_;
   bool clock_told_ = false;
   std::int64_t said_ns_ = 0;  // its last word
   std::int64_t silent_until_ns_ = 0;

@@ -32,6 +32,8 @@ class AgentStep {
   // Whether it was started since then, and so lately that its agents may still be on their way.
   bool may_bring_one_lost_at(std::int64_t lost_ns) const;
   void end();  // waits a second, then SIGTERM, SIGKILL; reaped
+  // Its agents work for another lead: nothing of it is ended when this object is.
+  void release() { pid_ = -1; }
   int starts() const { return starts_; }
 
  private:

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "worker/lead/succession.h"
 
 namespace longhaul {
 namespace {
@@ -72,9 +73,14 @@ Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& op
 }
 
 void AgentTable::look_for_successor() {
-  const auto address = read_lead_address(options_.address_path);
-  superseded_ =
-      superseded_ || (address.ok() ? address->epoch > options_.epoch : address.error().code == ErrorCode::not_found);
+  const auto found = read_lead_address(options_.address_path);
+  const bool recorded = !options_.record_path.empty() && file_exists(options_.record_path);
+  const Succession succession = succession_of(found, options_.epoch, recorded);
+  superseded_ = superseded_ || succession == Succession::followed;
+  if (superseded_ || succession != Succession::address_gone) return;
+  const Status written = write_lead_address(options_.address_path, address());
+  log_.warn("event=address_gone next=" + (written.ok() ? std::string("write_it_again")
+                                                       : "lead_without_it error='" + written.error().message() + "'"));
 }
 
 void AgentTable::look() {
@@ -157,7 +163,7 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   link.host = host;
   Value welcome = Value::make_table();
   welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
-  link.connection.session().welcome(std::move(welcome));
+  link.connection.session().welcome(welcome);
   agent.connected = true;
   agent.heard_ns = clock_.monotonic_ns();
   agent.pid = pid;

@@ -27,6 +27,7 @@ struct AgentTableOptions {
   std::int64_t epoch = 1;
   bool everywhere = false;         // agents come from other hosts
   std::vector<std::string> hosts;  // one agent each
+  std::string record_path = {};    // of the job's end; "": nobody writes one
 };
 
 struct AgentState {
@@ -85,8 +86,9 @@ class AgentTable {
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
   bool superseded() const { return superseded_; }
-  // For a lead that stood still and finds itself alone: agents that have turned to another one do not come back to say
-  // so. The file of the address names that one, or is gone with it.
+  // For a lead that may have stood still and finds itself alone: agents that have turned to another one do not come
+  // back to say so. The file of the address names that one, or is gone with it, and the record is there (succession.h).
+  // An address that somebody else has removed is written again.
   void look_for_successor();
   int refused() const { return refused_; }  // connections so far
 

@@ -8,6 +8,7 @@
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/rank_end.h"
 #include "worker/lead/rank_layout.h"
 
 namespace longhaul {
@@ -45,9 +46,10 @@ bool says_little(FaultClass fault) {
 }  // namespace
 
 bool JobLead::go_on_after(const End& end) {
-  record_.exit_code = end.launch.status.code > 0 ? end.launch.status.code : 0;
-  record_.signal = end.launch.status.signal;
   Cause why = cause_of(end);
+  const ExitStatus status = end_of_culprit(end.launch);
+  record_.exit_code = status.code > 0 ? status.code : 0;
+  record_.signal = status.signal;
   if (const auto corruption = corruption_of(end)) why = {silent_corruption_words + corruption->what, std::nullopt};
   std::string& cause = why.text;
   FaultView view = view_of(end, why);
@@ -351,6 +353,11 @@ std::vector<RankLog> JobLead::rank_logs(int first, int ranks) const {
   return logs;
 }
 
+ExitStatus JobLead::end_of_culprit(const LaunchEnd& end) const {
+  const RankReport* culprit = watch_.rank(culprit_);
+  return culprit ? end_of_rank(culprit->beat.section, end.status) : end.status;
+}
+
 JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
   const Attempt& attempt = lead_.attempt;
   bool by_launcher = !attempt.launcher.empty() || (lead_.task.resources.ranks > 1 && lead_.task.kind != "command");
@@ -369,8 +376,9 @@ JobLead::Cause JobLead::cause_of_launch(const LaunchEnd& end) {
                                : LastWords{end.rank, last_words(rank_log_path(folder, end.rank)), {}};
   culprit_ = said.rank < 0 ? -1 : first + said.rank;
   if (said.root) said.root->rank = culprit_;
+  const ExitStatus status = end_of_culprit(end);
   std::string cause =
-      by_launcher ? "the ranks ended: " + end.status.text() : format("rank {} ended: {}", end.rank, end.status.text());
+      by_launcher ? "the ranks ended: " + status.text() : format("rank {} ended: {}", end.rank, status.text());
   if (!end.step.empty()) cause = "step " + end.step + ": " + cause;
   if (const RankReport* report = watch_.rank(culprit_); report && report->beat.step >= 0)
     cause += format(", in section {} at step {}", report->beat.section, report->beat.step);

@@ -2,8 +2,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/launch.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/rank_end.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -42,7 +41,7 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
     if (!may_come || cancelled_ || wall_time_over_ || superseded_) return spec;
     if (!std::exchange(told, true))
       log_.warn(format("event=no_launch launch={} error='{}' next=try_again_for_{}", record_.launches,
-                       spec.error().message(), human_duration(room_within_ms / 1000)));
+                       spec.error().message(), human_duration(static_cast<double>(room_within_ms) * 1e-3)));
     RankGroup none(clock_);
     for (const Deadline again(clock_, 1'000); !again.passed() && !cancelled_ && !superseded_;) {
       look_at_agents();
@@ -114,11 +113,7 @@ Result<std::optional<LaunchEnd>> JobLead::poll_ranks(RankGroup& ranks, double gr
     }
     if (!report || report->state != ProcessState::ended) return std::optional<LaunchEnd>{};
     if (report->beat.section == beat_finished || !end->ok()) continue;
-    const bool told = starts_with(report->beat.section, beat_failed);
-    end = LaunchEnd{rank,
-                    told ? ExitStatus{std::atoi(report->beat.section.c_str() + std::strlen(beat_failed)), 0}
-                         : ExitStatus{-1, SIGKILL},
-                    {}};
+    end = LaunchEnd{rank, end_of_rank(report->beat.section, ExitStatus{-1, SIGKILL}), {}};
   }
   return end;
 }

@@ -168,7 +168,11 @@ Status JobLead::lead_to_artifact() {
 Status JobLead::launch_and_publish() {
   const Attempt& attempt = lead_.attempt;
   const Status launched = launch_until_done();
-  if (superseded_) return {};
+  if (superseded_) {
+    if (agent_step_) agent_step_->release();
+    if (replacements_) replacements_->release();
+    return {};
+  }
   if (agents_ && batch_host_ != own_node()) {
     const auto batch = agents_->agents().find(batch_host_);
     batch_host_lost_ = batch == agents_->agents().end() || !batch->second.connected;
@@ -205,6 +209,7 @@ Status JobLead::start_agents() {
   options.secret_path = lead_secret_path(attempt.attempt_dir, lead_.job.restarts);
   options.host = own_node();
   options.everywhere = true;
+  options.record_path = attempt.record_path(lead_.job.restarts);
   LH_TRY(options.hosts, expand_host_list(lead_.job.nodes));
   LH_TRY(agents_, AgentTable::open(options, clock_, log_));
   std::vector<std::string> words = attempt.agent_launcher;

@@ -170,6 +170,7 @@ class JobLead {
   void tell_fault(const End& end, const FaultView& view, const std::string& cause, const TierDecision& decision);
   Cause cause_of(const End& end);
   Cause cause_of_launch(const LaunchEnd& end);
+  ExitStatus end_of_culprit(const LaunchEnd& end) const;
   Cause cause_of_survived(const GuardFinding& finding);
   std::vector<RankLog> rank_logs(int first, int ranks) const;
   bool saved_more();

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "contracts/record.h"
+#include "worker/lead/allocation_end.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/life_sign.h"
 #include "worker/lead/next_round.h"
@@ -124,14 +125,10 @@ void wait_for_return(AgentTable& agents, int came, Clock& clock) {
     agents.look();
 }
 
-// The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it. A job that
-// Slurm has queued again for the lost node is to be left in the queue: it is what goes on, unless another job is.
+// The allocation of a job whose script's node is gone goes on after its work is done; nobody else ends it.
 void end_allocation(const Attempt& attempt, const std::string& job, Logger& log) {
-  const bool followed = file_exists(join_path(parent_path(attempt.attempt_dir), std::to_string(attempt.attempt + 1)));
-  std::vector<std::string> argv = {"scancel"};
-  if (!followed) argv.emplace_back("--state=RUNNING");
-  argv.push_back(job);
-  const auto ended = run_program(argv, 30'000);
+  const bool followed = has_later_attempt(attempt);
+  const auto ended = run_program(allocation_end_words(job, followed), 30'000);
   log.info(format("event=allocation_ended job={} followed={} status='{}'", job, followed,
                   ended.ok() ? ended->status.text() : ended.error().message()));
 }
@@ -177,6 +174,7 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   options.host = job.node.empty() ? host_name() : job.node;
   options.epoch = state.epoch;
   options.hosts = state.hosts.all();
+  options.record_path = attempt.record_path(job.restarts);
   LH_TRY(Listener socket, Listener::take(std::move(listener)));
   LH_TRY(std::unique_ptr<AgentTable> agents,
          AgentTable::in_waiting(options, std::move(socket), clock, log, state.led_from, state.lost));
@@ -185,8 +183,8 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   const int came = agents->connected();
   const Status written = agents->take_over(vote.gone());
   if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");
-  const LifeSign life(options.address_path, life_sign_interval_ms,
-                      written.ok() ? std::nullopt : std::optional(agents->address()));
+  std::optional<LifeSign> life(LifeSignOptions{options.address_path, life_sign_interval_ms, agents->address(),
+                                               written.ok(), options.record_path});
   log.warn(format("event=takes_over epoch={} launch={}", agents->epoch(), state.launch.launch));
   wait_for_return(*agents, came, clock);
   NextRound rounds = rounds_of(attempt, clock, log);
@@ -194,7 +192,9 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   const JobRecord record = lead.take_over(state, std::move(agents), std::move(vote));
   if (lead.superseded()) return LeadEnd::superseded;
   const auto end = conclude(attempt, record, rounds, clock, log);
-  (void)remove_tree(options.address_path).ok();  // whoever waits for this lead sees that it is done
+  life.reset();  // it would write the address again
+  // Whoever waits for this lead sees that it is done, if it is: an address that is gone says so only beside a record.
+  if (end.ok()) (void)remove_tree(options.address_path).ok();
   if (lead.batch_host_lost()) end_allocation(attempt, job.scheduler_job, log);
   return end;
 }

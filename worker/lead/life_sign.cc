@@ -3,13 +3,15 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
+#include "base/files.h"
+
 namespace longhaul {
 
-LifeSign::LifeSign(std::string path, std::int64_t interval_ms, std::optional<LeadAddress> unwritten)
-    : path_(std::move(path)), interval_ms_(interval_ms), unwritten_(std::move(unwritten)), thread_([this] { run(); }) {}
+LifeSign::LifeSign(LifeSignOptions options) : options_(std::move(options)), thread_([this] { run(); }) {}
 
 LifeSign::~LifeSign() {
   {
@@ -20,15 +22,20 @@ LifeSign::~LifeSign() {
   thread_.join();
 }
 
-// A file that is not there is not made: the address goes when the lead is done.
+// Whether the record is there is asked after the address was not.
+bool LifeSign::must_write(bool gone) const {
+  if (!options_.address) return false;
+  return !options_.written || (gone && !options_.record_path.empty() && !file_exists(options_.record_path));
+}
+
 void LifeSign::run() {
   std::unique_lock lock(mutex_);
   while (!over_) {
     lock.unlock();
-    if (unwritten_ && write_lead_address(path_, *unwritten_).ok()) unwritten_.reset();
-    (void)::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);
+    const bool gone = ::utimensat(AT_FDCWD, options_.path.c_str(), nullptr, 0) != 0 && errno == ENOENT;
+    if (must_write(gone) && write_lead_address(options_.path, *options_.address).ok()) options_.written = true;
     lock.lock();
-    told_.wait_for(lock, std::chrono::milliseconds(interval_ms_), [this] { return over_; });
+    told_.wait_for(lock, std::chrono::milliseconds(options_.interval_ms), [this] { return over_; });
   }
 }
 

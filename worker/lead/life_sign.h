@@ -2,7 +2,8 @@
 // file of its address. A thread of its own, because a lead may be busy for minutes with one thing (an artifact to read,
 // the controller's last round); it ends with this object, and with the process. On a full disk the address may not be
 // written when the lead takes over: that is tried again with each sign until it is done, and meanwhile the former one
-// is touched.
+// is touched. An address that somebody has removed is written again, for without it the process of the script ends the
+// job; but not beside a record, for then another lead is done (succession.h).
 #pragma once
 
 #include <condition_variable>
@@ -18,20 +19,26 @@ namespace longhaul {
 
 inline constexpr std::int64_t life_sign_interval_ms = 5'000;
 
+struct LifeSignOptions {
+  std::string path;  // of the address
+  std::int64_t interval_ms = life_sign_interval_ms;
+  std::optional<LeadAddress> address = {};  // none: a file that is not there is not made
+  bool written = true;                      // the address is what the file says
+  std::string record_path = {};             // of the job's end; "": an address that is gone stays so
+};
+
 class LifeSign {
  public:
-  explicit LifeSign(std::string path, std::int64_t interval_ms = life_sign_interval_ms,
-                    std::optional<LeadAddress> unwritten = {});
+  explicit LifeSign(LifeSignOptions options);
   ~LifeSign();
   LifeSign(const LifeSign&) = delete;
   LifeSign& operator=(const LifeSign&) = delete;
 
  private:
   void run();
+  bool must_write(bool gone) const;
 
-  const std::string path_;
-  const std::int64_t interval_ms_;
-  std::optional<LeadAddress> unwritten_;  // of the thread
+  LifeSignOptions options_;  // of the thread
   std::mutex mutex_;
   std::condition_variable told_;
   bool over_ = false;  // under mutex_

@@ -37,7 +37,8 @@ class ReplacementAgents {
   std::vector<AgentNews> take_news() { return missing_.take_news(); }
   // Of those that have brought no agent nobody will end by itself: whoever waits for one would wait for a dead node.
   void give_up_absent(const AgentTable& agents);
-  void end();  // the agents were told to: waits a second, then SIGTERM, SIGKILL; reaped
+  void end();                         // the agents were told to: waits a second, then SIGTERM, SIGKILL; reaped
+  void release() { steps_.clear(); }  // they work for another lead
 
  private:
   void start(const std::string& host);

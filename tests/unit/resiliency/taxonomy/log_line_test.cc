@@ -55,8 +55,11 @@ TEST_CASE("a line that tells the cause is a root, the echo of another's fault a 
       {"./a.out: error while loading shared libraries: libx.so.1: cannot open shared object file", F::cannot_execute,
        R::root},
       {"RuntimeError: The server socket has failed to listen: Address already in use", F::port_in_use, R::root},
-      {"longhaul-engine rank 1: stage train: stopped after step 20 of 60 as asked; a checkpoint of it was saved",
+      {"longhaul-engine rank 1: stage train: rank 2: told to stop by SIGTERM: stopped after step 20 of 60; a "
+       "checkpoint "
+       "of it was saved",
        F::interrupted, R::root},
+      {"longhaul-engine rank 1: told to stop", F::interrupted, R::cascade},
       {"longhaul-engine: rank 2 left: its process ended", F::connection_lost, R::cascade},
       {"longhaul-engine rank 2: step 7: silent corruption: the sum of the gradients of step 7", F::silent_corruption,
        R::root},

@@ -95,6 +95,21 @@ TEST_CASE("the log of the rank that ended says why, and so does its host's memor
   CHECK(verdict_in_any_order({killed_by(3, "n0", SIGKILL, 1000), elsewhere}).fault == FaultClass::killed);
 }
 
+TEST_CASE(
+    "a rank that says that it has stopped as it was told was not killed: its launcher ended those that were left") {
+  const char* const stopped = "longhaul-engine rank 1: stage s: told to stop by SIGTERM: stopped after step 20 of 60";
+  for (const Observation& end : {killed_by(1, "n0", SIGKILL), exited(1, "n0", 128 + SIGKILL), exited(1, "n0", 7)}) {
+    const FaultRecord record = verdict_in_any_order({end, from_log(1, "n0", stopped)});
+    CHECK(record.fault == FaultClass::interrupted);
+    CHECK(record.rank == 1);
+    CHECK(record.evidence.size() == 2);
+  }
+  // Of another rank it says nothing, and memory that ran out still comes before it.
+  CHECK(verdict_in_any_order({killed_by(0, "n0", SIGKILL), from_log(1, "n0", stopped)}).fault == FaultClass::killed);
+  const Observation memory{ObservationSource::health, FaultClass::out_of_memory, -1, "n0", "1 OOM kill", 1700};
+  CHECK(verdict_in_any_order({memory, from_log(1, "n0", stopped)}).fault == FaultClass::out_of_memory);
+}
+
 TEST_CASE("hang or crash: whichever came first; the kill that ends a hang is no cause") {
   const Observation hang = observe_detector(FaultClass::hang, 2, "n0", "rank 2 stands still in section data", 1000);
   CHECK(verdict_in_any_order({hang, killed_by(2, "n0", SIGKILL, 1500)}).fault == FaultClass::hang);

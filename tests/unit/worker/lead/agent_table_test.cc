@@ -48,7 +48,7 @@ struct AgentRig {
 
   std::string path(const std::string& name) const { return join_path(scratch.path(), name); }
   AgentTableOptions options(std::int64_t epoch = 1) const {
-    return {"key", path("address"), path("secret"), "127.0.0.1", epoch, false, {"n1", "n2"}};
+    return {"key", path("address"), path("secret"), "127.0.0.1", epoch, false, {"n1", "n2"}, path("record")};
   }
   void open_table(std::int64_t epoch = 1) {
     auto opened = AgentTable::open(options(epoch), clock, log);
@@ -386,6 +386,30 @@ TEST_CASE("agents: the node of the lost lead has been missing since then, if its
   CHECK(missing_ms({"127.0.0.1", port}, 5'000, {"n1"}) == doctest::Approx(5'000).epsilon(0.1));
 }
 
+TEST_CASE("agents: a node that the scheduler has taken out of the job has been missing since the lead was lost") {
+  AgentRig rig;
+  for (const bool lead_was_known : {true, false}) {
+    CAPTURE(lead_was_known);
+    rig.table.reset();
+    rig.open_table();
+    auto listener = Listener::open(0, false);
+    REQUIRE(listener.ok());
+    const std::int64_t opened = rig.clock.monotonic_ns();
+    // n2 is not where the lead was.
+    auto waiting = AgentTable::in_waiting(rig.options(), std::move(*listener), rig.clock, rig.log, "n1",
+                                          {lead_was_known ? opened - 5'000'000'000 : 0, {}});
+    REQUIRE(waiting.ok());
+    REQUIRE((*waiting)->take_over({"n2"}).ok());
+    const auto& agents = (*waiting)->agents();
+    const double missing_s = static_cast<double>(opened - agents.at("n2").lost_ns) * 1e-9;
+    if (lead_was_known)
+      CHECK(missing_s == doctest::Approx(5).epsilon(0.1));
+    else
+      CHECK(missing_s <= 0);
+    CHECK(agents.at("n1").lost_ns >= opened);  // nothing is said of it, and nothing was heard of where it was
+  }
+}
+
 TEST_CASE("agents: a lead whose address cannot be written leads all the same, and its agents come back to it") {
   AgentRig rig;
   rig.open_table();
@@ -423,9 +447,22 @@ TEST_CASE(
   rig.open_table(5);
   rig.table->look_for_successor();
   CHECK(!rig.table->superseded());
-  REQUIRE(remove_tree(rig.path("address")).ok());  // the other one is done
+  // Somebody has removed the file: nobody else leads, and agents find this one again.
+  REQUIRE(remove_tree(rig.path("address")).ok());
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  const auto again = read_lead_address(rig.path("address"));
+  REQUIRE(again.ok());
+  CHECK(again->epoch == 5);
+  CHECK(again->port == rig.table->address().port);
+  // Another lead has written the record, and then removed it.
+  REQUIRE(write_file_atomic(rig.path("record"), "{}").ok());
+  rig.table->look_for_successor();
+  CHECK(!rig.table->superseded());
+  REQUIRE(remove_tree(rig.path("address")).ok());
   rig.table->look_for_successor();
   CHECK(rig.table->superseded());
+  CHECK(!file_exists(rig.path("address")));
 }
 
 TEST_CASE("agents: an order to restart in-process reaches the ranks of an agent that comes after it") {

@@ -162,7 +162,7 @@ TEST_CASE("fault injector: a slow rank is stopped and let go in turn, and runs i
   int stopped = 0, running = 0;
   for (int look = 0; look < 40; ++look) {
     rig.look(injector);
-    real.sleep_ms(10);
+    real.sleep_ms(25);
     (process_state(rig.started[0]) == ProcessState::stopped ? stopped : running) += 1;
     rig.clock.advance_ms(50);
   }

@@ -6,34 +6,15 @@
 
 #include "contracts/fault_event.h"
 #include "contracts/roll_back_event.h"
+#include "tests/unit/worker/told_event.h"
 
 using namespace longhaul;
-
-namespace {
-
-Event saved(double stall_s, double write_s) {
-  Event event;
-  event.kind = "checkpoint";
-  event.fields = Value::make_table();
-  event.fields.set("stall_s", stall_s);
-  event.fields.set("write_s", write_s);
-  return event;
-}
-
-Event of_kind(const char* kind) {
-  Event event;
-  event.kind = kind;
-  event.fields = Value::make_table();
-  return event;
-}
-
-}  // namespace
 
 TEST_CASE("interval watch: nothing is told before a save was measured, and then Daly's interval of what was measured") {
   IntervalWatch watch(100);
   std::int64_t now_ms = 0, step = 0;
   for (; now_ms < 600'000; now_ms += 10'000, step += 5) CHECK(!watch.look(now_ms, step, {}));  // steps of 2 s
-  const auto steps = watch.look(now_ms, step, {saved(20, 30)});
+  const auto steps = watch.look(now_ms, step, {saved_event(20, 30)});
   REQUIRE(steps);
   CHECK(watch.chooser().step_s() > 1.5);
   const double wanted = daly_interval_s(20, watch.chooser().mtbf_s()) / watch.chooser().step_s();
@@ -45,12 +26,13 @@ TEST_CASE("interval watch: many failures make it shorter, and the time of a faul
   IntervalWatch watch(10);
   std::int64_t now_ms = 0, step = 0;
   for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});  // steps of 1 s
-  const auto calm = watch.look(now_ms, step, {saved(5, 5)});
+  const auto calm = watch.look(now_ms, step, {saved_event(5, 5)});
   REQUIRE(calm);
   std::optional<std::int64_t> newest = calm;
   for (int failure = 0; failure < 30; ++failure) {
     now_ms += 300'000;  // of which the training stood still for most
-    if (const auto told = watch.look(now_ms, step, {of_kind(fault_event_kind), of_kind("launched")})) newest = told;
+    if (const auto told = watch.look(now_ms, step, {told_event(fault_event_kind), told_event("launched")}))
+      newest = told;
     now_ms += 10'000, step += 10;
     if (const auto told = watch.look(now_ms, step, {})) newest = told;
   }
@@ -62,10 +44,9 @@ TEST_CASE("interval watch: a step that was left out is no failure, for no checkp
   IntervalWatch watch(10);
   std::int64_t now_ms = 0, step = 0;
   for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
-  REQUIRE(watch.look(now_ms, step, {saved(5, 5)}));
+  REQUIRE(watch.look(now_ms, step, {saved_event(5, 5)}));
   const double before_s = watch.chooser().mtbf_s();
-  Event skipped = of_kind(fault_event_kind);
-  skipped.fields.set("tier", "skip");
+  const Event skipped = told_event(fault_event_kind, {{"tier", "skip"}});
   for (int i = 0; i < 30; ++i) CHECK(!watch.look(now_ms += 10'000, step += 10, {skipped}));
   CHECK(watch.chooser().mtbf_s() >= before_s);
 }
@@ -74,9 +55,9 @@ TEST_CASE("interval watch: a roll-back is a failure, for it loses what was done 
   IntervalWatch watch(10);
   std::int64_t now_ms = 0, step = 0;
   for (; step < 500; now_ms += 10'000, step += 10) (void)watch.look(now_ms, step, {});
-  REQUIRE(watch.look(now_ms, step, {saved(5, 5)}));
+  REQUIRE(watch.look(now_ms, step, {saved_event(5, 5)}));
   const double before_s = watch.chooser().mtbf_s();
-  Event back = of_kind(fault_event_kind);
+  Event back = told_event(fault_event_kind);
   back.fields.set("tier", "skip"), back.fields.set(roll_back_to_step_key, 480);
   (void)watch.look(now_ms += 10'000, step - 20, {back});
   CHECK(watch.chooser().mtbf_s() < before_s);
@@ -84,7 +65,7 @@ TEST_CASE("interval watch: a roll-back is a failure, for it loses what was done 
 
 TEST_CASE("interval watch: a launch that begins again at an earlier step counts no steps backwards") {
   IntervalWatch watch(1);
-  (void)watch.look(0, 100, {saved(1, 1)});
+  (void)watch.look(0, 100, {saved_event(1, 1)});
   (void)watch.look(10'000, 60, {});
   (void)watch.look(20'000, 70, {});
   CHECK(watch.chooser().step_s() > 0.9);

@@ -63,6 +63,33 @@ TEST_CASE("an error that all ranks agree upon is the one's whom they name") {
   CHECK(said.text == "longhaul-engine rank 2: stage s: step 7: fault injected");
 }
 
+TEST_CASE("ranks that stop together because one of them was told to: that one is named") {
+  const testing::Scratch scratch;
+  const std::string stopped = "stage s: rank 2: told to stop by SIGTERM: stopped after step 20 of 60; a checkpoint";
+  for (const int rank : {0, 3})  // the others were ended before they had said so
+    put_log(scratch, format("rank-{}.log", rank), format("longhaul-engine rank {}: {}\n", rank, stopped));
+  const LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "a", 3}, {2, "b", 4}, {3, "b", 2}});
+  CHECK(said.rank == 2);
+  REQUIRE(said.root);
+  CHECK(said.root->finding.fault == FaultClass::interrupted);
+  CHECK(said.root->host == "b");
+  CHECK(!said.root->widespread);
+}
+
+TEST_CASE("ranks that were all told to stop accuse nobody") {
+  const testing::Scratch scratch;
+  for (const int rank : {0, 1})
+    put_log(
+        scratch, format("rank-{}.log", rank),
+        format(
+            "longhaul-engine rank {}: stage s: all ranks were told to stop by SIGTERM: stopped after step 20 of 60\n",
+            rank));
+  const LastWords said = last_words_of_ranks(scratch.path(), {{0, "a", 1}, {1, "b", 2}});
+  REQUIRE(said.root);
+  CHECK(said.root->finding.fault == FaultClass::interrupted);
+  CHECK(said.root->widespread);
+}
+
 TEST_CASE("a launcher that could not start ranks names the node, or nobody") {
   const testing::Scratch scratch;
   const std::vector<RankLog> ranks = {{0, "n1", 0}, {1, "n12", 0}, {2, "n2", 0}, {3, "n2", 0}};

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "contracts/settings/resiliency.h"
+#include "tests/unit/worker/told_event.h"
 
 using namespace longhaul;
 
@@ -16,15 +17,6 @@ Attempt attempt_of_slurm() {
   return attempt;
 }
 
-Event whole_save(double stall_s, double write_s) {
-  Event event;
-  event.kind = "checkpoint";
-  event.fields = Value::make_table();
-  event.fields.set("stall_s", stall_s);
-  event.fields.set("write_s", write_s);
-  return event;
-}
-
 }  // namespace
 
 TEST_CASE("timeout watch: nothing is told where the hierarchy holds") {
@@ -32,27 +24,27 @@ TEST_CASE("timeout watch: nothing is told where the hierarchy holds") {
   CHECK(watch.look().empty());
   watch.ends_in(3600);
   watch.take(SchedulerTimes{30, 300});
-  watch.take(std::vector<Event>{whole_save(1, 20)});
+  watch.take(std::vector<Event>{saved_event(1, 20)});
   CHECK(watch.look().empty());
 }
 
 TEST_CASE("timeout watch: what a save takes, told once, with what to change for the next job") {
   TimeoutWatch watch(attempt_of_slurm(), "pretrain");
-  watch.take(std::vector<Event>{whole_save(10, 280)});
+  watch.take(std::vector<Event>{saved_event(10, 280)});
   const auto told = watch.look();
   REQUIRE(told.size() == 1);
   CHECK(told[0].kind == "timeouts");
   CHECK(told[0].text ==
         "the job's grace (300 s) is shorter than a final checkpoint and stopping a launch (305 s): the last checkpoint "
         "would be lost; for the next job: raise job.stop_before to 305 s or more");
-  watch.take(std::vector<Event>{whole_save(10, 300)});
+  watch.take(std::vector<Event>{saved_event(10, 300)});
   CHECK(watch.look().empty());
   // Where the end is known a training stops in time by itself, if there is any time.
   TimeoutWatch known(attempt_of_slurm(), "pretrain");
   known.ends_in(310);
-  known.take(std::vector<Event>{whole_save(10, 280)});
+  known.take(std::vector<Event>{saved_event(10, 280)});
   CHECK(known.look().empty());
-  known.take(std::vector<Event>{whole_save(10, 300)});
+  known.take(std::vector<Event>{saved_event(10, 300)});
   const auto late = known.look();
   REQUIRE(late.size() == 1);
   CHECK(late[0].text.find("the wall time (310 s) is shorter than a final checkpoint and stopping a launch (325 s)") ==

@@ -157,4 +157,14 @@ TEST_CASE("a training that stops in time by itself has met its wall time, and is
   }
 }
 
+TEST_CASE("a training that somebody else has told to stop has not met its wall time, and is started again") {
+  LeadRig rig(
+      R"(echo '{"t":"x","ms":1,"kind":"stopped","rank":0,"step":9,"why":"asked","saved":true}' >> "$LONGHAUL_EVENTS"; exit 7)");
+  rig.attempt.resiliency.restarts = 1;
+  end_in(rig, 600);
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.record().ended_by.empty());
+  CHECK(rig.record().launches == 2);
+}
+
 }  // namespace longhaul
