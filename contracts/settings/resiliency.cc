@@ -37,9 +37,9 @@ const FieldTable<ResiliencySettings>& resiliency_fields() {
                   .choices = {"", "restart", "report", "ignore"}})
           .field("startup", &R::startup,
                  {.help = "allowed until the first steps are done, and for sections that were never timed", .min = 1})
-          .field(
-              "hang_suspect", &R::hang_suspect,
-              {.help = "standing still so long is reported, with the culprit; 0s: 2.5 step times, at least 1.5s", .min = 0})
+          .field("hang_suspect", &R::hang_suspect,
+                 {.help = "standing still so long is reported, with the culprit; 0s: 2.5 step times, at least 1.5s",
+                  .min = 0})
           .field("hang_act", &R::hang_act,
                  {.help = "standing still so long is a hang; 0s: the longest time seen times hang_factor", .min = 0})
           .field("hang_factor", &R::hang_factor, {.help = "of the learned timeouts of sections", .min = 1, .max = 1000})

@@ -86,7 +86,8 @@ HangTimeouts quick() {
 
 }  // namespace hang_rig
 
-TEST_CASE("a hang is suspected within 2 s, acted upon at the learned timeout, each once, and ends when the rank moves") {
+TEST_CASE(
+    "a hang is suspected within 2 s, acted upon at the learned timeout, each once, and ends when the rank moves") {
   hang_rig::Rig rig(4, hang_rig::quick());
   rig.steps(20);
   CHECK(rig.found.empty());
