@@ -10,7 +10,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t look_interval_ns = 1'000'000'000;
+constexpr std::int64_t order_look_interval_ns = 1'000'000'000;
 
 std::int64_t changed_ns(const std::string& path) {
   struct stat info{};
@@ -25,7 +25,7 @@ void OrderBook::look(OrderTaker& first_rank) {
   if (ready) note_outcomes(first_rank);
   const std::int64_t now = clock_.monotonic_ns();
   if (now < next_look_ns_ && !(ready && page_wanted_)) return;
-  next_look_ns_ = now + look_interval_ns;
+  next_look_ns_ = now + order_look_interval_ns;
   if (ready)
     for (const auto& [id, handed] : handed_)
       if (handed.taken && !handed.told) first_rank.take(handed.order);
