@@ -83,7 +83,7 @@ std::vector<Said> script() {
     words >> value;
     one.value = std::strtoull(value.c_str(), nullptr, 10);
     one.more = !value.empty() && value[0] == '+';
-    if (word == "xid" && one.at_s < 0) continue;  // nobody listened then
+    if (word == "xid" && one.at_s <= -0.001) continue;  // nobody listened then, whole milliseconds earlier
     if (one.at_s <= now_s) said.push_back(one);
   }
   return said;
