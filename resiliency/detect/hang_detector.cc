@@ -152,8 +152,12 @@ std::int64_t HangDetector::moved_ms(int rank) const {
   return track == tracks_.end() ? launched_ms_ : track->second.moved_ms;
 }
 
+std::int64_t HangDetector::unheard_ms(const RankObservation& seen) const {
+  return std::max<std::int64_t>(0, seen.silent_ms - options_.silent_after_ms / 2);
+}
+
 double HangDetector::idle_s(std::int64_t now_ms, const RankObservation& seen) const {
-  return std::max(0.0, seconds_of(now_ms - seen.silent_ms - moved_ms(seen.rank)));
+  return std::max(0.0, seconds_of(now_ms - unheard_ms(seen) - moved_ms(seen.rank)));
 }
 
 // The longest time that some other rank may still stay where it is. A rank whose program does not say whether it waits
@@ -231,7 +235,7 @@ std::optional<HangDetector::Judged> HangDetector::judge(std::int64_t now_ms, con
   GroupTimes groups;
   for (const RankObservation& seen : ranks)
     for (const BeatCommunicator& c : seen.beat.communicators) {
-      const GroupTime own{moved_ms(seen.rank), now_ms - seen.silent_ms};
+      const GroupTime own{moved_ms(seen.rank), now_ms - unheard_ms(seen)};
       const auto [known, is_new] = groups.try_emplace(c.name, own);
       GroupTime& group = known->second;
       if (!is_new) group = {std::max(group.moved_ms, own.moved_ms), std::min(group.heard_ms, own.heard_ms)};

@@ -104,7 +104,10 @@ class HangDetector {
   void follow(std::int64_t now_ms, const RankObservation& seen);
   void note_step(std::int64_t now_ms, Track& track, std::int64_t step);
   std::int64_t moved_ms(int rank) const;  // of a rank without a page: when it was started
-  // Until it was last heard of: what nobody has seen since is not standing still.
+  // For how long nothing is known of it. Agents report twice a second where nothing changes: silence of half the time
+  // after which a host counts as gone still says that its ranks stand where they stood.
+  std::int64_t unheard_ms(const RankObservation& seen) const;
+  // Without the time in which nothing is known of it: that is not standing still.
   double idle_s(std::int64_t now_ms, const RankObservation& seen) const;
   std::optional<Judged> judge(std::int64_t now_ms, const std::vector<RankObservation>& ranks, const WaitGraph& graph,
                               HangLevel level) const;

@@ -229,8 +229,8 @@ def rank_hung(cluster, runs, times):
     training.end(runs)
 
 
-def mpi_ports(pids):
-    """TCP ports over which the ranks of these processes talk to each other: both ends are theirs."""
+def mpi_connections(pids):
+    """Pairs of TCP ports over which the ranks of these processes talk to each other, in either order: both ends are theirs."""
     ends = []
     for pid in pids:
         sockets = set()
@@ -242,7 +242,7 @@ def mpi_ports(pids):
             words = line.split()
             if words[3] == "01" and words[9] in sockets:
                 ends.append((words[1], words[2]))
-    return sorted({int(end.split(":")[1], 16) for pair in ends if pair[::-1] in ends for end in pair})
+    return sorted({tuple(int(end.split(":")[1], 16) for end in pair) for pair in ends if pair[::-1] in ends})
 
 
 def stuck_collective(cluster, runs, times):
@@ -252,10 +252,11 @@ def stuck_collective(cluster, runs, times):
     for number in range(times):
         launch = hang_settled(training)
         ranks = training.ranks(launch)
-        ports = mpi_ports(ranks)
-        expect("connections between the ranks", ports, ranks)
-        rules = [("pref", str(100 + i), "ipproto", "tcp", end, str(port), "blackhole") for i, (port, end) in
-                 enumerate((p, e) for p in ports for e in ("dport", "sport"))]
+        pairs = mpi_connections(ranks)
+        expect("connections between the ranks", pairs, ranks)
+        # By both ends: a port alone may be one of the next launch, which would be refused its connections.
+        rules = [("pref", str(100 + i), "ipproto", "tcp", "sport", str(own), "dport", str(other), "blackhole")
+                 for i, (own, other) in enumerate(pairs)]
         hosts, told = sorted(set(ranks.values())), len(training.events("fault"))
         again = len(training.events("recovered")) + 1
         try:
