@@ -23,7 +23,7 @@ struct TimeoutHierarchy {
   Timeout beat_interval{0.3};      // the longest between two looks of an agent at its pages
   Timeout report_interval{0.5};    // an agent is heard of at least so often
   Timeout host_silent{4.5};        // after which a host counts as gone
-  Timeout suspect{2};              // the shortest that can come about
+  Timeout suspect{1.5};            // the shortest that can come about
   Timeout act{45};                 // the shortest that can come about: as set, or the floor of what is learned
   Timeout longest_act;             // the longest that was learned
   Timeout fabric_silence;          // the longest silence of the fabric that must not end a launch
