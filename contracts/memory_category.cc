@@ -23,6 +23,7 @@ const char* to_string(MemoryCategory category) {
     case MemoryCategory::batches: return "batches";
     case MemoryCategory::checkpoint: return "checkpoint";
     case MemoryCategory::scratch: return "scratch";
+    case MemoryCategory::process: return "process";
   }
   return "?";
 }

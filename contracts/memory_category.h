@@ -1,8 +1,9 @@
 // What a training keeps in memory, by what it is for. The engine counts the bytes of each category as it takes them
 // (engine/core/memory_accounts.h); memory_plan.h says beforehand what they will be.
 //
-// Counted is what lasts from step to step and grows with weights, tokens or layers. Not counted: what lives inside one
-// call, a few numbers per expert or parameter, the program itself, its libraries, and the page cache.
+// Counted is what lasts from step to step and grows with weights, tokens or layers. Not counted, but planned as
+// `process`: what lives inside one call, a few numbers per expert or parameter, and what the program's libraries and
+// its heap take. Neither is the page cache, of which programs and tokens are.
 #pragma once
 
 #include <array>
@@ -26,8 +27,9 @@ enum class MemoryCategory {
   batches,           // token ids, targets and weights of a step's micro-batches, and their losses
   checkpoint,        // a copy of the share that is being written
   scratch,           // of single operations
+  process,           // what nobody counts: libraries, compiled products, what the heap cannot give back
 };
-inline constexpr int memory_categories = 14;
+inline constexpr int memory_categories = 15;
 const char* to_string(MemoryCategory category);
 
 // Bytes of each category.

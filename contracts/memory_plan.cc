@@ -213,22 +213,78 @@ std::int64_t communication_of(const TrainingOutline& o, const RankOutline& rank)
   return bytes;
 }
 
-// Of units under way at once: all where they are started beside computation and nothing makes them wait, else one; each
-// whole on its way out (its share of weights), and whole on its way in.
-std::int64_t messages_of(const TrainingOutline& o, const ParameterLayout& layout) {
-  if (o.dims.dp() == 1) return o.dims.world_size() > 1 ? 2 * o.tokens() * o.shape.hidden_size * f32 : 0;
-  std::int64_t largest = 0, largest_share = 0;
-  for (const ShardUnit& unit : layout.units())
-    largest = std::max(largest, unit.flat.size()), largest_share = std::max(largest_share, unit.owned().size());
-  const std::int64_t windows = std::min<std::int64_t>(4, std::ssize(layout.units()));
-  const std::int64_t gradients = !o.overlap_gradients ? largest
-                                 : o.dims.zero >= 2   ? windows * largest
-                                                      : layout.flat_size();
-  std::int64_t weights = 0;
-  if (o.dims.zero > 0) weights = largest + largest_share;
-  if (o.dims.zero > 0 && o.overlap_weights)
-    weights = o.dims.zero == 3 ? windows * (largest + largest_share) : layout.flat_size() + layout.owned().size();
-  return std::max(2 * f32 * gradients, o.width() * weights);
+// engine/comm/mpi_communicator.cc copies what goes out and what comes in. Of units that are neighbours in the layout,
+// so many together.
+std::int64_t neighbours_max(const ParameterLayout& layout, int units, bool with_share) {
+  const auto bytes_of = [&](const ShardUnit& unit) {
+    return unit.flat.size() + (with_share ? unit.owned().size() : 0);
+  };
+  std::int64_t most = 0, here = 0;
+  const std::vector<ShardUnit>& all = layout.units();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    here += bytes_of(all[i]);
+    if (i >= static_cast<std::size_t>(units)) here -= bytes_of(all[i - static_cast<std::size_t>(units)]);
+    most = std::max(most, here);
+  }
+  return most;
+}
+
+// Trainer::sum_over_context, sum_over_replicates: neighbours that are no experts are one message, experts one a unit.
+std::int64_t joined_owned(const ParameterLayout& layout) {
+  std::int64_t most = 0, here = 0;
+  for (const ShardUnit& unit : layout.units()) {
+    here = unit.experts ? 0 : here + unit.owned().size();
+    most = std::max({most, here, unit.owned().size()});
+  }
+  return most;
+}
+
+// What a step sums or gathers over the ranks that hold copies of the same weights.
+std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
+  const ParallelDims& d = o.dims;
+  std::int64_t most = 0;
+  // The tree starts each unit's sum as its backward passes, and messages move only while they are asked for: measured,
+  // three quarters to nine tenths of all are on their way together.
+  const std::int64_t of_tree = 2 * f32 * layout.flat_size() / 8 * 7;
+  if (d.zero == 0 && d.dp() > 1) most = of_tree;
+  if (d.zero > 0 && d.dp_shard > 1) {
+    // Buckets are few: one is on its way and one behind it (engine/train/bucket_gradient_sum.cc).
+    const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? 2 : 1, false);
+    const std::int64_t sums = d.zero == 1 ? of_tree : of_buckets;
+    // ZeRO 1 and 2 start all gathers at once.
+    const std::int64_t gathers =
+        o.width() * (o.overlap_weights && d.zero < 3 ? layout.flat_size() + layout.owned().size()
+                                                     : neighbours_max(layout, 1, true));
+    // With ZeRO 3 a unit's weights are gathered while gradients are on their way: a layer's always, one at an end of
+    // the model, which may be far larger, now and then. Planned is a layer's, or half of the largest.
+    std::int64_t layer = 0;
+    for (std::size_t i = 1; i + 1 < layout.units().size(); ++i)
+      layer = std::max(layer, layout.units()[i].flat.size() + layout.units()[i].owned().size());
+    most = d.zero == 3 ? sums + std::max(o.width() * layer, gathers / 2) : std::max(sums, gathers);
+  }
+  if (d.cp > 1 || (d.zero > 0 && d.dp_replicate > 1)) most = std::max(most, 2 * f32 * joined_owned(layout));
+  return most;
+}
+
+// A tied embedding's gradient, of which the first and the last stage have an addend each.
+std::int64_t tied_messages(const TrainingOutline& o, const RankOutline& rank) {
+  if (!o.shape.tie_word_embeddings || o.dims.pp == 1) return 0;
+  if (!rank.is_first(0) && !rank.is_last(o.dims.vp - 1)) return 0;
+  std::int64_t elements = 0;
+  const FlatParameter* table = rank.layout.find_if_held(embedding_name(o.shape));
+  if (!table) return 0;  // before the vocabulary is known
+  rank.layout.owned().for_each_in({table->begin, table->end}, [&](FlatRange, FlatRange at) { elements += at.size(); });
+  return 2 * f32 * elements;
+}
+
+std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank) {
+  if (o.dims.world_size() == 1) return 0;
+  const RankSizes z(o);
+  // Of activations: what a tp group adds up, in all of its pieces; what goes from stage to stage.
+  std::int64_t most = o.dims.tp > 1 ? 2 * o.tokens() * z.h * f32 : 0;
+  if (o.dims.pp > 1) most = std::max(most, z.r * z.h * z.width);
+  most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank));
+  return std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
 }
 
 // engine/train/batch_source.h, objective.h
@@ -270,6 +326,19 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
   return std::min<std::int64_t>(1024, o.tokens()) * here * f32;
 }
 
+// What a process of the engine takes that no account counts, as memory of its own (not of files), measured on Linux
+// with glibc, Open MPI and oneDNN (tests/bench/autotune/memory_bars.py prints it beside this):
+//   libraries  of a rank before it takes anything, 10 MB, and what MPI sets up, 3 MB
+//   products   compiled by oneDNN: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts fills, as their
+//              rows are others in every batch; a dense one has some twenty
+//   heap       freed pieces between those that last, which glibc keeps: a small part of everything
+std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
+  constexpr std::int64_t MB = 1'000'000, library = 10 * MB, mpi = 3 * MB, product = 64 * 1024;
+  constexpr std::int64_t products_dense = 20, products_max = 256;
+  const std::int64_t products = o.shape.is_moe() ? products_max : products_dense;
+  return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 96;
+}
+
 }  // namespace
 
 Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoordinates& at) {
@@ -285,22 +354,25 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::gradients] = gradients_of(o, layout);
   bytes[Category::optimizer] = moments_of(o, owned);
   bytes[Category::communication] = communication_of(o, rank);
-  bytes[Category::messages] = messages_of(o, layout);
+  bytes[Category::messages] = messages_of(o, rank);
   bytes[Category::batches] = batches_of(o);
   bytes[Category::checkpoint] = checkpoint_of(o, layout);
   bytes[Category::logits] = logits_of(o, rank);
-  // Of the rows of all ranks that send here as many come as this rank's experts are of all; at most every row that
-  // has one of them to go to.
+  // Of the rows of all ranks that send here as many come as this rank's experts are of all, and a quarter more where
+  // several ranks hold them: what a capacity factor of 1.25 allows for (Fedus et al. 2022, arXiv 2101.03961, section
+  // 2.2). At most every row comes that has one of them to go to.
   const std::int64_t m = o.tokens() / o.dims.tp, group = std::int64_t{o.dims.ep} * o.dims.etp;
   const std::int64_t k = o.shape.num_experts_per_tok, local = o.shape.num_local_experts / o.dims.ep;
   for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
     bytes[Category::activations] += activations_of(o, rank, chunk);
     bytes[Category::attention] += context_attention_of(o);
-    bytes[Category::experts] += experts_of(o, rank, chunk, o.dims.etp * m * k);
-    plan.experts_max += experts_of(o, rank, chunk, group * m * std::min(k, local));
+    const std::int64_t even = o.dims.etp * m * k, all = group * m * std::min(k, local);
+    bytes[Category::experts] += experts_of(o, rank, chunk, group > 1 ? std::min(even + even / 4, all) : even);
+    plan.experts_max += experts_of(o, rank, chunk, all);
   }
   const std::int64_t sequence = o.sequence_length * o.micro_batch_size;
   bytes[Category::scratch] = 2 * sequence * o.shape.kv_size() / o.dims.tp * f32;  // engine/ops/cpu/attention.cc
+  bytes[Category::process] = process_of(o, bytes.total());
   return plan;
 }
 
@@ -343,8 +415,9 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
       return "use a smaller micro_batch_size, recompute.modules = [\"block\"], or a larger tp with sp, or cp";
     case MemoryCategory::logits: return "use a larger tp, which splits the vocabulary";
     case MemoryCategory::communication: return "use a smaller micro_batch_size";
+    case MemoryCategory::process: return "use fewer ranks per node";
     case MemoryCategory::messages:
-      return "set overlap.gradients = false, which sums one layer after the other, or use a larger tp or pp";
+      return "use a larger tp or pp, or parallel.zero = 2, which sums a few layers at a time";
   }
   return "";
 }

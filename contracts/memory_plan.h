@@ -5,10 +5,12 @@
 //
 // Three categories are estimates:
 //   experts  where several ranks hold the experts, or a capacity drops tokens, the rows that a rank's experts receive
-//            depend on the data. Planned is the even spread; no more than experts_max can come.
-//   messages how much is on its way at once depends on who waits for whom: planned is the most that there can be of
-//            gradients or weights, each copied on its way out and in (engine/comm/mpi_communicator.cc).
+//            depend on the data. Planned is the even spread and a quarter more; no more than experts_max can come.
+//   messages how much is on its way at once depends on who waits for whom: planned is what was measured of gradients,
+//            and all weights that are gathered, each copied on its way out and in (engine/comm/mpi_communicator.cc).
 //   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
+// And one is an allowance that no account is compared with:
+//   process  what libraries, compiled products and the heap take beside, as the kernel sees it.
 // Messages between pipeline stages are planned as one on its way in each direction and chunk; a library that hands them
 // over late may keep more.
 #pragma once

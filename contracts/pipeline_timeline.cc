@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -45,6 +44,11 @@ class PipelineRun {
   PipelineRun(const Lists& lists, int vp, const PipelineCosts& costs)
       : lists_(lists), pp_(static_cast<int>(lists.size())), stages_(pp_ * vp), costs_(costs), next_(lists.size(), 0) {
     timeline_.ranks.resize(lists.size());
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+      timeline_.ranks[rank].reserve(lists[rank].size());
+      for (const ScheduleOp& op : lists[rank]) micro_batches_ = std::max(micro_batches_, op.micro_batch + 1);
+    }
+    made_.assign(2 * static_cast<std::size_t>(micro_batches_) * static_cast<std::size_t>(stages_), not_made);
   }
 
   Result<PipelineTimeline> run() {
@@ -72,6 +76,12 @@ class PipelineRun {
     return std::nullopt;
   }
 
+  std::size_t index_of(const Product& product) const {
+    const auto [forward, micro_batch, stage] = product;
+    const auto row = static_cast<std::size_t>(forward ? micro_batch : micro_batch + micro_batches_);
+    return row * static_cast<std::size_t>(stages_) + static_cast<std::size_t>(stage);
+  }
+
   // False at the end of the list, and while the input is not there.
   bool run_next(std::size_t rank) {
     if (next_[rank] == lists_[rank].size()) return false;
@@ -79,15 +89,15 @@ class PipelineRun {
     std::vector<PipelineTimeline::Entry>& done = timeline_.ranks[rank];
     double start = done.empty() ? 0 : done.back().end;
     if (const auto input = input_of(rank, op)) {
-      const auto made = made_.find(*input);
-      if (made == made_.end()) return false;
-      start = std::max(start, made->second + costs_.send);
+      const double made = made_[index_of(*input)];
+      if (made == not_made) return false;
+      start = std::max(start, made + costs_.send);
     }
     const auto stage = static_cast<std::size_t>(stage_of(rank, op));
     const double end = start + cost_of(costs_.stages[costs_.stages.size() == 1 ? 0 : stage], op.kind);
     done.push_back({op, start, end});
     if (op.kind != Kind::backward_weight)
-      made_[{op.kind == Kind::forward, op.micro_batch, static_cast<int>(stage)}] = end;
+      made_[index_of({op.kind == Kind::forward, op.micro_batch, static_cast<int>(stage)})] = end;
     ++next_[rank];
     return true;
   }
@@ -125,32 +135,39 @@ class PipelineRun {
   }
 
   const Lists& lists_;
+  static constexpr double not_made = -1;
   const int pp_, stages_;
+  int micro_batches_ = 0;
   const PipelineCosts& costs_;
-  std::vector<std::size_t> next_;   // per rank, into its list
-  std::map<Product, double> made_;  // when
+  std::vector<std::size_t> next_;  // per rank, into its list
+  std::vector<double> made_;       // when, by index_of
   PipelineTimeline timeline_;
 };
 
 // Each list alone: complete, in order, and of the same micro-batches on every chunk of every rank.
 Result<std::vector<int>> check_lists(const Lists& ranks, int vp) {
   std::vector<int> slots;
-  std::set<int> micro_batches;
+  std::vector<char> micro_batches;  // of chunk 0 of rank 0: whether it runs them
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto wrong = [&](const std::string& why) {
       return make_error(ErrorCode::internal, format("pipeline schedule: rank {}: {}", rank, why));
     };
-    std::vector<std::set<int>> of_chunk(static_cast<std::size_t>(vp));
+    std::vector<std::vector<char>> of_chunk(static_cast<std::size_t>(vp));
     for (const ScheduleOp& op : ranks[rank]) {
       if (op.chunk < 0 || op.chunk >= vp || op.micro_batch < 0)
         return wrong(format("{} has chunk {} of {}", to_string(op), op.chunk, vp));
-      if (op.kind == Kind::forward) of_chunk[static_cast<std::size_t>(op.chunk)].insert(op.micro_batch);
+      if (op.kind != Kind::forward) continue;
+      std::vector<char>& found = of_chunk[static_cast<std::size_t>(op.chunk)];
+      const auto index = static_cast<std::size_t>(op.micro_batch);
+      if (found.size() <= index) found.resize(index + 1, 0);
+      found[index] = 1;
     }
     if (rank == 0) micro_batches = of_chunk[0];
-    for (const std::set<int>& found : of_chunk)
+    const auto count = [](const std::vector<char>& found) { return std::count(found.begin(), found.end(), 1); };
+    for (const std::vector<char>& found : of_chunk)
       if (found != micro_batches)
-        return wrong(format("a chunk runs {} micro-batches, chunk 0 of rank 0 runs {} or others", found.size(),
-                            micro_batches.size()));
+        return wrong(format("a chunk runs {} micro-batches, chunk 0 of rank 0 runs {} or others", count(found),
+                            count(micro_batches)));
     const auto needed = schedule_slots(ranks[rank]);
     if (!needed.ok()) return needed.error().with_context(format("rank {}", rank));
     slots.push_back(*needed);

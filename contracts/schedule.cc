@@ -1,7 +1,6 @@
 #include "contracts/schedule.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/text.h"
 
@@ -30,34 +29,43 @@ std::vector<ScheduleOp> schedule_1f1b(int pp, int pp_rank, int micro_batches) {
 
 Result<int> schedule_slots(const std::vector<ScheduleOp>& ops) {
   using Kind = ScheduleOp::Kind;
-  std::set<std::pair<int, int>> alive, input_done, finished;
-  int slots = 0;
+  enum class State : char { fresh, alive, input_done, finished };
+  std::size_t micro_batches = 0, chunks = 0;
   for (const ScheduleOp& op : ops) {
-    const std::pair<int, int> key{op.micro_batch, op.chunk};
+    if (op.micro_batch < 0 || op.chunk < 0)
+      return make_error(ErrorCode::internal, format("schedule: {} has a negative number", to_string(op)));
+    micro_batches = std::max(micro_batches, static_cast<std::size_t>(op.micro_batch) + 1);
+    chunks = std::max(chunks, static_cast<std::size_t>(op.chunk) + 1);
+  }
+  std::vector<State> states(micro_batches * chunks, State::fresh);
+  int alive = 0, slots = 0;
+  for (const ScheduleOp& op : ops) {
+    State& state = states[static_cast<std::size_t>(op.micro_batch) * chunks + static_cast<std::size_t>(op.chunk)];
     const auto wrong = [&](const char* why) {
       return make_error(ErrorCode::internal, format("schedule: {} {}", to_string(op), why));
     };
-    if (finished.count(key)) return wrong("comes after its micro-batch was finished");
+    if (state == State::finished) return wrong("comes after its micro-batch was finished");
     switch (op.kind) {
       case Kind::forward:
-        if (!alive.insert(key).second) return wrong("runs twice");
-        slots = std::max(slots, static_cast<int>(alive.size()));
+        if (state != State::fresh) return wrong("runs twice");
+        state = State::alive;
+        slots = std::max(slots, ++alive);
         break;
       case Kind::backward_input:
-        if (!alive.count(key) || !input_done.insert(key).second) return wrong("has no forward, or runs twice");
+        if (state != State::alive) return wrong("has no forward, or runs twice");
+        state = State::input_done;
         break;
       case Kind::backward_weight:
-        if (!input_done.count(key)) return wrong("comes before its input backward");
-        alive.erase(key), finished.insert(key);
+        if (state != State::input_done) return wrong("comes before its input backward");
+        state = State::finished, --alive;
         break;
       case Kind::backward:
-        if (!alive.count(key) || input_done.count(key)) return wrong("has no forward");
-        alive.erase(key), finished.insert(key);
+        if (state != State::alive) return wrong("has no forward");
+        state = State::finished, --alive;
         break;
     }
   }
-  if (!alive.empty())
-    return make_error(ErrorCode::internal, format("schedule: {} micro-batches have no backward", alive.size()));
+  if (alive > 0) return make_error(ErrorCode::internal, format("schedule: {} micro-batches have no backward", alive));
   return slots;
 }
 

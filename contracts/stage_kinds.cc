@@ -1,11 +1,14 @@
 #include "contracts/stage_kinds.h"
 
+#include <algorithm>
+
 #include "contracts/parallel_dims.h"
 #include "contracts/settings/command.h"
 #include "contracts/settings/curate.h"
 #include "contracts/settings/inference.h"
 #include "contracts/settings/tokenize.h"
 #include "contracts/settings/training.h"
+#include "contracts/settings/tune.h"
 #include "contracts/weight_decay.h"
 
 namespace longhaul {
@@ -72,6 +75,43 @@ StageKind training_kind_of(std::string name, int version, std::string help, std:
   return kind;
 }
 
+// Its candidates are tables of another stage's keys: the planner reads them with that stage.
+StageKind tune_kind() {
+  StageKind kind =
+      kind_of("tune", 1, "finds the fastest layout of a training stage by short trials", {}, tune_fields());
+  kind.parallel = true;  // its jobs are those of the stage that it is for
+  FieldInfo candidates;
+  candidates.name = tune_candidates_key;
+  candidates.type = "list of tables";
+  candidates.options.help =
+      "layouts to try, in this order: each with the keys of the stage that differ, and a `name` if you like; without "
+      "them a search finds them";
+  kind.fields.push_back(std::move(candidates));
+  kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                    Diagnostics& d) {
+    std::vector<std::string> others = ignored;
+    others.emplace_back(tune_candidates_key);
+    const std::size_t before = d.size();
+    const TuneSettings settings = tune_fields().parse(value, where, d, others);
+    Value resolved = tune_fields().to_value(settings);
+    if (d.size() == before)
+      if (const Status fits = check_tune(settings); !fits.ok()) {
+        const Value* at = value.find("steps") ? value.find("steps") : value.find("warmup_steps");
+        d.add((at ? *at : value).pos, where + ": " + fits.error().what, fits.error().hint);
+      }
+    const Value* candidates = value.find(tune_candidates_key);
+    const auto is_table = [](const Value& one) { return one.is_table(); };
+    if (candidates && (!candidates->is_array() || candidates->size() == 0 ||
+                       !std::all_of(candidates->as_array().begin(), candidates->as_array().end(), is_table)))
+      d.add(candidates->pos, where + "." + tune_candidates_key + " is not a list of tables",
+            "for example candidates = [{ parallel = { tp = 2 } }, { parallel = { dp_shard = 2 } }]");
+    else if (candidates)
+      resolved.set(tune_candidates_key, *candidates);
+    return resolved;
+  };
+  return kind;
+}
+
 StageKind refused(std::string name, std::string help, std::string why) {
   StageKind kind;
   kind.name = std::move(name);
@@ -133,9 +173,7 @@ std::vector<StageKind> make_kinds() {
   kinds.push_back(kind_of("command", 1, "runs a program of yours under the same worker", {}, command_fields()));
   kinds.back().any_inputs = true;
   kinds.back().parallel = true;
-  kinds.push_back(
-      refused("tune", "searches the best parallel layout",
-              "the layout search is not part of this version; give `parallel = { ... }` instead of a tune stage"));
+  kinds.push_back(tune_kind());
   kinds.push_back(refused("reward", "trains a reward model",
                           "reward models are not part of this version; use `align` with method = \"dpo\""));
   return kinds;

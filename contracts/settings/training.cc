@@ -312,6 +312,10 @@ const FieldTable<CheckpointSettings>& checkpoint_fields() {
                           "seldom that it costs a hundredth of the time; 0 never, then some faults need new processes",
                   .min = 0,
                   .max = 1e12,
+                  .speed_only = true})
+          .field("at_end", &C::at_end,
+                 {.help = "save the last state, measure the held-out loss and publish the model; no is for "
+                          "measurements of time, whose artifact has figures only and is not offered to other runs",
                   .speed_only = true});
   return table;
 }

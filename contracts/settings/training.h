@@ -65,6 +65,7 @@ struct CheckpointSettings {
   std::string local_dir;
   bool in_process = true;           // faults that all ranks survive need no new processes
   std::int64_t snapshot_every = 1;  // steps between copies in memory for it; 0: none
+  bool at_end = true;               // false, for measurements: no last checkpoint, held-out loss or model
 };
 const FieldTable<CheckpointSettings>& checkpoint_fields();
 

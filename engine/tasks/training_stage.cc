@@ -192,10 +192,20 @@ Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
   std::size_t worst = 0;
   for (std::size_t at = 0; at < all.size(); at += fields)
     if (all[at] > all[worst]) worst = at;
-  MemoryTable planned, held;
-  for (std::size_t i = 0; i < memory_categories; ++i) {
-    planned.bytes[i] = static_cast<std::int64_t>(all[worst + 1 + i]);
-    held.bytes[i] = static_cast<std::int64_t>(all[worst + 1 + memory_categories + i]);
+  const auto table_at = [&](std::size_t at) {
+    MemoryTable table;
+    for (std::size_t i = 0; i < memory_categories; ++i) table.bytes[i] = static_cast<std::int64_t>(all[at + i]);
+    return table;
+  };
+  const MemoryTable planned = table_at(worst + 1), held = table_at(worst + 1 + memory_categories);
+  Value every = Value::make_array();
+  for (std::size_t at = 0; at < all.size(); at += fields) {
+    const MemoryTable of_rank = table_at(at + 1);
+    Value one = Value::make_table();
+    one.set("planned_bytes", of_rank.total());
+    one.set("of_process", of_rank[MemoryCategory::process]);
+    one.set("held_bytes", static_cast<std::int64_t>(all[at]));
+    every.push_back(std::move(one));
   }
   Value event = Value::make_table();
   event.set("of_rank", static_cast<std::int64_t>(worst / fields));
@@ -203,6 +213,7 @@ Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
   event.set("held_bytes", static_cast<std::int64_t>(all[worst]));
   event.set("planned", table_of(planned));
   event.set("held", table_of(held));
+  event.set("ranks", std::move(every));
   run_.events.write("memory", std::move(event));
   figures.push_back({"memory_held", all[worst], "bytes"});
   figures.push_back({"memory_planned", static_cast<double>(planned.total()), "bytes"});
@@ -346,11 +357,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   for (const auto& stage : stages_) stages.push_back(stage.get());
   LH_CHECK(run_.group.agree(offload_moments()));
   options.offloaded = moments_.get();
-  Trainer trainer(run_.compute, run_.mesh, *store_, std::move(stages), objective, source, options, &memory_);
+  std::optional<Trainer> trainer(std::in_place, run_.compute, run_.mesh, *store_, std::move(stages), objective, source,
+                                 options, &memory_);
   CheckpointStore checkpoints(run_.clock, join_path(run_.launch.state_dir, "checkpoints"),
                               retention_of(settings_.checkpoint));
   TrainingLoopOptions loop_options;
   loop_options.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  loop_options.save_at_end = settings_.checkpoint.at_end;
   loop_options.saver.asynchronous = settings_.checkpoint.asynchronous;
   loop_options.saver.direct_io = settings_.checkpoint.direct_io;
   loop_options.saver.staging_bytes_max = settings_.checkpoint.staging_limit.value;
@@ -385,12 +398,13 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     LH_TRY(curves, TensorBoardWriter::create(folder, run_.clock));
     loop_options.curves = &*curves;
   }
-  TrainingLoop loop(run_.clock, trainer, objective, checkpoints, run_.events, run_.stop, run_.beat, loop_options);
-  LH_TRY([[maybe_unused]] const bool resumed, loop.restore(run_.compute));
-  const Result<TrainingOutcome> done = loop.run(heldout);
+  std::optional<TrainingLoop> loop(std::in_place, run_.clock, *trainer, objective, checkpoints, run_.events, run_.stop,
+                                   run_.beat, loop_options);
+  LH_TRY([[maybe_unused]] const bool resumed, loop->restore(run_.compute));
+  const Result<TrainingOutcome> done = loop->run(heldout);
   if (!done.ok()) {
-    if (trainer.corruption()) leave_doubtful_states(*trainer.corruption(), checkpoints, local_copies.get());
-    return ended_by(done.error(), trainer.corruption());
+    if (trainer->corruption()) leave_doubtful_states(*trainer->corruption(), checkpoints, local_copies.get());
+    return ended_by(done.error(), trainer->corruption());
   }
   const TrainingOutcome& outcome = *done;
   if (outcome.stopped && run_.is_first()) {
@@ -407,11 +421,14 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
                outcome.saved_at_stop ? "a checkpoint of it was saved" : "there was no time for a checkpoint of it"));
 
   LH_CHECK(report_memory(figures));
+  // The whole parameters that the export gathers take the place of gradients and activations.
+  loop.reset(), trainer.reset(), stages_.clear();
   // A rank that failed to write takes the others with it: nobody ends well with half an artifact.
-  LH_CHECK(run_.group.agree(export_model()));
+  if (settings_.checkpoint.at_end) LH_CHECK(run_.group.agree(export_model()));
   if (local_copies) local_copies->remove();
   figures.push_back({"steps", static_cast<double>(outcome.step), "steps"});
-  if (outcome.steered) figures.push_back({"steered", 1, ""});  // not what the settings alone would have given
+  // Not what the settings alone would have given, or no model at all.
+  if (outcome.steered || !settings_.checkpoint.at_end) figures.push_back({"steered", 1, ""});
   if (!settings_.phases.empty()) figures.push_back({"phases", static_cast<double>(settings_.phases.size()), ""});
   if (outcome.skipped > 0) figures.push_back({"skipped_steps", static_cast<double>(outcome.skipped), "steps"});
   if (outcome.rollbacks > 0) figures.push_back({"rollbacks", static_cast<double>(outcome.rollbacks), ""});
@@ -425,7 +442,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     if (loop_options.peak_flops > 0)
       figures.push_back({"mfu", outcome.flops / outcome.seconds / loop_options.peak_flops, ""});
   }
-  if (heldout) {
+  if (heldout && settings_.checkpoint.at_end) {
     figures.push_back({"heldout_loss", outcome.heldout_loss, "nats"});
     const std::vector<std::string> extra = objective.extra_names();
     for (std::size_t i = 0; i < extra.size(); ++i)

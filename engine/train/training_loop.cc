@@ -442,7 +442,7 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
   const bool ends = (told.stop || told.shorten) && early, fits = !ends || told.shorten || told.fits();
   if (heldout && !ends && early && options_.eval_every_steps > 0 && step % options_.eval_every_steps == 0)
     LH_CHECK(evaluate(*heldout));  // before a save: the checkpoint knows its held-out loss
-  if ((told.save || ends) && fits) LH_CHECK(save());
+  if ((told.save || (ends && options_.save_at_end)) && fits) LH_CHECK(save());
   if (!fits)
     events_.message("warn", format("no checkpoint of step {}: {:.1f} s are left, the last took {:.1f} s", step,
                                    told.left_s, told.save_s));
@@ -455,7 +455,8 @@ Result<bool> TrainingLoop::end_step(BatchSource* heldout) {
     outcome_.shortened = true;
     events_.message("info", format("ends after step {} of {}, as ordered", step, steps));
   } else if (told.stop && early) {
-    outcome_.stopped = true, outcome_.saved_at_stop = fits, outcome_.stop_cause = std::move(told.cause);
+    outcome_.stopped = true, outcome_.saved_at_stop = fits && options_.save_at_end,
+    outcome_.stop_cause = std::move(told.cause);
   } else if (early) {
     keep_copy(told.copy_every);
   }
@@ -476,6 +477,7 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
   outcome_.step = trainer_.progress().step;
   outcome_.steered = outcome_.shortened || ordered_lr_ > 0;
   if (outcome_.stopped) return {};
+  if (!options_.save_at_end) return finish_save();
   LH_CHECK(save());
   if (heldout) LH_CHECK(evaluate(*heldout));  // while it is written
   return finish_save();

@@ -30,6 +30,7 @@ struct TrainingLoopOptions {
   CheckpointSaverOptions saver;             // its `compute` is the trainer's
   LocalCopies* local_copies = nullptr;      // borrowed, may be null
   std::int64_t local_every_steps = 0;       // copies on the nodes; 0: never
+  bool save_at_end = true;                  // false: no checkpoint and no held-out loss of the last step
   std::int64_t eval_every_steps = 0;        // 0: only at the end
   std::int64_t eval_samples = 0;            // of the held-out source; 0: there is none
   double flops_per_token = 0;               // for the GFLOP/s in the metrics; 0: unknown. Phases have their own

@@ -191,6 +191,15 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_option("--html", line.html, "also a page with plots")->type_name("FILE");
       json();
       break;
+    case Command::tune:
+      add_planning_options(app, line);
+      app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or the tune stage for it")
+          ->type_name("STAGE")
+          ->required();
+      app.add_flag("--dry-run", line.dry_run, "print the candidates and start nothing");
+      add_runs_dir(app, line);
+      add_driving_options(app, line);
+      break;
     case Command::completion:
       app.add_option("SHELL", line.words, "bash, zsh or fish")->required();
       add_runs_dir(app, line);

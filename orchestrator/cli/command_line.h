@@ -21,7 +21,8 @@ struct CommandLine {
   int trials = 0;          // simulate; 0: the scenario's
   std::string html;        // simulate
   std::string run;         // "" is the newest
-  std::string stage;       // logs
+  std::string stage;       // logs tune
+  bool dry_run = false;    // tune
   std::vector<std::string> sets;
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs

@@ -30,6 +30,7 @@ enum class Command {
   faults,
   support_bundle,
   simulate,
+  tune,
   completion
 };
 

@@ -24,6 +24,7 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::faults: return show_faults(line, installation);
     case Command::support_bundle: return write_support_bundle(line, installation);
     case Command::simulate: return simulate_scenario(line, installation);
+    case Command::tune: return tune_workflow(line, installation);
     case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }

@@ -10,6 +10,10 @@ std::vector<std::string> Installation::site_folders() const {
   return folders;
 }
 
+std::string Installation::constants_path() const {
+  return join_path(shared_dir, "autotune/constants.toml");
+}
+
 std::vector<std::string> Installation::recipe_folders(const std::string& workflow_folder) const {
   std::vector<std::string> folders = {join_path(workflow_folder, "recipes")};
   if (!shared_dir.empty()) folders.push_back(join_path(shared_dir, "workflows/recipes"));

@@ -13,6 +13,7 @@ struct Installation {
   std::string version;       // "longhaul 0.1.0 (git 1a2b3c4)"
 
   std::vector<std::string> site_folders() const;
+  std::string constants_path() const;  // of the time model (autotune/constants.toml)
   // Recipes beside the workflow first, then the shared ones.
   std::vector<std::string> recipe_folders(const std::string& workflow_folder) const;
 };

@@ -82,6 +82,8 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
   request.site = loaded.site.values;
   request.fault_commands = loaded.site.config.faults;
   request.recipe_folders = installation.recipe_folders(request.folder);
+  if (line.command == Command::tune) request.tune = line.stage;
+  request.can_search_layouts = file_exists(installation.constants_path());
   WorkflowOutcome outcome = plan_workflow(request, SystemFileView());
   loaded.plan = std::move(outcome.plan);
   loaded.diagnostics = std::move(outcome.diagnostics);

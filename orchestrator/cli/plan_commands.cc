@@ -8,7 +8,9 @@
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/queue_outlook.h"
+#include "orchestrator/render/forecast_text.h"
 #include "orchestrator/render/plan_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 
@@ -84,14 +86,20 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (site.config.is_slurm()) jobs = plan_jobs(site, loaded->plan, loaded->diagnostics);
   const bool asks = site.config.is_slurm() && !line.no_queue;
   const QueueOutlook queue = asks ? queue_outlook(site, loaded->plan, jobs, installation) : QueueOutlook();
+  std::vector<TrainingForecast> forecasts;
+  const auto constants = read_time_constants(installation.constants_path());
+  if (constants.ok()) forecasts = plan_forecasts(loaded->plan, site.config, jobs, *constants);
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
+    if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
     print_json(document);
     return ExitCode::ok;
   }
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
+  if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
   if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
   if (asks) std::fputs(("\n" + queue_text(queue, SystemClock().wall_ms())).c_str(), stdout);
   if (line.scripts) {

@@ -19,11 +19,13 @@
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/job_plan.h"
+#include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/tick.h"
 #include "orchestrator/controller/timeout_check.h"
+#include "orchestrator/render/plan_text.h"
 #include "orchestrator/render/progress_view.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/status_text.h"
@@ -52,6 +54,7 @@ class DriveSession {
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.environment = process_environment();
+    options_.search = layout_search_with(join_path(run_dir_, constants_file_name));
     if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
@@ -305,6 +308,8 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
   origin.site_text = to_toml(loaded->site.values);
+  if (const auto constants = read_file(installation.constants_path()); constants.ok())
+    origin.constants_text = *constants;
   origin.artifact_root =
       loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
   origin.programs_dir = installation.programs_dir;
@@ -345,6 +350,72 @@ ExitCode run_workflow(const CommandLine& line, const Installation& installation)
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, "here", exit);
   return run ? drive_to_end(line, run->run_dir) : exit;
+}
+
+namespace {
+
+// The newest run of the same plan that has not ended well: an interrupted one goes on.
+std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) {
+  const auto runs = list_runs(runs_dir);
+  if (!runs.ok()) return {};
+  const std::string wanted = to_toml(run_plan_to_value(plan));
+  for (auto run = runs->rbegin(); run != runs->rend(); ++run) {
+    const auto frozen = read_frozen_run(*run);
+    if (!frozen.ok() || frozen->plan.workflow != plan.workflow) continue;
+    if (to_toml(run_plan_to_value(frozen->plan)) != wanted) continue;
+    const auto status = read_run_status(*run);
+    return status.ok() && status->state != RunState::succeeded ? *run : std::string();
+  }
+  return {};
+}
+
+std::string tune_stage_of(const RunPlan& plan) {
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.kind == "tune") return stage.id();
+  return {};
+}
+
+// What can be pasted, and where it lies.
+void print_layout(const std::string& run_dir, const RunPlan& plan) {
+  const auto status = read_run_status(run_dir);
+  const StageStatus* stage = status.ok() ? status->find(tune_stage_of(plan)) : nullptr;
+  if (!stage || stage->artifact.empty()) return;
+  const auto text = read_file(join_path(stage->artifact, "layout.toml"));
+  if (!text.ok()) return;
+  std::printf("\n%s\nlayout: %s\n", text->substr(0, text->find("\n# How it was found.")).c_str(),
+              join_path(stage->artifact, "layout.toml").c_str());
+}
+
+}  // namespace
+
+ExitCode tune_workflow(const CommandLine& line, const Installation& installation) {
+  auto loaded = load_workflow(line, installation);
+  if (!loaded.ok()) return fail(line, loaded.error());
+  if (!loaded->diagnostics.empty()) {
+    std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
+    return ExitCode::invalid_input;
+  }
+  if (line.dry_run) {
+    std::fputs(plan_text(loaded->plan, false).c_str(), stdout);
+    return ExitCode::ok;
+  }
+  std::string run = unfinished_run_of(loaded->plan, runs_folder(line, loaded->site.config));
+  if (!run.empty()) {
+    std::fprintf(stderr, "going on with %s\n", file_name(run).c_str());
+    if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
+    const auto status = read_run_status(run);
+    if (status.ok() && !is_running(*status))
+      if (const auto asked = request(run, "resume", Value::make_table(), SystemClock()); !asked.ok())
+        return fail(line, asked.error());
+  } else {
+    ExitCode exit = ExitCode::ok;
+    const auto made = create_checked_run(line, installation, "here", exit);
+    if (!made) return exit;
+    run = made->run_dir;
+  }
+  const ExitCode exit = drive_to_end(line, run);
+  if (exit == ExitCode::ok) print_layout(run, loaded->plan);
+  return exit;
 }
 
 ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {

@@ -15,7 +15,9 @@
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run_scheduler.h"
+#include "orchestrator/controller/tune_stages.h"
 #include "orchestrator/state/status_from_ledger.h"
+#include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
 namespace {
@@ -37,7 +39,11 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       ledger_(frozen_.stage_ids()),
       messages_(run_dir_, frozen_, options.environment, clock, log),
       metrics_(run_dir_, frozen_.name, clock, log),
-      milestones_(run_dir_, frozen_) {}
+      milestones_(run_dir_, frozen_) {
+  tunes_ = std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_,
+                                        [this] { return log_file_.check_newest(); });
+}
+Controller::~Controller() = default;
 
 Status Controller::set_up_scheduler() {
   LH_TRY(RunScheduler made, make_run_scheduler(run_dir_, frozen_, options_, clock_, log_));
@@ -62,6 +68,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
       new Controller(folder, std::move(frozen), std::move(log_file).value(), options, clock, log));
   LH_CHECK(controller->set_up_scheduler());
   for (const Fact& fact : facts) controller->ledger_.apply(fact);
+  LH_CHECK(controller->take_layouts());
   controller->messages_.take(facts);
   controller->unindexed_ = std::move(facts);
   if (epoch == 0) log.info(format("event=epoch_claimed epoch={}", controller->epoch()));
@@ -69,7 +76,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
 }
 
 bool Controller::unanswered() const {
-  if (silent_) return true;
+  if (silent_ || tunes_->unanswered()) return true;
   const PendingActs acts = pending_acts(ledger_);
   return !acts.submit.empty() || !acts.cancel.empty();
 }
@@ -88,6 +95,7 @@ Result<TickOutcome> Controller::round() {
   if (!decided.empty()) {
     if (auto fault = fault_here(FaultPoint::controller_before_intent)) return *fault;
     LH_CHECK(write(decided));
+    LH_CHECK(take_layouts());
     for (const Fact& fact : decided)
       if (fact.kind == FactKind::submit || fact.kind == FactKind::submit_next) fresh_.insert(fact.text("key"));
     if (auto fault = fault_here(FaultPoint::controller_after_intent)) return *fault;
@@ -177,12 +185,25 @@ void Controller::look_for_hosts(Observations& seen) {
   seen.hosts = hosts_;
 }
 
-// From the scheduler when it is due; in between from the records of jobs that rang.
 Status Controller::observe_jobs(Observations& seen) {
-  const std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
-  if (open.empty()) return {};
+  LH_CHECK(tunes_->look(ledger_, seen.jobs));
+  std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
+  std::erase_if(open, [](const OpenJob& job) { return job.id == TuneStages::job_id(job.key); });
+  if (!open.empty()) LH_CHECK(ask_scheduler(open, seen));
+  for (const LedgerStage& stage : ledger_.stages) {
+    if (!stage.job_open()) continue;
+    observe_artifact(stage, seen);
+    const auto job = seen.jobs.find(stage.newest()->key);
+    if (job != seen.jobs.end() && (job->second.state == JobState::ended || job->second.state == JobState::lost))
+      seen.saved[stage.id] = digest_saved_state(join_path(stage_folder(run_dir_, stage.id), "state"));
+  }
+  return {};
+}
+
+// From the scheduler when it is due; in between from the records of jobs that rang.
+Status Controller::ask_scheduler(const std::vector<OpenJob>& open, Observations& seen) {
   struct stat bell{};
-  const bool rang = ::stat(doorbell_path(run_dir_).c_str(), &bell) == 0 &&
+  const bool rang = ::stat(doorbell_path(driven_folder(run_dir_, frozen_)).c_str(), &bell) == 0 &&
                     (bell.st_mtim.tv_sec != rung_.tv_sec || bell.st_mtim.tv_nsec != rung_.tv_nsec);
   if (rang) rung_ = bell.st_mtim;
   if (pace_.due(clock_.monotonic_ns())) {
@@ -201,12 +222,24 @@ Status Controller::observe_jobs(Observations& seen) {
     for (const OpenJob& job : open)
       if (auto ended = end_by_record(job)) seen.jobs.insert_or_assign(job.key, *std::move(ended));
   }
-  for (const LedgerStage& stage : ledger_.stages) {
-    if (!stage.job_open()) continue;
-    observe_artifact(stage, seen);
-    const auto job = seen.jobs.find(stage.newest()->key);
-    if (job != seen.jobs.end() && (job->second.state == JobState::ended || job->second.state == JobState::lost))
-      seen.saved[stage.id] = digest_saved_state(join_path(stage_folder(run_dir_, stage.id), "state"));
+  return {};
+}
+
+Status Controller::take_layouts() {
+  for (std::size_t i = 0; i < ledger_.stages.size(); ++i) {  // in plan order
+    const Value& layout = ledger_.stages[i].layout;
+    const auto known = laid_out_.find(i);
+    if (known == laid_out_.end() ? layout.is_null() : known->second.layout == layout) continue;
+    PlannedStage& planned = frozen_.plan.stages[i];
+    if (known != laid_out_.end()) planned = known->second.as_planned;  // tried again from the start
+    laid_out_.erase(i);
+    if (layout.is_null()) continue;
+    LaidOut kept{planned, layout};
+    LH_TRY(planned, stage_with(planned, layout));
+    if (site_ && !rules_.stages.empty()) {
+      LH_TRY(rules_.stages[i], stage_rules(*site_, planned));
+    }
+    laid_out_.emplace(i, std::move(kept));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -27,8 +28,11 @@
 
 namespace longhaul {
 
+class TuneStages;
+
 class Controller {
  public:
+  ~Controller();
   // Claims the next epoch (`epoch` = 0) or goes on with one that this process claimed before.
   static Result<std::unique_ptr<Controller>> open(const std::string& run_dir, std::int64_t epoch,
                                                   const TickOptions& options, Clock& clock, Logger& log);
@@ -56,12 +60,16 @@ class Controller {
   void observe_artifact(const LedgerStage& stage, Observations& seen);
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
+  Status ask_scheduler(const std::vector<OpenJob>& open, Observations& seen);
   void look_for_maintenance();
   void look_for_hosts(Observations& seen);
   // The ledger's stages stand in plan order.
   const PlannedStage& planned_of(const LedgerStage& stage) const {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
   }
+  // Stages with a layout that another one has found: the plan goes on with it.
+  Status take_layouts();
+  bool is_tune(const LedgerStage& stage) const { return planned_of(stage).kind == "tune"; }
   Status act();
   struct PreparedWindow {
     std::vector<std::span<const PendingAct>> groups;  // what one submission serves
@@ -92,6 +100,12 @@ class Controller {
   MilestoneLookout milestones_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<TuneStages> tunes_;
+  struct LaidOut {
+    PlannedStage as_planned;
+    Value layout;
+  };
+  std::map<std::size_t, LaidOut> laid_out_;  // by position in the plan: stages that have their layout
   SchedulingRules rules_;
   std::function<std::int64_t()> ask_maintenance_;
   std::int64_t maintenance_asked_ns_ = 0;

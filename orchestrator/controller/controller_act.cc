@@ -12,6 +12,7 @@
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/step_plan.h"
+#include "orchestrator/controller/tune_stages.h"
 
 namespace longhaul {
 namespace {
@@ -54,9 +55,18 @@ std::string task_lines(const std::string& run_dir, const RunLedger& ledger, std:
 
 Status Controller::act() {
   LH_CHECK(place_orders(run_dir_, ledger_));
-  const PendingActs acts = pending_acts(ledger_);
-  LH_CHECK(submit_all(acts.submit));
+  PendingActs acts = pending_acts(ledger_);
   std::vector<Fact> outcomes;
+  // A tune stage is a job of this controller itself: it begins with the next round, and its trials are jobs.
+  std::erase_if(acts.submit, [&](const PendingAct& act) {
+    if (!is_tune(*act.stage)) return false;
+    outcomes.push_back({FactKind::submitted, act.stage->id, act.attempt->number,
+                        with("job", TuneStages::job_id(act.attempt->key)), 0});
+    return true;
+  });
+  LH_CHECK(write_outcomes(outcomes));
+  outcomes.clear();
+  LH_CHECK(submit_all(acts.submit));
   for (const PendingAct& act : acts.cancel) LH_CHECK(cancel(act, outcomes));
   for (const PendingAct& act : acts.release) LH_CHECK(release(act, outcomes));
   for (const PendingAct& act : acts.lift) LH_CHECK(lift_exclusions(act, outcomes));
@@ -143,6 +153,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
   JobSpec job = job_spec(run_dir_, *planned, acts, cores_, site_.has_value());
   job.maybe_known = !fresh_.contains(first.key);
+  if (!frozen_.parent.empty() && !site_) job.slots = cores_;  // trials beside each other would measure each other
   if (!site_) return job;
   const bool array = !first.array.empty();
   LH_CHECK(make_directories(job.attempt_dir));
@@ -182,7 +193,8 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.resiliency = planned->common.resiliency;
   attempt.faults = planned->faults;
   attempt.fault_plan = options_.worker_fault_plan;
-  attempt.doorbell = doorbell_path(run_dir_);
+  const std::string driven = driven_folder(run_dir_, frozen_);
+  attempt.doorbell = doorbell_path(driven);
   if (site_) {
     Diagnostics diagnostics;
     const JobPlan plan = plan_job(*site_, *planned, diagnostics);
@@ -194,7 +206,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
     if (frozen_.driver == "lead")
-      attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", run_dir_, "--until-quiet"};
+      attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", driven, "--until-quiet"};
     if (frozen_.driver == "lead" && plan.chain)  // somebody has to queue the next job while this one runs
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
                                                                              : plan.wall_s * successor_share + 1};
@@ -208,6 +220,10 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
 Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
   const LedgerAttempt& attempt = *act.attempt;
   if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
+  if (is_tune(*act.stage)) {           // it sees by itself that it is not wanted any more
+    outcomes.push_back({FactKind::cancel_sent, act.stage->id, attempt.number, {}, 0});
+    return {};
+  }
   Attempt asked;
   asked.attempt_dir = attempt_folder(run_dir_, act.stage->id, attempt.number);
   if (const Status noted = write_file_renamed(asked.cancelled_path(), ""); !noted.ok())

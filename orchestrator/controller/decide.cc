@@ -337,6 +337,7 @@ class Round {
       Value fields = Value::make_table();
       fields.set("key", prepared.key);
       fields.set("inputs", inputs_to_value(prepared.inputs));
+      if (!prepared.layout.is_null()) fields.set("layout", prepared.layout);
       emit(FactKind::ready, stage.id, 0, std::move(fields));
       if (prepared.cached) {
         Value artifact = Value::make_table();

@@ -240,6 +240,9 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   RunOrigin origin;
   LH_TRY(origin.workflow_text, read_file(join_path(run_dir, "workflow.toml")));
   LH_TRY(origin.site_text, read_file(join_path(run_dir, "site.toml")));
+  if (const std::string constants = join_path(run_dir, constants_file_name); file_exists(constants)) {
+    LH_TRY(origin.constants_text, read_file(constants));
+  }
   origin.workflow_path = old.workflow_path;
   origin.artifact_root = old.artifact_root;
   origin.programs_dir = programs_dir;

@@ -30,6 +30,7 @@ std::int64_t bytes_of_slurm_memory(const std::string& text) {
 }  // namespace
 
 Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const GrantedMemory& memory) {
+  if (!stage.layout_from.empty()) return {};  // its layout is not known yet
   for (const PlannedInput& input : stage.inputs)
     if (input.name == "model") return {};
   if (stage.kind != "pretrain" || memory.bytes <= 0 || job.gpus_per_node > 0) return {};

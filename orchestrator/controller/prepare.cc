@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "autotune/trials/layout_artifact.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/artifact_index.h"
+#include "orchestrator/workflow/trial_stage.h"
 #include "resiliency/fault_class.h"
 
 namespace longhaul {
@@ -93,6 +95,20 @@ double time_left_s(const PlannedStage& planned, const LedgerStage& stage) {
   return std::max(1.0, limit_s - spent_s);
 }
 
+namespace {
+
+// The stage with the layout that another one has found. Its key is that of a stage into which somebody has pasted it.
+Result<PlannedStage> with_found_layout(const PlannedStage& planned, const RunLedger& ledger, Value& layout) {
+  const LedgerStage* from = ledger.find(planned.layout_from);
+  if (!from || !from->has_artifact())
+    return make_error(ErrorCode::not_found, "its layout is not there: " + planned.layout_from + " has found none");
+  LH_TRY(const LayoutArtifact found, read_layout_artifact(from->artifact));
+  layout = found.settings;
+  return stage_with(planned, layout).with_context("the layout of " + planned.layout_from);
+}
+
+}  // namespace
+
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root) {
   PreparedStage prepared;
   LedgerStage stage;
@@ -129,7 +145,16 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
     stage.inputs.push_back(std::move(taken));
   }
   prepared.inputs = stage.inputs;
-  prepared.key = task_key(make_task(planned, {}, stage, 1));
+  if (planned.layout_from.empty()) {
+    prepared.key = task_key(make_task(planned, {}, stage, 1));
+  } else {
+    const auto laid_out = with_found_layout(planned, ledger, prepared.layout);
+    if (!laid_out.ok()) {
+      prepared.problem = laid_out.error().message();
+      return prepared;
+    }
+    prepared.key = task_key(make_task(*laid_out, {}, stage, 1));
+  }
   if (planned.kind == "deploy") return prepared;
   auto artifact = find_artifact(artifact_root, prepared.key);
   if (artifact.ok()) prepared.cached = std::move(artifact).value();

@@ -52,6 +52,8 @@ Status fill_run(const std::string& folder, const FrozenRun& frozen, const RunOri
   LH_CHECK(bring_programs(frozen.plan, origin.programs_dir, join_path(folder, "bin")));
   LH_CHECK(write_file_atomic(join_path(folder, "workflow.toml"), origin.workflow_text));
   LH_CHECK(write_file_atomic(join_path(folder, "site.toml"), origin.site_text));
+  if (!origin.constants_text.empty())
+    LH_CHECK(write_file_atomic(join_path(folder, constants_file_name), origin.constants_text));
   return write_file_atomic(join_path(folder, "resolved.toml"), frozen_run_text(frozen));
 }
 
@@ -78,11 +80,13 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
   frozen.software = origin.software;
   frozen.driver = origin.driver;
   frozen.workflow_path = origin.workflow_path;
+  frozen.parent = origin.parent;
   for (int tries = 0; tries < 10; ++tries) {
     frozen.created_ms = clock.wall_ms();
     LH_TRY(const std::string random, random_hex(2));
-    frozen.name = format("{}-{}-{}", plan.workflow, compact_utc_text(frozen.created_ms), random);
-    const std::string folder = join_path(root, frozen.name);
+    frozen.name = origin.name.empty() ? format("{}-{}-{}", plan.workflow, compact_utc_text(frozen.created_ms), random)
+                                      : origin.name;
+    const std::string folder = join_path(root, origin.folder_name.empty() ? frozen.name : origin.folder_name);
     const std::string beside = join_path(root, format(".new-{}.{}", frozen.name, ::getpid()));
     FrozenRun filled = frozen;
     Status made = origin.add ? origin.add(beside, folder, filled) : Status();
@@ -92,7 +96,8 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
     if (made.ok()) made = publish_directory(beside, folder);
     if (made.ok()) return folder;
     (void)remove_tree(beside).ok();
-    if (made.error().code != ErrorCode::conflict) return made.error().with_context("cannot create a run in " + root);
+    if (made.error().code != ErrorCode::conflict || !origin.folder_name.empty())
+      return made.error().with_context("cannot create a run in " + root);
   }
   return make_error(ErrorCode::conflict, "cannot find a free name for a run in " + root);
 }

@@ -11,15 +11,22 @@
 
 namespace longhaul {
 
+// In a run's folder: the constants of the time model as they were when it was made.
+inline constexpr const char* constants_file_name = "constants.toml";
+
 struct RunOrigin {
-  std::string workflow_text;  // frozen as workflow.toml
-  std::string workflow_path;  // where it came from, for the record
-  std::string site_text;      // frozen as site.toml
-  std::string artifact_root;  // published artifacts of all runs of a project are found through it
-  std::string programs_dir;   // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
+  std::string workflow_text;        // frozen as workflow.toml
+  std::string workflow_path;        // where it came from, for the record
+  std::string site_text;            // frozen as site.toml
+  std::string constants_text = {};  // of the time model, frozen as constants.toml; "": tune stages cannot search
+  std::string artifact_root;        // published artifacts of all runs of a project are found through it
+  std::string programs_dir;         // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
   std::string driver = "here";
   std::string software;  // "longhaul 0.1.0 (git 1a2b3c4)"
   std::string group;     // that may steer and take over the run; "": nobody else
+  // Of a run below another one: its folder below runs_dir, its name, and the run that drives it. ErrorCode::conflict
+  // where that folder exists already. "": a name is made.
+  std::string folder_name, name, parent;
   // Adds to the run before it appears: `beside` is where it is made, `folder` where it will be. May change the plan.
   std::function<Status(const std::string& beside, const std::string& folder, FrozenRun&)> add = {};
 };

@@ -23,16 +23,18 @@ std::string shape_of(const JobPlan& plan) {
   return xxh3_128_hex(text);
 }
 
+StageRules rules_of(const Site& site, const PlannedStage& stage, Diagnostics& diagnostics) {
+  const JobPlan job = plan_job(site, stage, diagnostics);
+  const JobOptions& asked = stage.common.job;
+  const HostNeed hosts{job.nodes + job.spares, job.partition, asked.constraint, asked.exclude};
+  return {job.resumable, job.chain, job.wall_s, shape_of(job), hosts};
+}
+
 Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   SchedulingRules rules;
   Diagnostics diagnostics;
   rules.stages.reserve(plan.stages.size());
-  for (const PlannedStage& stage : plan.stages) {
-    const JobPlan job = plan_job(site, stage, diagnostics);
-    const JobOptions& asked = stage.common.job;
-    const HostNeed hosts{job.nodes + job.spares, job.partition, asked.constraint, asked.exclude};
-    rules.stages.push_back({job.resumable, job.chain, job.wall_s, shape_of(job), hosts});
-  }
+  for (const PlannedStage& stage : plan.stages) rules.stages.push_back(rules_of(site, stage, diagnostics));
   LH_CHECK(diagnostics.to_status("the frozen site file does not fit the plan"));
   rules.submitted_max = site.config.max_submitted;
   rules.can_exclude = site.config.can.exclude != "no";
@@ -61,6 +63,13 @@ std::int64_t ask_maintenance_ms(SlurmPort& port, const Clock& clock) {
 }
 
 }  // namespace
+
+Result<StageRules> stage_rules(const Site& site, const PlannedStage& stage) {
+  Diagnostics diagnostics;
+  StageRules rules = rules_of(site, stage, diagnostics);
+  LH_CHECK(diagnostics.to_status("its layout does not fit the site"));
+  return rules;
+}
 
 Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const FrozenRun& frozen, const TickOptions& options,
                                         Clock& clock, Logger& log) {

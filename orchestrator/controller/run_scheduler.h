@@ -23,6 +23,8 @@ struct RunScheduler {
   std::function<std::int64_t()> maintenance_ms;
   int cores = 1;  // shared by the ranks of a stage that does not say how many threads it wants
 };
+// What the site makes of one stage. Errors: the frozen site file does not take its job.
+Result<StageRules> stage_rules(const Site& site, const PlannedStage& stage);
 Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const FrozenRun& frozen, const TickOptions& options,
                                         Clock& clock, Logger& log);
 

@@ -25,7 +25,7 @@ TellAnswer refused(const std::string& reason) {
   return answer;
 }
 
-std::optional<double> number_of(const std::string& text) {
+std::optional<double> told_number(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
@@ -125,7 +125,7 @@ Result<Value> fault_of_words(const std::vector<std::string>& words) {
     if (equals == std::string::npos || key == "name")
       return make_error(ErrorCode::invalid_input, "cannot read '" + words[i] + "'", usage);
     const std::string text = words[i].substr(equals + 1);
-    const auto number = number_of(text);
+    const auto number = told_number(text);
     if (text == "true" || text == "false")
       written.set(key, text == "true");
     else if (number && *number == std::floor(*number))
@@ -164,7 +164,7 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
     add("fault", 0);
     all.back().set("fault", std::move(fault));
   } else if (words[0] == "stop-after") {
-    const auto step = words.size() == 2 ? number_of(words[1]) : std::nullopt;
+    const auto step = words.size() == 2 ? told_number(words[1]) : std::nullopt;
     if (!step || !is_count(*step)) return wrong("stop-after wants one step, 1 or later");
     add("stop_after", *step);
   } else if (words[0] == "set") {
@@ -175,7 +175,7 @@ Result<std::vector<Value>> tell_arguments(const std::vector<std::string>& words,
       if (key != "lr" && key != "checkpoint_interval")
         return wrong("'" + key +
                      "' cannot be changed while a stage runs; `longhaul fork` starts anew with other settings");
-      const auto value = equals == std::string::npos ? std::nullopt : number_of(words[i].substr(equals + 1));
+      const auto value = equals == std::string::npos ? std::nullopt : told_number(words[i].substr(equals + 1));
       if (!value || *value <= 0 || (key != "lr" && !is_count(*value)))
         return wrong(key + (key == "lr" ? " wants a number above 0" : " wants steps, 1 or more"));
       add(key, *value);

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "autotune/trials/trial.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "orchestrator/notify/secret.h"
@@ -12,10 +15,19 @@
 
 namespace longhaul {
 
+struct PlannedStage;
+struct SiteConfig;
+
+// Candidates for the layout of a planned stage, the best prediction first. `tune` is the stage that asks, with what it
+// allows (contracts/settings/tune.h).
+using LayoutSearch =
+    std::function<Result<std::vector<Trial>>(const PlannedStage& tune, const PlannedStage& target, const SiteConfig&)>;
+
 struct TickOptions {
   std::string worker_fault_plan;  // handed to the leads that this tick starts (tests)
   int cpu_slots = 0;              // of the local scheduler; 0: cores of this machine
   Environment environment = {};   // for the webhook's secret; empty: none is read
+  LayoutSearch search = {};       // of tune stages without candidates of their own; empty: there is none
 };
 
 struct TickOutcome {

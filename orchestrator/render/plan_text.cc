@@ -1,11 +1,15 @@
 #include "orchestrator/render/plan_text.h"
 
+#include <algorithm>
+
+#include "autotune/trials/layout_artifact.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/milestone.h"
 #include "contracts/settings/command.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
 namespace {
@@ -44,6 +48,33 @@ std::vector<std::string> step_lines(const PlannedStage& stage) {
   return lines;
 }
 
+// "up to 5 trials of 20 steps, at most 30min each on 2 nodes: up to 5 node-hours"
+std::string trials_text(const PlannedStage& stage) {
+  const TuneSettings settings = tune_settings_of(stage);
+  const std::size_t known = written_candidates(stage).size();
+  const int trials = known > 0 ? std::min<int>(settings.max_runs, static_cast<int>(known)) : settings.max_runs;
+  const std::string what = "for " + stage.settings.get_string(tune_for_key);
+  const std::string of = known > 0 ? format(" of {} candidates", known) : std::string();
+  if (trials == 0) return what + ": no trials, the best prediction" + of;
+  const int nodes = stage.common.nodes_with_spares();
+  std::string text = format("{}: up to {} trial{}{}, {} steps on {} node{}", what, trials, trials == 1 ? "" : "s", of,
+                            settings.steps, nodes, nodes == 1 ? "" : "s");
+  const double limit_s = stage.common.time_limit.value;
+  if (limit_s > 0)
+    text += format(", each at most {} ({:.3g} node-hours)", human_duration(limit_s), trials * nodes * limit_s / 3600);
+  return text;
+}
+
+std::string candidate_lines(const PlannedStage& stage) {
+  std::string text;
+  for (const Trial& trial : written_candidates(stage)) {
+    Value settings = trial.settings;
+    settings.erase("faults");
+    text += format("  {}: {}\n", trial.name, inline_toml(settings));
+  }
+  return text;
+}
+
 std::string milestones_text(const PlannedStage& stage) {
   const std::size_t count = milestone_steps(stage.settings).size();
   return count > 0 ? format(", {} milestone{}", count, count == 1 ? "" : "s") : std::string();
@@ -61,9 +92,15 @@ std::string phases_text(const PlannedStage& stage) {
                 human_count(static_cast<double>(plan->tokens)));
 }
 
+std::string layout_text(const PlannedStage& stage) {
+  if (stage.settings.find("step") || stage.kind == "tune") return "-";
+  return stage.layout_from.empty() ? stage.dims.to_string() : "@" + stage.layout_from;
+}
+
 }  // namespace
 
 std::string planned_size_text(const PlannedStage& stage) {
+  if (stage.kind == "tune") return trials_text(stage);
   const std::int64_t batch = stage.settings.get_integer("global_batch_size");
   if (batch < 1) return {};
   std::string text;
@@ -86,15 +123,17 @@ std::string planned_size_text(const PlannedStage& stage) {
 std::string plan_text(const RunPlan& plan, bool with_settings) {
   std::vector<std::vector<std::string>> rows = {{"stage", "kind", "ranks", "layout", "needs", "size"}};
   for (const PlannedStage& stage : plan.stages)
-    rows.push_back({stage.id(), stage.kind, ranks_text(stage),
-                    stage.settings.find("step") ? "-" : stage.dims.to_string(), needs_text(stage),
-                    planned_size_text(stage)});
+    rows.push_back(
+        {stage.id(), stage.kind, ranks_text(stage), layout_text(stage), needs_text(stage), planned_size_text(stage)});
   std::string out = "workflow " + plan.workflow +
                     format(": {} stage{}\n\n", plan.stages.size(), plan.stages.size() == 1 ? "" : "s") +
                     text_table(rows);
   for (const PlannedStage& stage : plan.stages)
     if (const auto steps = step_lines(stage); !steps.empty())
       out += "\n" + stage.id() + ": " + format("{} steps in one job\n", steps.size()) + join(steps, "\n") + "\n";
+  for (const PlannedStage& stage : plan.stages)
+    if (const std::string candidates = stage.kind == "tune" ? candidate_lines(stage) : ""; !candidates.empty())
+      out += "\n" + stage.id() + ": candidates for " + stage.settings.get_string(tune_for_key) + "\n" + candidates;
   if (!with_settings) return out;
   for (const PlannedStage& stage : plan.stages) {
     Value holder = Value::make_table();

@@ -103,6 +103,11 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
       text += "\n" + stage.id + " failed: " + stage.cause + "\n";
     else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
       text += "\n" + stage.id + " skipped: " + stage.cause + "\n";
+  for (const StageStatus& stage : status.stages) {
+    std::vector<std::vector<std::string>> rows;
+    for (const TrialStatus& trial : stage.trials) rows.push_back({"  " + trial.name, trial.outcome, trial.why});
+    if (!rows.empty()) text += "\ntrials of " + stage.id + "\n" + text_table(rows);
+  }
   for (const OrderStatus& order : status.orders)
     text +=
         format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);

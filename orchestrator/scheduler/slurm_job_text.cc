@@ -11,7 +11,7 @@ namespace {
 constexpr int first_launch_error = 32;  // slurmd's error numbers from 4000 on, read as a wait status
 constexpr int indices_max = 4'000'001;  // Slurm's own limit on MaxArraySize
 
-int number_of(std::string_view text) {
+int slurm_number(std::string_view text) {
   int number = -1;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
   return end.ec == std::errc() && end.ptr == text.data() + text.size() ? number : -1;
@@ -83,8 +83,8 @@ std::vector<int> expand_indices(const std::string& text) {
   for (const std::string& range : split(text.substr(0, text.find('%')), ',')) {
     const auto with_step = split(range, ':');
     const auto ends = split(with_step[0], '-');
-    const int first = number_of(ends[0]), last = ends.size() > 1 ? number_of(ends[1]) : first;
-    const int step = with_step.size() > 1 ? number_of(with_step[1]) : 1;
+    const int first = slurm_number(ends[0]), last = ends.size() > 1 ? slurm_number(ends[1]) : first;
+    const int step = with_step.size() > 1 ? slurm_number(with_step[1]) : 1;
     if (first < 0 || last < first || step < 1 || last >= indices_max) continue;
     for (int i = first; i <= last; i += step) indices.push_back(i);
   }

@@ -46,6 +46,11 @@ const FieldTable<NodeShape>& node_shape_fields() {
           .field("gpus", &N::gpus, {.help = "of a node", .min = 0, .max = 64})
           .field("gpu", &N::gpu, {.help = "model, for people"})
           .field("gpu_memory", &N::gpu_memory, {.help = "of one GPU", .min = 0})
+          .field(
+              "gpu_tflops", &N::gpu_tflops,
+              {.unit = "TFLOP/s",
+               .help = "peak of one GPU in bf16 without sparsity; needed where the time model does not know its name",
+               .min = 0})
           .field("arch", &N::arch, {.help = "of the processors", .choices = {"", "x86_64", "aarch64"}});
   return table;
 }

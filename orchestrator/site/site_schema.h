@@ -38,6 +38,7 @@ struct NodeShape {
   int gpus = 0;
   std::string gpu;  // model, for people
   ByteCount gpu_memory{0};
+  double gpu_tflops = 0;  // peak in bf16, dense; 0: as the time model knows it by its name
   std::string arch;
   int cpus() const { return cores * threads_per_core; }  // as the scheduler counts them
 };

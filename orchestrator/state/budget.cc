@@ -9,6 +9,11 @@ double spent_node_hours(const RunLedger& ledger, const RunPlan& plan, std::int64
   const std::size_t count = std::min(ledger.stages.size(), plan.stages.size());
   for (std::size_t i = 0; i < count; ++i) {  // both in plan order
     const LedgerStage& stage = ledger.stages[i];
+    if (const Value* hours = stage.figures.find("node_hours");
+        plan.stages[i].kind == "tune" && stage.state == StageState::succeeded && hours) {
+      node_ms += hours->as_number() * 3.6e6;  // of its trials: it has no job of its own
+      continue;
+    }
     std::int64_t ms = 0;
     for (const LedgerAttempt& attempt : stage.attempts) ms += std::max<std::int64_t>(0, attempt.ran_ms);
     if (stage.state == StageState::running && stage.started_ms > 0)

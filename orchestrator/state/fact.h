@@ -16,7 +16,7 @@ enum class FactKind {
   epoch,    // first line of a log: who drives                     host, pid, start_ticks
   adopted,  // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
   request,  // a request was read and decided                      id, what, answer, accepted
-  ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}]
+  ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}], layout
   cached,   // an artifact of the same key exists                  artifact, digest, figures
   submit,   // intent: this attempt with this key                  key, array, task, exclude, used_all_the_same, wall_s
   submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s

@@ -55,6 +55,7 @@ Result<FrozenRun> header_from_value(const Value& value, const std::string& path)
     run.driver = header->get_string("driver", "here");
     run.created_ms = header->get_integer("created_ms");
     run.fork = fork_from_value(header->find("fork"));
+    run.parent = header->get_string("parent");
   }
   return run;
 }
@@ -94,11 +95,15 @@ std::string frozen_run_text(const FrozenRun& run) {
   header.set("driver", run.driver);
   header.set("created_ms", static_cast<long long>(run.created_ms));
   if (!run.fork.empty()) header.set("fork", fork_to_value(run.fork));
+  if (!run.parent.empty()) header.set("parent", run.parent);
   value.set("run", std::move(header));
   value.set("plan", run_plan_to_value(run.plan));
   return to_toml(value);
 }
 
+std::string driven_folder(const std::string& run_dir, const FrozenRun& run) {
+  return run.parent.empty() ? run_dir : run.parent;
+}
 std::string doorbell_path(const std::string& run_dir) {
   return join_path(run_dir, "log/doorbell");
 }

@@ -28,6 +28,8 @@ struct FrozenRun {
   std::string driver = "here";  // who ticks: here | lead | scrontab | job
   std::int64_t created_ms = 0;
   ForkOrigin fork;  // empty: none
+  // Of the trials of a tune stage: the run whose controller drives this one, and whose doorbell its jobs ring.
+  std::string parent;  // folder; "": a run of its own
 
   std::vector<std::string> stage_ids() const;
 };
@@ -37,6 +39,8 @@ Result<FrozenRun> read_frozen_run(const std::string& run_dir);
 Result<FrozenRun> read_frozen_header(const std::string& run_dir);
 std::string frozen_run_text(const FrozenRun& run);
 
+// The folder of the run whose controller drives this one: its parent's, or its own.
+std::string driven_folder(const std::string& run_dir, const FrozenRun& run);
 std::string doorbell_path(const std::string& run_dir);  // touched by a lead whose record is written
 std::string stage_folder(const std::string& run_dir, const std::string& stage);
 std::string attempt_folder(const std::string& run_dir, const std::string& stage, int attempt);

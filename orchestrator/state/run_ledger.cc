@@ -151,6 +151,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
     case F::ready:
       stage.key = fact.text("key");
       stage.inputs = inputs_from_value(fact.fields.find("inputs"));
+      if (const Value* layout = fact.fields.find("layout")) stage.layout = *layout;
       break;
     case F::cached:
       fold_artifact(stage, fact);
@@ -226,6 +227,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       stage.cause.clear();
       stage.key.clear();
       stage.inputs.clear();
+      stage.layout = {};
       stage.milestones.clear();  // seen again, if its next key is the same
       stage.submitted_ms = stage.started_ms = stage.ended_ms = 0;
       stage.successor.reset();

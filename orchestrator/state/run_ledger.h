@@ -64,6 +64,7 @@ struct LedgerStage {
   StageState state = StageState::waiting;
   std::string key;                // task key; known from `ready` on
   std::vector<TaskInput> inputs;  // from `ready` on
+  Value layout;                   // from `ready` on, where another stage has found it: settings as a user writes them
   std::vector<LedgerAttempt> attempts;
   std::size_t attempts_before_reset = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/event.h"
@@ -38,6 +39,17 @@ void read_progress(const std::string& events_path, StageStatus& status) {
       status.progress_unit = event.fields.get_string("unit");
     }
   }
+}
+
+std::vector<TrialStatus> read_trials(const std::string& path) {
+  std::vector<TrialStatus> trials;
+  const auto text = read_file(path, 1 << 24);
+  const auto document = text.ok() ? parse_json(*text, path) : Result<Value>(text.error());
+  const Value* list = document.ok() ? document->find("trials") : nullptr;
+  if (!list || !list->is_array()) return trials;
+  for (const Value& entry : list->as_array())
+    trials.push_back({entry.get_string("name"), entry.get_string("outcome"), entry.get_string("why")});
+  return trials;
 }
 
 bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
@@ -122,6 +134,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     if (stage.state == StageState::running && attempt)
       read_progress(join_path(attempt_folder(run_dir, stage.id, attempt->number), "events.jsonl"), s);
     if (!s.figures.is_table()) s.figures = Value::make_table();
+    if (s.kind == "tune") s.trials = read_trials(join_path(stage_folder(run_dir, stage.id), "trials.json"));
     status.stages.push_back(std::move(s));
   }
   return status;
@@ -161,6 +174,16 @@ Value run_status_to_value(const RunStatus& status) {
     s.set("folder", stage.folder);
     s.set("artifact", stage.artifact);
     s.set("job", stage.job);
+    if (!stage.trials.empty()) {
+      Value& trials = s.set("trials", Value::make_array());
+      for (const TrialStatus& trial : stage.trials) {
+        Value entry = Value::make_table();
+        entry.set("name", trial.name);
+        entry.set("outcome", trial.outcome);
+        entry.set("why", trial.why);
+        trials.push_back(std::move(entry));
+      }
+    }
     s.set("figures", stage.figures.is_table() ? stage.figures : Value::make_table());
     if (stage.progress_total > 0) {
       Value progress = Value::make_table();

@@ -15,6 +15,11 @@ enum class StageState { waiting, ready, submitted, running, succeeded, cached, f
 const char* to_string(StageState state);
 bool is_final(StageState state);
 
+// One candidate of a tune stage.
+struct TrialStatus {
+  std::string name, outcome, why;
+};
+
 struct StageStatus {
   std::string id;  // "sft" or "sft/lr=1e-05"
   std::string kind;
@@ -31,6 +36,7 @@ struct StageStatus {
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
   std::vector<std::int64_t> milestones;  // steps of those that it has published
+  std::vector<TrialStatus> trials;       // of a tune stage, as its controller wrote them down
 };
 
 // Something that was told to a stage.

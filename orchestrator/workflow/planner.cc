@@ -19,6 +19,8 @@
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/stage_layout.h"
+#include "orchestrator/workflow/stage_text.h"
+#include "orchestrator/workflow/tune_plan.h"
 #include "resiliency/stage_timeouts.h"
 
 namespace longhaul {
@@ -29,6 +31,7 @@ struct VariantDraft {
   StageCommon common;
   ParallelDims dims;
   FaultSettings faults;
+  std::string layout_from;  // name of the tune stage; "": the layout is written
   Value settings;
   std::vector<StageInputText> inputs;
   Value needs;            // as written, with positions
@@ -47,33 +50,6 @@ struct StageDraft {
   std::vector<VariantDraft> variants;
 };
 
-bool is_name(const std::string& name) {
-  if (name.empty() || name.size() > 64 || !std::isalnum(static_cast<unsigned char>(name[0]))) return false;
-  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
-}
-
-// `below` fills in what `table` does not say; tables are merged member by member.
-void merge_below(Value& table, const Value& below) {
-  for (const ValueMember& member : below.as_table()) {
-    Value* own = table.find(member.key);
-    if (!own)
-      table.as_table().push_back(member);
-    else if (own->is_table() && member.value.is_table())
-      merge_below(*own, member.value);
-  }
-}
-
-// In scripts, of a stage and of its steps, ${NAME} belongs to the shell.
-void resolve_references(Value& table, Interpolator& interpolator, int depth = 0) {
-  for (ValueMember& member : table.as_table()) {
-    const bool holds_scripts = member.value.is_table() && ((depth == 0 && member.key == "step") || depth == 1);
-    if (holds_scripts)
-      resolve_references(member.value, interpolator, depth + 1);
-    else
-      interpolator.resolve(member.value, member.key == "script" && depth != 1);
-  }
-}
-
 class Planner {
  public:
   Planner(const WorkflowRequest& request, const FileView& files) : request_(request), files_(files) {}
@@ -86,12 +62,14 @@ class Planner {
   VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
   void read_best(const Value& table, StageDraft& draft);
 
+  void plan_tunes();
   void expand_milestones();
   std::vector<VariantDraft> over_milestones(const StageDraft& draft, VariantDraft variant);
   void link();
   std::vector<int> link_variant(int index, VariantDraft& variant);
   int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
   void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
+  void check_layout_source(const StageDraft& draft, const StageDraft& from, const SourcePos& where);
   void check_fit();
   void write_plan(const std::vector<int>& order);
   PlannedInput plan_input(const StageInputText& input);
@@ -102,6 +80,7 @@ class Planner {
   Diagnostics diagnostics_;
   RunPlan plan_;
   bool faults_allowed_ = false;
+  std::string tune_;  // the only stage that is wanted, with what it needs; "": all
   std::vector<StageDraft> drafts_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, std::vector<std::string>> expanded_;  // raw path as written -> files
@@ -117,6 +96,7 @@ WorkflowOutcome Planner::run() {
   Value root = std::move(*parsed);
   check_sections(root);
   apply_overrides(request_.sets, root, diagnostics_);
+  tune_ = add_tune_stage(request_.tune, root, request_.path, diagnostics_);
   const Value* params = root.find("params");
   const Value no_params = Value::make_table();
   Interpolator interpolator(params && params->is_table() ? *params : no_params, request_.site, diagnostics_);
@@ -129,7 +109,9 @@ WorkflowOutcome Planner::run() {
     }
   }
   expand_milestones();
+  plan_tunes();
   link();
+  if (!tune_.empty() && diagnostics_.empty()) keep_with_needs(tune_, plan_);
   // Variants of one stage repeat what is wrong with all of them.
   Diagnostics once;
   std::set<std::string> seen;
@@ -207,8 +189,8 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
     diagnostics_.add(refused);
     return draft;
   }
-  if (const Value* later = table.find("for"))
-    diagnostics_.add(later->pos, where + ".for is not part of this version", "remove it");
+  if (const Value* other = table.find("for"); other && draft.kind->name != "tune")
+    diagnostics_.add(other->pos, where + ".for: only a tune stage is for another one", "remove it");
   draft.is_matrix = table.find("matrix") != nullptr || names_every_milestone(table);
   read_best(table, draft);
   for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
@@ -298,8 +280,9 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
     check_command(where, table, result.settings, result.common, diagnostics_);
   const Value* faults = table.find("faults");
   const bool is_readable = diagnostics_.size() == before;  // a layout of wrong numbers would only repeat the news
-  if (is_readable)
+  if (is_readable && draft.kind->name != "tune")
     result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
+  result.layout_from = layout_stage_of(table);
   if (faults)
     result.faults = parse_faults(*faults, where,
                                  {draft.kind->name, is_readable ? result.common.ranks : ranks_max,
@@ -338,6 +321,17 @@ void Planner::check_consumption(const StageDraft& draft, const StageInputText& i
   if (from.is_matrix && !from.has_best && input.milestone == 0)
     diagnostics_.add(input.where, what + " names '" + from.name + "', a matrix of several results",
                      "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
+}
+
+void Planner::check_layout_source(const StageDraft& draft, const StageDraft& from, const SourcePos& where) {
+  const std::string what = "stage." + draft.name + ".parallel";
+  if (!from.kind || from.variants.empty()) return;
+  if (from.kind->name != "tune")
+    diagnostics_.add(where, what + " names '" + from.name + "', a " + from.kind->name + " stage",
+                     "a layout is what a stage of the kind tune finds");
+  else if (from.variants.front().written.get_string(tune_for_key) != draft.name)
+    diagnostics_.add(where, what + " names '" + from.name + "', which finds the layout of another stage",
+                     "add a tune stage with for = \"" + draft.name + "\"");
 }
 
 // A stage that names every milestone of another becomes one variant for each: evaluate/step=500.
@@ -385,21 +379,43 @@ void Planner::expand_milestones() {
   }
 }
 
-// An entry of `needs`: "@stage", "stage", "afterany:stage" or "afternotok:stage".
-struct NeedText {
-  std::string stage;
-  NeedEdge edge = NeedEdge::afterok;
-};
-NeedText read_need(const std::string& text) {
-  NeedText need{text, NeedEdge::afterok};
-  for (const NeedEdge edge : {NeedEdge::afterok, NeedEdge::afterany, NeedEdge::afternotok}) {
-    const std::string prefix = std::string(to_string(edge)) + ":";
-    if (!starts_with(text, prefix)) continue;
-    need = {text.substr(prefix.size()), edge};
-    break;
+// A tune stage takes what the stage takes that it is for, and asks the scheduler for the same.
+void Planner::plan_tunes() {
+  for (StageDraft& draft : drafts_) {
+    if (!draft.kind || draft.kind->name != "tune") continue;
+    for (VariantDraft& variant : draft.variants) {
+      const Value* named = variant.is_sound ? variant.written.find(tune_for_key) : nullptr;
+      const bool is_text = named && named->is_string();
+      if (variant.is_sound && !is_text)
+        diagnostics_.add(named ? named->pos : draft.where, "stage." + draft.name + ".for names no stage",
+                         "for = \"NAME\": the training stage whose layout it finds");
+      const int index = is_text ? stage_index(named->as_string(), named->pos, "stage." + draft.name + ".for") : -1;
+      if (index < 0) continue;
+      StageDraft& target = drafts_[index];
+      if (target.variants.empty() || !target.variants.front().is_sound) continue;  // has been said
+      VariantDraft& tried = target.variants.front();
+      TunePlanning planning{draft.name,
+                            variant.written,
+                            target.name,
+                            target.kind,
+                            target.is_matrix,
+                            tried.written,
+                            tried.settings,
+                            tried.common,
+                            tried.dims,
+                            {},
+                            request_.can_search_layouts,
+                            request_.site.get_string("name"),
+                            &request_.fault_commands};
+      planning.target_from = tried.layout_from;
+      for (const StageInputText& input : tried.inputs) planning.inputs.push_back(input.name);
+      const std::size_t before = diagnostics_.size();
+      plan_tune_stage(planning, variant.settings, variant.common, diagnostics_);
+      variant.inputs = tried.inputs;
+      if (tried.layout_from == draft.name && !tried.written.find("ranks")) tried.common.ranks = variant.common.ranks;
+      variant.is_sound = diagnostics_.size() == before;
+    }
   }
-  if (starts_with(need.stage, "@")) need.stage.erase(0, 1);
-  return need;
 }
 
 std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
@@ -411,6 +427,12 @@ std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
     if (from < 0) continue;
     needs.push_back(from);
     check_consumption(draft, input, drafts_[from]);
+  }
+  if (!variant.layout_from.empty()) {
+    const SourcePos at = variant.written.find("parallel") ? variant.written.find("parallel")->pos : draft.where;
+    const int from = stage_index(variant.layout_from, at, "stage." + draft.name + ".parallel");
+    if (from >= 0) needs.push_back(from);
+    if (from >= 0) check_layout_source(draft, drafts_[from], at);
   }
   if (variant.needs.is_array())
     for (const Value& need : variant.needs.as_array()) {
@@ -530,6 +552,7 @@ void Planner::write_plan(const std::vector<int>& order) {
           need(id, planned.milestone > 0 ? NeedEdge::milestone : NeedEdge::afterok);
         stage.inputs.push_back(std::move(planned));
       }
+      if (!variant.layout_from.empty()) need(stage.layout_from = variant.layout_from, NeedEdge::afterok);
       for (const std::string& text : stage.common.needs) {
         const NeedText wanted = read_need(text);
         const StageDraft& from = drafts_[index_.at(wanted.stage)];

@@ -22,6 +22,10 @@ struct WorkflowRequest {
   Value site = Value::make_table();         // what ${site.NAME} may name
   FaultCommands fault_commands;             // of the site
   std::vector<std::string> recipe_folders;  // searched in order for <recipe>.toml
+  bool can_search_layouts = false;          // a tune stage may leave its candidates to a search
+  // Not empty: only what finds the layout of this stage (the stage itself, or the tune stage for it) is planned: the
+  // tune stage, one with defaults where the workflow has none, and what it needs.
+  std::string tune;
 };
 
 struct WorkflowOutcome {

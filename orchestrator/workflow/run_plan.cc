@@ -62,6 +62,7 @@ Value stage_to_value(const PlannedStage& stage) {
   const auto set_unless_empty = [&](const char* name, Value part) {
     if (part.size() > 0) table.set(name, std::move(part));
   };
+  if (!stage.layout_from.empty()) table.set("layout_from", stage.layout_from);
   set_unless_empty("common", stage_common_fields().to_value_changed(stage.common));
   set_unless_empty("faults", faults_to_value(stage.faults));
   set_unless_empty("parallel", parallel_dims_fields().to_value_changed(stage.dims));
@@ -100,6 +101,7 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
     for (const ValueMember& member : edges->as_table())
       for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok, NeedEdge::milestone})
         if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
+  stage.layout_from = table.get_string("layout_from");
   stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
   LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));

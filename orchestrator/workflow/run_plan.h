@@ -41,9 +41,12 @@ struct PlannedStage {
   std::vector<PlannedInput> inputs;
   std::vector<std::string> needs;         // ids of stages that must have ended before (inputs included)
   std::map<std::string, NeedEdge> edges;  // of the needs that are not `afterok`
-  FaultSettings faults;                   // to be injected
-  SourcePos where;                        // of [stage.x] in the workflow
-  Value asked;  // the common keys as written, for their places; null in a plan read from a file
+  // Id of the tune stage that finds the layout ("@layout"): `dims`, and what else of this stage it changes, are known
+  // when that one has ended (trial_stage.h). "": as they stand here.
+  std::string layout_from;
+  FaultSettings faults;  // to be injected
+  SourcePos where;       // of [stage.x] in the workflow
+  Value asked;           // the common keys as written, for their places; null in a plan read from a file
 
   // "sft" or "sft/lr=1e-05": unique in a plan, and the folder below stages/.
   NeedEdge edge_to(const std::string& need) const {

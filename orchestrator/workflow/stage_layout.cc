@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/resumable.h"
 #include "contracts/shrunken_layout.h"
 #include "orchestrator/workflow/layout_check.h"
 
@@ -43,6 +44,12 @@ void check_shrink(const std::string& stage, const StageKind& kind, const Value& 
 
 }  // namespace
 
+std::string layout_stage_of(const Value& written) {
+  const Value* parallel = written.find("parallel");
+  const std::string text = parallel && parallel->is_string() ? parallel->as_string() : "";
+  return starts_with(text, "@") ? text.substr(1) : "";
+}
+
 ParallelDims read_layout(const std::string& stage, const StageKind& kind, const Value& settings, const Value& written,
                          StageCommon& common, Diagnostics& diagnostics) {
   const std::string where = "stage." + stage;
@@ -69,15 +76,23 @@ ParallelDims read_layout(const std::string& stage, const StageKind& kind, const 
     diagnostics.add(place_of("ranks"),
                     format("{}.ranks = {}, but the stage kind '{}' runs on one rank", where, common.ranks, kind.name),
                     "use threads for more cores");
+  // One a GPU, until candidates or a search say how many.
+  if (!layout_stage_of(written).empty() && !written.find("ranks"))
+    common.ranks = common.nodes * std::max(1, common.job.gpus_per_node);
   if (common.ranks % common.nodes != 0 && !settings.find("step"))  // steps divide theirs themselves
     diagnostics.add(place_of("nodes"),
                     format("{}: {} ranks cannot be shared evenly by {} nodes", where, common.ranks, common.nodes),
                     "use ranks that are a multiple of nodes");
   if (parallel && parallel->is_string()) {
-    diagnostics.add(parallel->pos,
-                    where + ".parallel = \"" + parallel->as_string() +
-                        "\": a layout found by another stage is not part of this version",
-                    "write the layout, for example { dp_replicate = 2 }");
+    if (layout_stage_of(written).empty())
+      diagnostics.add(parallel->pos, where + ".parallel = \"" + parallel->as_string() + "\" is not a layout",
+                      "write it, for example { dp_replicate = 2 }, or name the tune stage that finds it: \"@layout\"");
+    else if (!trains(kind.name))
+      diagnostics.add(
+          parallel->pos,
+          format("{}.parallel = \"{}\", but the kind '{}' does not train", where, parallel->as_string(), kind.name),
+          "layouts are found for pretrain, sft and align");
+    dims.dp_replicate = common.ranks;  // until it is known
     return dims;
   }
   if (parallel && !parallel->is_table()) {

@@ -9,7 +9,7 @@
 namespace longhaul {
 namespace {
 
-using Trials = std::vector<TrialResult>;
+using Trials = std::vector<SimulatedTrial>;
 
 struct StudyRunner {
   std::uint64_t seed;
@@ -27,11 +27,11 @@ struct StudyRunner {
 template <class Get>
 Estimate estimate(const Trials& trials, const Get& get) {
   std::vector<double> values;
-  for (const TrialResult& trial : trials) values.push_back(static_cast<double>(get(trial)));
+  for (const SimulatedTrial& trial : trials) values.push_back(static_cast<double>(get(trial)));
   return estimate_of(std::move(values));
 }
 
-double effective_of(const TrialResult& trial) {
+double effective_of(const SimulatedTrial& trial) {
   return trial.effective;
 }
 
@@ -54,7 +54,7 @@ std::vector<std::int64_t> spares_to_try(const Scenario& scenario) {
   return counts;
 }
 
-double figure_percent(const TrialResult& trial, const std::string& figure) {
+double figure_percent(const SimulatedTrial& trial, const std::string& figure) {
   for (int time = 0; time < time_classes; ++time)
     if (figure == to_string(static_cast<TimeClass>(time))) return 100 * trial.shares[static_cast<std::size_t>(time)];
   return 100 * trial.effective;
@@ -63,7 +63,8 @@ double figure_percent(const TrialResult& trial, const std::string& figure) {
 ExpectationResult compare(const SimExpectation& expected, const Trials& trials) {
   ExpectationResult result;
   result.expected = expected;
-  result.simulated = estimate(trials, [&](const TrialResult& trial) { return figure_percent(trial, expected.figure); });
+  result.simulated =
+      estimate(trials, [&](const SimulatedTrial& trial) { return figure_percent(trial, expected.figure); });
   result.met = expected.at_least ? result.simulated.mean >= expected.percent
                                  : std::fabs(result.simulated.mean - expected.percent) <= expected.within;
   return result;
@@ -71,14 +72,14 @@ ExpectationResult compare(const SimExpectation& expected, const Trials& trials) 
 
 void fill_base(Study& study, const Trials& base) {
   study.effective = estimate(base, effective_of);
-  study.interval_s = estimate(base, [](const TrialResult& trial) { return trial.interval_s; });
-  study.faults = estimate(base, [](const TrialResult& trial) { return trial.faults; });
-  study.lost_steps = estimate(base, [](const TrialResult& trial) { return trial.lost_steps; });
-  study.hosts_left = estimate(base, [](const TrialResult& trial) { return trial.hosts_left; });
-  study.operators = estimate(base, [](const TrialResult& trial) { return trial.operators; });
+  study.interval_s = estimate(base, [](const SimulatedTrial& trial) { return trial.interval_s; });
+  study.faults = estimate(base, [](const SimulatedTrial& trial) { return trial.faults; });
+  study.lost_steps = estimate(base, [](const SimulatedTrial& trial) { return trial.lost_steps; });
+  study.hosts_left = estimate(base, [](const SimulatedTrial& trial) { return trial.hosts_left; });
+  study.operators = estimate(base, [](const SimulatedTrial& trial) { return trial.operators; });
   for (std::size_t time = 0; time < study.shares.size(); ++time)
-    study.shares[time] = estimate(base, [time](const TrialResult& trial) { return trial.shares[time]; });
-  for (const TrialResult& trial : base)
+    study.shares[time] = estimate(base, [time](const SimulatedTrial& trial) { return trial.shares[time]; });
+  for (const SimulatedTrial& trial : base)
     for (std::size_t tier = 0; tier < study.tiers.size(); ++tier)
       study.tiers[tier] += trial.tiers[tier] / static_cast<double>(base.size());
   study.days = base.front().days;

@@ -115,7 +115,7 @@ class Trial {
     lemons_ = static_cast<int>(std::lround(scenario.cluster.lemon_share * scenario.hosts()));
   }
 
-  TrialResult run();
+  SimulatedTrial run();
 
  private:
   double prior_s() const { return failure_prior_s(scenario_.hosts()); }
@@ -163,7 +163,7 @@ class Trial {
   TierHistory history_;
   std::vector<PastEnd> ends_;
   std::vector<NodeEvidence> evidence_;
-  TrialResult result_;
+  SimulatedTrial result_;
 };
 
 void Trial::tell(GoodputFact::Kind kind, double at_s, double part_s, std::int64_t step) {
@@ -461,7 +461,7 @@ void Trial::grow() {
   into_step_s_ = 0;
 }
 
-TrialResult Trial::run() {
+SimulatedTrial Trial::run() {
   constexpr double day_s = 86'400;
   next_fault_s_ = next_fault_after(0);
   tell(GoodputFact::Kind::ready, 0, 0, 0);
@@ -493,7 +493,7 @@ TrialResult Trial::run() {
 
 }  // namespace
 
-TrialResult run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days) {
+SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days) {
   return Trial(scenario, seed, trial, interval_s, with_days).run();
 }
 

@@ -25,7 +25,7 @@ struct TrialPoint {
   double effective = 0;  // up to then, 0 to 1
 };
 
-struct TrialResult {
+struct SimulatedTrial {
   double effective = 0;                       // steps done times the time of a step with all replicas, over the length
   std::array<double, time_classes> shares{};  // of the length, by class
   std::int64_t steps = 0, lost_steps = 0;
@@ -39,7 +39,7 @@ struct TrialResult {
 // `scenario` at scale (Scenario::at_scale). The same seed and trial meet the same faults at the same times, whatever
 // else of a scenario is changed, as long as the kinds and rates of its faults are not. `interval_s` > 0: a fixed
 // interval for the most frequent saves. Pure.
-TrialResult run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s = 0,
-                      bool with_days = false);
+SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s = 0,
+                         bool with_days = false);
 
 }  // namespace longhaul

@@ -119,7 +119,7 @@ def graphs_that_cannot_be(here):
             "w.toml:9:16: error: stage.b.inputs.b names the stage 'tokkens', which does not exist; did you mean 'tokens'?")
     refused(here, HEADER + f'[stage.a]\n{command}[stage.p]\nkind = "pretrain"\ninputs = {{ tokens = "@a" }}\n',
             "does not take the artifact of 'a', a command stage; it takes: tokenize")
-    refused(here, HEADER + '[stage.a]\nkind = "tune"\n', "w.toml:4:8: error: stage kind 'tune' cannot run", "give `parallel")
+    refused(here, HEADER + '[stage.a]\nkind = "tune"\n', "w.toml:3:1: error: stage.a.for names no stage", 'for = "NAME"')
     refused(here, HEADER, "the workflow has no stages; add at least one [stage.NAME]")
 
 

@@ -1,5 +1,6 @@
 #include "engine/ops/cpu/gemm_onednn.h"
 
+#include <algorithm>
 #include <dnnl.hpp>
 #include <map>
 #include <optional>
@@ -12,7 +13,8 @@
 
 namespace longhaul {
 
-// One compiled primitive per case; nullopt where oneDNN refused or would only emulate.
+// One compiled primitive per case; nullopt where oneDNN refused or would only emulate. Experts have another number of
+// rows in every batch: what was used longest ago is forgotten.
 struct GemmCache {
   struct Entry {
     dnnl::matmul primitive;
@@ -20,9 +22,21 @@ struct GemmCache {
     dnnl::memory scratchpad;
     dnnl::memory bias = {};
   };
+  struct Slot {
+    std::optional<Entry> entry;
+    std::uint64_t last_use = 0;
+  };
+  static constexpr std::size_t entries_max = 256;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::map<cpu::GemmCase, std::optional<Entry>> entries;
+  std::map<cpu::GemmCase, Slot> entries;
+  std::uint64_t uses = 0;
+
+  GemmCache() { dnnl::set_primitive_cache_capacity(0); }  // oneDNN's own would keep what is forgotten here
+  void forget_oldest() {
+    entries.erase(std::min_element(entries.begin(), entries.end(),
+                                   [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
+  }
 };
 
 namespace cpu {
@@ -62,7 +76,7 @@ std::optional<GemmCache::Entry> compile(GemmCache& cache, const GemmCase& c) {
                             memory(a, cache.engine, nullptr),
                             memory(b, cache.engine, nullptr),
                             memory(out, cache.engine, nullptr),
-                            memory(description.scratchpad_desc(), cache.engine),
+                            memory(description.scratchpad_desc(), cache.engine, nullptr),
                             c.bias ? memory(bias, cache.engine, nullptr) : memory()};
   } catch (const dnnl::error&) {
     return std::nullopt;
@@ -73,9 +87,13 @@ std::optional<GemmCache::Entry>& entry_of(const ComputeContext& context, const G
   std::shared_ptr<GemmCache>& cache = context.gemm_cache();
   if (!cache) cache = std::make_shared<GemmCache>();
   use_threads_of(context);  // a primitive is compiled for a number of threads
-  const auto [place, fresh] = cache->entries.try_emplace(c);
-  if (fresh) place->second = compile(*cache, c);
-  return place->second;
+  auto place = cache->entries.find(c);
+  if (place == cache->entries.end()) {
+    if (cache->entries.size() >= GemmCache::entries_max) cache->forget_oldest();
+    place = cache->entries.emplace(c, GemmCache::Slot{compile(*cache, c)}).first;
+  }
+  place->second.last_use = ++cache->uses;
+  return place->second.entry;
 }
 
 }  // namespace
@@ -92,6 +110,9 @@ bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstVie
     entry->a.set_data_handle(const_cast<void*>(a.data()));
     entry->b.set_data_handle(const_cast<void*>(b.data()));
     entry->c.set_data_handle(c.data());
+    constexpr int product_scratch = 3;  // a slot that no other operation uses
+    const auto bytes = static_cast<std::int64_t>(entry->scratchpad.get_desc().get_size());
+    entry->scratchpad.set_data_handle(bytes > 0 ? context.scratch(product_scratch, bytes) : nullptr);
     dnnl::stream& stream = context.gemm_cache()->stream;
     std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, entry->a},
                                                  {DNNL_ARG_WEIGHTS, entry->b},

@@ -146,3 +146,12 @@ TEST_CASE("with one rank nothing is sent, and data parallelism sends what it sum
   CHECK(two[MeshAxis::dp].given == 4 * n + losses);
   CHECK(two[MeshAxis::tp].given == 0);
 }
+
+TEST_CASE("a pipeline with a tied embedding is planned before the vocabulary is known") {
+  TrainingOutline o = planned_training();
+  o.shape.vocab_size = 0, o.shape.tie_word_embeddings = true;
+  o.dims.pp = 2;
+  RankCoordinates last;
+  last.pp = 1;
+  for (const RankCoordinates& at : {RankCoordinates(), last}) CHECK(plan_training_memory(o, at).ok());
+}

@@ -173,7 +173,7 @@ TEST_CASE("sections, names and kinds") {
   CHECK(starts_with(problems(header + "[stage.x]\nargv = [\"a\"]\n"),
                     "w.toml:3:1: error: stage.x.kind is missing; one of: curate, "));
   CHECK(starts_with(problems(header + "[stage.x]\nkind = \"tune\"\nfor = \"y\"\n"),
-                    "w.toml:4:8: error: stage kind 'tune' cannot run: "));
+                    "w.toml:5:7: error: stage.x.for names the stage 'y', which does not exist"));
   CHECK(starts_with(problems(header + "[stage.x]\nkind = \"reward\"\n"),
                     "w.toml:4:8: error: stage kind 'reward' cannot run: "));
   CHECK(problems(header + "[stage.\"a/b\"]\nkind = \"command\"\nargv = [\"a\"]\n") ==
@@ -232,8 +232,7 @@ TEST_CASE("layouts that cannot be") {
         "w.toml:6:9: error: stage.p: global_batch_size = 32 is not a multiple of micro_batch_size(4) * dp(3) = 12; use "
         "24 or 36\n1 error");
   CHECK(problems(pretrain + "parallel = \"@layout\"\n") ==
-        "w.toml:6:12: error: stage.p.parallel = \"@layout\": a layout found by another stage is not part of this "
-        "version; write the layout, for example { dp_replicate = 2 }\n1 error");
+        "w.toml:6:12: error: stage.p.parallel names the stage 'layout', which does not exist; stages: p\n1 error");
   CHECK(problems(pretrain + "ranks = 3\nnodes = 2\nglobal_batch_size = 12\n") ==
         "w.toml:7:9: error: stage.p: 3 ranks cannot be shared evenly by 2 nodes; use ranks that are a multiple of "
         "nodes\n1 error");

@@ -83,7 +83,7 @@ TEST_CASE("the interval that is chosen online, and Daly's, are within 1 % of the
 
 TEST_CASE("classes add up, and the same seed meets the same faults") {
   const Scenario scenario = plain_scenario(10, 3600, 60);
-  const TrialResult a = run_trial(scenario, 3, 1, 0, true), b = run_trial(scenario, 3, 1);
+  const SimulatedTrial a = run_trial(scenario, 3, 1, 0, true), b = run_trial(scenario, 3, 1);
   CHECK(std::accumulate(a.shares.begin(), a.shares.end(), 0.0) == doctest::Approx(1));
   CHECK(a.effective == b.effective);
   CHECK(a.faults == b.faults);
@@ -104,7 +104,7 @@ TEST_CASE("a bug of the user's stops the simulated training: no host and no job 
   scenario.faults[0].scope = "user";
   scenario.faults[0].group = "application";
   scenario.cluster.spares = 8;
-  const TrialResult result = run_trial(scenario, 1, 0);
+  const SimulatedTrial result = run_trial(scenario, 1, 0);
   CHECK(result.operators > 0);
   CHECK(result.tiers[static_cast<std::size_t>(RestartTier::swap)] == 0);
   CHECK(result.tiers[static_cast<std::size_t>(RestartTier::new_job)] == 0);
@@ -117,10 +117,10 @@ TEST_CASE("lemons are left at their second fault, and leaving them pays") {
   scenario.cluster.lemon_factor = 200;
   scenario.cluster.repair = {20 * 86'400.0};
   scenario.restart.new_job.queue = {3600};
-  const TrialResult without = run_trial(scenario, 1, 0);
+  const SimulatedTrial without = run_trial(scenario, 1, 0);
   CHECK(without.tiers[static_cast<std::size_t>(RestartTier::swap)] == 0);
   scenario.cluster.spares = 4;
-  const TrialResult with = run_trial(scenario, 1, 0);
+  const SimulatedTrial with = run_trial(scenario, 1, 0);
   CHECK(with.tiers[static_cast<std::size_t>(RestartTier::swap)] > 0);
   CHECK(with.hosts_left > 0);
   // 200 of 327 faults were the lemon's: without it less than half of them are left.
@@ -134,7 +134,7 @@ TEST_CASE("without spares a training shrinks, goes on slower, and grows again wh
   scenario.training.replicas_min = 12;
   scenario.restart.shrink.start = scenario.restart.swap.start = {30};
   scenario.cluster.repair = {6 * 3600.0};
-  const TrialResult shrunk = run_trial(scenario, 1, 0);
+  const SimulatedTrial shrunk = run_trial(scenario, 1, 0);
   CHECK(shrunk.tiers[static_cast<std::size_t>(RestartTier::shrink)] > 50);
   // One replica of 16 is missing on average; all of the time is used, at 15/16 of the speed.
   CHECK(shrunk.shares[0] > 0.96);
@@ -149,7 +149,7 @@ TEST_CASE("a copy in memory serves all tiers but a new job") {
   const double without = run_trial(scenario, 1, 0).effective;
   scenario.saves.memory.enabled = true;
   scenario.saves.memory.stall = {0.5};
-  const TrialResult with = run_trial(scenario, 1, 0);
+  const SimulatedTrial with = run_trial(scenario, 1, 0);
   CHECK(with.effective > without + 0.1);
   CHECK(with.interval_s < 100);
   for (int tier = 0; tier < static_cast<int>(RestartTier::stop); ++tier)

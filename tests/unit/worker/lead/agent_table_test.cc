@@ -170,9 +170,9 @@ TEST_CASE(
   rig.table.reset();
   rig.open_table(2);
   rig.table->watch(1, rig.scratch.path(), {{"n1", {3}}});
-  CHECK(rig.sees([&] { return step() > before; }));
+  REQUIRE(rig.sees([&] { return step() > before; }));
   ::kill(*pid, SIGKILL);
-  CHECK(rig.sees([&] { return rank_in(*rig.table, 3)->state == ProcessState::ended; }));
+  CHECK(rig.sees([&] { return rank_in(*rig.table, 3) && rank_in(*rig.table, 3)->state == ProcessState::ended; }));
   while (!poll_exit(*pid)->has_value()) ::usleep(2'000);
   rig.table->end(5'000);
   rig.thread.join();

@@ -1,0 +1,41 @@
+// The best way to serve a model on a cluster, and why not the others.
+#pragma once
+
+#include <string>
+
+#include "autotune/inference/serving_search.h"
+
+namespace longhaul {
+
+// What somebody would ask about: "tp = 4", "int4 weights", "fp8 cache", "chunks of 512", "64 slots". The best of its
+// kind under the same goal, and why it is not the winner. Formats that the task does not allow are among them, as
+// offers.
+struct ServingAlternative {
+  std::string name, why;
+  bool allowed = true;
+  ServingCandidate best;
+};
+
+struct ServingPlan {
+  ServingTask task;
+  ServingPlace place;
+  ServingCandidate winner;
+  std::string reason;  // in a sentence
+  std::vector<ServingAlternative> alternatives;
+  std::vector<ServingCandidate> pareto;
+  std::vector<std::string> notes;  // GPUs that stay idle, a GPU type without measurements, queues that a rate needs
+  int considered = 0, fitting = 0;
+};
+
+// Errors: invalid_input, all that is wrong with the question together; unavailable where nothing fits (by how much and
+// what would make it fit) or nothing meets the targets (how near the nearest comes).
+Result<ServingPlan> plan_serving(const ModelShape& shape, const ServingTask& task, const Cluster& cluster,
+                                 const TimeConstants& constants);
+
+// The settings of a `deploy` stage under their names in contracts/settings/inference.h; what its server cannot be told
+// yet stands in comments.
+std::string serving_toml(const ModelShape& shape, const ServingPlan& plan);
+// Tables for people: the winner, its memory and its step, the alternatives, the Pareto front.
+std::string serving_report(const ServingPlan& plan);
+
+}  // namespace longhaul

@@ -1,0 +1,37 @@
+// What a training will take: time, tokens, memory, money. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotune/search/replan.h"
+
+namespace longhaul {
+
+struct TrainingForecast {
+  std::string stage, device;
+  bool on_gpus = false;
+  TrainingLayout layout;
+  StepTime time;
+  double low = 0, high = 0;  // seconds of a step, 95 % of cases
+  double tokens_per_second = 0;
+  double utilisation = 0;                     // model FLOPs over the peak in the layout's precision
+  double memory = 0, memory_limit = 0;        // bytes of the rank that holds most; no limit known: 1e18
+  std::int64_t steps = 0;                     // 0: not known before the data is
+  double gpu_hours = 0, energy_kwh = 0;       // 0 without steps; energy: ranks at the power that they may take
+  std::optional<RankedLayout> better;         // what the search finds: faster by a twentieth at least, or it fits
+  int nodes = 1;                              // of its job
+  std::optional<ReplannedLayout> after_loss;  // of one node, where there are several
+  std::vector<std::string> notes;
+  std::string problem;  // not empty: there is no forecast, and why
+
+  double seconds() const { return time.seconds(); }
+  double duration() const { return seconds() * static_cast<double>(steps); }
+};
+
+// Of the layout as it is; with `search` also of the best one there is. invalid_input: a schedule that does not go.
+Result<TrainingForecast> forecast_training(const SearchQuestion& question, const TrainingLayout& layout,
+                                           std::int64_t steps, bool search);
+
+}  // namespace longhaul

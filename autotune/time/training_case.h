@@ -1,0 +1,43 @@
+// A training as the time model is asked about it: what is trained, laid out how, with which program and where.
+#pragma once
+
+#include <cstdint>
+
+#include "autotune/hardware/cluster.h"
+#include "contracts/model_shape.h"
+#include "contracts/parallel_dims.h"
+#include "contracts/pipeline_schedule.h"
+#include "contracts/settings/recompute.h"
+
+namespace longhaul {
+
+// What is trained, the same for all layouts that are compared.
+struct TrainingTask {
+  ModelShape shape;                    // resolved; vocabulary known
+  std::int64_t sequence_length = 0;    // tokens
+  std::int64_t global_batch_size = 1;  // sequences
+};
+
+// One way to lay it out. A plain value of a hundred bytes: searches hold millions.
+struct TrainingLayout {
+  ParallelDims dims;
+  int micro_batch_size = 1;  // sequences
+  Precision precision = Precision::bf16;
+  Recompute recompute;
+  PipelineKind schedule = PipelineKind::one_f_one_b;
+  int group = 0;                 // of interleaved schedules; 0: the smallest
+  bool offload_moments = false;  // to the host's memory between two updates
+
+  std::int64_t micro_batches(const TrainingTask& task) const {
+    return task.global_batch_size / micro_batch_size / dims.dp();
+  }
+};
+
+// With what and where.
+struct TrainingPlace {
+  Cluster cluster;
+  FrameworkProfile framework;
+  CommonConstants common;
+};
+
+}  // namespace longhaul

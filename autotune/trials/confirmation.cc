@@ -1,0 +1,246 @@
+#include "autotune/trials/confirmation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+class Confirmation {
+ public:
+  Confirmation(std::span<const Trial> candidates, std::span<const TrialResult> results,
+               const ConfirmationLimits& limits)
+      : trials_(candidates), limits_(limits), found_(candidates.size(), nullptr) {
+    std::map<std::string, const TrialResult*> by_name;
+    for (const TrialResult& result : results) by_name.emplace(result.name, &result);
+    for (std::size_t i = 0; i < trials_.size(); ++i)
+      if (const auto found = by_name.find(trials_[i].name); found != by_name.end()) found_[i] = found->second;
+  }
+
+  ConfirmationDecision decide() {
+    for (std::size_t i = 0; i < trials_.size(); ++i) look_at(i);
+    recalibrate();
+    choose_leader();
+    for (std::size_t i = 0; i < trials_.size(); ++i) predict(i);
+    stop_what_lost();
+    set_aside_what_cannot_win();
+    choose_next();
+    if (decision_.finished) finish();
+    explain();
+    return std::move(decision_);
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  CandidateVerdict& verdict(std::size_t i) { return decision_.candidates[i]; }
+
+  void look_at(std::size_t i) {
+    CandidateVerdict seen;
+    seen.name = trials_[i].name;
+    const TrialResult* result = found_[i];
+    if (result) {
+      seen.seconds = step_time_interval(result->step_seconds, limits_.confidence, limits_.repeat_sigma);
+      const bool judged = result->outcome == TrialOutcome::measured || seen.seconds.steps >= limits_.steps_to_judge;
+      if (!judged) seen.seconds = {};
+      if (result->begun) ++decision_.runs;
+      seen.state = state_of(*result, seen.seconds.known());
+    }
+    decision_.candidates.push_back(std::move(seen));
+  }
+
+  static CandidateState state_of(const TrialResult& result, bool known) {
+    switch (result.outcome) {
+      case TrialOutcome::waiting:
+      case TrialOutcome::running: return CandidateState::running;
+      case TrialOutcome::measured: return known ? CandidateState::measured : CandidateState::set_aside;
+      case TrialOutcome::stopped: return known ? CandidateState::measured : CandidateState::failed;
+      default: return CandidateState::failed;
+    }
+  }
+
+  // One factor for all: the median of what was measured over what was predicted, among those that have both.
+  void recalibrate() {
+    std::vector<double> logs;
+    for (std::size_t i = 0; i < trials_.size(); ++i)
+      if (verdict(i).state == CandidateState::measured && trials_[i].predicted_seconds > 0)
+        logs.push_back(std::log(verdict(i).seconds.centre / trials_[i].predicted_seconds));
+    ratios_ = static_cast<int>(logs.size());
+    if (logs.empty()) return;
+    std::sort(logs.begin(), logs.end());
+    const std::size_t half = logs.size() / 2;
+    decision_.scale = std::exp(logs.size() % 2 == 1 ? logs[half] : (logs[half - 1] + logs[half]) / 2);
+  }
+
+  // Also of those that are still running, once they have shown enough.
+  void choose_leader() {
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      const CandidateVerdict& seen = verdict(i);
+      if (!seen.seconds.known() || seen.state == CandidateState::failed) continue;
+      if (leader_ == none || seen.seconds.centre < verdict(leader_).seconds.centre) leader_ = i;
+    }
+  }
+
+  // What is left to be in error of a prediction after k others were measured: its own deviation and that of their mean.
+  void predict(std::size_t i) {
+    const Trial& trial = trials_[i];
+    if (trial.predicted_seconds <= 0) return;
+    verdict(i).predicted_seconds = decision_.scale * trial.predicted_seconds;
+    const double sigma = trial.predicted_sigma * (ratios_ > 0 ? std::sqrt(1 + 1.0 / ratios_) : 1);
+    const double low = 1 - normal_z(limits_.confidence) * sigma;
+    if (sigma > 0) verdict(i).predicted_low = std::max(0.0, verdict(i).predicted_seconds * low);
+  }
+
+  void stop_what_lost() {
+    if (leader_ == none) return;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      const CandidateVerdict& seen = verdict(i);
+      if (i == leader_ || seen.state != CandidateState::running || !seen.seconds.known()) continue;
+      if (seen.seconds.low > verdict(leader_).seconds.high) decision_.stop.push_back(seen.name);
+    }
+  }
+
+  void set_aside_what_cannot_win() {
+    const std::size_t starved = smallest_that_ran_out();
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      CandidateVerdict& seen = verdict(i);
+      if (seen.state == CandidateState::set_aside && found_[i]) {
+        seen.why = format("its results are partial: {} measured steps, {} are needed{}", found_[i]->step_seconds.size(),
+                          steps_for_interval, found_[i]->what.empty() ? "" : "; " + found_[i]->what);
+        continue;
+      }
+      if (seen.state != CandidateState::waiting) continue;
+      if (starved != none && trials_[i].predicted_bytes >= trials_[starved].predicted_bytes) {
+        seen.state = CandidateState::set_aside;
+        seen.why = format("not run: it needs {}, and {} ran out of memory with {}",
+                          human_bytes(static_cast<double>(trials_[i].predicted_bytes)), trials_[starved].name,
+                          human_bytes(static_cast<double>(trials_[starved].predicted_bytes)));
+      } else if (leader_ != none && seen.predicted_low > verdict(leader_).seconds.high) {
+        seen.state = CandidateState::set_aside;
+        seen.why =
+            format("not run: predicted {:.4g} s, at least {:.4g} s, and {} takes {:.4g} s", seen.predicted_seconds,
+                   seen.predicted_low, verdict(leader_).name, verdict(leader_).seconds.centre);
+      }
+    }
+  }
+
+  // Who needs as much as this one runs out of memory as well, whatever the estimate's own error is.
+  std::size_t smallest_that_ran_out() const {
+    std::size_t smallest = none;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (!found_[i] || found_[i]->outcome != TrialOutcome::out_of_memory || trials_[i].predicted_bytes <= 0) continue;
+      if (smallest == none || trials_[i].predicted_bytes < trials_[smallest].predicted_bytes) smallest = i;
+    }
+    return smallest;
+  }
+
+  void choose_next() {
+    if (limits_.max_runs <= 0 || trials_.empty()) {
+      decision_.finished = true;
+      return;
+    }
+    std::vector<std::size_t> waiting;
+    bool running = false;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (verdict(i).state == CandidateState::waiting) waiting.push_back(i);
+      running = running || verdict(i).state == CandidateState::running;
+    }
+    if (running) return;  // a round ends before the next begins
+    const int left = limits_.max_runs - decision_.runs;
+    if (waiting.empty() || left <= 0) {
+      decision_.finished = true;
+      return;
+    }
+    // The factor is common to all, so the order of the predictions is the one that was given.
+    const auto size = std::min<std::size_t>(
+        {waiting.size(), static_cast<std::size_t>(left), static_cast<std::size_t>(std::max(1, limits_.at_once))});
+    for (std::size_t i = 0; i < size; ++i) decision_.run.push_back(trials_[waiting[i]].name);
+  }
+
+  void finish() {
+    if (trials_.empty()) {
+      decision_.problem = "there are no candidates";
+      return;
+    }
+    if (limits_.max_runs <= 0) {
+      decision_.by_prediction = true;
+      leader_ = 0;
+    }
+    if (leader_ == none) {
+      std::vector<std::string> ends;
+      for (std::size_t i = 0; i < trials_.size(); ++i)
+        if (found_[i])
+          ends.push_back(format("{}: {}{}", trials_[i].name, to_string(found_[i]->outcome),
+                                found_[i]->what.empty() ? "" : " (" + found_[i]->what + ")"));
+      decision_.problem = "no candidate could be measured; " + join(ends, "; ");
+      return;
+    }
+    verdict(leader_).won = true;
+    decision_.winner = verdict(leader_).name;
+    decision_.separated = true;
+    for (std::size_t i = 0; i < trials_.size(); ++i)
+      if (i != leader_ && verdict(i).state == CandidateState::measured &&
+          verdict(i).seconds.low <= verdict(leader_).seconds.high)
+        decision_.separated = false;
+  }
+
+  void explain() {
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      CandidateVerdict& seen = verdict(i);
+      if (!seen.why.empty()) continue;
+      if (seen.state == CandidateState::failed)
+        seen.why = format("{}{}", to_string(found_[i]->outcome), found_[i]->what.empty() ? "" : ": " + found_[i]->what);
+      else if (seen.state == CandidateState::measured)
+        seen.why = measured_text(i);
+      else if (seen.state == CandidateState::waiting)
+        seen.why = waiting_text(i);
+      else if (seen.seconds.known())
+        seen.why = format("running: {:.4g} s ± {:.1f} % so far", seen.seconds.centre, share(seen.seconds));
+      else
+        seen.why = to_string(found_[i]->outcome);
+    }
+  }
+
+  static double share(const StepTimeInterval& seconds) { return 100 * seconds.half_width() / seconds.centre; }
+
+  std::string measured_text(std::size_t i) {
+    const CandidateVerdict& seen = verdict(i);
+    std::string text = format("measured {:.4g} s ± {:.1f} %", seen.seconds.centre, share(seen.seconds));
+    if (trials_[i].predicted_seconds > 0) text += format(", predicted {:.4g} s", trials_[i].predicted_seconds);
+    if (found_[i]->outcome == TrialOutcome::stopped) text += format(", stopped after {} steps", found_[i]->steps_done);
+    if (i == leader_) return text + (seen.won ? ": the fastest" : "");
+    const double behind = seen.seconds.centre / verdict(leader_).seconds.centre - 1;
+    text += format(": {:.1f} % slower than {}", 100 * behind, verdict(leader_).name);
+    if (seen.seconds.low <= verdict(leader_).seconds.high)
+      text += format(", which {:.0f} % confidence does not tell apart", 100 * limits_.confidence);
+    return text;
+  }
+
+  std::string waiting_text(std::size_t i) {
+    const CandidateVerdict& seen = verdict(i);
+    const std::string predicted =
+        seen.predicted_seconds > 0 ? format("predicted {:.4g} s", seen.predicted_seconds) : std::string();
+    if (seen.won) return predicted.empty() ? "the first of the list; nothing was run" : predicted + "; nothing was run";
+    if (!decision_.finished) return predicted.empty() ? "waits" : "waits; " + predicted;
+    return format("not run: {} trials were allowed{}", limits_.max_runs, predicted.empty() ? "" : "; " + predicted);
+  }
+
+  std::span<const Trial> trials_;
+  const ConfirmationLimits& limits_;
+  std::vector<const TrialResult*> found_;  // by candidate; null: not submitted
+  std::size_t leader_ = none;
+  int ratios_ = 0;
+  ConfirmationDecision decision_;
+};
+
+}  // namespace
+
+ConfirmationDecision decide_confirmation(std::span<const Trial> candidates, std::span<const TrialResult> results,
+                                         const ConfirmationLimits& limits) {
+  return Confirmation(candidates, results, limits).decide();
+}
+
+}  // namespace longhaul

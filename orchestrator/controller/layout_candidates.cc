@@ -1,0 +1,94 @@
+#include "orchestrator/controller/layout_candidates.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "orchestrator/controller/layout_question.h"
+#include "orchestrator/workflow/trial_stage.h"
+
+namespace longhaul {
+namespace {
+
+constexpr int candidates_max = 24, searched = 400;
+
+// The best of each way to cut model and batch first, then the best of the others: a trial of a layout that differs from
+// another one in ZeRO or recomputation alone says little that the first has not said.
+std::vector<RankedLayout> unlike_first(const std::vector<RankedLayout>& best) {
+  using Cut = std::tuple<int, int, int, int, int, int>;
+  std::set<Cut> seen;
+  std::vector<RankedLayout> first, others;
+  for (const RankedLayout& ranked : best) {
+    const ParallelDims& d = ranked.layout.dims;
+    const bool fresh = seen.emplace(d.tp, d.cp, d.pp, d.vp, d.ep, ranked.layout.micro_batch_size).second;
+    (fresh ? first : others).push_back(ranked);
+  }
+  first.insert(first.end(), others.begin(), others.end());
+  if (first.size() > candidates_max) first.resize(candidates_max);
+  return first;
+}
+
+std::vector<int> whole_numbers(const std::vector<std::int64_t>& from) {
+  return {from.begin(), from.end()};
+}
+
+Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, const PlannedStage& tune,
+                                             const PlannedStage& target, const SiteConfig& site) {
+  const TuneSettings settings = tune_settings_of(tune);
+  const int nodes = std::max(1, target.common.nodes), ranks = std::max(target.common.ranks, target.dims.world_size());
+  PlannedStage stage = target;
+  stage.dims = {}, stage.dims.dp_replicate = ranks;  // any layout of these ranks: the search says which
+  LH_TRY(LayoutQuestion question, layout_question(stage, site, constants, (ranks + nodes - 1) / nodes, 0));
+  SearchSpace& space = question.search.space;
+  space.tp = whole_numbers(settings.tp), space.pp = whole_numbers(settings.pp), space.cp = whole_numbers(settings.cp);
+  space.ep = whole_numbers(settings.ep), space.micro_batch_size = whole_numbers(settings.micro_batch_size);
+  if (!question.on_gpus) space.offload = false;  // moments lie in the host's memory anyway
+  question.search.best = searched;
+  LH_TRY(const SearchOutcome found, search_layouts(question.search));
+  std::vector<Trial> trials;
+  for (const RankedLayout& ranked : unlike_first(found.best)) {
+    Trial trial;
+    trial.settings = written_layout(ranked.layout);
+    trial.name = candidate_name(trial.settings);
+    trial.predicted_seconds = ranked.seconds(), trial.predicted_sigma = ranked.time.sigma;
+    if (question.on_gpus) trial.predicted_bytes = static_cast<std::int64_t>(ranked.memory.total());
+    trials.push_back(std::move(trial));
+  }
+  return trials;
+}
+
+}  // namespace
+
+Value written_layout(const TrainingLayout& layout) {
+  Value written = Value::make_table();
+  Value parallel = changed_part(parallel_dims_fields().to_value(layout.dims), parallel_dims_fields().to_value({}));
+  if (parallel.is_null()) parallel.set("dp_replicate", layout.dims.dp_replicate);
+  written.set("parallel", std::move(parallel));
+  written.set("micro_batch_size", layout.micro_batch_size);
+  if (layout.dims.pp > 1) {
+    Value& pipeline = written.set("pipeline", Value::make_table());
+    pipeline.set("schedule", to_string(layout.schedule));
+  }
+  const Recompute& again = layout.recompute;
+  if (again.any()) {
+    Value& recompute = written.set("recompute", Value::make_table());
+    Value& modules = recompute.set("modules", Value::make_array());
+    for (const auto& [wanted, name] : {std::pair{again.norms, "norms"}, std::pair{again.attention, "attention"},
+                                       std::pair{again.activation, "activation"},
+                                       std::pair{again.feed_forward, "feed_forward"}, std::pair{again.block, "block"}})
+      if (wanted) modules.push_back(name);
+    if (again.layers > 0) recompute.set("layers", again.layers);
+  }
+  if (layout.offload_moments) written.set("optimizer", Value::make_table()).set("offload", "host");
+  return written;
+}
+
+LayoutSearch layout_search_with(const std::string& constants_path) {
+  return [constants_path](const PlannedStage& tune, const PlannedStage& target,
+                          const SiteConfig& site) -> Result<std::vector<Trial>> {
+    LH_TRY(const TimeConstants constants, read_time_constants(constants_path));
+    return search_candidates(constants, tune, target, site);
+  };
+}
+
+}  // namespace longhaul

@@ -1,0 +1,127 @@
+#include "orchestrator/controller/layout_question.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "contracts/settings/training.h"
+
+namespace longhaul {
+namespace {
+
+// A GPU's memory that a training may take: drivers keep a little of it.
+constexpr double usable_memory = 0.97;
+
+GpuType site_gpu(const SiteConfig& site, GpuType gpu) {
+  if (site.node.gpu_memory.value > 0) gpu.memory = static_cast<double>(site.node.gpu_memory.value);
+  if (site.network.gpu_memory_gbyte > 0) gpu.memory_rate = site.network.gpu_memory_gbyte * 1e9;
+  if (site.network.gpu_link_gbyte > 0) gpu.link_rate = site.network.gpu_link_gbyte * 1e9;
+  return gpu;
+}
+
+Result<GpuType> gpu_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes) {
+  const NodeShape& node = site.node;
+  auto known = constants.gpu_named(node.gpu);
+  if (known.ok()) return site_gpu(site, *known);
+  const bool told = node.gpu_tflops > 0 && node.gpu_memory.value > 0 && site.network.gpu_memory_gbyte > 0 &&
+                    site.network.gpu_link_gbyte > 0;
+  if (!told)
+    return make_error(
+        ErrorCode::not_found, known.error().what,
+        "write into the site file node.gpu_tflops (bf16, dense), node.gpu_memory, network.gpu_memory_gbyte "
+        "and network.gpu_link_gbyte; or a name that contains one of those known: " +
+            known.error().hint.substr(known.error().hint.rfind("known are ") + 10));
+  notes.push_back(format("GPU \"{}\" is known by its data sheet alone", node.gpu));
+  return unknown_gpu(constants, node.gpu, node.gpu_tflops, static_cast<double>(node.gpu_memory.value) / 1e9,
+                     site.network.gpu_memory_gbyte, site.network.gpu_link_gbyte);
+}
+
+// A rank of `threads` cores.
+Result<GpuType> cpu_rank(const TimeConstants& constants, int threads) {
+  LH_TRY(GpuType rank, constants.gpu_named("one core of a processor"));
+  const double cores = std::max(1, threads);
+  rank.peak_f32 *= cores, rank.peak_bf16 *= cores, rank.memory_rate *= cores, rank.power *= cores;
+  return rank;
+}
+
+Result<TrainingLayout> layout_of(const PretrainSettings& settings, const ParallelDims& dims) {
+  TrainingLayout layout;
+  layout.dims = dims;
+  layout.micro_batch_size = static_cast<int>(settings.micro_batch_size);
+  layout.precision = settings.precision == "bf16" ? Precision::bf16 : Precision::f32;
+  LH_TRY(layout.recompute, recompute_from(settings.recompute));
+  const std::int64_t micro_batches = settings.global_batch_size / settings.micro_batch_size / std::max(1, dims.dp());
+  LH_TRY(const PipelineScheduleSettings schedule, schedule_settings(settings.pipeline, dims, micro_batches));
+  layout.schedule = schedule.kind, layout.group = schedule.group;
+  layout.offload_moments = settings.optimizer.offload != "none";
+  return layout;
+}
+
+}  // namespace
+
+Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes) {
+  LH_TRY(const GpuType gpu, gpu_of(site, constants, notes));
+  Cluster cluster;
+  cluster.gpu = gpu, cluster.gpus_per_node = std::max(1, site.node.gpus);
+  // A rack of NVLink spans nodes; any other domain is a node.
+  cluster.domain = gpu.link_domain > 8 ? gpu.link_domain : cluster.gpus_per_node;
+  cluster.nic_rate = gpu.nic_rate;
+  if (site.network.nics > 0 && site.network.nic_gbit > 0)
+    cluster.nic_rate = site.network.nics * site.network.nic_gbit / 8 * 1e9 / cluster.gpus_per_node;
+  else
+    notes.push_back(
+        format("the site does not say its network cards: {:.0f} GB/s a GPU is assumed", gpu.nic_rate / 1e9));
+  return cluster;
+}
+
+std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage) {
+  for (const PlannedInput& input : stage.inputs)
+    for (const std::string& id : input.stages)
+      if (const PlannedStage* source = plan.find(id); source && source->kind == "tokenize")
+        return source->settings.get_integer("vocabulary");
+  return 0;
+}
+
+Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site,
+                                       const TimeConstants& constants, int ranks_per_node, std::int64_t vocabulary) {
+  const bool own_model =
+      stage.kind == "pretrain" && std::none_of(stage.inputs.begin(), stage.inputs.end(),
+                                               [](const PlannedInput& input) { return input.name == "model"; });
+  if (!own_model)
+    return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
+                      "step times are predicted for trainings that make their own model");
+  LH_TRY(const PretrainSettings settings, pretrain_fields().parse(stage.settings, ""));
+  LayoutQuestion q;
+  TrainingTask& task = q.search.task;
+  LH_TRY(task.shape, resolve_shape(settings.model));
+  if (task.shape.vocab_size == 0) task.shape.vocab_size = vocabulary;
+  if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
+  task.sequence_length = settings.sequence_length, task.global_batch_size = settings.global_batch_size;
+  LH_TRY(q.layout, layout_of(settings, stage.dims));
+
+  TrainingPlace& place = q.search.place;
+  place.common = constants.common;
+  const int ranks = stage.dims.world_size();
+  q.on_gpus = site.node.gpus > 0;
+  if (q.on_gpus) {
+    LH_TRY(place.cluster, cluster_of(site, constants, q.notes));
+    LH_TRY(place.framework, constants.framework("longhaul"));
+    q.device = format("{} as {}", site.node.gpu, place.cluster.gpu.key);
+    q.search.memory_limit = place.cluster.gpu.memory * usable_memory;
+  } else {
+    const int on_node = ranks_per_node > 0 ? ranks_per_node : ranks;
+    const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
+    const int threads = stage.common.threads > 0 ? stage.common.threads : std::max(1, cores / std::max(1, on_node));
+    LH_TRY(place.cluster.gpu, cpu_rank(constants, threads));
+    LH_TRY(place.framework, constants.framework("longhaul-cpu"));
+    place.cluster.gpus_per_node = place.cluster.domain = on_node;
+    place.cluster.nic_rate = place.cluster.gpu.nic_rate;
+    q.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
+    q.search.memory_limit = site.node.memory.value > 0 ? static_cast<double>(site.node.memory.value) / on_node : 1e18;
+  }
+  LH_TRY(q.search.memory, memory_profile("longhaul"));
+  q.search.space.gpus = ranks;
+  q.search.space.precision = {q.layout.precision};
+  return q;
+}
+
+}  // namespace longhaul

@@ -1,0 +1,33 @@
+// From a planned training stage and a site to what the time model and the search are asked: the model's shape, the
+// cluster, the memory of a GPU. Pure.
+#pragma once
+
+#include <string>
+
+#include "autotune/search/layout_search.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+struct LayoutQuestion {
+  SearchQuestion search;
+  TrainingLayout layout;  // of the stage as it is planned
+  std::string device;     // "NVIDIA H100 64 GB (custom) as h100-64", "2 cores"
+  bool on_gpus = false;
+  std::vector<std::string> notes;  // what was assumed
+};
+
+// unsupported: a stage that makes no model of its own. not_found: a GPU that the constants do not know, and the four
+// keys of the site file that would say enough. `ranks_per_node`: of the stage's job; 0: all on one node. `vocabulary`:
+// the tokenizer's, for a model that does not say its own; 0: not known.
+Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site,
+                                       const TimeConstants& constants, int ranks_per_node, std::int64_t vocabulary);
+
+// Tokens of the vocabulary that the stage's tokens are made with, as far as the plan knows; 0: it does not.
+std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
+
+// The cluster that a site's GPUs are. not_found as above.
+Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes);
+
+}  // namespace longhaul

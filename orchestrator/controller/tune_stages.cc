@@ -1,0 +1,312 @@
+#include "orchestrator/controller/tune_stages.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "autotune/trials/layout_artifact.h"
+#include "base/fault_point.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "contracts/event.h"
+#include "contracts/manifest.h"
+#include "contracts/memory_plan.h"
+#include "contracts/record.h"
+#include "orchestrator/controller/artifact_index.h"
+#include "orchestrator/controller/decide.h"
+#include "orchestrator/site/site_config.h"
+#include "orchestrator/state/budget.h"
+#include "orchestrator/workflow/trial_stage.h"
+
+namespace longhaul {
+
+struct TuneStages::Work {
+  std::int64_t started_ms = 0;
+  std::vector<Trial> candidates;
+  ConfirmationLimits limits;
+  std::unique_ptr<TrialRuns> runs;
+  std::unique_ptr<EventWriter> events;
+  std::string told;  // trials.json, as it was written last
+};
+
+namespace {
+
+constexpr int bad_input_exit = 3;  // of a record: what trying again does not cure
+constexpr int turns_max = 100;     // of one look: a round that ends at once is followed by the next
+constexpr const char* candidates_file = "candidates.json";
+
+// Of the rank that is planned to hold most; 0: not known before the trial runs.
+std::int64_t predicted_bytes(const PlannedStage& target, const Trial& trial) {
+  const bool from_model = std::any_of(target.inputs.begin(), target.inputs.end(),
+                                      [](const PlannedInput& input) { return input.name == "model"; });
+  const auto stage = stage_with(target, trial.settings);
+  if (from_model || !stage.ok() || stage->kind != "pretrain") return 0;
+  const auto settings = pretrain_fields().parse(stage->settings, "");
+  const auto outline = settings.ok() ? outline_of(*settings, stage->dims) : Result<TrainingOutline>(settings.error());
+  if (!outline.ok() || outline->micro_batches.empty() || outline->micro_batches.front() < 1) return 0;
+  const auto worst = plan_worst_rank(*outline);
+  return worst.ok() ? worst->plan.bytes.total() : 0;
+}
+
+Value candidates_to_value(const std::vector<Trial>& candidates) {
+  Value list = Value::make_array();
+  for (const Trial& trial : candidates) {
+    Value entry = Value::make_table();
+    entry.set("name", trial.name);
+    entry.set("settings", trial.settings);
+    entry.set("steps", static_cast<long long>(trial.steps));
+    entry.set("predicted_seconds", trial.predicted_seconds);
+    entry.set("predicted_sigma", trial.predicted_sigma);
+    entry.set("predicted_bytes", static_cast<long long>(trial.predicted_bytes));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::vector<Trial> candidates_from_value(const Value& list) {
+  std::vector<Trial> candidates;
+  if (!list.is_array()) return candidates;
+  for (const Value& entry : list.as_array()) {
+    Trial trial;
+    trial.name = entry.get_string("name");
+    if (const Value* settings = entry.find("settings")) trial.settings = *settings;
+    trial.steps = entry.get_integer("steps");
+    trial.predicted_seconds = entry.get_number("predicted_seconds");
+    trial.predicted_sigma = entry.get_number("predicted_sigma");
+    trial.predicted_bytes = entry.get_integer("predicted_bytes");
+    candidates.push_back(std::move(trial));
+  }
+  return candidates;
+}
+
+ConfirmationLimits limits_of(const TuneSettings& settings) {
+  ConfirmationLimits limits;
+  limits.max_runs = settings.max_runs;
+  limits.at_once = settings.at_once;
+  limits.confidence = settings.confidence;
+  limits.steps_to_judge =
+      std::min<int>(limits.steps_to_judge, static_cast<int>(settings.steps - settings.warmup_steps));
+  return limits;
+}
+
+double tokens_per_step(const PlannedStage& stage) {
+  return static_cast<double>(stage.settings.get_integer("global_batch_size")) *
+         static_cast<double>(stage.settings.get_integer("sequence_length"));
+}
+
+// What the controllers of this run agree on about a stage, whoever comes first.
+Result<std::int64_t> claimed_ms(const std::string& attempt_dir, const std::string& key, const Clock& clock) {
+  const std::string path = join_path(attempt_dir, claim_file_name(0));
+  LH_CHECK(make_directories(attempt_dir));
+  LH_TRY(const ProcessId self, identify_process(static_cast<pid_t>(::getpid())));
+  const Status claimed = write_claim(path, {key, host_name(), self, clock.wall_ms(), {}});
+  if (!claimed.ok() && claimed.error().code != ErrorCode::conflict) return claimed.error();
+  LH_TRY(const LeadClaim claim, read_claim(path));
+  return claim.started_ms;
+}
+
+}  // namespace
+
+TuneStages::TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
+                       Logger& log, std::function<Status()> may_act)
+    : run_dir_(run_dir), run_(run), options_(options), clock_(clock), log_(log), may_act_(std::move(may_act)) {}
+TuneStages::~TuneStages() = default;
+
+bool TuneStages::unanswered() const {
+  return std::any_of(works_.begin(), works_.end(), [](const auto& entry) { return entry.second->runs->unanswered(); });
+}
+
+Status TuneStages::look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs) {
+  for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
+    const LedgerStage& stage = ledger.stages[i];
+    const PlannedStage& planned = run_.plan.stages[i];
+    if (planned.kind != tune_kind_name || !stage.job_open() || stage.newest()->job.empty()) continue;
+    LH_TRY(JobInfo info, advance(ledger, stage, planned));
+    if (info.state == JobState::ended) works_.erase(info.key);
+    jobs.insert_or_assign(info.key, std::move(info));
+  }
+  return {};
+}
+
+// The list is found once and written down: a later controller, of a later version, goes on with the same.
+Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,
+                                                     const std::string& folder) const {
+  const std::string path = join_path(folder, candidates_file);
+  if (!file_exists(path)) {
+    std::vector<Trial> found = written_candidates(tune);
+    if (found.empty()) {
+      if (!options_.search)
+        return make_error(ErrorCode::unsupported, "no candidates given and this version has no search",
+                          "write candidates = [{ parallel = { ... } }, ...] in the stage");
+      LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+      LH_TRY(found, options_.search(tune, target, site.config));
+    }
+    for (Trial& trial : found)
+      if (trial.predicted_bytes == 0) trial.predicted_bytes = predicted_bytes(target, trial);
+    const Status written = create_file_exclusive(path, to_json_pretty(candidates_to_value(found)));
+    if (!written.ok() && written.error().code != ErrorCode::conflict) return written.error();
+  }
+  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const Value list, parse_json(text, path));
+  return candidates_from_value(list);
+}
+
+Result<TuneStages::Work*> TuneStages::work_of(const RunLedger& ledger, const LedgerStage& stage,
+                                              const PlannedStage& planned) {
+  const LedgerAttempt& attempt = *stage.newest();
+  const auto known = works_.find(attempt.key);
+  if (known != works_.end()) return known->second.get();
+  LH_TRY(const PlannedStage target, target_of(planned));
+  auto work = std::make_unique<Work>();
+  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
+  LH_TRY(work->started_ms, claimed_ms(attempt_dir, attempt.key, clock_));
+  LH_TRY(work->candidates, candidates_of(planned, target, stage_folder(run_dir_, stage.id)));
+  work->limits = limits_of(tune_settings_of(planned));
+  TrialRunsSetup setup{run_dir_, run_, planned, target, stage.inputs, 0, options_, may_act_};
+  setup.run.plan.stages.clear();
+  if (run_.plan.budget_node_hours > 0)
+    setup.budget_node_hours =
+        std::max(1e-9, run_.plan.budget_node_hours - spent_node_hours(ledger, run_.plan, clock_.wall_ms()));
+  work->runs = std::make_unique<TrialRuns>(std::move(setup), clock_, log_);
+  work->events = std::make_unique<EventWriter>(clock_, join_path(attempt_dir, "events.jsonl"), 0);
+  return works_.emplace(attempt.key, std::move(work)).first->second.get();
+}
+
+Result<JobInfo> TuneStages::advance(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned) {
+  const LedgerAttempt& attempt = *stage.newest();
+  JobInfo info;
+  info.id = attempt.job;
+  info.key = attempt.key;
+  info.state = JobState::running;
+  const std::string record_path = join_path(attempt_folder(run_dir_, stage.id, attempt.number), record_file_name(0));
+  const auto ended = [&](const std::string& outcome, const std::string& cause, int exit_code) -> Result<JobInfo> {
+    JobRecord record;
+    record.key = attempt.key;
+    record.attempt = attempt.number;
+    record.host = host_name();
+    record.started_ms = info.started_ms > 0 ? info.started_ms : clock_.wall_ms();
+    record.ended_ms = clock_.wall_ms();
+    record.outcome = outcome;
+    record.cause = cause;
+    record.exit_code = exit_code;
+    const Status written = write_record(record_path, record);
+    if (!written.ok() && written.error().code != ErrorCode::conflict) return written.error();
+    LH_TRY(info.record, read_record(record_path));
+    info.started_ms = info.record->started_ms;
+    info.state = JobState::ended;
+    return info;
+  };
+  if (auto record = read_record(record_path); record.ok()) {
+    info.started_ms = record->started_ms;
+    info.record = std::move(record).value();
+    info.state = JobState::ended;
+    return info;
+  }
+  const auto found = work_of(ledger, stage, planned);
+  if (!found.ok() && found.error().code == ErrorCode::io) return found.error();
+  if (!found.ok()) return ended("failed", found.error().message(), bad_input_exit);
+  Work& work = **found;
+  info.started_ms = work.started_ms;
+  for (int turn = 0; turn < turns_max; ++turn) {
+    LH_TRY(const std::vector<TrialResult> results, work.runs->poll());
+    if (attempt.cancel_wanted) {
+      LH_CHECK(work.runs->cancel());
+      LH_CHECK(work.runs->poll());
+      if (work.runs->open()) return info;
+      return ended("cancelled", "cancelled on request", 0);
+    }
+    const ConfirmationDecision decision = decide_confirmation(work.candidates, results, work.limits);
+    tell(stage, work, results, decision);
+    for (const std::string& name : decision.stop) LH_CHECK(work.runs->stop(name));
+    if (decision.finished) {
+      if (work.runs->open()) return info;
+      if (decision.winner.empty()) return ended("failed", decision.problem, bad_input_exit);
+      LH_CHECK(publish(stage, planned, work, results, decision));
+      return ended("succeeded", "", 0);
+    }
+    if (decision.run.empty()) return info;
+    std::vector<Trial> next;
+    for (const std::string& name : decision.run)
+      for (const Trial& trial : work.candidates)
+        if (trial.name == name) next.push_back(trial);
+    LH_CHECK(work.runs->submit(next));
+    log_.info(format("event=trials_submitted stage={} round={} trials={}", stage.id, work.runs->rounds(),
+                     join(decision.run, ",")));
+  }
+  return info;
+}
+
+Status TuneStages::publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
+                           const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const {
+  const std::string out = join_path(stage_folder(run_dir_, stage.id), "out");
+  if (read_artifact(out, stage.key).ok()) return {};  // by one that was killed right behind it
+  LH_TRY(const PlannedStage target, target_of(planned));
+  std::vector<Trial> candidates = work.candidates;
+  for (Trial& trial : candidates) trial.settings.erase("faults");  // of a test, not of the layout
+  LayoutArtifact artifact =
+      make_layout_artifact(target.id(), candidates, results, decision, work.limits, tokens_per_step(target));
+  artifact.node_hours = work.runs->node_seconds() / 3600;
+  const std::string staging = join_path(attempt_folder(run_dir_, stage.id, stage.newest()->number), "staging");
+  LH_CHECK(remove_tree(staging));
+  LH_CHECK(make_directories(staging));
+  LH_CHECK(write_file_atomic(join_path(staging, layout_file_name), layout_artifact_text(artifact)));
+  Value figures = Value::make_table();
+  figures.set("figures", layout_figures(artifact));
+  LH_CHECK(write_file_atomic(join_path(staging, "artifact.json"), to_json_pretty(figures)));
+  LH_TRY(Manifest manifest, make_manifest(staging));
+  manifest.stage = stage.id;
+  manifest.kind = planned.kind;
+  manifest.kind_version = planned.kind_version;
+  manifest.key = stage.key;
+  manifest.software = run_.software;
+  manifest.created_ms = clock_.wall_ms();
+  manifest.provenance.set("run", run_.name);
+  manifest.provenance.set("attempt", stage.newest()->number);
+  manifest.provenance.set("settings", planned.settings);
+  LH_CHECK(write_manifest(staging, manifest));
+  LH_CHECK(sync_tree(staging));
+  if (may_act_) LH_CHECK(may_act_());
+  return publish_directory(staging, out).with_context("cannot publish the layout");
+}
+
+// For status and for people: what is known of each candidate, and how far the work is.
+void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
+                      const ConfirmationDecision& decision) const {
+  Value list = Value::make_array();
+  int over = 0;
+  for (const CandidateVerdict& verdict : decision.candidates) {
+    const auto result =
+        std::find_if(results.begin(), results.end(), [&](const TrialResult& one) { return one.name == verdict.name; });
+    Value entry = Value::make_table();
+    entry.set("name", verdict.name);
+    entry.set("outcome", result == results.end() ? "not run" : to_string(result->outcome));
+    entry.set("why", verdict.why);
+    if (verdict.seconds.known()) {
+      entry.set("step_seconds", verdict.seconds.centre);
+      entry.set("step_seconds_half", verdict.seconds.half_width());
+    }
+    if (verdict.predicted_seconds > 0) entry.set("predicted_seconds", verdict.predicted_seconds);
+    if (result != results.end()) {
+      entry.set("steps_done", static_cast<long long>(result->steps_done));
+      if (result->peak_bytes > 0) entry.set("peak_bytes", static_cast<long long>(result->peak_bytes));
+      over += is_over(result->outcome) ? 1 : 0;
+    }
+    list.push_back(std::move(entry));
+  }
+  Value document = Value::make_table();
+  document.set("trials", std::move(list));
+  document.set("winner", decision.winner);
+  document.set("rounds", work.runs->rounds());
+  const std::string text = to_json_pretty(document);
+  if (text == work.told) return;
+  work.told = text;
+  if (const Status written = write_file_renamed(join_path(stage_folder(run_dir_, stage.id), trials_file_name), text);
+      !written.ok())
+    log_.warn("event=trials_not_told error='" + written.error().message() + "'");
+  const int total = std::min<int>(work.limits.max_runs, static_cast<int>(work.candidates.size()));
+  work.events->progress(std::min(over, total), std::max(1, total), "trials");
+}
+
+}  // namespace longhaul

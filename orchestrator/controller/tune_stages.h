@@ -1,0 +1,59 @@
+// The tune stages of a run: work that has no job of its own. To the controller each looks like a job, with an id, a
+// state and a record at its end; inside, the controller's own rounds run its trials (trial_runs.h), ask what follows
+// (autotune/trials/confirmation.h), and publish the layout by one rename. Nothing is remembered that the folders do not
+// say: a controller that is killed is followed by one that reads the same and decides the same.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "autotune/trials/confirmation.h"
+#include "orchestrator/controller/trial_runs.h"
+#include "orchestrator/scheduler/scheduler.h"
+
+namespace longhaul {
+
+inline constexpr const char* tune_kind_name = "tune";
+// Below a tune stage's folder: the trials as they are known, for status. Written by name, replaced.
+inline constexpr const char* trials_file_name = "trials.json";
+
+class TuneStages {
+ public:
+  // All borrowed. `run` is the run that these stages belong to. `may_act`: see TrialRunsSetup.
+  TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock, Logger& log,
+             std::function<Status()> may_act);
+  ~TuneStages();
+  TuneStages(const TuneStages&) = delete;
+  TuneStages& operator=(const TuneStages&) = delete;
+
+  // The id that stands for a job's.
+  static std::string job_id(const std::string& key) { return "trials:" + key; }
+
+  // Moves every tune stage on that has begun, and tells how it stands: by submission key. conflict: another controller
+  // drives the run.
+  Status look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs);
+  bool unanswered() const;
+
+ private:
+  struct Work;
+  Result<JobInfo> advance(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned);
+  Result<Work*> work_of(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned);
+  Result<std::vector<Trial>> candidates_of(const PlannedStage& tune, const PlannedStage& target,
+                                           const std::string& folder) const;
+  Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
+                 const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const;
+  void tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
+            const ConfirmationDecision& decision) const;
+
+  const std::string run_dir_;
+  const FrozenRun& run_;
+  TickOptions options_;
+  Clock& clock_;
+  Logger& log_;
+  std::function<Status()> may_act_;
+  std::map<std::string, std::unique_ptr<Work>> works_;  // by submission key
+};
+
+}  // namespace longhaul

@@ -1,0 +1,28 @@
+// Small things about how stages are written: names, tables below tables, references, needs.
+#pragma once
+
+#include <string>
+
+#include "base/value.h"
+#include "orchestrator/workflow/interpolate.h"
+#include "orchestrator/workflow/run_plan.h"
+
+namespace longhaul {
+
+// Of a workflow, a stage, a recipe: it becomes the name of a folder.
+bool is_name(const std::string& name);
+
+// `below` fills in what `table` does not say; tables are merged member by member.
+void merge_below(Value& table, const Value& below);
+
+// In scripts, of a stage and of its steps, ${NAME} belongs to the shell.
+void resolve_references(Value& table, Interpolator& interpolator, int depth = 0);
+
+// An entry of `needs`: "@stage", "stage", "afterany:stage" or "afternotok:stage".
+struct NeedText {
+  std::string stage;
+  NeedEdge edge = NeedEdge::afterok;
+};
+NeedText read_need(const std::string& text);
+
+}  // namespace longhaul

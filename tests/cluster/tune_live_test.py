@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""A layout found by trials on the Slurm cluster: outcomes of every kind, the winner trained with, and controllers that are killed.
+
+usage: tune_live_test.py LONGHAUL [CASE ...]
+"""
+import collections
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tomllib
+
+from slurm_cluster import wait_for
+from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+
+SHAPE = ("hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, "
+         "max_position_embeddings = 64")
+PRETRAIN = f"""
+[stage.pretrain]
+kind = "pretrain"
+inputs = {{ tokens = "@tokens" }}
+precision = "f32"
+steps = 6
+sequence_length = 64
+micro_batch_size = 2
+global_batch_size = 64
+threads = 1
+model = {{ {SHAPE} }}
+parallel = "@layout"
+job = {{ gpus_per_node = 0, memory = "90M", exclusive = "no" }}
+"""
+CANDIDATES = {
+    "one": "{ name = \"one\", parallel = {} }",
+    "dp2": "{ name = \"dp2\", parallel = { dp_shard = 2 }, micro_batch_size = 8 }",
+    "tp2": "{ name = \"tp2\", parallel = { tp = 2 } }",
+    "crash": "{ name = \"crash\", parallel = {}, micro_batch_size = 4, faults = { at = [{ name = \"SEGFAULT\", rank = 0, step = 3 }] } }",
+    "huge": "{ name = \"huge\", parallel = {}, micro_batch_size = 64 }",
+    "huge-tp2": "{ name = \"huge-tp2\", parallel = { dp_shard = 2 }, micro_batch_size = 32, recompute = { modules = [] } }",
+}
+
+
+def tune(names, steps=12, more=""):
+    listed = ",\n  ".join(CANDIDATES[name] for name in names)
+    return f"""
+[stage.layout]
+kind = "tune"
+for = "pretrain"
+steps = {steps}
+warmup_steps = 2
+max_runs = 6
+time_limit = "5min"
+candidates = [
+  {listed},
+]
+{more}
+"""
+
+
+def trials(run):
+    """{candidate: {outcome, why, ...}} as the stage has written them down."""
+    document = json.loads((run.folder / "stages/layout/trials.json").read_text())
+    return {one["name"]: one for one in document["trials"]}
+
+
+def facts_of_rounds(run, kind):
+    """What the logs of all rounds say of one kind: [(round, stage)]."""
+    found = []
+    for log in sorted((run.folder / "stages/layout/rounds").glob("*/log/*.jsonl")):
+        for line in log.read_text().splitlines():
+            fact = json.loads(line) if line.endswith("}") else {}
+            if fact.get("fact") == kind:
+                found.append((log.parts[-3], fact.get("stage"), fact.get("with") or {}))
+    return found
+
+
+def jobs_of_trials(runs, run):
+    """{(round, stage): number of jobs that slurmctld has a record of}. Each has a folder of its own with the claim of its lead."""
+    ids = collections.defaultdict(set)
+    for claim in (run.folder / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/claim*.json"):
+        ids[(claim.parts[-7], claim.parts[-4])].add(json.loads(claim.read_text())["scheduler_job"])
+    return ids
+
+
+def records_since(runs, before):
+    """Ids of jobs that have ended since, with how often each is on record."""
+    return collections.Counter(record["JobId"] for record in runs.cluster.records()[before:])
+
+
+def expect_layout(run, winners):
+    layout = tomllib.loads(run.out("layout", "layout.toml"))
+    expect("the winner is one that can be measured", layout["found"]["winner"] in winners, layout)
+    task = tomllib.loads((run.folder / "stages/pretrain/task.toml").read_text())
+    wanted = {"tp": 1, "dp_shard": 1, **layout["parallel"]}
+    expect("the training has that layout", all(task["parallel"][key] == value for key, value in wanted.items()), task["parallel"])
+    expect("and its ranks", task["resources"]["ranks"] == layout["ranks"], task["resources"])
+    expect("and its micro-batch", task["settings"]["micro_batch_size"] == layout.get("micro_batch_size", 2), task["settings"])
+    return layout
+
+
+def every_outcome_is_recorded_and_the_winner_is_trained_with(cluster, runs):
+    names = ("huge", "huge-tp2", "crash", "one", "dp2", "tp2")
+    run = runs.start("outcomes", TOKENS + tune(names) + PRETRAIN, driver="lead").wait("succeeded", 80)
+    seen = trials(run)
+    expect("too large for its job's memory", seen["huge"]["outcome"] == "out of memory", seen)
+    expect("and it says how large", "too little memory" in seen["huge"]["why"], seen)
+    expect("one that needs less is judged by itself", seen["huge-tp2"]["outcome"] in ("out of memory", "measured"), seen)
+    expect("a crash is one", seen["crash"]["outcome"] == "crash", seen)
+    expect("and names its signal", "11" in seen["crash"]["why"] or "SEGV" in seen["crash"]["why"], seen)
+    expect("the others are measured", all(seen[name]["outcome"] in ("measured", "stopped") for name in ("one", "dp2", "tp2")), seen)
+    layout = expect_layout(run, ("one", "dp2", "tp2"))
+    expect("every candidate is in the artifact, with a reason",
+           sorted(one["name"] for one in layout["found"]["candidates"] if one["why"]) == sorted(names), layout)
+    said = runs.longhaul("status", run.folder)
+    expect("status shows the trials", all(f"  {name} " in said for name in names), said)
+    expect("each trial was submitted once", len(facts_of_rounds(run, "submitted")) == len(set(
+        (r, s) for r, s, _ in facts_of_rounds(run, "submitted"))), facts_of_rounds(run, "submitted"))
+    expect("nothing of a trial is left to save", not list((run.folder / "stages/layout/rounds").glob("*/stages/trial/*/out")),
+           "a trial's model is still there")
+
+
+def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
+    before = len(cluster.records())
+    run = runs.start("killed", TOKENS + tune(("one", "dp2", "tp2"), steps=40) + PRETRAIN, driver="here")
+    wait_for("a job of the first round", lambda: facts_of_rounds(run, "submitted"), 40, run.story)
+    run.kill_session()
+    kills = 1
+    # Again and again, at whatever instant, until one comes to the end.
+    for pause in (0.3, 0.7, 1.3, 2.1):
+        again = subprocess.Popen([str(runs.program), "resume", str(run.folder)], cwd=runs.folder, env=cluster.environment,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            again.wait(pause)
+        except subprocess.TimeoutExpired:
+            again.send_signal(signal.SIGKILL)
+            again.wait()
+            kills += 1
+    runs.longhaul("resume", run.folder, code=None, seconds=80)
+    run.wait("succeeded", 10)
+    expect_layout(run, ("one", "dp2", "tp2"))
+    jobs = jobs_of_trials(runs, run)
+    expect("three trials", len(jobs) == 3, dict(jobs))
+    expect("each of one job", all(len(ids) == 1 for ids in jobs.values()), dict(jobs))
+    submitted = facts_of_rounds(run, "submitted")
+    expect("each submitted once", len(submitted) == 3, submitted)
+    ended = records_since(runs, before)
+    expect("slurmctld knows of no other job: curate, tokenize, three trials, the training",
+           sum(ended.values()) == 6 and len(ended) == 6, ended)
+    print(f"  controllers killed: {kills}; jobs of trials on Slurm's record: 3")
+
+
+def cancelling_the_run_cancels_its_trials(cluster, runs):
+    text = TOKENS + tune(("one", "dp2"), steps=5000) + PRETRAIN
+    run = runs.start("cancelled", text, driver="lead")
+    events = lambda: (run.folder / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/events.jsonl")
+    wait_for("a trial that trains", lambda: any("metric" in file.read_text() for file in events()), 60, run.story)
+    runs.longhaul("cancel", run.folder)
+    run.wait("cancelled", 60)
+    wait_for("no job is left", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30, lambda: cluster.call("squeue").stdout)
+    expect("nothing is published", not (run.folder / "stages/layout/out").exists(), run.folder)
+
+
+CASES = {case.__name__: case for case in (every_outcome_is_recorded_and_the_winner_is_trained_with,
+                                          no_trial_runs_twice_though_the_controller_is_killed,
+                                          cancelling_the_run_cancels_its_trials)}
+
+
+def main():
+    given = case_arguments(__doc__).parse_args()
+    return play_cases(new_runs("tune", given.longhaul), chosen_cases(CASES, given.cases))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

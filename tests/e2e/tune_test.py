@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A layout found by trials on this machine: `longhaul tune`, an interruption, memory that is too small for one candidate.
+
+usage: tune_test.py LONGHAUL SOURCE_DIR [words of case names]
+"""
+import json
+import os
+import signal
+import subprocess
+import tomllib
+
+from scenario import LONGHAUL, case, events, expect, longhaul, main, runs, wait_for
+from tiny_inputs import write_pages
+
+TOKENS = """[workflow]
+name = "tiny"
+[stage.corpus]
+kind = "curate"
+inputs = { documents = "pages" }
+heldout_bytes = 2000
+threads = 1
+[stage.tokens]
+kind = "tokenize"
+inputs = { corpus = "@corpus" }
+vocabulary = 300
+threads = 1
+"""
+PRETRAIN = """
+[stage.pretrain]
+kind = "pretrain"
+inputs = { tokens = "@tokens" }
+precision = "f32"
+steps = 8
+threads = 1
+sequence_length = 64
+micro_batch_size = 2
+global_batch_size = 64
+model = { hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }
+parallel = "@layout"
+"""
+
+
+def tune(candidates, more=""):
+    return '[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 10\nwarmup_steps = 2\n' + more + \
+        "candidates = [\n" + "".join(f"  {one},\n" for one in candidates) + "]\n"
+
+
+def workflow(here, candidates, more=""):
+    write_pages(here / "pages", 7, pages=8)
+    (here / "w.toml").write_text(TOKENS + tune(candidates, more) + PRETRAIN)
+
+
+def trials(run):
+    return {one["name"]: one for one in json.loads((run / "stages/layout/trials.json").read_text())["trials"]}
+
+
+def jobs(run):
+    """Leads that began a trial: one claim each."""
+    return list((run / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/claim.json"))
+
+
+ONE, TP2, DP2 = '{ name = "one", parallel = {} }', '{ name = "tp2", parallel = { tp = 2 } }', \
+    '{ name = "dp2", parallel = { dp_shard = 2 }, micro_batch_size = 4 }'
+
+
+@case
+def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winner(here):
+    workflow(here, (ONE, TP2, DP2))
+    longhaul(here, "tune", "w.toml", "--stage", "pretrain", "--dry-run", code=0,
+             says=["up to 3 trials of 3 candidates, 10 steps", "dp2: { parallel = { dp_shard = 2 }, ranks = 2, micro_batch_size = 4 }"])
+    expect("a dry run makes no run", not runs(here))
+    longhaul(here, "tune", "w.toml", "--stage", "pretrain", code=0,
+             says=["trials of layout", ": the fastest", "# The layout of stage pretrain: ", "layout: "])
+    first = runs(here)[-1]
+    expect("three jobs", len(jobs(first)) == 3, jobs(first))
+    expect("no model is left of them", not list((first / "stages/layout/rounds").glob("*/stages/trial/*/out")))
+    expect("and no checkpoint", not list((first / "stages/layout/rounds").rglob("checkpoint.json")))
+    layout = tomllib.loads((first / "stages/layout/out/layout.toml").read_text())
+    longhaul(here, "run", "w.toml", code=0)
+    second = runs(here)[-1]
+    expect("what was tuned is not tuned again", not (second / "stages/layout/rounds").exists())
+    task = tomllib.loads((second / "stages/pretrain/task.toml").read_text())
+    expect("the training has the winner's ranks", task["resources"]["ranks"] == layout["ranks"], task["resources"])
+    expect("and trained with them", (second / "stages/pretrain/out/model.safetensors").exists(),
+           sorted((second / "stages/pretrain/out").iterdir()))
+
+
+@case
+def an_interrupted_tune_goes_on_and_runs_no_trial_twice(here):
+    workflow(here, (ONE, TP2, DP2), "at_once = 1\n")
+    process = subprocess.Popen([LONGHAUL, "tune", "w.toml", "--stage", "layout"], cwd=here, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for("the first trial", lambda: runs(here) and jobs(runs(here)[-1]), 60)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    longhaul(here, "tune", "w.toml", "--stage", "layout", code=0, says=["going on with tiny-", ": the fastest"])
+    expect("one run", len(runs(here)) == 1, runs(here))
+    expect("each trial had one job", len(jobs(runs(here)[0])) == 3, jobs(runs(here)[0]))
+
+
+@case
+def a_candidate_that_is_too_large_and_one_that_crashes_are_outcomes(here):
+    huge = '{ name = "huge", parallel = {}, micro_batch_size = 64 }'
+    crash = '{ name = "crash", parallel = {}, faults = { at = [{ name = "SEGFAULT", rank = 0, step = 2 }] } }'
+    workflow(here, (huge, crash, ONE))
+    environment = dict(os.environ, SLURM_MEM_PER_NODE="90")  # MiB, as a scheduler would grant them
+    longhaul(here, "run", "w.toml", code=0, env=environment)
+    seen = trials(runs(here)[-1])
+    expect("the engine's own check is out of memory", seen["huge"]["outcome"] == "out of memory", seen)
+    expect("with what it needs", "too little memory" in seen["huge"]["why"], seen)
+    expect("a signal is a crash", seen["crash"]["outcome"] == "crash", seen)
+    layout = tomllib.loads((runs(here)[-1] / "stages/layout/out/layout.toml").read_text())
+    expect("the one that is left wins", layout["found"]["winner"] == "one", layout)
+    expect("no fault is in the layout", "faults" not in layout, layout)
+
+
+@case
+def a_training_for_measurement_leaves_figures_alone_and_is_nobody_elses(here):
+    write_pages(here / "pages", 7, pages=8)
+    (here / "w.toml").write_text(TOKENS + PRETRAIN.replace('parallel = "@layout"', "checkpoint = { at_end = false }"))
+    for _ in range(2):
+        longhaul(here, "run", "w.toml", code=0, never=["heldout_loss"])
+        stage = runs(here)[-1] / "stages/pretrain"
+        expect("figures, and no model", sorted(p.name for p in (stage / "out").iterdir()) == ["artifact.json", "manifest.json"],
+               list((stage / "out").iterdir()))
+        expect("no checkpoint", not list(stage.rglob("checkpoint.json")), list(stage.rglob("checkpoint.json")))
+        expect("it ran itself", len(events(runs(here)[-1], "pretrain", "metric")) == 8)
+    (here / "w.toml").write_text(TOKENS + PRETRAIN.replace('parallel = "@layout"', ""))
+    longhaul(here, "run", "w.toml", code=0, says="heldout_loss")
+    expect("the same with a model has one", (runs(here)[-1] / "stages/pretrain/out/model.safetensors").exists())
+
+
+if __name__ == "__main__":
+    main()

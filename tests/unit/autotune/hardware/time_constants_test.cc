@@ -1,0 +1,99 @@
+#include "autotune/hardware/time_constants.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "base/files.h"
+#include "base/toml.h"
+
+namespace longhaul {
+namespace {
+
+std::string constants_path() {
+  return std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml";
+}
+
+ConstantTable shipped_table() {
+  return ConstantTable::parse(*read_file(constants_path()), "constants.toml").value();
+}
+
+TEST_CASE("the constants that ship are complete, and fewer than forty of them are fitted") {
+  const ConstantTable table = shipped_table();
+  CHECK(table.fitted().size() < 40);
+  CHECK(table.fitted().size() > 10);
+  CHECK(make_time_constants(table).ok());
+}
+
+TEST_CASE("a number without unit or source, a bare number and an unknown key are refused together") {
+  const auto table = ConstantTable::parse(
+      "[common]\na = { value = 1 }\nb = 2\nc = { value = 3, unit = \"s\", source = "
+      "\"x\", sauce = 1 }\nd = { value = -1, unit = \"s\", source = \"fit\", start = "
+      "1, spread = 1 }\n",
+      "bad.toml");
+  REQUIRE(!table.ok());
+  const std::string message = table.error().message();
+  for (const char* part : {"bad.toml:2", "common.a lacks its unit", "common.b is a bare number", "sauce", "common.d"})
+    CHECK_MESSAGE(message.find(part) != std::string::npos, part << " in " << message);
+}
+
+TEST_CASE("what is missing is named, all of it") {
+  const auto table = ConstantTable::parse(
+      "[gpu.x]\nnames = [\"X\"]\npeak_bf16 = { value = 1, unit = \"TFLOP/s\", source "
+      "= \"s\" }\n",
+      "few.toml");
+  const auto constants = make_time_constants(*table);
+  REQUIRE(!constants.ok());
+  for (const char* part : {"common.memory_share", "gpu.x.memory_rate", "framework"})
+    CHECK(constants.error().message().find(part) != std::string::npos);
+}
+
+TEST_CASE("values that are set come back from the file that is written, comments and all") {
+  ConstantTable table = shipped_table();
+  REQUIRE(table.set("gpu.h100.gemm_bf16", 0.5, "measured").ok());
+  CHECK(!table.set("gpu.h100.gem_bf16", 0.5, "measured").ok());
+  const std::string text = table.to_toml();
+  CHECK(text.substr(0, 11) == "# Constants");
+  const ConstantTable again = ConstantTable::parse(text, "again.toml").value();
+  CHECK(again.find("gpu.h100.gemm_bf16")->value == 0.5);
+  CHECK(again.find("gpu.h100.gemm_bf16")->source == "measured");
+  CHECK(again.find("gpu.a100.gemm_bf16")->value == table.find("gpu.a100.gemm_bf16")->value);
+}
+
+TEST_CASE("a GPU is found by what site files and drivers call it") {
+  const TimeConstants constants = read_time_constants(constants_path()).value();
+  const auto key = [&](const char* name) { return constants.gpu_named(name).value().key; };
+  CHECK(key("NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(key("NVIDIA H100 64 GB (custom)") == "h100-64");
+  CHECK(key("NVIDIA GH200 96 GB") == "gh200");
+  CHECK(key("NVIDIA A100-SXM4-40GB") == "a100-40");
+  CHECK(key("GB300") == "gb300");
+  // What a section does not say it borrows: the memory differs, the shares of the peak do not.
+  CHECK(constants.gpu_named("H200")->gemm_bf16 == constants.gpu_named("H100")->gemm_bf16);
+  CHECK(constants.gpu_named("H200")->memory > constants.gpu_named("H100")->memory);
+  CHECK(constants.gpu_named("H200")->measured);
+  CHECK(!constants.gpu_named("MI300X")->measured);
+}
+
+TEST_CASE("an unknown GPU asks for the four numbers that it needs, and lives on them") {
+  const TimeConstants constants = read_time_constants(constants_path()).value();
+  const auto unknown = constants.gpu_named("Gaudi 3");
+  REQUIRE(!unknown.ok());
+  for (const char* part : {"TFLOP/s", "memory in GB", "memory GB/s", "links"})
+    CHECK(unknown.error().message().find(part) != std::string::npos);
+  const GpuType gpu = unknown_gpu(constants, "Gaudi 3", 1835, 128, 3700, 525);
+  CHECK(gpu.peak_bf16 == doctest::Approx(1835e12));
+  CHECK(gpu.memory == doctest::Approx(128e9));
+  CHECK(gpu.gemm_bf16 > 0.3);
+  CHECK(gpu.gemm_bf16 < 1);
+  CHECK(!gpu.measured);
+}
+
+TEST_CASE("a framework that nobody knows is answered with those that there are") {
+  const TimeConstants constants = read_time_constants(constants_path()).value();
+  CHECK(constants.framework("longhaul")->tensor_exposed == constants.framework("megatron")->tensor_exposed);
+  CHECK(constants.framework("megatrom").error().message().find("megatron-2021") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace longhaul

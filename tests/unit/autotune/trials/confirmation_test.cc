@@ -1,0 +1,236 @@
+// Which trials are run, stopped and believed. Results are made up; random ones come from a seed that is printed.
+#include "autotune/trials/confirmation.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+Trial candidate(const std::string& name, double predicted = 0, double sigma = 0, std::int64_t bytes = 0) {
+  Trial trial;
+  trial.name = name;
+  trial.steps = 20;
+  trial.predicted_seconds = predicted;
+  trial.predicted_sigma = sigma;
+  trial.predicted_bytes = bytes;
+  return trial;
+}
+
+// Steps that scatter by 1 % around `seconds`, in a fixed pattern.
+std::vector<double> steps_of(double seconds, int count = 15) {
+  std::vector<double> steps;
+  for (int i = 0; i < count; ++i) steps.push_back(seconds * (1 + 0.01 * ((i * 7) % 5 - 2)));
+  return steps;
+}
+
+TrialResult confirmed(const std::string& name, double seconds, TrialOutcome outcome = TrialOutcome::measured,
+                      int count = 15) {
+  TrialResult result;
+  result.name = name;
+  result.outcome = outcome;
+  result.step_seconds = steps_of(seconds, count);
+  result.steps_done = count + 5;
+  return result;
+}
+
+TrialResult ended_by(const std::string& name, TrialOutcome outcome, const std::string& what = {}) {
+  TrialResult result;
+  result.name = name;
+  result.outcome = outcome;
+  result.what = what;
+  return result;
+}
+
+const CandidateVerdict& verdict_of(const ConfirmationDecision& decision, const std::string& name) {
+  for (const CandidateVerdict& verdict : decision.candidates)
+    if (verdict.name == name) return verdict;
+  FAIL("no candidate " << name);
+  return decision.candidates.front();
+}
+
+}  // namespace
+
+TEST_CASE("rounds of at most so many, in the order given, until the runs are used up; the fastest wins") {
+  const std::vector<Trial> candidates = {candidate("a"), candidate("b"), candidate("c"), candidate("d")};
+  ConfirmationLimits limits;
+  limits.max_runs = 3;
+  const auto first = decide_confirmation(candidates, {}, limits);
+  CHECK(first.run == std::vector<std::string>{"a", "b"});
+  CHECK_FALSE(first.finished);
+
+  std::vector<TrialResult> results = {confirmed("a", 1.2), ended_by("b", TrialOutcome::running)};
+  const auto waits = decide_confirmation(candidates, results, limits);
+  CHECK(waits.run.empty());
+  CHECK_FALSE(waits.finished);
+
+  results[1] = confirmed("b", 1.0);
+  const auto second = decide_confirmation(candidates, results, limits);
+  CHECK(second.run == std::vector<std::string>{"c"});
+
+  results.push_back(confirmed("c", 1.1));
+  const auto last = decide_confirmation(candidates, results, limits);
+  REQUIRE(last.finished);
+  CHECK(last.winner == "b");
+  CHECK(last.runs == 3);
+  CHECK(last.separated);
+  CHECK(verdict_of(last, "a").why.find("20.0 % slower than b") != std::string::npos);
+  CHECK(verdict_of(last, "b").why.find(": the fastest") != std::string::npos);
+  CHECK(verdict_of(last, "d").why == "not run: 3 trials were allowed");
+  // Whoever reads the same results again decides the same.
+  const auto again = decide_confirmation(candidates, results, limits);
+  CHECK(again.winner == last.winner);
+  CHECK(again.candidates[2].why == last.candidates[2].why);
+}
+
+TEST_CASE("without runs the best prediction wins, and it is said that nothing was run") {
+  const std::vector<Trial> candidates = {candidate("a", 0.5, 0.1), candidate("b", 0.6, 0.1)};
+  ConfirmationLimits limits;
+  limits.max_runs = 0;
+  const auto decision = decide_confirmation(candidates, {}, limits);
+  REQUIRE(decision.finished);
+  CHECK(decision.winner == "a");
+  CHECK(decision.by_prediction);
+  CHECK(decision.runs == 0);
+  CHECK(verdict_of(decision, "a").why == "predicted 0.5 s; nothing was run");
+  const auto none = decide_confirmation({}, {}, limits);
+  CHECK(none.finished);
+  CHECK(none.problem == "there are no candidates");
+}
+
+TEST_CASE("a running trial is stopped once its interval lies behind the leader's, and not before it has shown enough") {
+  const std::vector<Trial> candidates = {candidate("a"), candidate("b")};
+  const ConfirmationLimits limits;
+  const TrialResult leader = confirmed("a", 1.0, TrialOutcome::running, 8);
+  CHECK(decide_confirmation(candidates, std::vector{leader, confirmed("b", 1.5, TrialOutcome::running, 8)}, limits)
+            .stop == std::vector<std::string>{"b"});
+  CHECK(decide_confirmation(candidates, std::vector{leader, confirmed("b", 1.5, TrialOutcome::running, 4)}, limits)
+            .stop.empty());
+  CHECK(decide_confirmation(candidates, std::vector{leader, confirmed("b", 1.005, TrialOutcome::running, 8)}, limits)
+            .stop.empty());
+  const std::vector stopped = {confirmed("a", 1.0), confirmed("b", 1.5, TrialOutcome::stopped, 6)};
+  const auto ended = decide_confirmation(candidates, stopped, limits);
+  REQUIRE(ended.finished);
+  CHECK(ended.winner == "a");
+  CHECK(verdict_of(ended, "b").why.find("stopped after 11 steps") != std::string::npos);
+}
+
+TEST_CASE("what was measured corrects the predictions, and what can no longer win is not run") {
+  // Everything takes twice as long as predicted: c, predicted close to a, is still worth a run, and d is not.
+  const std::vector<Trial> candidates = {candidate("a", 1.0, 0.04), candidate("b", 1.02, 0.04),
+                                         candidate("c", 1.05, 0.04), candidate("d", 1.6, 0.04)};
+  ConfirmationLimits limits;
+  const std::vector results = {confirmed("a", 2.0), confirmed("b", 2.1)};
+  const auto decision = decide_confirmation(candidates, results, limits);
+  CHECK(decision.scale == doctest::Approx(std::sqrt(2.0 * 2.1 / 1.02)).epsilon(0.01));
+  CHECK(decision.run == std::vector<std::string>{"c"});
+  const CandidateVerdict& d = verdict_of(decision, "d");
+  CHECK(d.state == CandidateState::set_aside);
+  CHECK(d.predicted_seconds == doctest::Approx(1.6 * decision.scale));
+  CHECK(starts_with(d.why, "not run: predicted 3.2"));
+  // A prediction that knows nothing of its error sets nobody aside.
+  std::vector<Trial> blind = candidates;
+  for (Trial& trial : blind) trial.predicted_sigma = 0;
+  CHECK(decide_confirmation(blind, results, limits).run == std::vector<std::string>{"c", "d"});
+}
+
+TEST_CASE("who needs as much memory as one that ran out is set aside by name; who needs less is run") {
+  const std::vector<Trial> candidates = {candidate("large", 1.0, 0, 800), candidate("larger", 1.1, 0, 900),
+                                         candidate("same", 1.2, 0, 800), candidate("small", 1.3, 0, 400),
+                                         candidate("unknown", 1.4)};
+  ConfirmationLimits limits;
+  limits.at_once = 1;
+  const std::vector results = {ended_by("large", TrialOutcome::out_of_memory, "rank 0 was killed")};
+  const auto decision = decide_confirmation(candidates, results, limits);
+  CHECK(decision.run == std::vector<std::string>{"small"});
+  for (const char* name : {"larger", "same"}) {
+    CHECK(verdict_of(decision, name).state == CandidateState::set_aside);
+    CHECK(verdict_of(decision, name).why.find("large ran out of memory with 800 B") != std::string::npos);
+  }
+  CHECK(verdict_of(decision, "large").why == "out of memory: rank 0 was killed");
+  CHECK(verdict_of(decision, "unknown").state == CandidateState::waiting);
+}
+
+TEST_CASE("hang, crash and a lost host are outcomes; partial results are set aside; if nothing is left it says so") {
+  const std::vector<Trial> candidates = {candidate("a"), candidate("b"), candidate("c"), candidate("d")};
+  ConfirmationLimits limits;
+  limits.at_once = 4;
+  std::vector<TrialResult> results = {
+      ended_by("a", TrialOutcome::hang, "rank 1 stands still"), ended_by("b", TrialOutcome::crash, "signal 11"),
+      ended_by("c", TrialOutcome::lost, "its host is gone"), confirmed("d", 1.0, TrialOutcome::measured, 2)};
+  const auto nobody = decide_confirmation(candidates, results, limits);
+  REQUIRE(nobody.finished);
+  CHECK(nobody.winner.empty());
+  CHECK(nobody.problem ==
+        "no candidate could be measured; a: hang (rank 1 stands still); b: crash (signal 11); c: lost (its host is "
+        "gone); d: measured");
+  CHECK(verdict_of(nobody, "d").state == CandidateState::set_aside);
+  CHECK(verdict_of(nobody, "d").why == "its results are partial: 2 measured steps, 3 are needed");
+  results[3] = confirmed("d", 1.0);
+  CHECK(decide_confirmation(candidates, results, limits).winner == "d");
+  // Refused ones were never begun, and cost no run.
+  results[0].outcome = TrialOutcome::refused;
+  results[0].begun = false;
+  CHECK(decide_confirmation(candidates, results, limits).runs == 3);
+}
+
+TEST_CASE("numbers that are none, and results of nobody's trial, change nothing") {
+  const std::vector<Trial> candidates = {candidate("a"), candidate("b")};
+  TrialResult dirty = confirmed("a", 1.0);
+  dirty.step_seconds.insert(dirty.step_seconds.begin(), {std::nan(""), -3.0, 0.0, INFINITY});
+  const std::vector results = {dirty, confirmed("b", 1.3), confirmed("stranger", 0.1)};
+  const auto decision = decide_confirmation(candidates, results, ConfirmationLimits());
+  REQUIRE(decision.finished);
+  CHECK(decision.winner == "a");
+  CHECK(verdict_of(decision, "a").seconds.steps == 15);
+  CHECK(verdict_of(decision, "a").seconds.centre == doctest::Approx(1.0).epsilon(0.01));
+}
+
+TEST_CASE("the right one wins in at least 95 of 100 noisy confirmations with outliers, within the runs allowed") {
+  const std::uint64_t seed = 20261123;
+  MESSAGE("seed ", seed);
+  std::mt19937_64 random(seed);
+  std::lognormal_distribution<double> noise(0, 0.02);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  int right = 0, runs = 0;
+  for (int trial = 0; trial < 100; ++trial) {
+    std::vector<Trial> candidates;
+    std::vector<double> truth;
+    for (int i = 0; i < 6; ++i) {
+      truth.push_back(1 + 0.06 * i);
+      const double predicted = truth.back() * 0.8 * std::exp(0.03 * (uniform(random) - 0.5));
+      candidates.push_back(candidate(std::string(1, static_cast<char>('a' + i)), predicted, 0.02));
+    }
+    std::shuffle(candidates.begin(), candidates.end(), random);
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Trial& a, const Trial& b) { return a.predicted_seconds < b.predicted_seconds; });
+    std::vector<TrialResult> results;
+    ConfirmationDecision decision;
+    for (int round = 0; round < 10; ++round) {
+      decision = decide_confirmation(candidates, results, ConfirmationLimits());
+      if (decision.finished) break;
+      for (const std::string& name : decision.run) {
+        TrialResult result;
+        result.name = name;
+        result.outcome = TrialOutcome::measured;
+        for (int step = 0; step < 15; ++step)
+          result.step_seconds.push_back(truth[static_cast<std::size_t>(name[0] - 'a')] * noise(random) *
+                                        (uniform(random) < 0.1 ? 2.5 : 1));
+        results.push_back(std::move(result));
+      }
+    }
+    REQUIRE(decision.finished);
+    right += decision.winner == "a";
+    runs += decision.runs;
+  }
+  CHECK(right >= 95);
+  CHECK(runs <= 500);
+  MESSAGE("right ", right, " of 100, runs ", runs);
+}
+
+}  // namespace longhaul

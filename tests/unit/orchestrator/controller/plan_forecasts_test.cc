@@ -1,0 +1,124 @@
+#include "orchestrator/controller/plan_forecasts.h"
+
+#include <doctest/doctest.h>
+
+#include "contracts/settings/training.h"
+#include "orchestrator/controller/layout_question.h"
+#include "orchestrator/render/forecast_text.h"
+
+namespace longhaul {
+namespace {
+
+namespace plan_forecasts_test {
+
+const TimeConstants& constants() {
+  static const TimeConstants all =
+      read_time_constants(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml").value();
+  return all;
+}
+
+// Llama 3 8B on so many ranks of data parallelism.
+RunPlan plan_of(int ranks) {
+  PretrainSettings settings;
+  ModelShape& m = settings.model;
+  m.hidden_size = 4096, m.intermediate_size = 14336, m.num_hidden_layers = 32, m.num_attention_heads = 32;
+  m.num_key_value_heads = 8, m.max_position_embeddings = 8192, m.tie_word_embeddings = false;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 1024,
+  settings.steps = 1000;
+  PlannedStage tokens;
+  tokens.stage = "tokens", tokens.kind = "tokenize";
+  tokens.settings = Value::make_table();
+  tokens.settings.set("vocabulary", 128256);
+  PlannedStage stage;
+  stage.stage = "pretrain", stage.kind = "pretrain", stage.settings = pretrain_fields().to_value(settings);
+  stage.dims.dp_replicate = ranks, stage.common.ranks = ranks;
+  PlannedInput input;
+  input.name = "tokens", input.stages = {"tokens"};
+  stage.inputs.push_back(input);
+  RunPlan plan;
+  plan.workflow = "test", plan.stages = {tokens, stage};
+  return plan;
+}
+
+SiteConfig gpu_site(const std::string& gpu) {
+  SiteConfig site;
+  site.name = "somewhere", site.scheduler = "slurm";
+  site.node.gpu = gpu, site.node.gpus = 4, site.network.nics = 4, site.network.nic_gbit = 200;
+  return site;
+}
+
+TEST_CASE("a training that does not fit is told by how much, with the layout that would") {
+  const auto forecasts = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, constants());
+  REQUIRE(forecasts.size() == 1);
+  const TrainingForecast& f = forecasts.front();
+  CHECK(f.problem.empty());
+  CHECK(f.memory > f.memory_limit);
+  REQUIRE(f.better);
+  CHECK(f.better->memory.total() <= f.memory_limit);
+  const std::string text = forecast_text(forecasts);
+  CHECK(text.find("more memory per rank") != std::string::npos);
+  CHECK(text.find("the search finds") != std::string::npos);
+  CHECK(text.find("vocabulary") == std::string::npos);  // it is known: the tokenizer's
+}
+
+TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
+  RunPlan plan = plan_of(256);
+  ParallelDims& d = plan.stages[1].dims;
+  d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
+  const TrainingForecast f = plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, constants()).front();
+  CHECK(f.memory < f.memory_limit);
+  CHECK(f.tokens_per_second == doctest::Approx(1024 * 8192 / f.seconds()));
+  CHECK(f.gpu_hours == doctest::Approx(f.seconds() * 1000 * 256 / 3600));
+  CHECK(f.energy_kwh == doctest::Approx(f.gpu_hours * 0.7));
+  CHECK(f.low < f.seconds());
+  CHECK(f.high > f.seconds());
+  CHECK(f.utilisation > 0.25);
+  CHECK(f.utilisation < 0.6);
+  const Value json = forecast_value({f});
+  CHECK(json.as_array().front().get_number("gpu_hours") == doctest::Approx(f.gpu_hours));
+}
+
+TEST_CASE("an unknown GPU asks for four keys of the site file, and lives on them") {
+  SiteConfig site = gpu_site("Gaudi 3");
+  const auto asked = plan_forecasts(plan_of(256), site, {}, constants());
+  for (const char* key : {"node.gpu_tflops", "node.gpu_memory", "network.gpu_memory_gbyte", "network.gpu_link_gbyte"})
+    CHECK(asked.front().problem.find(key) != std::string::npos);
+  site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
+  site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
+  const auto told = plan_forecasts(plan_of(256), site, {}, constants());
+  CHECK(told.front().problem.empty());
+  CHECK(told.front().time.sigma == constants().common.spread_new);
+}
+
+TEST_CASE("a site's own numbers win over a data sheet's") {
+  SiteConfig site = gpu_site("NVIDIA H100 80GB");
+  std::vector<std::string> notes;
+  CHECK(cluster_of(site, constants(), notes)->nic_rate == doctest::Approx(25e9));
+  CHECK(notes.empty());
+  site.node.gpu_memory.value = 94'000'000'000, site.network.gpu_memory_gbyte = 2400, site.network.nics = 0;
+  const Cluster cluster = cluster_of(site, constants(), notes).value();
+  CHECK(cluster.gpu.memory == 94e9);
+  CHECK(cluster.gpu.memory_rate == 2400e9);
+  CHECK(cluster.domain == 4);
+  CHECK(notes.size() == 1);  // the cards are assumed
+}
+
+TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
+  SiteConfig site;
+  site.node.cores = 2;
+  const auto forecasts = plan_forecasts(plan_of(2), site, {}, constants());
+  CHECK(forecasts.front().problem.empty());
+  CHECK(!forecasts.front().on_gpus);
+  CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
+}
+
+TEST_CASE("a training that takes its model from an input says that it is not predicted") {
+  RunPlan plan = plan_of(8);
+  plan.stages[1].kind = "sft";
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, constants());
+  CHECK(forecasts.front().problem.find("takes its model from an input") != std::string::npos);
+}
+
+}  // namespace plan_forecasts_test
+}  // namespace
+}  // namespace longhaul
