@@ -32,6 +32,7 @@ class Round {
     for (const RequestSeen& request : seen_.requests) answer(request);
     for (LedgerStage& stage : now_.stages)
       if (stage.job_open()) look_at_job(stage);
+    if (resumed_) try_again();
     look_at_orders();
     look_at_milestones();
     if (now_.cancel_requested) cancel_everything();
@@ -84,11 +85,17 @@ class Round {
     fields.set("accepted", accepted);
     fields.set("answer", answer);
     emit(FactKind::request, {}, 0, std::move(fields));
-    if (!accepted || request.what != "resume") return;
-    for (LedgerStage& stage : now_.stages)
-      if (stage.state == StageState::failed || stage.state == StageState::cancelled ||
-          stage.state == StageState::skipped)
-        emit(FactKind::reset, stage.id, 0, {});
+    resumed_ = resumed_ || (accepted && request.what == "resume");
+  }
+
+  // Also what had failed before the user asked and is only seen now: whoever drove the run may have died without knowing.
+  // Not what has a next job that is still to be cancelled: two would work in one folder.
+  void try_again() {
+    for (LedgerStage& stage : now_.stages) {
+      const bool ended_badly = stage.state == StageState::failed || stage.state == StageState::cancelled ||
+                               stage.state == StageState::skipped;
+      if (ended_badly && !stage.successor_open()) emit(FactKind::reset, stage.id, 0, {});
+    }
   }
 
   static void put_order(Value& fields, const std::string& request, const TellAnswer& told) {
@@ -443,6 +450,7 @@ class Round {
   const std::string& run_name_;
   RunLedger now_;
   std::optional<std::vector<NodeSuspicion>> suspects_;
+  bool resumed_ = false;  // in this round
   std::vector<Fact> facts_;
 };
 

@@ -189,6 +189,17 @@ TEST_CASE("a resume waits for what is still to be cancelled, and then uses no nu
   CHECK(rig.of("p").newest()->key == submission_key("run", "p", 3));
 }
 
+TEST_CASE("a resume does not try again what fails with it while its successor is still in the queue") {
+  ClusterRig rig;
+  rig.chain("p", 100 * chain_hour_s);
+  rig.round();
+  rig.run("p");
+  rig.round(false);
+  rig.end("p", "failed", "bad data").record->exit_code = engine_exit_invalid_input;
+  rig.seen.requests = {chain_request("resume")};
+  CHECK(rig.round(false) == "request, failed p#1, cancel_job p#2");
+}
+
 TEST_CASE("no successor is queued beyond the site's limit, the budget or a cancellation") {
   const auto first_job_runs = [](auto&& change) {
     ClusterRig rig;

@@ -162,6 +162,15 @@ TEST_CASE("retries are counted, and a resume starts the count again") {
   CHECK(rig.ledger.state == RunState::succeeded);
 }
 
+TEST_CASE("a resume also tries again what had failed unseen before it was asked") {
+  DecideRig rig({decide_stage("a"), decide_stage("b", {"a"})});
+  rig.round();
+  rig.end("a", "failed", 1);
+  rig.seen.requests = {{"1", "resume"}};
+  CHECK(rig.round() == "request, failed a, reset a");
+  CHECK(rig.round() == "ready a, submit a");
+}
+
 TEST_CASE("cancel ends what runs, keeps what is done, submits nothing more; a job that was faster stays succeeded") {
   DecideRig rig({decide_stage("a"), decide_stage("b"), decide_stage("c", {"a"})});
   rig.round();
