@@ -66,31 +66,4 @@ std::string verdict_on(const Alternative& a, const RankedLayout& winner) {
   return text;
 }
 
-std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smallest) {
-  const FrameworkModel model = framework_model(q.task.shape);
-  const auto needs = [&](const TrainingLayout& layout) {
-    return worst_stage_memory(q.memory, model, framework_training(q.task, layout)).memory.total();
-  };
-  std::vector<std::string> ways;
-  // More GPUs: the same layout with the state shared among more replicas.
-  TrainingLayout more = smallest;
-  if (more.dims.zero == 0) more.dims.zero = 3, more.dims.dp_shard = more.dims.dp(), more.dims.dp_replicate = 1;
-  for (int factor = 2; factor <= 4096; factor *= 2) {
-    TrainingLayout wider = more;
-    wider.dims.dp_shard *= factor;
-    if (wider.dims.dp() > q.task.global_batch_size) break;
-    if (needs(wider) > q.memory_limit) continue;
-    ways.push_back(format("{} GPUs", q.space.gpus * factor));
-    break;
-  }
-  TrainingLayout again = smallest;
-  again.recompute = {}, again.recompute.block = true;
-  if (!q.space.recompute && needs(again) <= q.memory_limit) ways.emplace_back("recomputing every layer");
-  TrainingLayout host = smallest;
-  host.offload_moments = true;
-  if (!q.space.offload && needs(host) <= q.memory_limit) ways.emplace_back("moments in the host's memory");
-  ways.push_back(format("GPUs with {} of memory", human_bytes(needs(smallest) * 1.02)));
-  return "it would fit with " + join(ways, ", or with ");
-}
-
 }  // namespace longhaul

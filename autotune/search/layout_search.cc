@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <tuple>
 
+#include "autotune/memory/fit_advice.h"
 #include "autotune/search/alternatives.h"
 #include "base/parallel_for.h"
 #include "base/text.h"
@@ -195,6 +197,22 @@ std::vector<RankedLayout> pareto_front(const SearchQuestion& q, const FrameworkM
   for (const RankedLayout& c : candidates)
     if (front.empty() || c.memory.total() < front.back().memory.total() * 0.98) front.push_back(c);
   return front;
+}
+
+// The search has tried every layout; what is left are things that it was not allowed, and other hardware.
+std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smallest) {
+  FitQuestion fit;
+  fit.profile = q.memory, fit.model = framework_model(q.task.shape);
+  fit.training = framework_training(q.task, smallest);
+  fit.device_bytes = q.memory_limit;
+  fit.host_bytes = std::numeric_limits<double>::infinity();  // of the node: nobody has said how much that is
+  fit.gpus_per_node = q.place.cluster.gpus_per_node;
+  fit.may_recompute = !q.space.recompute, fit.may_offload = !q.space.offload, fit.may_relayout = false;
+  std::vector<std::string> ways;
+  const FitAdvice advice = advise_fit(fit);
+  for (const FitChange& change : advice.changes) ways.push_back(change.what);
+  ways.push_back(format("GPUs with {} of memory", human_bytes(advice.needed_bytes * 1.02)));
+  return "it would fit with " + join(ways, ", or with ");
 }
 
 Error nothing_fits(const SearchQuestion& q, const Seen& seen) {

@@ -5,82 +5,48 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <map>
 #include <sstream>
 
 #include "autotune/memory/memory_profiles.h"
 #include "base/text.h"
+#include "csv_table.h"
 
 namespace longhaul {
 namespace {
 
-using Row = std::map<std::string, std::string>;
+using bench::CsvRow;
+using bench::CsvTable;
 
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      cells.emplace_back();
-    else
-      cells.back() += c;
-  }
-  return cells;
-}
-
-std::vector<Row> read_rows(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::vector<Row> rows;
-  if (!std::getline(file, line)) return rows;
-  const std::vector<std::string> names = cells_of(line);
-  while (std::getline(file, line)) {
-    const std::vector<std::string> cells = cells_of(line);
-    Row row;
-    for (std::size_t i = 0; i < names.size() && i < cells.size(); ++i) row[names[i]] = cells[i];
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-int number(const Row& row, const char* name) {
-  return std::atoi(row.at(name).c_str());
-}
-
-FrameworkModel model_of(const Row& row) {
-  const bool gated = number(row, "gated") == 1, biases = number(row, "biases") == 1;
+FrameworkModel model_of(const CsvRow& row) {
+  const bool gated = row.whole("gated") == 1, biases = row.whole("biases") == 1;
   FrameworkModel m;
-  m.layers = number(row, "layers"), m.hidden = number(row, "hidden"), m.vocab = number(row, "vocab");
-  m.heads = number(row, "heads");
-  m.q = m.hidden, m.kv = m.hidden / m.heads * number(row, "kv_heads");
-  m.experts = number(row, "experts"), m.top_k = number(row, "top_k");
-  const std::int64_t ffn = number(row, "ffn");
+  m.layers = row.whole("layers"), m.hidden = row.whole("hidden"), m.vocab = row.whole("vocab");
+  m.heads = row.whole("heads");
+  m.q = m.hidden, m.kv = m.hidden / m.heads * row.whole("kv_heads");
+  m.experts = row.whole("experts"), m.top_k = row.whole("top_k");
+  const std::int64_t ffn = row.whole("ffn");
   if (m.experts > 0)
     m.expert_ffn = ffn;
   else
     m.ffn = ffn, m.mlp = gated ? 2 * ffn : ffn;
-  m.positions = number(row, "positions"), m.tied = number(row, "tied") == 1;
+  m.positions = row.whole("positions"), m.tied = row.whole("tied") == 1;
   m.layer_vectors = 2 * m.hidden, m.final_vectors = m.hidden;
   if (biases) m.layer_vectors = 6 * m.hidden + m.q + 2 * m.kv + ffn, m.final_vectors = 2 * m.hidden;
   return m;
 }
 
-FrameworkTraining training_of(const Row& row) {
+FrameworkTraining training_of(const CsvRow& row) {
   FrameworkTraining t;
   ParallelDims& d = t.dims;
-  d.tp = number(row, "tp"), d.sp = number(row, "sp") == 1, d.cp = number(row, "cp"), d.pp = number(row, "pp");
-  d.vp = number(row, "vp"), d.ep = number(row, "ep"), d.etp = number(row, "etp");
-  d.dp_replicate = number(row, "dp_replicate"), d.dp_shard = number(row, "dp_shard"), d.zero = number(row, "zero");
+  d.tp = row.whole("tp"), d.sp = row.whole("sp") == 1, d.cp = row.whole("cp"), d.pp = row.whole("pp");
+  d.vp = row.whole("vp"), d.ep = row.whole("ep"), d.etp = row.whole("etp");
+  d.dp_replicate = row.whole("dp_replicate"), d.dp_shard = row.whole("dp_shard"), d.zero = row.whole("zero");
   t.schedule = d.vp > 1 ? PipelineKind::interleaved : PipelineKind::one_f_one_b;
-  t.micro_batches = number(row, "micro_batches"), t.micro_batch_size = number(row, "mbs");
-  t.sequence_length = number(row, "seq");
-  t.fp8 = row.at("precision") == "fp8", t.dropout = number(row, "dropout") == 1;
+  t.micro_batches = row.whole("micro_batches"), t.micro_batch_size = row.whole("mbs");
+  t.sequence_length = row.whole("seq");
+  t.fp8 = row.text("precision") == "fp8", t.dropout = row.whole("dropout") == 1;
   RecomputeSettings again;
-  std::istringstream words(row.at("recompute"));
+  std::istringstream words(row.text("recompute"));
   for (std::string word; std::getline(words, word, '+');)
     if (word != "every-second-product") again.modules.push_back(word);
   t.recompute = recompute_from(again).value();
@@ -96,23 +62,24 @@ std::string text_of(const FrameworkMemory& m) {
 }
 
 // Rows within the bar of all rows that count.
-bool compare(const std::vector<Row>& rows) {
+bool compare(const CsvTable& rows) {
   int counted = 0, within = 0;
   double sum = 0;
   std::printf("%-28s %-32s %9s %9s %7s  %s\n", "training", "layout", "published", "planned", "error", "GB");
-  for (const Row& row : rows) {
-    MemoryProfile profile = memory_profile(row.at("profile")).value();
-    profile.every_second_product = row.at("recompute") == "every-second-product";
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    const CsvRow row = rows.row(i);
+    MemoryProfile profile = memory_profile(row.text("profile")).value();
+    profile.every_second_product = row.text("recompute") == "every-second-product";
     const FrameworkModel model = model_of(row);
     const FrameworkTraining training = training_of(row);
-    const FrameworkMemory planned = row.at("rank") == "last"
+    const FrameworkMemory planned = row.text("rank") == "last"
                                         ? stage_memory(profile, model, training, training.dims.pp - 1)
                                         : worst_stage_memory(profile, model, training).memory;
-    const double published = std::atof(row.at("peak_gb").c_str());
-    const double here = (row.at("measured") == "reserved" ? planned.reserved() : planned.allocated()) / 1e9;
+    const double published = row.number("peak_gb");
+    const double here = (row.text("measured") == "reserved" ? planned.reserved() : planned.allocated()) / 1e9;
     const double error = here / published - 1;
     ++counted, within += std::abs(error) <= 0.10, sum += std::abs(error);
-    std::printf("%-28s %-32s %9.2f %9.2f %+6.1f%% %s %s\n", (row.at("run") + ", " + row.at("gpu")).c_str(),
+    std::printf("%-28s %-32s %9.2f %9.2f %+6.1f%% %s %s\n", (row.text("run") + ", " + row.text("gpu")).c_str(),
                 training.dims.to_string().c_str(), published, here, 100 * error, std::abs(error) <= 0.10 ? " " : "!",
                 text_of(planned).c_str());
   }
@@ -120,11 +87,12 @@ bool compare(const std::vector<Row>& rows) {
   return counted > 0 && within == counted;
 }
 
-double calls_per_second(const std::vector<Row>& rows) {
+double calls_per_second(const CsvTable& rows) {
   using Clock = std::chrono::steady_clock;
   const MemoryProfile profile = megatron_memory();
   std::vector<std::pair<FrameworkModel, FrameworkTraining>> asked;
-  for (const Row& row : rows) asked.emplace_back(model_of(row), training_of(row));
+  for (std::size_t i = 0; i < rows.rows.size(); ++i)
+    asked.emplace_back(model_of(rows.row(i)), training_of(rows.row(i)));
   double sum = 0;
   std::int64_t calls = 0;
   const auto begin = Clock::now();
@@ -139,13 +107,13 @@ double calls_per_second(const std::vector<Row>& rows) {
 }
 
 int run(const std::string& path) {
-  const std::vector<Row> rows = read_rows(path);
-  if (rows.empty()) {
-    std::fprintf(stderr, "%s: no rows\n", path.c_str());
+  const auto rows = bench::read_csv(path);
+  if (!rows.ok()) {
+    std::fprintf(stderr, "%s\n", rows.error().message().c_str());
     return 1;
   }
-  const bool within = compare(rows);
-  const double rate = calls_per_second(rows);
+  const bool within = compare(*rows);
+  const double rate = calls_per_second(*rows);
   std::printf("%.2f million layouts a second on one core (bar: 1 million)\n", rate / 1e6);
   return within && rate >= 1e6 ? 0 : 1;
 }

@@ -4,78 +4,17 @@
 #include <map>
 #include <set>
 
-#include "base/files.h"
 #include "base/text.h"
+#include "csv_table.h"
 
 namespace longhaul::bench {
 namespace {
-
-// Fields of a line; quotes as in RFC 4180.
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
-      fields.back() += c, ++i;
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      fields.emplace_back();
-    else if (c != '\r')
-      fields.back() += c;
-  }
-  return fields;
-}
-
-struct Csv {
-  std::vector<std::string> names;
-  std::vector<std::vector<std::string>> rows;
-};
-
-Result<Csv> read_csv(const std::string& path) {
-  LH_TRY(std::string text, read_file(path));
-  if (starts_with(text, "\xEF\xBB\xBF")) text.erase(0, 3);
-  Csv csv;
-  for (const std::string& line : split(text, '\n')) {
-    if (trim(line).empty()) continue;
-    auto fields = fields_of(line);
-    if (csv.names.empty())
-      csv.names = std::move(fields);
-    else
-      csv.rows.push_back(std::move(fields));
-  }
-  for (const auto& row : csv.rows)
-    if (row.size() != csv.names.size())
-      return make_error(ErrorCode::corrupt, path + " has a row with another number of fields than its head");
-  return csv;
-}
-
-class Row {
- public:
-  Row(const Csv& csv, std::size_t index) : csv_(csv), row_(csv.rows[index]) {}
-  const std::string& text(const std::string& name) const {
-    static const std::string none;
-    const auto found = std::find(csv_.names.begin(), csv_.names.end(), name);
-    return found == csv_.names.end() ? none : row_[static_cast<std::size_t>(found - csv_.names.begin())];
-  }
-  double number(const std::string& name, double otherwise = 0) const {
-    const std::string& value = text(name);
-    return value.empty() ? otherwise : std::strtod(value.c_str(), nullptr);
-  }
-  int whole(const std::string& name, int otherwise = 0) const { return static_cast<int>(number(name, otherwise)); }
-  bool has(const std::string& name) const { return !text(name).empty(); }
-
- private:
-  const Csv& csv_;
-  const std::vector<std::string>& row_;
-};
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-ModelShape shape_of(const Row& row) {
+ModelShape shape_of(const CsvRow& row) {
   ModelShape s;
   const bool gated = starts_with(row.text("model"), "Llama") || starts_with(row.text("model"), "Qwen");
   s.architecture = gated ? "llama" : "gpt2";
@@ -126,7 +65,7 @@ double flops_per_token(const ModelShape& s, std::int64_t sequence, bool with_rec
   return 6 * static_cast<double>(s.matmul_parameter_count()) + 12 * layers * h * length;
 }
 
-double seconds_of(const Row& row, const PublishedRun& run, int gpus) {
+double seconds_of(const CsvRow& row, const PublishedRun& run, int gpus) {
   if (row.has("step_time_s")) return row.number("step_time_s");
   const double tokens = static_cast<double>(run.task.global_batch_size * run.task.sequence_length);
   if (row.has("tokens_per_s_per_gpu")) return tokens / (row.number("tokens_per_s_per_gpu") * gpus);
@@ -137,7 +76,7 @@ double seconds_of(const Row& row, const PublishedRun& run, int gpus) {
 }
 
 // The layout of a row, or all that it may have had.
-void add_layouts(const Row& row, TrainingLayout layout, PublishedRun& run) {
+void add_layouts(const CsvRow& row, TrainingLayout layout, PublishedRun& run) {
   ParallelDims& d = layout.dims;
   const int stated = row.whole("mbs"), layers = static_cast<int>(run.task.shape.num_hidden_layers);
   std::vector<int> chunks = {d.vp};
@@ -154,7 +93,7 @@ void add_layouts(const Row& row, TrainingLayout layout, PublishedRun& run) {
   }
 }
 
-std::optional<PublishedRun> run_of(const Row& row, int line) {
+std::optional<PublishedRun> run_of(const CsvRow& row, int line) {
   PublishedRun run;
   run.source = row.text("source"), run.cluster = row.text("gpu"), run.model = row.text("model"),
   run.precision = row.text("precision"), run.line = line;
@@ -199,18 +138,18 @@ std::string PublishedRun::to_string() const {
 }
 
 Result<std::vector<PublishedRun>> read_throughput(const std::string& path) {
-  LH_TRY(const Csv csv, read_csv(path));
+  LH_TRY(const CsvTable csv, read_csv(path));
   std::vector<PublishedRun> runs;
   for (std::size_t i = 0; i < csv.rows.size(); ++i)
-    if (auto run = run_of(Row(csv, i), static_cast<int>(i) + 2)) runs.push_back(std::move(*run));
+    if (auto run = run_of(csv.row(i), static_cast<int>(i) + 2)) runs.push_back(std::move(*run));
   return runs;
 }
 
 Result<std::vector<PublishedRun>> read_vtrain(const std::string& path, bool many_nodes) {
-  LH_TRY(const Csv csv, read_csv(path));
+  LH_TRY(const CsvTable csv, read_csv(path));
   std::vector<PublishedRun> runs;
   for (std::size_t i = 0; i < csv.rows.size(); ++i) {
-    const Row row(csv, i);
+    const CsvRow row = csv.row(i);
     PublishedRun run;
     run.source = many_nodes ? "vTrain, many nodes" : "vTrain, one node", run.cluster = "A100", run.generation = 'A';
     run.framework = many_nodes ? "megatron-deepspeed" : "megatron-deepspeed-host";

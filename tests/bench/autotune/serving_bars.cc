@@ -15,13 +15,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <numeric>
 
 #include "autotune/inference/serving_search.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "csv_table.h"
 
 namespace longhaul {
 namespace {
@@ -59,40 +59,21 @@ ModelShape shape_named(const std::string& name) {
   std::exit(2);
 }
 
-std::vector<std::string> cells_of_line(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      cells.emplace_back();
-    else
-      cells.back() += c;
-  }
-  return cells;
-}
-
-std::vector<PublishedServing> read_serving(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
+Result<std::vector<PublishedServing>> read_serving(const std::string& path) {
+  LH_TRY(const bench::CsvTable table, bench::read_csv(path));
   std::vector<PublishedServing> rows;
   std::vector<std::string> groups;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    const std::vector<std::string> c = cells_of_line(line);
-    if (c.size() != 12) {
-      std::fprintf(stderr, "serving_bars: %s:%zu has %zu cells instead of 12\n", path.c_str(), rows.size() + 2,
-                   c.size());
-      std::exit(2);
-    }
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const bench::CsvRow cells = table.row(i);
     PublishedServing row;
-    row.source = c[0], row.model = c[1], row.gpu = c[2], row.kind = c[6], row.unit = c[11];
-    row.layout.tp = std::atoi(c[3].c_str());
-    row.layout.weights = parse_weight_format(c[4]).value(), row.layout.cache = parse_cache_format(c[5]).value();
+    row.source = cells.text("source"), row.model = cells.text("model"), row.gpu = cells.text("gpu");
+    row.kind = cells.text("kind"), row.unit = cells.text("unit");
+    row.layout.tp = cells.whole("tp");
+    LH_TRY(row.layout.weights, parse_weight_format(cells.text("weights")));
+    LH_TRY(row.layout.cache, parse_cache_format(cells.text("cache")));
     row.layout.chunk = 8192, row.layout.block = 32;
-    row.batch = std::atoi(c[7].c_str()), row.prompt = std::atol(c[8].c_str()), row.answer = std::atol(c[9].c_str());
-    row.value = std::atof(c[10].c_str());
+    row.batch = cells.whole("batch"), row.prompt = cells.whole("prompt"), row.answer = cells.whole("answer");
+    row.value = cells.number("value");
     if (std::find(groups.begin(), groups.end(), row.group()) == groups.end()) groups.push_back(row.group());
     row.fit = (std::find(groups.begin(), groups.end(), row.group()) - groups.begin()) % 2 == 0;
     rows.push_back(row);
@@ -290,7 +271,12 @@ int run(int argc, char** argv) {
     else
       return std::fprintf(stderr, "serving_bars: unknown argument %s\n", flag.c_str()), 2;
   }
-  const std::vector<PublishedServing> rows = read_serving(data);
+  const auto read = read_serving(data);
+  if (!read.ok()) {
+    std::fprintf(stderr, "serving_bars: %s\n", read.error().message().c_str());
+    return 2;
+  }
+  const std::vector<PublishedServing>& rows = *read;
   if (rows.empty()) return std::fprintf(stderr, "serving_bars: no rows in %s\n", data.c_str()), 2;
   ConstantTable table = ConstantTable::parse(read_file(path).value(), path).value();
   if (fit) fit_serving(table, rows);
@@ -322,7 +308,7 @@ int run(int argc, char** argv) {
       const double value = std::atof(format("{:.4g}", table.find(f.path)->value).c_str());
       if (!table.set(f.path, value, "fit of tests/bench/autotune/serving_bars to published servers").ok()) return 2;
     }
-    std::ofstream(write) << table.to_toml();
+    if (!write_file_atomic(write, table.to_toml()).ok()) return 2;
   }
   const double bar = 0.25;
   std::printf("bar: median error of the test half %.1f %% <= %.0f %%\n", 100 * halves[1].share(0.5), 100 * bar);

@@ -197,8 +197,10 @@ Status measure(const Options& options) {
       errors_of(models.test, [&](const PublishedRun& r) { return by_one_constant(r, constants, one_share); });
   print("one constant, dense pretraining, test part", baseline);
   print("one constant, vTrain, one node, test half", one_baseline);
-  if (options.rows)
+  if (options.rows) {
     print_rows(parts.fit, fit), print_rows(parts.test, test), print_rows(experts, errors_of(experts, model));
+    print_rows(models.fit, one_fit), print_rows(models.test, one_test);
+  }
   if (!options.many_nodes.empty()) {
     LH_TRY(const auto many, read_vtrain(options.many_nodes, true));
     const Errors e = errors_of(many, model);

@@ -79,8 +79,10 @@ TEST_CASE("how many GPUs: one fewer multiple does not fit") {
   FrameworkTraining fewer = q.training;
   const int times = t.dims.world_size() / q.training.dims.world_size();
   REQUIRE(times >= 2);
-  if (times > 2) {
-    fewer.dims.dp_shard *= times - 1, fewer.micro_batches = std::max(1, fewer.micro_batches / (times - 1));
+  if (t.dims.dp_shard > q.training.dims.dp_shard) CHECK(t.micro_batches * times == q.training.micro_batches);
+  for (int less = 2; less < times; ++less) {
+    if (q.training.micro_batches % less != 0) continue;  // another batch
+    fewer.dims.dp_shard = q.training.dims.dp_shard * less, fewer.micro_batches = q.training.micro_batches / less;
     CHECK(worst_stage_memory(q.profile, q.model, fewer).memory.total() > 80e9);
   }
 }
