@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text.h"
+#include "contracts/large_units.h"
 
 namespace longhaul {
 
@@ -239,6 +240,24 @@ std::int64_t joined_owned(const ParameterLayout& layout) {
   return most;
 }
 
+// ZeRO 3: a unit's weights are gathered while gradients are on their way, a large one's beside no large one's gradient
+// (contracts/large_units.h).
+std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& layout) {
+  const std::vector<bool> large = large_units(layout);
+  const std::vector<ShardUnit>& units = layout.units();
+  std::int64_t gather[2] = {0, 0};  // the most of a unit that is not large, and of one that is
+  std::int64_t sums[2] = {0, 0};    // of two neighbours of which one is large, and of others
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    gather[large[i]] = std::max(gather[large[i]], o.width() * (units[i].flat.size() + units[i].owned().size()));
+    const bool two = o.overlap_gradients && i > 0;
+    const std::int64_t here = units[i].flat.size() + (two ? units[i - 1].flat.size() : 0);
+    const bool any_large = large[i] || (two && large[i - 1]);
+    sums[!any_large] = std::max(sums[!any_large], 2 * f32 * here);
+  }
+  if (!o.overlap_weights && !o.overlap_gradients) return std::max({sums[0], sums[1], gather[0], gather[1]});
+  return std::max({sums[0] + gather[0], sums[1] + gather[0], sums[1] + gather[1]});
+}
+
 // What a step sums or gathers over the ranks that hold copies of the same weights.
 std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const ParallelDims& d = o.dims;
@@ -255,12 +274,7 @@ std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& l
     const std::int64_t gathers =
         o.width() * (o.overlap_weights && d.zero < 3 ? layout.flat_size() + layout.owned().size()
                                                      : neighbours_max(layout, 1, true));
-    // With ZeRO 3 a unit's weights are gathered while gradients are on their way: a layer's always, one at an end of
-    // the model, which may be far larger, now and then. Planned is a layer's, or half of the largest.
-    std::int64_t layer = 0;
-    for (std::size_t i = 1; i + 1 < layout.units().size(); ++i)
-      layer = std::max(layer, layout.units()[i].flat.size() + layout.units()[i].owned().size());
-    most = d.zero == 3 ? sums + std::max(o.width() * layer, gathers / 2) : std::max(sums, gathers);
+    most = d.zero == 3 ? zero3_messages(o, layout) : std::max(sums, gathers);
   }
   if (d.cp > 1 || (d.zero > 0 && d.dp_replicate > 1)) most = std::max(most, 2 * f32 * joined_owned(layout));
   return most;

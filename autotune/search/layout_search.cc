@@ -199,6 +199,18 @@ std::vector<RankedLayout> pareto_front(const SearchQuestion& q, const FrameworkM
   return front;
 }
 
+// Twice as many GPUs, four times, ... until some layout of them fits.
+std::optional<int> gpus_that_fit(const SearchQuestion& q) {
+  constexpr int times_max = 64;
+  for (int times = 2; times <= times_max; times *= 2) {
+    SearchQuestion more = q;
+    more.space.gpus *= times;
+    const auto families = layout_families(more.space, more.task, more.place.cluster);
+    if (families.ok() && score_all(more, *families).fitting > 0) return more.space.gpus;
+  }
+  return {};
+}
+
 // The search has tried every layout; what is left are things that it was not allowed, and other hardware.
 std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smallest) {
   FitQuestion fit;
@@ -207,10 +219,12 @@ std::string what_would_fit(const SearchQuestion& q, const TrainingLayout& smalle
   fit.device_bytes = q.memory_limit;
   fit.host_bytes = std::numeric_limits<double>::infinity();  // of the node: nobody has said how much that is
   fit.gpus_per_node = q.place.cluster.gpus_per_node;
-  fit.may_recompute = !q.space.recompute, fit.may_offload = !q.space.offload, fit.may_relayout = false;
+  fit.may_recompute = !q.space.recompute, fit.may_offload = !q.space.offload;
+  fit.may_relayout = fit.may_add_gpus = false;
   std::vector<std::string> ways;
   const FitAdvice advice = advise_fit(fit);
   for (const FitChange& change : advice.changes) ways.push_back(change.what);
+  if (const auto gpus = gpus_that_fit(q)) ways.push_back(format("{} GPUs", *gpus));
   ways.push_back(format("GPUs with {} of memory", human_bytes(advice.needed_bytes * 1.02)));
   return "it would fit with " + join(ways, ", or with ");
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "base/text.h"
 
@@ -62,14 +64,20 @@ class Confirmation {
     }
   }
 
-  // One factor for all: the median of what was measured over what was predicted, among those that have both.
+  // What was measured over what was predicted, of those that have both: the median to be told, and a correction of the
+  // others, the more of it the more they are alike.
   void recalibrate() {
     std::vector<double> logs;
-    for (std::size_t i = 0; i < trials_.size(); ++i)
-      if (verdict(i).state == CandidateState::measured && trials_[i].predicted_seconds > 0)
-        logs.push_back(std::log(verdict(i).seconds.centre / trials_[i].predicted_seconds));
-    ratios_ = static_cast<int>(logs.size());
+    std::vector<MeasuredRatio> ratios;
+    double sigmas = 0;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (verdict(i).state != CandidateState::measured || trials_[i].predicted_seconds <= 0) continue;
+      logs.push_back(std::log(verdict(i).seconds.centre / trials_[i].predicted_seconds));
+      ratios.push_back({trials_[i].like, logs.back()});
+      sigmas += trials_[i].predicted_sigma;
+    }
     if (logs.empty()) return;
+    correction_.emplace(std::move(ratios), sigmas / static_cast<double>(logs.size()), limits_.repeat_sigma);
     std::sort(logs.begin(), logs.end());
     const std::size_t half = logs.size() / 2;
     decision_.scale = std::exp(logs.size() % 2 == 1 ? logs[half] : (logs[half - 1] + logs[half]) / 2);
@@ -84,14 +92,14 @@ class Confirmation {
     }
   }
 
-  // What is left to be in error of a prediction after k others were measured: its own deviation and that of their mean.
   void predict(std::size_t i) {
     const Trial& trial = trials_[i];
     if (trial.predicted_seconds <= 0) return;
-    verdict(i).predicted_seconds = decision_.scale * trial.predicted_seconds;
-    const double sigma = trial.predicted_sigma * (ratios_ > 0 ? std::sqrt(1 + 1.0 / ratios_) : 1);
-    const double low = 1 - normal_z(limits_.confidence) * sigma;
-    if (sigma > 0) verdict(i).predicted_low = std::max(0.0, verdict(i).predicted_seconds * low);
+    MeasuredCorrection::Factor corrected{1, trial.predicted_sigma};
+    if (correction_) corrected = correction_->at(trial.like);
+    verdict(i).predicted_seconds = corrected.factor * trial.predicted_seconds;
+    const double low = 1 - normal_z(limits_.confidence) * corrected.sigma;
+    if (trial.predicted_sigma > 0) verdict(i).predicted_low = std::max(0.0, verdict(i).predicted_seconds * low);
   }
 
   void stop_what_lost() {
@@ -154,7 +162,11 @@ class Confirmation {
       decision_.finished = true;
       return;
     }
-    // The factor is common to all, so the order of the predictions is the one that was given.
+    // In the order given until something was measured; then whoever could be fastest: well predicted, or unlike the
+    // rest.
+    const bool compared = std::ranges::all_of(waiting, [&](std::size_t i) { return !trials_[i].like.kind.empty(); });
+    if (correction_ && compared)
+      std::ranges::stable_sort(waiting, {}, [&](std::size_t i) { return verdict(i).predicted_low; });
     const auto size = std::min<std::size_t>(
         {waiting.size(), static_cast<std::size_t>(left), static_cast<std::size_t>(std::max(1, limits_.at_once))});
     for (std::size_t i = 0; i < size; ++i) decision_.run.push_back(trials_[waiting[i]].name);
@@ -232,7 +244,7 @@ class Confirmation {
   const ConfirmationLimits& limits_;
   std::vector<const TrialResult*> found_;  // by candidate; null: not submitted
   std::size_t leader_ = none;
-  int ratios_ = 0;
+  std::optional<MeasuredCorrection> correction_;  // once something was measured that had been predicted
   ConfirmationDecision decision_;
 };
 

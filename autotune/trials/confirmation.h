@@ -1,7 +1,8 @@
 // Which of a few candidates is the fastest in truth: a pure state machine over what trials have shown so far.
-// Candidates come in the order of their prediction; each round runs the next few, and what has been measured corrects
-// the predictions of those that are left. The same candidates, results and limits give the same decision, so whoever
-// reads the results again goes on where another one stopped.
+// Candidates come in the order in which they are worth a trial; each round runs the next few, and what has been
+// measured corrects the predictions of those that are left (autotune/time/measured_correction.h) and with them their
+// order. The same candidates, results and limits give the same decision, so whoever reads the results again goes on
+// where another one stopped.
 #pragma once
 
 #include <cstdint>

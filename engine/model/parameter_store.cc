@@ -1,6 +1,7 @@
 #include "engine/model/parameter_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/philox.h"
 #include "engine/core/parallel_for.h"
@@ -54,9 +55,9 @@ void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
   shares_changed();
 }
 
-void ParameterStore::connect(Mesh& mesh, bool overlap) {
+void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
   if (shares())
-    gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap,
+    gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap, std::move(before_large),
                                            account_of(memory_, MemoryCategory::gathered_weights));
 }
 

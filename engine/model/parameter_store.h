@@ -6,6 +6,7 @@
 // shares of all (unit_gather.h): kept whole with ZeRO 1 and 2, a few units at a time with ZeRO 3.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,11 +44,16 @@ class ParameterStore {
   void refresh_compute_copy(const ComputeContext& context);
 
   // With ZeRO: the ranks to gather weights with, before anything is computed. Does nothing else, and nothing without.
-  void connect(Mesh& mesh, bool overlap = true);
+  // before_large: UnitGather's.
+  void connect(Mesh& mesh, bool overlap = true, std::function<void()> before_large = {});
   // Nothing is gathered from other ranks any more, until the store is connected again.
   void disconnect() { gather_.reset(); }
   // The optimizer has changed masters and compute_copy().
   void shares_changed();
+  // Gathers that are under way are waited for.
+  void settle() const {
+    if (gather_) gather_->finish();
+  }
   // Lets gathers that are under way go on.
   void poll() const {
     if (gather_) gather_->poll();

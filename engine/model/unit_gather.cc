@@ -1,6 +1,9 @@
 #include "engine/model/unit_gather.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "contracts/large_units.h"
 
 namespace longhaul {
 namespace {
@@ -18,7 +21,7 @@ Bytes bytes_of(View view) {
 }  // namespace
 
 UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, bool overlap,
-                       MemoryAccount* account)
+                       std::function<void()> before_large, MemoryAccount* account)
     : layout_(layout),
       communicator_(mesh.shard_communicator()),
       expert_communicator_(mesh.shard_communicator(true)),
@@ -26,6 +29,8 @@ UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView shar
       share_(share),
       whole_(whole),
       overlap_(overlap),
+      before_large_(std::move(before_large)),
+      large_(large_units(layout)),
       pending_(layout.units().size()) {
   if (!whole_.empty()) return;
   std::int64_t largest = 0;
@@ -97,6 +102,7 @@ UnitGather::Window& UnitGather::load(int unit) {
   Window& oldest = *std::min_element(windows_.begin(), windows_.end(),
                                      [](const Window& a, const Window& b) { return a.last_use < b.last_use; });
   wait(oldest.unit, oldest.pending);
+  if (large_[static_cast<std::size_t>(unit)] && before_large_) before_large_();
   oldest.unit = unit;
   oldest.last_use = ++uses_;
   oldest.pending =

@@ -10,6 +10,7 @@
 // does nothing: whoever runs the model asks status().
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,9 +24,10 @@ namespace longhaul {
 class UnitGather {
  public:
   // share: this rank's weights, packed as layout.owned(). whole: all of them in flat order (ZeRO 1, 2); empty: windows.
-  // overlap: gathers run beside computation; else each is waited for where it starts. All borrowed.
+  // overlap: gathers run beside computation; else each is waited for where it starts. before_large: called before a
+  // large unit is gathered (contracts/large_units.h), where units are gathered one at a time. All borrowed.
   UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, bool overlap,
-             MemoryAccount* account = nullptr);
+             std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
 
   // The shares have changed.
   void begin();
@@ -57,6 +59,8 @@ class UnitGather {
   ConstView share_;
   View whole_;
   bool overlap_;
+  std::function<void()> before_large_;
+  std::vector<bool> large_;                      // by unit
   std::vector<std::optional<Request>> pending_;  // by unit, where all are kept
   std::vector<Window> windows_;
   std::int64_t uses_ = 0;

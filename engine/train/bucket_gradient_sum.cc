@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contracts/large_units.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -10,6 +11,8 @@ namespace {
 // One that is written (a block and its experts: two), one on its way, and those of the two ends of the model, which a
 // tied embedding keeps open.
 constexpr std::size_t buckets_max = 4, buckets_max_experts = 6;
+// One on its way and one behind it: what contracts/memory_plan.cc counts.
+constexpr std::ptrdiff_t sums_at_once = 2;
 
 std::vector<std::vector<FlatRange>> gaps_of(const ParameterLayout& layout) {
   std::vector<std::vector<FlatRange>> gaps;
@@ -36,6 +39,7 @@ BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, 
       guard_(guard),
       options_(options),
       progress_(layout),
+      large_(large_units(layout)),
       gaps_(gaps_of(layout)),
       owned_(DType::f32, Shape{layout.owned().size()}, account) {
   std::int64_t largest = 0, largest_share = 0;
@@ -105,6 +109,7 @@ BucketGradientSum::Bucket& BucketGradientSum::bucket_of(int unit) {
 void BucketGradientSum::reduce(int unit) {
   Bucket& bucket = bucket_of(unit);
   bucket.complete = true;
+  make_room(unit);
   order_.push_back(&bucket);
   const ShardUnit& shape = layout_.units()[static_cast<std::size_t>(unit)];
   const auto sum = bucket.gradient.span<float>().first(static_cast<std::size_t>(shape.flat.size()));
@@ -116,6 +121,19 @@ void BucketGradientSum::reduce(int unit) {
   else
     std::copy(sum.begin(), sum.end(), share.begin());
   if (!options_.overlap) collect(bucket);
+}
+
+void BucketGradientSum::make_room(int unit) {
+  const auto pending = [](const Bucket* bucket) { return bucket->pending.has_value(); };
+  while (std::ranges::count_if(order_, pending) >= sums_at_once) collect(*order_.front());
+  if (large_[static_cast<std::size_t>(unit)] && options_.before_large) options_.before_large();
+}
+
+void BucketGradientSum::settle_large() {
+  const auto is_large = [this](const Bucket* bucket) {
+    return bucket->pending && large_[static_cast<std::size_t>(bucket->unit)];
+  };
+  while (std::ranges::any_of(order_, is_large)) collect(*order_.front());
 }
 
 Communicator* BucketGradientSum::communicator_of(const Bucket& bucket) const {

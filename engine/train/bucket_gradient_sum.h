@@ -14,6 +14,7 @@ class BucketGradientSum final : public GradientSum {
   GradientTarget scratch() override;
   void done(const ComputeContext&, int) override {}
   Result<std::span<float>> finish(const ComputeContext& context) override;
+  void settle_large() override;
   void poll() override;
 
  private:
@@ -27,6 +28,8 @@ class BucketGradientSum final : public GradientSum {
   GradientTarget located();
   Bucket& bucket_of(int unit);
   void reduce(int unit);
+  // Before another sum starts: of all under way, no more than are planned to be.
+  void make_room(int unit);
   Communicator* communicator_of(const Bucket& bucket) const;
   // Waits, adds to what is owned, frees the bucket.
   void collect(Bucket& bucket);
@@ -36,6 +39,7 @@ class BucketGradientSum final : public GradientSum {
   ContributionGuard& guard_;
   GradientSumOptions options_;
   UnitProgress progress_;
+  std::vector<bool> large_;                   // by unit
   std::vector<std::vector<FlatRange>> gaps_;  // of each unit, in it: elements of no parameter
   std::vector<Bucket> buckets_;
   std::vector<Bucket*> order_;  // under way, the oldest first

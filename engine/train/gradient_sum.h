@@ -8,6 +8,7 @@
 //   additions is fixed, but another dp gives other last bits.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,9 @@ struct GradientSumOptions {
   // Parts of several micro-batches come by turns: input and weight backward run apart, or there are several stages.
   bool by_parts = false;
   bool overlap = true;  // reductions start while the backward goes on
+  // Called before the sum of a large unit starts (contracts/large_units.h): other messages of such units are waited
+  // for.
+  std::function<void()> before_large;
 };
 
 class GradientSum {
@@ -43,6 +47,8 @@ class GradientSum {
   // After the last backward: the sum over all micro-batches of all data-parallel ranks, packed as layout.owned(), to
   // be changed at will until begin(). Collective over the data-parallel ranks.
   virtual Result<std::span<float>> finish(const ComputeContext& context) = 0;
+  // Sums of large units are waited for.
+  virtual void settle_large() {}
   // Lets what is under way go on: called between operations.
   virtual void poll() = 0;
 };

@@ -91,8 +91,6 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       optimizer_(store.layout(), options.optimizer, options.seed, account_of(memory, MemoryCategory::optimizer),
                  options.offloaded),
       guard_of_sums_(options.check_contributions),
-      gradient_(make_gradient_sum(store.layout(), mesh, guard_of_sums_, gradient_options(options, mesh, schedules_),
-                                  account_of(memory, MemoryCategory::gradients))),
       guard_(options.on_spike),
       memory_(memory),
       batch_bytes_(account_of(memory, MemoryCategory::batches)),
@@ -104,7 +102,7 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
   for (int chunk = 0; chunk < mesh.dims().vp; ++chunk)
     slots_.push_back(stage_options(schedules_, options, mesh, chunk).slots);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
-  store.connect(mesh, options.overlap_weights);
+  connect();
 }
 
 void Trainer::leave() {
@@ -116,9 +114,16 @@ void Trainer::leave() {
 void Trainer::join(std::vector<Llama*> stages) {
   stages_ = std::move(stages);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
-  gradient_ = make_gradient_sum(store_.layout(), mesh_, guard_of_sums_, gradient_options(options_, mesh_, schedules_),
-                                account_of(memory_, MemoryCategory::gradients));
-  store_.connect(mesh_, options_.overlap_weights);
+  connect();
+}
+
+// Weights and gradients wait for each other's large units.
+void Trainer::connect() {
+  GradientSumOptions sum = gradient_options(options_, mesh_, schedules_);
+  sum.before_large = [this] { store_.settle(); };
+  gradient_ =
+      make_gradient_sum(store_.layout(), mesh_, guard_of_sums_, sum, account_of(memory_, MemoryCategory::gradients));
+  store_.connect(mesh_, options_.overlap_weights, [this] { gradient_->settle_large(); });
 }
 
 std::int64_t Trainer::batch_size() const {

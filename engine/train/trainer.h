@@ -145,6 +145,7 @@ class Trainer {
   };
   Status run(const ScheduleOp& op, std::vector<ObjectiveSums>& sums, const Gradients& gradients);
   Status status() const;
+  void connect();  // gradients and weights to the ranks that share them
   Status fill_step();
   Status fill(BatchSource& source, std::int64_t first, std::int64_t count, BatchStorage& batch, bool training);
   // Gradients are packed as layout().owned().

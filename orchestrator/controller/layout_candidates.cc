@@ -51,6 +51,7 @@ Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, con
     trial.settings = written_layout(ranked.layout);
     trial.name = candidate_name(trial.settings);
     trial.predicted_seconds = ranked.seconds(), trial.predicted_sigma = ranked.time.sigma;
+    trial.like = likeness_of(question.search.task, ranked.layout);
     if (question.on_gpus) trial.predicted_bytes = static_cast<std::int64_t>(ranked.memory.total());
     trials.push_back(std::move(trial));
   }

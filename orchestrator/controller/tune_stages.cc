@@ -60,6 +60,8 @@ Value candidates_to_value(const std::vector<Trial>& candidates) {
     entry.set("predicted_seconds", trial.predicted_seconds);
     entry.set("predicted_sigma", trial.predicted_sigma);
     entry.set("predicted_bytes", static_cast<long long>(trial.predicted_bytes));
+    entry.set("like_kind", trial.like.kind);
+    entry.set("like_at", Value(ValueArray(trial.like.at.begin(), trial.like.at.end())));
     list.push_back(std::move(entry));
   }
   return list;
@@ -76,6 +78,10 @@ std::vector<Trial> candidates_from_value(const Value& list) {
     trial.predicted_seconds = entry.get_number("predicted_seconds");
     trial.predicted_sigma = entry.get_number("predicted_sigma");
     trial.predicted_bytes = entry.get_integer("predicted_bytes");
+    trial.like.kind = entry.get_string("like_kind");
+    if (const Value* at = entry.find("like_at"); at && at->is_array())
+      for (const Value& coordinate : at->as_array())
+        if (coordinate.is_number()) trial.like.at.push_back(coordinate.as_number());
     candidates.push_back(std::move(trial));
   }
   return candidates;

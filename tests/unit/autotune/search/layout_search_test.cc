@@ -115,12 +115,14 @@ TEST_CASE("a model that fits nowhere says by how much, and what would make it fi
   CHECK_MESSAGE(message.find("too much") != std::string::npos, message);
   CHECK_MESSAGE(message.find("GPUs with") != std::string::npos, message);
   // What it says is true: on so many GPUs it fits, and on GPUs with so much memory.
-  const std::size_t more = message.find(" GPUs instead of 1");
+  const std::size_t more = message.find("fit with ");
   REQUIRE_MESSAGE(more != std::string::npos, message);
-  const std::size_t before = message.rfind(' ', more - 1);
   SearchQuestion wider = q;
-  wider.space.gpus = std::atoi(message.c_str() + before + 1);
+  wider.space.gpus = std::atoi(message.c_str() + more + 9);
+  REQUIRE_MESSAGE(wider.space.gpus > 1, message);
   CHECK_MESSAGE(search_layouts(wider).ok(), message);
+  wider.space.gpus /= 2;
+  CHECK_MESSAGE(!search_layouts(wider).ok(), message);
   q.memory_limit *= 40;
   CHECK(search_layouts(q).ok());
 }
