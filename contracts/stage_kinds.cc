@@ -5,6 +5,7 @@
 #include "contracts/parallel_dims.h"
 #include "contracts/settings/command.h"
 #include "contracts/settings/curate.h"
+#include "contracts/settings/hyper_search.h"
 #include "contracts/settings/inference.h"
 #include "contracts/settings/tokenize.h"
 #include "contracts/settings/training.h"
@@ -112,6 +113,42 @@ StageKind tune_kind() {
   return kind;
 }
 
+// The planner holds its space to the settings of the stage that it is for.
+StageKind search_kind() {
+  StageKind kind =
+      kind_of(search_kind_name, 1, "finds hyperparameters of a training stage: many trials begin, the best go on", {},
+              hyper_search_fields());
+  kind.parallel = true;  // its jobs are those of the stage that it is for
+  FieldInfo space_field;
+  space_field.name = search_space_key;
+  space_field.type = "table of tables";
+  space_field.options.required = true;
+  space_field.options.help =
+      "[stage.NAME.space.\"optimizer.lr\"] with min, max, scale (linear, log) and step, or with values; also "
+      "\"params.NAME\"";
+  kind.fields.push_back(std::move(space_field));
+  FieldInfo trial_field;
+  trial_field.name = search_trial_key;
+  trial_field.type = "table";
+  trial_field.options.help =
+      "settings that trials have instead of the stage's: { optimizer = { lr_schedule = \"constant\" } }";
+  kind.fields.push_back(std::move(trial_field));
+  kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                    Diagnostics& d) {
+    std::vector<std::string> others = ignored;
+    others.emplace_back(search_trial_key);
+    Value resolved = hyper_search_to_value(parse_hyper_search(value, where, d, others, false));
+    const Value* trial = value.find(search_trial_key);
+    if (trial && !trial->is_table())
+      d.add(trial->pos, where + "." + search_trial_key + " is " + trial->kind_name() + ", expected a table",
+            "for example { optimizer = { lr_schedule = \"constant\" } }");
+    else if (trial)
+      resolved.set(search_trial_key, *trial);
+    return resolved;
+  };
+  return kind;
+}
+
 StageKind refused(std::string name, std::string help, std::string why) {
   StageKind kind;
   kind.name = std::move(name);
@@ -174,6 +211,7 @@ std::vector<StageKind> make_kinds() {
   kinds.back().any_inputs = true;
   kinds.back().parallel = true;
   kinds.push_back(tune_kind());
+  kinds.push_back(search_kind());
   kinds.push_back(refused("reward", "trains a reward model",
                           "reward models are not part of this version; use `align` with method = \"dpo\""));
   return kinds;
@@ -229,7 +267,8 @@ const FieldTable<StageCommon>& stage_common_fields() {
 }
 
 std::vector<std::string> workflow_stage_keys() {
-  std::vector<std::string> keys = {"kind", "inputs", "matrix", "best", "parallel", "recipe", "for", "faults"};
+  std::vector<std::string> keys = {"kind",   "inputs", "matrix", "best", "parallel", "hyperparameters",
+                                   "recipe", "for",    "faults"};
   for (const FieldInfo& field : stage_common_fields().describe()) keys.push_back(field.name);
   return keys;
 }

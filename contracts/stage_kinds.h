@@ -58,8 +58,8 @@ struct StageCommon {
   int nodes_with_spares() const { return nodes + resiliency.spares; }
 };
 const FieldTable<StageCommon>& stage_common_fields();
-// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, recipe, for, faults
-// and the common fields.
+// Keys of a stage's table that the workflow itself reads: kind, inputs, matrix, best, parallel, hyperparameters,
+// recipe, for, faults and the common fields.
 std::vector<std::string> workflow_stage_keys();
 
 }  // namespace longhaul

@@ -20,8 +20,8 @@ std::string read_result(const Value& written, RungResult& result) {
   if (!rung || !rung->is_integer() || rung->as_integer() < 0 || rung->as_integer() > 100) return "has no rung";
   result.rung = static_cast<int>(rung->as_integer());
   const std::string end = written.get_string("end");
-  const auto found = std::ranges::find_if(all_ends, [&](RungEnd e) { return end == to_string(e); });
-  if (found == std::end(all_ends)) return format("has the unknown end \"{}\"", end);
+  const auto found = rung_end_of(end);
+  if (!found) return format("has the unknown end \"{}\"", end);
   result.end = *found;
   if (steps && (!steps->is_integer() || steps->as_integer() < 0)) return "has steps that are no count";
   result.steps = steps ? steps->as_integer() : 0;
@@ -63,6 +63,12 @@ const char* to_string(RungEnd end) {
 
 std::string trial_name(int index) {
   return format("t{:04}", index);
+}
+
+std::optional<RungEnd> rung_end_of(const std::string& text) {
+  for (const RungEnd end : all_ends)
+    if (text == to_string(end)) return end;
+  return std::nullopt;
 }
 
 int trial_index(const std::string& name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ enum class RungEnd {
   lost,  // the host, the allocation or the result itself: tried again
 };
 const char* to_string(RungEnd end);
+std::optional<RungEnd> rung_end_of(const std::string& text);  // its inverse
 
 // One start of a trial: a whole rung, or what was done of it.
 struct RungResult {

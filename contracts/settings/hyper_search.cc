@@ -204,7 +204,10 @@ const FieldTable<HyperSearchSettings>& hyper_search_fields() {
           .field("min_steps", &S::min_steps,
                  {.unit = "steps", .help = "of the first rung, at least; 0 is max_steps / 16", .min = 0, .max = 1e12})
           .field("max_steps", &S::max_steps,
-                 {.unit = "steps", .help = "of the last rung: a whole training", .min = 1, .max = 1e12})
+                 {.unit = "steps",
+                  .help = "of the last rung: a whole training; a search stage takes those of the stage that it is for",
+                  .min = 0,
+                  .max = 1e12})
           .field("first", &S::first,
                  {.help = "tpe: configurations that are spread before the model proposes; 0 is 4 and 2 per parameter",
                   .min = 0,
@@ -214,25 +217,27 @@ const FieldTable<HyperSearchSettings>& hyper_search_fields() {
               {.help = "rounds: halvings one after the other, each with its share of the trials", .min = 1, .max = 100})
           .field("losses_max", &S::losses_max,
                  {.help = "a trial whose host was lost so many times is given up", .min = 1, .max = 100})
+          .field("at_once", &S::at_once, {.help = "asha: trials that train at a time", .min = 1, .max = 1000})
           .field("seed", &S::seed, {.help = "of all draws: the same seed and results give the same trials"});
   return table;
 }
 
 HyperSearchSettings parse_hyper_search(const Value& written, const std::string& where, Diagnostics& diagnostics,
-                                       const std::vector<std::string>& ignored) {
+                                       const std::vector<std::string>& ignored, bool needs_max_steps) {
   std::vector<std::string> others = ignored;
   others.push_back("space");
   HyperSearchSettings settings = hyper_search_fields().parse(written, where, diagnostics, others);
   const Value* const space = written.find("space");
-  if (!space || !space->is_table() || space->size() == 0)
+  const bool is_given = space && (!space->is_table() || space->size() > 0);
+  if (is_given ? !space->is_table() : needs_max_steps)
     diagnostics.add(space ? space->pos : written.pos, where + ".space names nothing that may vary",
                     "for example [" + where + ".space.\"optimizer.lr\"] with min = 1e-4, max = 1e-2, scale = \"log\"");
-  else
+  else if (is_given)
     read_space(*space, "", where + ".space", diagnostics, settings.space);
   const auto at = [&](const char* key) { return written.find(key) ? written.find(key)->pos : written.pos; };
-  if (settings.max_steps == 0)
+  if (settings.max_steps == 0 && needs_max_steps)
     diagnostics.add(written.pos, where + " has no max_steps", "the steps of a whole training");
-  else if (settings.min_steps > settings.max_steps)
+  else if (settings.max_steps > 0 && settings.min_steps > settings.max_steps)
     diagnostics.add(at("min_steps"), format("{}: min_steps = {} is above max_steps = {}", where, settings.min_steps,
                                             settings.max_steps));
   if (settings.brackets > settings.trials)
@@ -247,6 +252,24 @@ HyperSearchSettings parse_hyper_search(const Value& written, const std::string& 
                         "a result to learn from",
                     "use method = \"asha\", or brackets = 2 and more");
   return settings;
+}
+
+namespace {
+
+// With whatever dots its path was written.
+const Value* written_parameter(const Value& space, const std::string& name) {
+  if (const Value* whole = space.find(name)) return whole;
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+    if (const Value* part = space.find(name.substr(0, dot)))
+      if (const Value* rest = written_parameter(*part, name.substr(dot + 1))) return rest;
+  return nullptr;
+}
+
+}  // namespace
+
+SourcePos place_of_parameter(const Value& space, const std::string& name, const SourcePos& otherwise) {
+  const Value* found = written_parameter(space, name);
+  return found ? found->pos : otherwise;
 }
 
 Value hyper_search_to_value(const HyperSearchSettings& settings) {

@@ -10,7 +10,7 @@
 //   values = ["constant", "wsd"]
 //
 // A parameter is a dotted path into the settings of the stage that is tuned, or params.NAME of the workflow. What is
-// done with all this: autotune/hyper/.
+// done with all this: autotune/hyper/. A `search` stage of a workflow has these keys, and those at the end.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ struct HyperSearchSettings {
   int first = 0;               // tpe: spread before the first proposal by model; 0: 4 and 2 per parameter
   int brackets = 1;            // rounds: so many halvings one after the other, trials dealt evenly over them
   int losses_max = 3;          // a trial whose host was lost so often is given up
+  int at_once = 4;             // asha: places, of one trial each
   std::int64_t seed = 0;
   std::vector<HyperParameter> space;
   bool operator==(const HyperSearchSettings&) const = default;
@@ -55,11 +56,24 @@ const FieldTable<HyperSearchSettings>& hyper_search_fields();  // all but the sp
 
 // Reads the keys above from `written`; `where` names the section in messages. Everything that is wrong goes to the
 // diagnostics, each with the parameter's name. Paths may be written in quotes, or as tables in tables.
+// `needs_max_steps`: false where a planner completes what is read here: max_steps may be 0 then, and the space empty.
 HyperSearchSettings parse_hyper_search(const Value& written, const std::string& where, Diagnostics& diagnostics,
-                                       const std::vector<std::string>& ignored = {});
+                                       const std::vector<std::string>& ignored = {}, bool needs_max_steps = true);
+// Where a parameter was written in the table `space`, with whatever dots; `otherwise` if it is not there.
+SourcePos place_of_parameter(const Value& space, const std::string& name, const SourcePos& otherwise);
 // In files of our own.
 Value hyper_search_to_value(const HyperSearchSettings& settings);
 Result<HyperSearchSettings> hyper_search_from_value(const Value& value);
+
+inline constexpr const char* search_kind_name = "search";
+// Keys of a `search` stage beside these: the stage that is tuned; settings of it that trials have instead of its own.
+inline constexpr const char* search_for_key = "for";
+inline constexpr const char* search_trial_key = "trial";
+inline constexpr const char* search_space_key = "space";
+// Where the planner leaves what the trials are of, and for params.NAME of the space the paths of the settings that it
+// stands for. Part of the key.
+inline constexpr const char* search_target_key = "target";
+inline constexpr const char* search_params_key = "stands_for";
 
 // Holds the space to the settings that it varies: `fields` describe the tuned stage (StageKind::fields), `params` are
 // the workflow's. Found are unknown names, wrong types, values out of bounds, and settings that the search itself sets.

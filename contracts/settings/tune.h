@@ -19,6 +19,7 @@ const FieldTable<TuneSettings>& tune_fields();
 // What the fields' own bounds cannot say: the key that is wrong, and why.
 Status check_tune(const TuneSettings& settings);
 
+inline constexpr const char* tune_kind_name = "tune";
 // The key that FieldTable does not know: a list of tables, each what a user would write in the stage, with a `name` if
 // he likes. Without it a search finds the candidates.
 inline constexpr const char* tune_candidates_key = "candidates";

@@ -193,7 +193,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tune:
       add_planning_options(app, line);
-      app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or the tune stage for it")
+      app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or a tune or search stage")
           ->type_name("STAGE")
           ->required();
       app.add_flag("--dry-run", line.dry_run, "print the candidates and start nothing");

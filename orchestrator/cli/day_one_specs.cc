@@ -99,14 +99,15 @@ std::vector<CommandSpec> day_one_specs() {
       {Command::tune,
        "tune",
        "longhaul tune WORKFLOW --stage STAGE [options]",
-       "find the fastest layout of a training stage by a few short trials",
+       "find the fastest layout of a training stage, or its hyperparameters, by trials",
        "Plans the tune stage for STAGE, or one with defaults where the workflow has none, and what it needs; runs it "
        "in "
        "the foreground as `run` does, and prints every candidate with what was predicted and measured. The layout lies "
        "in the stage's artifact as layout.toml, whose first part can be pasted into the stage. ctrl-C leaves a run "
        "that "
-       "the same command goes on with; trials that are done are not done again. With --dry-run nothing is started.",
-       {"longhaul tune my.toml --stage pretrain --dry-run",
+       "the same command goes on with; trials that are done are not done again. With the name of a search stage that "
+       "one is done alone, and its winner lies in hyperparameters.toml. With --dry-run nothing is started.",
+       {"longhaul tune my.toml --stage pretrain --dry-run", "longhaul tune my.toml --stage search",
         "longhaul tune my.toml --stage pretrain --site leonardo-booster"},
        {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
       {Command::completion,

@@ -116,7 +116,8 @@ ReferencePage workflow_page() {
       "| `matrix` | table of lists: one variant of the stage per combination |\n"
       "| `best` | which variant the stages behind a matrix get (below) |\n"
       "| `parallel` | the layout (below), or `\"@stage\"`: the one that a tune stage finds |\n"
-      "| `for` | of a tune stage: the training stage whose layout it finds |\n"
+      "| `hyperparameters` | `\"@stage\"`: those that a search stage finds, over the settings written here |\n"
+      "| `for` | of a tune or search stage: the training stage whose layout or hyperparameters it finds |\n"
       "| `faults` | faults to be injected (below) |\n\n";
   text += "And, for every kind:\n\n" + field_table(stage_common_fields().describe());
   text += "\n### best\n\n" + field_table(best_rule_fields().describe());

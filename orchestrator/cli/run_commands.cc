@@ -369,21 +369,18 @@ std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) 
   return {};
 }
 
-std::string tune_stage_of(const RunPlan& plan) {
-  for (const PlannedStage& stage : plan.stages)
-    if (stage.kind == "tune") return stage.id();
-  return {};
-}
-
-// What can be pasted, and where it lies.
-void print_layout(const std::string& run_dir, const RunPlan& plan) {
+// What can be pasted, and where it lies. The stage that was asked for is the last: it needs all others.
+void print_found(const std::string& run_dir, const RunPlan& plan) {
   const auto status = read_run_status(run_dir);
-  const StageStatus* stage = status.ok() ? status->find(tune_stage_of(plan)) : nullptr;
+  const StageStatus* stage = status.ok() && !plan.stages.empty() ? status->find(plan.stages.back().id()) : nullptr;
   if (!stage || stage->artifact.empty()) return;
-  const auto text = read_file(join_path(stage->artifact, "layout.toml"));
+  const bool is_search = stage->kind == "search";
+  const std::string path = join_path(stage->artifact, is_search ? "hyperparameters.toml" : "layout.toml");
+  const auto text = read_file(path);
   if (!text.ok()) return;
-  std::printf("\n%s\nlayout: %s\n", text->substr(0, text->find("\n# How it was found.")).c_str(),
-              join_path(stage->artifact, "layout.toml").c_str());
+  const std::string below = is_search ? "\n# How they were found." : "\n# How it was found.";
+  std::printf("\n%s\n%s: %s\n", text->substr(0, text->find(below)).c_str(), is_search ? "hyperparameters" : "layout",
+              path.c_str());
 }
 
 }  // namespace
@@ -414,7 +411,7 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
     run = made->run_dir;
   }
   const ExitCode exit = drive_to_end(line, run);
-  if (exit == ExitCode::ok) print_layout(run, loaded->plan);
+  if (exit == ExitCode::ok) print_found(run, loaded->plan);
   return exit;
 }
 

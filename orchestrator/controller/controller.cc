@@ -15,6 +15,7 @@
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/run_scheduler.h"
+#include "orchestrator/controller/search_stages.h"
 #include "orchestrator/controller/tune_stages.h"
 #include "orchestrator/state/status_from_ledger.h"
 #include "orchestrator/workflow/trial_stage.h"
@@ -40,8 +41,9 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       messages_(run_dir_, frozen_, options.environment, clock, log),
       metrics_(run_dir_, frozen_.name, clock, log),
       milestones_(run_dir_, frozen_) {
-  tunes_ = std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_,
-                                        [this] { return log_file_.check_newest(); });
+  const auto may_act = [this] { return log_file_.check_newest(); };
+  tunes_ = std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act);
+  searches_ = std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act);
 }
 Controller::~Controller() = default;
 
@@ -76,7 +78,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
 }
 
 bool Controller::unanswered() const {
-  if (silent_ || tunes_->unanswered()) return true;
+  if (silent_ || tunes_->unanswered() || searches_->unanswered()) return true;
   const PendingActs acts = pending_acts(ledger_);
   return !acts.submit.empty() || !acts.cancel.empty();
 }
@@ -187,8 +189,9 @@ void Controller::look_for_hosts(Observations& seen) {
 
 Status Controller::observe_jobs(Observations& seen) {
   LH_CHECK(tunes_->look(ledger_, seen.jobs));
+  LH_CHECK(searches_->look(ledger_, seen.jobs));
   std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
-  std::erase_if(open, [](const OpenJob& job) { return job.id == TuneStages::job_id(job.key); });
+  std::erase_if(open, [](const OpenJob& job) { return job.id == own_job_id(job.key); });
   if (!open.empty()) LH_CHECK(ask_scheduler(open, seen));
   for (const LedgerStage& stage : ledger_.stages) {
     if (!stage.job_open()) continue;
@@ -235,7 +238,7 @@ Status Controller::take_layouts() {
     laid_out_.erase(i);
     if (layout.is_null()) continue;
     LaidOut kept{planned, layout};
-    LH_TRY(planned, stage_with(planned, layout));
+    LH_TRY(planned, with_found(planned, layout));
     if (site_ && !rules_.stages.empty()) {
       LH_TRY(rules_.stages[i], stage_rules(*site_, planned));
     }

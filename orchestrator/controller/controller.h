@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/milestone_lookout.h"
+#include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/poll_pace.h"
 #include "orchestrator/controller/run_messages.h"
 #include "orchestrator/controller/run_metrics.h"
@@ -28,6 +29,7 @@
 
 namespace longhaul {
 
+class SearchStages;
 class TuneStages;
 
 class Controller {
@@ -67,9 +69,9 @@ class Controller {
   const PlannedStage& planned_of(const LedgerStage& stage) const {
     return frozen_.plan.stages[static_cast<std::size_t>(&stage - ledger_.stages.data())];
   }
-  // Stages with a layout that another one has found: the plan goes on with it.
+  // Stages whose layout or hyperparameters others have found: the plan goes on with them.
   Status take_layouts();
-  bool is_tune(const LedgerStage& stage) const { return planned_of(stage).kind == "tune"; }
+  bool is_own_work(const LedgerStage& stage) const { return is_own_kind(planned_of(stage).kind); }
   Status act();
   struct PreparedWindow {
     std::vector<std::span<const PendingAct>> groups;  // what one submission serves
@@ -101,6 +103,7 @@ class Controller {
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<TuneStages> tunes_;
+  std::unique_ptr<SearchStages> searches_;
   struct LaidOut {
     PlannedStage as_planned;
     Value layout;

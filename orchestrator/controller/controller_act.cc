@@ -10,9 +10,9 @@
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/job_spec.h"
 #include "orchestrator/controller/order_files.h"
+#include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/step_plan.h"
-#include "orchestrator/controller/tune_stages.h"
 
 namespace longhaul {
 namespace {
@@ -57,11 +57,11 @@ Status Controller::act() {
   LH_CHECK(place_orders(run_dir_, ledger_));
   PendingActs acts = pending_acts(ledger_);
   std::vector<Fact> outcomes;
-  // A tune stage is a job of this controller itself: it begins with the next round, and its trials are jobs.
+  // A tune or search stage is a job of this controller itself: it begins with the next round, its trials are jobs.
   std::erase_if(acts.submit, [&](const PendingAct& act) {
-    if (!is_tune(*act.stage)) return false;
-    outcomes.push_back({FactKind::submitted, act.stage->id, act.attempt->number,
-                        with("job", TuneStages::job_id(act.attempt->key)), 0});
+    if (!is_own_work(*act.stage)) return false;
+    outcomes.push_back(
+        {FactKind::submitted, act.stage->id, act.attempt->number, with("job", own_job_id(act.attempt->key)), 0});
     return true;
   });
   LH_CHECK(write_outcomes(outcomes));
@@ -153,7 +153,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
   JobSpec job = job_spec(run_dir_, *planned, acts, cores_, site_.has_value());
   job.maybe_known = !fresh_.contains(first.key);
-  if (!frozen_.parent.empty() && !site_) job.slots = cores_;  // trials beside each other would measure each other
+  if (frozen_.jobs_alone && !site_) job.slots = cores_;  // beside each other they would measure each other
   if (!site_) return job;
   const bool array = !first.array.empty();
   LH_CHECK(make_directories(job.attempt_dir));
@@ -220,7 +220,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
 Status Controller::cancel(const PendingAct& act, std::vector<Fact>& outcomes) {
   const LedgerAttempt& attempt = *act.attempt;
   if (attempt.job.empty()) return {};  // its submission has no outcome yet: that comes first
-  if (is_tune(*act.stage)) {           // it sees by itself that it is not wanted any more
+  if (is_own_work(*act.stage)) {       // it sees by itself that it is not wanted any more
     outcomes.push_back({FactKind::cancel_sent, act.stage->id, attempt.number, {}, 0});
     return {};
   }

@@ -88,8 +88,8 @@ class Round {
     resumed_ = resumed_ || (accepted && request.what == "resume");
   }
 
-  // Also what had failed before the user asked and is only seen now: whoever drove the run may have died without knowing.
-  // Not what has a next job that is still to be cancelled: two would work in one folder.
+  // Also what had failed before the user asked and is only seen now: whoever drove the run may have died without
+  // knowing. Not what has a next job that is still to be cancelled: two would work in one folder.
   void try_again() {
     for (LedgerStage& stage : now_.stages) {
       const bool ended_badly = stage.state == StageState::failed || stage.state == StageState::cancelled ||
@@ -344,7 +344,7 @@ class Round {
       Value fields = Value::make_table();
       fields.set("key", prepared.key);
       fields.set("inputs", inputs_to_value(prepared.inputs));
-      if (!prepared.layout.is_null()) fields.set("layout", prepared.layout);
+      if (!prepared.found.is_null()) fields.set("layout", prepared.found);
       emit(FactKind::ready, stage.id, 0, std::move(fields));
       if (prepared.cached) {
         Value artifact = Value::make_table();

@@ -37,7 +37,7 @@ struct PreparedStage {
   std::string problem;  // not empty: an input cannot be read; nothing else is set then
   std::string key;
   std::vector<TaskInput> inputs;
-  Value layout = {};  // settings that the stage named by "@layout" has found; null: its layout was written
+  Value found = {};  // settings that the stages named by "@layout" and "@search" have found; null: all was written
   std::optional<ArtifactSeen> cached;
 };
 

@@ -1,7 +1,5 @@
 #include "orchestrator/controller/fork.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -14,26 +12,13 @@
 #include "contracts/resumable.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/controller/milestone_lookout.h"
+#include "orchestrator/controller/saved_state.h"
 #include "orchestrator/workflow/overrides.h"
 
 namespace longhaul {
 namespace {
 
 constexpr const char* start_input = "start_checkpoint";
-
-std::string checkpoints_folder(const std::string& run_dir, const std::string& stage) {
-  return join_path(stage_folder(run_dir, stage), "state/checkpoints");
-}
-
-std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
-  std::vector<std::int64_t> steps;
-  if (const auto names = list_directory(folder); names.ok())
-    for (const std::string& name : *names)
-      if (starts_with(name, "step-") && file_exists(join_path(folder, name + "/checkpoint.json")))
-        steps.push_back(std::atoll(name.c_str() + 5));
-  std::sort(steps.begin(), steps.end());
-  return steps;
-}
 
 std::set<std::string> all_before(const RunPlan& plan, const std::string& id) {
   std::set<std::string> before;
@@ -141,19 +126,6 @@ void check_milestones(const RunPlan& plan, Diagnostics& diagnostics) {
             format("{} takes its milestone of step {}, which it would no longer publish", stage.id(), input.milestone),
             format("leave steps and {} so that it does", milestone_setting));
     }
-}
-
-// Hard links cost nothing and survive the other run's gc; a copy where they cannot be made.
-Status link_tree(const std::string& from, const std::string& to) {
-  LH_TRY(const auto names, list_tree(from));
-  for (const std::string& name : names) {
-    const std::string source = join_path(from, name), target = join_path(to, name);
-    LH_CHECK(make_directories(parent_path(target)));
-    if (::link(source.c_str(), target.c_str()) == 0) continue;
-    LH_TRY(const MappedFile file, MappedFile::open(source));
-    LH_CHECK(write_file_atomic(target, file.view()));
-  }
-  return {};
 }
 
 }  // namespace

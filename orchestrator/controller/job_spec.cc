@@ -10,16 +10,12 @@
 #include "orchestrator/state/run_folder.h"
 
 namespace longhaul {
-namespace {
 
-// Cores that a stage's ranks take where no scheduler gives nodes.
-int slots_of(const PlannedStage& planned, int cores) {
+int slots_of_stage(const PlannedStage& planned, int cores) {
   if (const auto steps = steps_on_one_machine(planned, cores); !steps.empty()) return cpus_on_node(steps);
   const int ranks = planned.common.ranks, share = cores / std::max(1, ranks);
   return ranks * std::max(1, planned.common.threads > 0 ? planned.common.threads : share);
 }
-
-}  // namespace
 
 JobSpec job_spec(const std::string& run_dir, const PlannedStage& planned, std::span<const PendingAct> acts, int cores,
                  bool by_script) {
@@ -31,7 +27,7 @@ JobSpec job_spec(const std::string& run_dir, const PlannedStage& planned, std::s
   job.attempt_dir = array ? join_path(stage_folder(run_dir, planned.stage), "arrays/" + first.array)
                           : attempt_folder(run_dir, stage.id, first.number);
   job.worker = join_path(run_dir, "bin/longhaul-worker");
-  job.slots = slots_of(planned, cores);
+  job.slots = slots_of_stage(planned, cores);
   job.withdrawn =
       std::all_of(acts.begin(), acts.end(), [](const PendingAct& act) { return act.attempt->cancel_wanted; });
   if (!by_script) return job;

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "autotune/hyper/hyper_artifact.h"
 #include "autotune/trials/layout_artifact.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "orchestrator/controller/artifact_index.h"
+#include "orchestrator/workflow/stage_text.h"
 #include "orchestrator/workflow/trial_stage.h"
 #include "resiliency/fault_class.h"
 
@@ -97,14 +99,26 @@ double time_left_s(const PlannedStage& planned, const LedgerStage& stage) {
 
 namespace {
 
-// The stage with the layout that another one has found. Its key is that of a stage into which somebody has pasted it.
-Result<PlannedStage> with_found_layout(const PlannedStage& planned, const RunLedger& ledger, Value& layout) {
-  const LedgerStage* from = ledger.find(planned.layout_from);
-  if (!from || !from->has_artifact())
-    return make_error(ErrorCode::not_found, "its layout is not there: " + planned.layout_from + " has found none");
-  LH_TRY(const LayoutArtifact found, read_layout_artifact(from->artifact));
-  layout = found.settings;
-  return stage_with(planned, layout).with_context("the layout of " + planned.layout_from);
+// The stage with the layout and the hyperparameters that others have found, which are left in `found`. Its key is that
+// of a stage into which somebody has pasted them.
+Result<PlannedStage> with_all_found(const PlannedStage& planned, const RunLedger& ledger, Value& found) {
+  const auto artifact_of = [&](const std::string& id, const char* what) -> Result<std::string> {
+    const LedgerStage* from = ledger.find(id);
+    if (from && from->has_artifact()) return from->artifact;
+    return make_error(ErrorCode::not_found, format("its {} there: {} has found none", what, id));
+  };
+  found = Value::make_table();
+  if (!planned.layout_from.empty()) {
+    LH_TRY(const std::string folder, artifact_of(planned.layout_from, "layout is not"));
+    LH_TRY(const LayoutArtifact layout, read_layout_artifact(folder));
+    found = layout.settings;
+  }
+  if (!planned.hyperparameters_from.empty()) {
+    LH_TRY(const std::string folder, artifact_of(planned.hyperparameters_from, "hyperparameters are not"));
+    LH_TRY(const hyper::HyperArtifact hyperparameters, hyper::read_hyper_artifact(folder));
+    merge_over(found, hyperparameters.settings);
+  }
+  return with_found(planned, found).with_context("with what was found for it");
 }
 
 }  // namespace
@@ -145,15 +159,15 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
     stage.inputs.push_back(std::move(taken));
   }
   prepared.inputs = stage.inputs;
-  if (planned.layout_from.empty()) {
+  if (planned.layout_from.empty() && planned.hyperparameters_from.empty()) {
     prepared.key = task_key(make_task(planned, {}, stage, 1));
   } else {
-    const auto laid_out = with_found_layout(planned, ledger, prepared.layout);
-    if (!laid_out.ok()) {
-      prepared.problem = laid_out.error().message();
+    const auto complete = with_all_found(planned, ledger, prepared.found);
+    if (!complete.ok()) {
+      prepared.problem = complete.error().message();
       return prepared;
     }
-    prepared.key = task_key(make_task(*laid_out, {}, stage, 1));
+    prepared.key = task_key(make_task(*complete, {}, stage, 1));
   }
   if (planned.kind == "deploy") return prepared;
   auto artifact = find_artifact(artifact_root, prepared.key);

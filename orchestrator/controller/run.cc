@@ -81,6 +81,7 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
   frozen.driver = origin.driver;
   frozen.workflow_path = origin.workflow_path;
   frozen.parent = origin.parent;
+  frozen.jobs_alone = origin.jobs_alone;
   for (int tries = 0; tries < 10; ++tries) {
     frozen.created_ms = clock.wall_ms();
     LH_TRY(const std::string random, random_hex(2));

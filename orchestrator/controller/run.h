@@ -27,6 +27,7 @@ struct RunOrigin {
   // Of a run below another one: its folder below runs_dir, its name, and the run that drives it. ErrorCode::conflict
   // where that folder exists already. "": a name is made.
   std::string folder_name, name, parent;
+  bool jobs_alone = false;  // of FrozenRun
   // Adds to the run before it appears: `beside` is where it is made, `folder` where it will be. May change the plan.
   std::function<Status(const std::string& beside, const std::string& folder, FrozenRun&)> add = {};
 };

@@ -6,10 +6,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/toml.h"
-#include "orchestrator/controller/controller.h"
-#include "orchestrator/controller/job_plan.h"
-#include "orchestrator/controller/run.h"
 #include "orchestrator/controller/trial_results.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/workflow/trial_stage.h"
@@ -18,7 +14,6 @@ namespace longhaul {
 namespace {
 
 constexpr int rounds_max = 10'000;
-constexpr int moves_max = 200;  // rounds of the controller in one go
 constexpr const char* refused_file = "refused.json";
 
 // What was never submitted, beside the jobs of the round.
@@ -50,19 +45,16 @@ std::vector<TrialResult> read_refused(const std::string& folder) {
   return refused;
 }
 
-std::string as_one_word(std::string id) {
-  std::replace(id.begin(), id.end(), '/', '_');
-  return id;
-}
-
 }  // namespace
 
 TrialRuns::TrialRuns(TrialRunsSetup setup, Clock& clock, Logger& log)
-    : setup_(std::move(setup)), clock_(clock), log_(log) {}
+    : setup_(std::move(setup)), clock_(clock), log_(log) {
+  setup_.child.stage = setup_.tune.id();
+}
 TrialRuns::~TrialRuns() = default;
 
 std::string TrialRuns::round_folder(int round) const {
-  return join_path(stage_folder(setup_.run_dir, setup_.tune.id()), format("rounds/{}", round));
+  return child_run_folder(setup_.child, round);
 }
 
 // Rounds are numbered without gaps, and each has ended before the next is made.
@@ -72,23 +64,10 @@ Status TrialRuns::look_for_rounds() {
     LH_TRY(FrozenRun frozen, read_frozen_run(round_folder(round)));
     plans_.emplace(round, std::move(frozen));
     open_round_ = round;
-    round_.reset();
+    round_ = std::make_unique<ChildRun>(setup_.child, round, clock_, log_);
     newest_.clear();
   }
   return {};
-}
-
-// Would the site take its job? Where there is no scheduler, its programs say themselves what does not fit.
-Status TrialRuns::check_job(const PlannedStage& trial) const {
-  const std::string path = join_path(setup_.run_dir, "site.toml");
-  if (!file_exists(path)) return {};
-  LH_TRY(const Site site, load_site(path, {}));
-  if (!site.config.is_slurm()) return {};
-  Diagnostics diagnostics;
-  (void)plan_job(site, trial, diagnostics);
-  if (diagnostics.empty()) return {};
-  const Error& first = diagnostics.errors().front();
-  return make_error(ErrorCode::invalid_input, first.what, first.hint);
 }
 
 Status TrialRuns::submit(std::span<const Trial> trials) {
@@ -101,7 +80,7 @@ Status TrialRuns::submit(std::span<const Trial> trials) {
   for (const Trial& trial : trials) {
     if (!known.insert(trial.name).second) continue;
     auto stage = trial_stage(setup_.target, setup_.tune, trial, setup_.inputs);
-    Status fits = stage.ok() ? check_job(*stage) : Status(stage.error());
+    Status fits = stage.ok() ? check_trial_job(setup_.child.run_dir, *stage) : Status(stage.error());
     if (fits.ok()) {
       plan.stages.push_back(std::move(stage).value());
       continue;
@@ -119,56 +98,19 @@ Status TrialRuns::submit(std::span<const Trial> trials) {
   if (open())
     return make_error(ErrorCode::conflict, format("round {} of {} has not ended", open_round_, setup_.tune.id()));
   const int round = static_cast<int>(plans_.size()) + 1;
-  plan.workflow = setup_.run.plan.workflow;
-  plan.budget_node_hours = setup_.budget_node_hours;
-  RunOrigin origin;
-  LH_TRY(origin.workflow_text, read_file(join_path(setup_.run_dir, "workflow.toml")));
-  LH_TRY(Value site, read_toml_file(join_path(setup_.run_dir, "site.toml")));
-  site.erase("notify");  // people hear of the run, not of its trials
-  origin.site_text = to_toml(site);
-  origin.workflow_path = setup_.run.workflow_path;
-  origin.programs_dir = join_path(setup_.run_dir, "bin");
-  origin.driver = setup_.run.driver;
-  origin.software = setup_.run.software;
-  origin.group = site.get_string("group");
-  origin.folder_name = std::to_string(round);
-  origin.name = format("{}.{}.{}", setup_.run.name, as_one_word(setup_.tune.id()), round);
-  origin.parent = setup_.run_dir;
-  origin.add = [&](const std::string& beside, const std::string&, FrozenRun&) -> Status {
+  ChildRunPlan child;
+  child.plan = std::move(plan);
+  child.jobs_alone = true;
+  child.add = [&](const std::string& beside, const std::string&, FrozenRun&) -> Status {
     LH_CHECK(make_directories(beside));
     return write_file_atomic(join_path(beside, refused_file), refused_text(refused));
   };
-  if (setup_.may_act) LH_CHECK(setup_.may_act());
-  const auto made = create_run(parent_path(round_folder(round)), plan, origin, clock_);
-  if (!made.ok() && made.error().code != ErrorCode::conflict) return made.error();  // conflict: it is there already
+  LH_CHECK(create_child_run(setup_.child, round, std::move(child), clock_));
   return look_for_rounds();
 }
 
-Status TrialRuns::open_controller() {
-  if (round_) return {};
-  TickOptions options = setup_.options;
-  options.environment = {};
-  LH_TRY(round_, Controller::open(round_folder(open_round_), 0, options, clock_, log_));
-  if (!setup_.may_act) return {};
-  // Whoever has been overtaken must not keep the round from the one that has overtaken it.
-  const Status newest = setup_.may_act();
-  if (!newest.ok()) round_.reset();
-  return newest;
-}
-
 Status TrialRuns::move_on() {
-  if (!open()) return {};
-  LH_CHECK(open_controller());
-  for (int moves = 0; moves < moves_max; ++moves) {
-    const auto outcome = round_->round();
-    if (!outcome.ok() && outcome.error().code == ErrorCode::conflict) {
-      round_.reset();  // taken over by one that was overtaken itself, or by the one that has overtaken us
-      return setup_.may_act ? setup_.may_act() : Status(outcome.error());
-    }
-    if (!outcome.ok()) return outcome.error();
-    if (!outcome->changed) return {};
-  }
-  return {};
+  return open() ? round_->move_on() : Status();
 }
 
 Result<std::vector<TrialResult>> TrialRuns::results_of(int round, const FrozenRun& frozen,
@@ -186,7 +128,7 @@ Result<std::vector<TrialResult>> TrialRuns::poll() {
     if (over_.contains(round)) continue;
     if (round == open_round_) {
       LH_CHECK(move_on());
-      if (!round_) continue;  // looked at again, once it is ours
+      if (!round_->is_ours()) continue;  // looked at again, once it is
       LH_TRY(newest_, results_of(round, frozen, round_->ledger()));
       if (!round_->ledger().ended) continue;
       for (const PlannedStage& trial : frozen.plan.stages) {  // what was measured is in the events
@@ -226,7 +168,7 @@ Status TrialRuns::stop(const std::string& name) {
   const auto found =
       std::find_if(results.begin(), results.end(), [&](const TrialResult& one) { return one.name == name; });
   if (found == results.end()) return make_error(ErrorCode::not_found, "no trial '" + name + "' was submitted");
-  if (is_over(found->outcome) || !round_) return {};
+  if (is_over(found->outcome) || !open() || !round_->is_ours()) return {};
   const std::string stage = "trial/" + name;
   for (const LedgerOrder& order : round_->ledger().orders)
     if (order.stage == stage) return {};  // it has been told
@@ -236,22 +178,16 @@ Status TrialRuns::stop(const std::string& name) {
   arguments.set("what", "stop_after");
   arguments.set("value", static_cast<double>(found->steps_done + 1));
   arguments.set("stage", stage);
-  const auto asked = request(round_folder(open_round_), "tell", arguments, clock_);
-  if (!asked.ok()) return asked.error();
-  return move_on();
+  return round_->ask("tell", arguments);
 }
 
 Status TrialRuns::cancel() {
   LH_CHECK(look_for_rounds());
-  if (!open()) return {};
-  LH_CHECK(open_controller());
-  if (round_->ledger().cancel_requested || round_->ledger().ended) return {};
-  const auto asked = request(round_folder(open_round_), "cancel", Value::make_table(), clock_);
-  return asked.ok() ? move_on() : Status(asked.error());
+  return open() ? round_->cancel() : Status();
 }
 
 bool TrialRuns::unanswered() const {
-  return round_ && round_->unanswered();
+  return open() && round_->unanswered();
 }
 
 }  // namespace longhaul

@@ -1,10 +1,7 @@
-// Trials of a tune stage as jobs: each round of them is an ordinary run in rounds/<n>/ of the stage's folder, with one
-// stage per trial, driven by the controller of the run that the tune stage belongs to. That a trial runs once, whoever
-// is killed when, is therefore the promise that every run keeps: the round's folder is created exclusively, and its own
-// log knows what was submitted.
+// Trials of a tune stage as jobs: each round of them is a run below it (child_run.h), with one stage per trial, and the
+// next is made when that has ended.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,23 +10,15 @@
 #include "autotune/trials/trial_runner.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "orchestrator/controller/tick.h"
-#include "orchestrator/state/run_folder.h"
+#include "orchestrator/controller/child_run.h"
 #include "orchestrator/workflow/run_plan.h"
 
 namespace longhaul {
 
-class Controller;
-
 struct TrialRunsSetup {
-  std::string run_dir;            // of the run that the tune stage belongs to
-  FrozenRun run;                  // its header; the plan is not used
+  ChildRunSetup child;            // of each round; its stage is `tune`
   PlannedStage tune, target;      // as planned
   std::vector<TaskInput> inputs;  // of the tune stage, which are those of the target
-  double budget_node_hours = 0;   // that are left; 0: no limit
-  TickOptions options;
-  // ErrorCode::conflict: another controller drives that run now, and these trials.
-  std::function<Status()> may_act = {};
 };
 
 class TrialRuns final : public TrialRunner {
@@ -62,17 +51,15 @@ class TrialRuns final : public TrialRunner {
   Status look_for_rounds();
   Status move_on();
   Result<std::vector<TrialResult>> results_of(int round, const FrozenRun& frozen, const RunLedger& ledger) const;
-  Status open_controller();
-  Status check_job(const PlannedStage& trial) const;
 
   TrialRunsSetup setup_;
   Clock& clock_;
   Logger& log_;
   std::map<int, std::vector<TrialResult>> over_;  // rounds that have ended
   std::map<int, FrozenRun> plans_;
-  int open_round_ = 0;                 // 0: none
-  std::unique_ptr<Controller> round_;  // of the open one
-  std::vector<TrialResult> newest_;    // of it
+  int open_round_ = 0;               // 0: none
+  std::unique_ptr<ChildRun> round_;  // the open one
+  std::vector<TrialResult> newest_;  // of it
   double node_seconds_ = 0;
 };
 

@@ -7,17 +7,13 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/event.h"
-#include "contracts/manifest.h"
 #include "contracts/memory_plan.h"
-#include "contracts/record.h"
-#include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/own_stage.h"
 #include "orchestrator/site/site_config.h"
-#include "orchestrator/state/budget.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
@@ -33,8 +29,7 @@ struct TuneStages::Work {
 
 namespace {
 
-constexpr int bad_input_exit = 3;  // of a record: what trying again does not cure
-constexpr int turns_max = 100;     // of one look: a round that ends at once is followed by the next
+constexpr int turns_max = 100;  // of one look: a round that ends at once is followed by the next
 constexpr const char* candidates_file = "candidates.json";
 
 // Of the rank that is planned to hold most; 0: not known before the trial runs.
@@ -102,17 +97,6 @@ double tokens_per_step(const PlannedStage& stage) {
          static_cast<double>(stage.settings.get_integer("sequence_length"));
 }
 
-// What the controllers of this run agree on about a stage, whoever comes first.
-Result<std::int64_t> claimed_ms(const std::string& attempt_dir, const std::string& key, const Clock& clock) {
-  const std::string path = join_path(attempt_dir, claim_file_name(0));
-  LH_CHECK(make_directories(attempt_dir));
-  LH_TRY(const ProcessId self, identify_process(static_cast<pid_t>(::getpid())));
-  const Status claimed = write_claim(path, {key, host_name(), self, clock.wall_ms(), {}});
-  if (!claimed.ok() && claimed.error().code != ErrorCode::conflict) return claimed.error();
-  LH_TRY(const LeadClaim claim, read_claim(path));
-  return claim.started_ms;
-}
-
 }  // namespace
 
 TuneStages::TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
@@ -167,14 +151,10 @@ Result<TuneStages::Work*> TuneStages::work_of(const RunLedger& ledger, const Led
   LH_TRY(const PlannedStage target, target_of(planned));
   auto work = std::make_unique<Work>();
   const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
-  LH_TRY(work->started_ms, claimed_ms(attempt_dir, attempt.key, clock_));
+  LH_TRY(work->started_ms, claim_own_job(attempt_dir, attempt.key, clock_));
   LH_TRY(work->candidates, candidates_of(planned, target, stage_folder(run_dir_, stage.id)));
   work->limits = limits_of(tune_settings_of(planned));
-  TrialRunsSetup setup{run_dir_, run_, planned, target, stage.inputs, 0, options_, may_act_};
-  setup.run.plan.stages.clear();
-  if (run_.plan.budget_node_hours > 0)
-    setup.budget_node_hours =
-        std::max(1e-9, run_.plan.budget_node_hours - spent_node_hours(ledger, run_.plan, clock_.wall_ms()));
+  TrialRunsSetup setup{child_setup(run_dir_, run_, ledger, options_, may_act_, clock_), planned, target, stage.inputs};
   work->runs = std::make_unique<TrialRuns>(std::move(setup), clock_, log_);
   work->events = std::make_unique<EventWriter>(clock_, join_path(attempt_dir, "events.jsonl"), 0);
   return works_.emplace(attempt.key, std::move(work)).first->second.get();
@@ -182,34 +162,12 @@ Result<TuneStages::Work*> TuneStages::work_of(const RunLedger& ledger, const Led
 
 Result<JobInfo> TuneStages::advance(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned) {
   const LedgerAttempt& attempt = *stage.newest();
-  JobInfo info;
-  info.id = attempt.job;
-  info.key = attempt.key;
-  info.state = JobState::running;
-  const std::string record_path = join_path(attempt_folder(run_dir_, stage.id, attempt.number), record_file_name(0));
-  const auto ended = [&](const std::string& outcome, const std::string& cause, int exit_code) -> Result<JobInfo> {
-    JobRecord record;
-    record.key = attempt.key;
-    record.attempt = attempt.number;
-    record.host = host_name();
-    record.started_ms = info.started_ms > 0 ? info.started_ms : clock_.wall_ms();
-    record.ended_ms = clock_.wall_ms();
-    record.outcome = outcome;
-    record.cause = cause;
-    record.exit_code = exit_code;
-    const Status written = write_record(record_path, record);
-    if (!written.ok() && written.error().code != ErrorCode::conflict) return written.error();
-    LH_TRY(info.record, read_record(record_path));
-    info.started_ms = info.record->started_ms;
-    info.state = JobState::ended;
-    return info;
+  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
+  JobInfo info = own_job(attempt_dir, attempt);
+  if (info.state == JobState::ended) return info;
+  const auto ended = [&](const std::string& outcome, const std::string& cause, int exit_code) {
+    return end_own_job(attempt_dir, attempt, info, outcome, cause, exit_code, clock_);
   };
-  if (auto record = read_record(record_path); record.ok()) {
-    info.started_ms = record->started_ms;
-    info.record = std::move(record).value();
-    info.state = JobState::ended;
-    return info;
-  }
   const auto found = work_of(ledger, stage, planned);
   if (!found.ok() && found.error().code == ErrorCode::io) return found.error();
   if (!found.ok()) return ended("failed", found.error().message(), bad_input_exit);
@@ -246,35 +204,14 @@ Result<JobInfo> TuneStages::advance(const RunLedger& ledger, const LedgerStage& 
 
 Status TuneStages::publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                            const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const {
-  const std::string out = join_path(stage_folder(run_dir_, stage.id), "out");
-  if (read_artifact(out, stage.key).ok()) return {};  // by one that was killed right behind it
   LH_TRY(const PlannedStage target, target_of(planned));
   std::vector<Trial> candidates = work.candidates;
   for (Trial& trial : candidates) trial.settings.erase("faults");  // of a test, not of the layout
   LayoutArtifact artifact =
       make_layout_artifact(target.id(), candidates, results, decision, work.limits, tokens_per_step(target));
   artifact.node_hours = work.runs->node_seconds() / 3600;
-  const std::string staging = join_path(attempt_folder(run_dir_, stage.id, stage.newest()->number), "staging");
-  LH_CHECK(remove_tree(staging));
-  LH_CHECK(make_directories(staging));
-  LH_CHECK(write_file_atomic(join_path(staging, layout_file_name), layout_artifact_text(artifact)));
-  Value figures = Value::make_table();
-  figures.set("figures", layout_figures(artifact));
-  LH_CHECK(write_file_atomic(join_path(staging, "artifact.json"), to_json_pretty(figures)));
-  LH_TRY(Manifest manifest, make_manifest(staging));
-  manifest.stage = stage.id;
-  manifest.kind = planned.kind;
-  manifest.kind_version = planned.kind_version;
-  manifest.key = stage.key;
-  manifest.software = run_.software;
-  manifest.created_ms = clock_.wall_ms();
-  manifest.provenance.set("run", run_.name);
-  manifest.provenance.set("attempt", stage.newest()->number);
-  manifest.provenance.set("settings", planned.settings);
-  LH_CHECK(write_manifest(staging, manifest));
-  LH_CHECK(sync_tree(staging));
-  if (may_act_) LH_CHECK(may_act_());
-  return publish_directory(staging, out).with_context("cannot publish the layout");
+  return publish_own(run_dir_, run_, stage, planned,
+                     {layout_file_name, layout_artifact_text(artifact), layout_figures(artifact)}, may_act_, clock_);
 }
 
 // For status and for people: what is known of each candidate, and how far the work is.

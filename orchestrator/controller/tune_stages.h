@@ -1,5 +1,4 @@
-// The tune stages of a run: work that has no job of its own. To the controller each looks like a job, with an id, a
-// state and a record at its end; inside, the controller's own rounds run its trials (trial_runs.h), ask what follows
+// The tune stages of a run (own_stage.h): the controller's own rounds run its trials (trial_runs.h), ask what follows
 // (autotune/trials/confirmation.h), and publish the layout by one rename. Nothing is remembered that the folders do not
 // say: a controller that is killed is followed by one that reads the same and decides the same.
 #pragma once
@@ -15,10 +14,6 @@
 
 namespace longhaul {
 
-inline constexpr const char* tune_kind_name = "tune";
-// Below a tune stage's folder: the trials as they are known, for status. Written by name, replaced.
-inline constexpr const char* trials_file_name = "trials.json";
-
 class TuneStages {
  public:
   // All borrowed. `run` is the run that these stages belong to. `may_act`: see TrialRunsSetup.
@@ -27,9 +22,6 @@ class TuneStages {
   ~TuneStages();
   TuneStages(const TuneStages&) = delete;
   TuneStages& operator=(const TuneStages&) = delete;
-
-  // The id that stands for a job's.
-  static std::string job_id(const std::string& key) { return "trials:" + key; }
 
   // Moves every tune stage on that has begun, and tells how it stands: by submission key. conflict: another controller
   // drives the run.

@@ -7,8 +7,10 @@
 #include "base/toml.h"
 #include "contracts/milestone.h"
 #include "contracts/settings/command.h"
+#include "contracts/settings/hyper_search.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/workflow/search_trial.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
@@ -65,6 +67,34 @@ std::string trials_text(const PlannedStage& stage) {
   return text;
 }
 
+// "for pretrain: 16 trials in 3 rungs of 100, 400 and 1600 steps on 1 node each, 20.3 % of the steps of a full grid"
+std::string search_text(const PlannedStage& stage) {
+  const std::string what = "for " + stage.settings.get_string(search_for_key);
+  const auto halving = halving_of(stage);
+  if (!halving.ok()) return what;
+  std::vector<std::string> steps;
+  for (int rung = 0; rung < halving->rungs(); ++rung) steps.push_back(std::to_string(halving->steps(rung)));
+  const std::string last = steps.back();
+  steps.pop_back();
+  const HyperSearchSettings& settings = halving->settings();
+  const int nodes = stage.common.nodes_with_spares();
+  return format(
+      "{}: {} trial{} in {} rung{} of {} steps on {} rank{}, {} node{} each; {:.3g} k steps, {:.3g} % of a "
+      "full grid's",
+      what, settings.trials, settings.trials == 1 ? "" : "s", halving->rungs(), halving->rungs() == 1 ? "" : "s",
+      steps.empty() ? last : join(steps, ", ") + " and " + last, stage.common.ranks, stage.common.ranks == 1 ? "" : "s",
+      nodes, nodes == 1 ? "" : "s", halving->planned_cost().steps / 1000, 100 * halving->planned_cost().share());
+}
+
+// What may vary, one line each.
+std::string space_lines(const PlannedStage& stage) {
+  std::string text;
+  if (const Value* space = stage.settings.find(search_space_key))
+    for (const ValueMember& parameter : space->as_table())
+      text += format("  {}: {}\n", parameter.key, inline_toml(parameter.value));
+  return text;
+}
+
 std::string candidate_lines(const PlannedStage& stage) {
   std::string text;
   for (const Trial& trial : written_candidates(stage)) {
@@ -93,7 +123,7 @@ std::string phases_text(const PlannedStage& stage) {
 }
 
 std::string layout_text(const PlannedStage& stage) {
-  if (stage.settings.find("step") || stage.kind == "tune") return "-";
+  if (stage.settings.find("step") || stage.kind == "tune" || stage.kind == search_kind_name) return "-";
   return stage.layout_from.empty() ? stage.dims.to_string() : "@" + stage.layout_from;
 }
 
@@ -101,6 +131,7 @@ std::string layout_text(const PlannedStage& stage) {
 
 std::string planned_size_text(const PlannedStage& stage) {
   if (stage.kind == "tune") return trials_text(stage);
+  if (stage.kind == search_kind_name) return search_text(stage);
   const std::int64_t batch = stage.settings.get_integer("global_batch_size");
   if (batch < 1) return {};
   std::string text;
@@ -134,6 +165,10 @@ std::string plan_text(const RunPlan& plan, bool with_settings) {
   for (const PlannedStage& stage : plan.stages)
     if (const std::string candidates = stage.kind == "tune" ? candidate_lines(stage) : ""; !candidates.empty())
       out += "\n" + stage.id() + ": candidates for " + stage.settings.get_string(tune_for_key) + "\n" + candidates;
+  for (const PlannedStage& stage : plan.stages)
+    if (stage.kind == search_kind_name)
+      out +=
+          format("\n{}: varies of {}\n{}", stage.id(), stage.settings.get_string(search_for_key), space_lines(stage));
   if (!with_settings) return out;
   for (const PlannedStage& stage : plan.stages) {
     Value holder = Value::make_table();

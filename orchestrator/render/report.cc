@@ -96,6 +96,23 @@ std::string stages_html(const RunStory& story, std::int64_t now_ms) {
   return html + "</table></div>";
 }
 
+std::string trials_html(const RunStory& story) {
+  std::string html;
+  for (const StageStatus& stage : story.status.stages) {
+    const auto rows = trial_rows(stage);
+    if (rows.empty()) continue;
+    html += "<h3>" + safe(stage.id) + "</h3><div class=\"scroll\"><table>";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      html += "<tr>";
+      for (const std::string& cell : rows[i]) html += (i == 0 && stage.kind == "search" ? "<th>" : "<td>") + safe(cell);
+      html += "</tr>";
+    }
+    html += "</table></div>";
+    for (const std::string& what : stage.set_aside) html += "<p class=\"failed\">set aside: " + safe(what) + "</p>";
+  }
+  return html.empty() ? "" : "<h2>Trials</h2>" + html;
+}
+
 std::string curves_html(const RunStory& story) {
   std::string html;
   for (const StageStory& stage : story.stages) {
@@ -233,8 +250,8 @@ std::string report_html(const RunStory& story, std::int64_t now_ms) {
     html += format("<p class=\"dim\">graph of {} stages left out</p>", nodes.size());
   else if (!nodes.empty())
     html += "<h2>Graph</h2><div class=\"scroll\">" + graph_svg(nodes) + "</div>";
-  html += stages_html(story, now_ms) + goodput_html(story.goodput) + curves_html(story) + waterfalls_html(story) +
-          samples_html(story) + warnings_html(story) + provenance_html(story);
+  html += stages_html(story, now_ms) + goodput_html(story.goodput) + trials_html(story) + curves_html(story) +
+          waterfalls_html(story) + samples_html(story) + warnings_html(story) + provenance_html(story);
   return html_page(story.status.name, html, now_ms);
 }
 

@@ -92,6 +92,20 @@ std::string stage_table(const RunStatus& status, std::int64_t now_ms) {
   return text_table(rows);
 }
 
+std::vector<std::vector<std::string>> trial_rows(const StageStatus& stage) {
+  std::vector<std::vector<std::string>> rows;
+  const bool is_search = stage.kind == "search";
+  if (is_search && !stage.trials.empty())
+    rows.push_back({"trial", "configuration", "rung", "steps", stage.trials.front().metric, "verdict"});
+  for (const TrialStatus& trial : stage.trials)
+    if (is_search)
+      rows.push_back({trial.name, trial.settings, std::to_string(trial.rung), std::to_string(trial.steps),
+                      trial.value.empty() ? "-" : trial.value, trial.why});
+    else
+      rows.push_back({trial.name, trial.outcome, trial.why});
+  return rows;
+}
+
 std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
   std::string text =
@@ -104,9 +118,13 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
     else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
       text += "\n" + stage.id + " skipped: " + stage.cause + "\n";
   for (const StageStatus& stage : status.stages) {
-    std::vector<std::vector<std::string>> rows;
-    for (const TrialStatus& trial : stage.trials) rows.push_back({"  " + trial.name, trial.outcome, trial.why});
+    auto rows = trial_rows(stage);
+    for (auto& row : rows) {
+      row.front() = "  " + row.front();
+      if (stage.kind == "search") row.back() = clipped(row.back(), cause_width);
+    }
     if (!rows.empty()) text += "\ntrials of " + stage.id + "\n" + text_table(rows);
+    for (const std::string& what : stage.set_aside) text += "  set aside: " + what + "\n";
   }
   for (const OrderStatus& order : status.orders)
     text +=

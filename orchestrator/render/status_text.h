@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "orchestrator/render/run_story.h"
 #include "orchestrator/state/run_status.h"
@@ -17,6 +18,9 @@ std::string figures_text(const StageStatus& stage, std::size_t count);
 std::string progress_text(const StageStatus& stage);
 // How long the stage has run, or ran; "" if it has not.
 std::string stage_time_text(const StageStatus& stage, std::int64_t now_ms);
+
+// What is known of the trials of a tune or search stage, a row each; of a search with a heading. Empty: there are none.
+std::vector<std::vector<std::string>> trial_rows(const StageStatus& stage);
 
 // A table of all stages.
 std::string stage_table(const RunStatus& status, std::int64_t now_ms);

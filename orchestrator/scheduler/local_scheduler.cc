@@ -12,16 +12,16 @@
 
 namespace longhaul {
 
-namespace {
-
-constexpr int starts_max = 3;  // leads that end without claiming their attempt: the third says that it is no accident
-
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
 }
+
+namespace {
+
+constexpr int starts_max = 3;  // leads that end without claiming their attempt: the third says that it is no accident
 
 std::string claim_path(const JobSpec& spec) {
   return join_path(spec.attempt_dir, "claim.json");

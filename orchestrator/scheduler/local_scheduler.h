@@ -18,6 +18,8 @@
 
 namespace longhaul {
 
+int usable_cores();  // that this process may use
+
 class LocalScheduler final : public Scheduler {
  public:
   // `slots`: 0 takes the cores that this process may use.

@@ -10,7 +10,8 @@ double spent_node_hours(const RunLedger& ledger, const RunPlan& plan, std::int64
   for (std::size_t i = 0; i < count; ++i) {  // both in plan order
     const LedgerStage& stage = ledger.stages[i];
     if (const Value* hours = stage.figures.find("node_hours");
-        plan.stages[i].kind == "tune" && stage.state == StageState::succeeded && hours) {
+        (plan.stages[i].kind == "tune" || plan.stages[i].kind == "search") && stage.state == StageState::succeeded &&
+        hours) {
       node_ms += hours->as_number() * 3.6e6;  // of its trials: it has no job of its own
       continue;
     }

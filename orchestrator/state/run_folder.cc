@@ -56,6 +56,7 @@ Result<FrozenRun> header_from_value(const Value& value, const std::string& path)
     run.created_ms = header->get_integer("created_ms");
     run.fork = fork_from_value(header->find("fork"));
     run.parent = header->get_string("parent");
+    run.jobs_alone = header->get_bool("jobs_alone");
   }
   return run;
 }
@@ -96,6 +97,7 @@ std::string frozen_run_text(const FrozenRun& run) {
   header.set("created_ms", static_cast<long long>(run.created_ms));
   if (!run.fork.empty()) header.set("fork", fork_to_value(run.fork));
   if (!run.parent.empty()) header.set("parent", run.parent);
+  if (run.jobs_alone) header.set("jobs_alone", true);
   value.set("run", std::move(header));
   value.set("plan", run_plan_to_value(run.plan));
   return to_toml(value);

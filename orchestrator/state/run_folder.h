@@ -28,8 +28,10 @@ struct FrozenRun {
   std::string driver = "here";  // who ticks: here | lead | scrontab | job
   std::int64_t created_ms = 0;
   ForkOrigin fork;  // empty: none
-  // Of the trials of a tune stage: the run whose controller drives this one, and whose doorbell its jobs ring.
-  std::string parent;  // folder; "": a run of its own
+  // Of the trials of a tune or search stage: the run whose controller drives this one, and whose doorbell its jobs
+  // ring.
+  std::string parent;       // folder; "": a run of its own
+  bool jobs_alone = false;  // they measure times: where there are no nodes, one runs after the other
 
   std::vector<std::string> stage_ids() const;
 };

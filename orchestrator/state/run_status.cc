@@ -41,15 +41,27 @@ void read_progress(const std::string& events_path, StageStatus& status) {
   }
 }
 
-std::vector<TrialStatus> read_trials(const std::string& path) {
-  std::vector<TrialStatus> trials;
+void read_trials(const std::string& path, StageStatus& stage) {
   const auto text = read_file(path, 1 << 24);
   const auto document = text.ok() ? parse_json(*text, path) : Result<Value>(text.error());
   const Value* list = document.ok() ? document->find("trials") : nullptr;
-  if (!list || !list->is_array()) return trials;
-  for (const Value& entry : list->as_array())
-    trials.push_back({entry.get_string("name"), entry.get_string("outcome"), entry.get_string("why")});
-  return trials;
+  if (!list || !list->is_array()) return;
+  for (const Value& entry : list->as_array()) {
+    TrialStatus trial{entry.get_string("name"),
+                      entry.get_string("outcome"),
+                      entry.get_string("why"),
+                      entry.get_string("settings"),
+                      static_cast<int>(entry.get_integer("rung")),
+                      entry.get_integer("steps"),
+                      entry.get_string("metric"),
+                      ""};
+    if (const Value* value = entry.find("value"); value && value->is_number())
+      trial.value = format("{:.6g}", value->as_number());
+    stage.trials.push_back(std::move(trial));
+  }
+  if (const Value* aside = document->find("set_aside"); aside && aside->is_array())
+    for (const Value& what : aside->as_array())
+      if (what.is_string()) stage.set_aside.push_back(what.as_string());
 }
 
 bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
@@ -134,7 +146,8 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     if (stage.state == StageState::running && attempt)
       read_progress(join_path(attempt_folder(run_dir, stage.id, attempt->number), "events.jsonl"), s);
     if (!s.figures.is_table()) s.figures = Value::make_table();
-    if (s.kind == "tune") s.trials = read_trials(join_path(stage_folder(run_dir, stage.id), "trials.json"));
+    if (s.kind == "tune" || s.kind == "search")
+      read_trials(join_path(stage_folder(run_dir, stage.id), "trials.json"), s);
     status.stages.push_back(std::move(s));
   }
   return status;
@@ -181,9 +194,16 @@ Value run_status_to_value(const RunStatus& status) {
         entry.set("name", trial.name);
         entry.set("outcome", trial.outcome);
         entry.set("why", trial.why);
+        if (!trial.settings.empty()) {
+          entry.set("settings", trial.settings);
+          entry.set("rung", trial.rung);
+          entry.set("steps", static_cast<long long>(trial.steps));
+          if (!trial.value.empty()) entry.set(trial.metric, trial.value);
+        }
         trials.push_back(std::move(entry));
       }
     }
+    if (!stage.set_aside.empty()) s.set("set_aside", ValueArray(stage.set_aside.begin(), stage.set_aside.end()));
     s.set("figures", stage.figures.is_table() ? stage.figures : Value::make_table());
     if (stage.progress_total > 0) {
       Value progress = Value::make_table();

@@ -15,9 +15,14 @@ enum class StageState { waiting, ready, submitted, running, succeeded, cached, f
 const char* to_string(StageState state);
 bool is_final(StageState state);
 
-// One candidate of a tune stage.
+// One candidate of a tune stage, or one trial of a search.
 struct TrialStatus {
   std::string name, outcome, why;
+  // Of a search: its configuration, how far it came, and its figure there ("": it has none).
+  std::string settings;
+  int rung = 0;
+  std::int64_t steps = 0;
+  std::string metric, value;
 };
 
 struct StageStatus {
@@ -36,7 +41,9 @@ struct StageStatus {
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
   std::vector<std::int64_t> milestones;  // steps of those that it has published
-  std::vector<TrialStatus> trials;       // of a tune stage, as its controller wrote them down
+  // Of a tune or search stage, as its controller wrote them down.
+  std::vector<TrialStatus> trials;
+  std::vector<std::string> set_aside;  // results of trials that are damaged, by name
 };
 
 // Something that was told to a stage.

@@ -10,12 +10,15 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/settings/hyper_search.h"
 #include "orchestrator/workflow/command_steps.h"
 #include "orchestrator/workflow/graph.h"
 #include "orchestrator/workflow/interpolate.h"
 #include "orchestrator/workflow/matrix.h"
 #include "orchestrator/workflow/milestone_inputs.h"
 #include "orchestrator/workflow/overrides.h"
+#include "orchestrator/workflow/recipes.h"
+#include "orchestrator/workflow/search_plan.h"
 #include "orchestrator/workflow/stage_fit.h"
 #include "orchestrator/workflow/stage_inputs.h"
 #include "orchestrator/workflow/stage_layout.h"
@@ -31,7 +34,8 @@ struct VariantDraft {
   StageCommon common;
   ParallelDims dims;
   FaultSettings faults;
-  std::string layout_from;  // name of the tune stage; "": the layout is written
+  std::string layout_from;           // name of the tune stage; "": the layout is written
+  std::string hyperparameters_from;  // name of the search stage, in the same way
   Value settings;
   std::vector<StageInputText> inputs;
   Value needs;            // as written, with positions
@@ -52,24 +56,25 @@ struct StageDraft {
 
 class Planner {
  public:
-  Planner(const WorkflowRequest& request, const FileView& files) : request_(request), files_(files) {}
+  Planner(const WorkflowRequest& request, const FileView& files)
+      : request_(request), files_(files), recipes_(request.recipe_folders, files, diagnostics_) {}
   WorkflowOutcome run();
 
  private:
   void check_sections(const Value& root);
   StageDraft draft_stage(const ValueMember& member, Interpolator& interpolator);
-  void merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator);
   VariantDraft draft_variant(const StageDraft& draft, const MatrixVariant& variant);
   void read_best(const Value& table, StageDraft& draft);
 
-  void plan_tunes();
+  void plan_tunes(const std::string& kind);
+  void plan_tune(const StageDraft& draft, VariantDraft& variant, StageDraft& target);
   void expand_milestones();
   std::vector<VariantDraft> over_milestones(const StageDraft& draft, VariantDraft variant);
   void link();
   std::vector<int> link_variant(int index, VariantDraft& variant);
   int stage_index(const std::string& name, const SourcePos& where, const std::string& what);
   void check_consumption(const StageDraft& draft, const StageInputText& input, const StageDraft& from);
-  void check_layout_source(const StageDraft& draft, const StageDraft& from, const SourcePos& where);
+  void link_finders(int index, const VariantDraft& variant, std::vector<int>& needs);
   void check_fit();
   void write_plan(const std::vector<int>& order);
   PlannedInput plan_input(const StageInputText& input);
@@ -84,7 +89,8 @@ class Planner {
   std::vector<StageDraft> drafts_;
   std::unordered_map<std::string, int> index_;
   std::unordered_map<std::string, std::vector<std::string>> expanded_;  // raw path as written -> files
-  std::unordered_map<std::string, Value> recipes_;
+  Recipes recipes_;
+  Value root_;  // the workflow as written, with overrides
 };
 
 WorkflowOutcome Planner::run() {
@@ -93,7 +99,8 @@ WorkflowOutcome Planner::run() {
     diagnostics_.add(parsed.error());
     return {std::move(plan_), std::move(diagnostics_)};
   }
-  Value root = std::move(*parsed);
+  root_ = std::move(*parsed);
+  Value& root = root_;
   check_sections(root);
   apply_overrides(request_.sets, root, diagnostics_);
   tune_ = add_tune_stage(request_.tune, root, request_.path, diagnostics_);
@@ -109,7 +116,8 @@ WorkflowOutcome Planner::run() {
     }
   }
   expand_milestones();
-  plan_tunes();
+  plan_tunes("tune");
+  plan_tunes(search_kind_name);  // of stages whose layouts are planned
   link();
   if (!tune_.empty() && diagnostics_.empty()) keep_with_needs(tune_, plan_);
   // Variants of one stage repeat what is wrong with all of them.
@@ -165,7 +173,7 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
   }
   Value table = member.value;
   resolve_references(table, interpolator);
-  merge_recipe(table, draft.name, interpolator);
+  recipes_.merge_into(table, draft.name, interpolator);
 
   std::vector<std::string> kind_names;
   for (const StageKind& kind : stage_kinds()) kind_names.push_back(kind.name);
@@ -189,47 +197,18 @@ StageDraft Planner::draft_stage(const ValueMember& member, Interpolator& interpo
     diagnostics_.add(refused);
     return draft;
   }
-  if (const Value* other = table.find("for"); other && draft.kind->name != "tune")
-    diagnostics_.add(other->pos, where + ".for: only a tune stage is for another one", "remove it");
+  const bool is_finder = draft.kind->name == "tune" || draft.kind->name == search_kind_name;
+  if (const Value* other = table.find("for"); other && !is_finder)
+    diagnostics_.add(other->pos, where + ".for: only a tune or search stage is for another one", "remove it");
+  if (const Value* matrix = table.find("matrix"); matrix && draft.kind->name == search_kind_name)
+    diagnostics_.add(matrix->pos, where + ".matrix: what a search varies stands in its space",
+                     "write a stage for each search");
+  check_hyperparameters_key(where, draft.kind->name, table, diagnostics_);
   draft.is_matrix = table.find("matrix") != nullptr || names_every_milestone(table);
   read_best(table, draft);
   for (const MatrixVariant& variant : expand_matrix(draft.name, *draft.kind, table, diagnostics_))
     draft.variants.push_back(draft_variant(draft, variant));
   return draft;
-}
-
-void Planner::merge_recipe(Value& table, const std::string& stage, Interpolator& interpolator) {
-  const Value* named = table.find("recipe");
-  if (!named) return;
-  const std::string where = "stage." + stage + ".recipe";
-  if (!named->is_string() || !is_name(named->as_string())) {
-    diagnostics_.add(named->pos, where + " is not the name of a recipe",
-                     "write the file's name without folder and .toml");
-    return;
-  }
-  const std::string name = named->as_string();
-  auto known = recipes_.find(name);
-  if (known == recipes_.end()) {
-    for (const std::string& folder : request_.recipe_folders) {
-      const std::string path = join_path(folder, name + ".toml");
-      auto text = files_.read(path);
-      if (!text.ok()) continue;
-      auto recipe = parse_toml(*text, path);
-      if (!recipe.ok()) {
-        diagnostics_.add(recipe.error());
-        recipe = Value::make_table();
-      }
-      resolve_references(*recipe, interpolator);
-      known = recipes_.emplace(name, std::move(*recipe)).first;
-      break;
-    }
-  }
-  if (known == recipes_.end()) {
-    diagnostics_.add(named->pos, "recipe '" + name + "' is not found",
-                     "looked for " + name + ".toml in " + join(request_.recipe_folders, ", "));
-    return;
-  }
-  merge_below(table, known->second);
 }
 
 void Planner::read_best(const Value& table, StageDraft& draft) {
@@ -280,9 +259,10 @@ VariantDraft Planner::draft_variant(const StageDraft& draft, const MatrixVariant
     check_command(where, table, result.settings, result.common, diagnostics_);
   const Value* faults = table.find("faults");
   const bool is_readable = diagnostics_.size() == before;  // a layout of wrong numbers would only repeat the news
-  if (is_readable && draft.kind->name != "tune")
+  if (is_readable && draft.kind->name != "tune" && draft.kind->name != search_kind_name)
     result.dims = read_layout(draft.name, *draft.kind, result.settings, table, result.common, diagnostics_);
   result.layout_from = layout_stage_of(table);
+  result.hyperparameters_from = search_stage_of(table);
   if (faults)
     result.faults = parse_faults(*faults, where,
                                  {draft.kind->name, is_readable ? result.common.ranks : ranks_max,
@@ -323,15 +303,25 @@ void Planner::check_consumption(const StageDraft& draft, const StageInputText& i
                      "add best = { metric = \"...\", mode = \"min\" } to [stage." + from.name + "]");
 }
 
-void Planner::check_layout_source(const StageDraft& draft, const StageDraft& from, const SourcePos& where) {
-  const std::string what = "stage." + draft.name + ".parallel";
-  if (!from.kind || from.variants.empty()) return;
-  if (from.kind->name != "tune")
-    diagnostics_.add(where, what + " names '" + from.name + "', a " + from.kind->name + " stage",
-                     "a layout is what a stage of the kind tune finds");
-  else if (from.variants.front().written.get_string(tune_for_key) != draft.name)
-    diagnostics_.add(where, what + " names '" + from.name + "', which finds the layout of another stage",
-                     "add a tune stage with for = \"" + draft.name + "\"");
+// The stages that find what this one does not say. A search tries its trials with the layout that was found for the
+// stage that it is for.
+void Planner::link_finders(int index, const VariantDraft& variant, std::vector<int>& needs) {
+  const StageDraft& draft = drafts_[index];
+  const bool is_search = draft.kind && draft.kind->name == search_kind_name;
+  const auto link_to = [&](const std::string& name, const std::string& key) {
+    if (name.empty()) return;
+    const Value* written = variant.written.find(key);
+    const SourcePos at = written ? written->pos : draft.where;
+    const int from = stage_index(name, at, "stage." + draft.name + "." + key);
+    if (from < 0) return;
+    needs.push_back(from);
+    const StageDraft& finder = drafts_[from];
+    if (!is_search && finder.kind && !finder.variants.empty())
+      check_found_by(draft.name, key, {finder.name, finder.kind->name, finder.variants.front().written}, at,
+                     diagnostics_);
+  };
+  link_to(variant.layout_from, "parallel");
+  link_to(variant.hyperparameters_from, "hyperparameters");
 }
 
 // A stage that names every milestone of another becomes one variant for each: evaluate/step=500.
@@ -379,43 +369,58 @@ void Planner::expand_milestones() {
   }
 }
 
-// A tune stage takes what the stage takes that it is for, and asks the scheduler for the same.
-void Planner::plan_tunes() {
+// A tune or search stage takes what the stage takes that it is for, and asks the scheduler for the same.
+void Planner::plan_tunes(const std::string& kind) {
   for (StageDraft& draft : drafts_) {
-    if (!draft.kind || draft.kind->name != "tune") continue;
+    if (!draft.kind || draft.kind->name != kind) continue;
     for (VariantDraft& variant : draft.variants) {
       const Value* named = variant.is_sound ? variant.written.find(tune_for_key) : nullptr;
       const bool is_text = named && named->is_string();
       if (variant.is_sound && !is_text)
         diagnostics_.add(named ? named->pos : draft.where, "stage." + draft.name + ".for names no stage",
-                         "for = \"NAME\": the training stage whose layout it finds");
+                         std::string("for = \"NAME\": the training stage whose ") +
+                             (kind == "tune" ? "layout it finds" : "hyperparameters it finds"));
       const int index = is_text ? stage_index(named->as_string(), named->pos, "stage." + draft.name + ".for") : -1;
       if (index < 0) continue;
       StageDraft& target = drafts_[index];
-      if (target.variants.empty() || !target.variants.front().is_sound) continue;  // has been said
-      VariantDraft& tried = target.variants.front();
-      TunePlanning planning{draft.name,
-                            variant.written,
-                            target.name,
-                            target.kind,
-                            target.is_matrix,
-                            tried.written,
-                            tried.settings,
-                            tried.common,
-                            tried.dims,
-                            {},
-                            request_.can_search_layouts,
-                            request_.site.get_string("name"),
-                            &request_.fault_commands};
-      planning.target_from = tried.layout_from;
-      for (const StageInputText& input : tried.inputs) planning.inputs.push_back(input.name);
-      const std::size_t before = diagnostics_.size();
-      plan_tune_stage(planning, variant.settings, variant.common, diagnostics_);
-      variant.inputs = tried.inputs;
-      if (tried.layout_from == draft.name && !tried.written.find("ranks")) tried.common.ranks = variant.common.ranks;
-      variant.is_sound = diagnostics_.size() == before;
+      if (!target.variants.empty() && target.variants.front().is_sound)  // else it has been said
+        plan_tune(draft, variant, target);
     }
   }
+}
+
+void Planner::plan_tune(const StageDraft& draft, VariantDraft& variant, StageDraft& target) {
+  VariantDraft& tried = target.variants.front();
+  TunePlanning planning{draft.name,
+                        variant.written,
+                        target.name,
+                        target.kind,
+                        target.is_matrix,
+                        tried.written,
+                        tried.settings,
+                        tried.common,
+                        tried.dims,
+                        {},
+                        request_.can_search_layouts,
+                        request_.site.get_string("name"),
+                        &request_.fault_commands};
+  planning.target_from = tried.layout_from;
+  for (const StageInputText& input : tried.inputs) planning.inputs.push_back(input.name);
+  const std::size_t before = diagnostics_.size();
+  if (draft.kind->name == search_kind_name) {
+    const Value* params = root_.find("params");
+    const Value none = Value::make_table();
+    const SearchParams of_workflow{params ? *params : none, [this](const std::string& name) {
+                                     return uses_of_param(recipes_.written_whole(root_), name);
+                                   }};
+    plan_search_stage(planning, of_workflow, variant.settings, variant.common, diagnostics_);
+    variant.layout_from = tried.layout_from;
+  } else {
+    plan_tune_stage(planning, variant.settings, variant.common, diagnostics_);
+    if (tried.layout_from == draft.name && !tried.written.find("ranks")) tried.common.ranks = variant.common.ranks;
+  }
+  variant.inputs = tried.inputs;
+  variant.is_sound = diagnostics_.size() == before;
 }
 
 std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
@@ -428,12 +433,7 @@ std::vector<int> Planner::link_variant(int index, VariantDraft& variant) {
     needs.push_back(from);
     check_consumption(draft, input, drafts_[from]);
   }
-  if (!variant.layout_from.empty()) {
-    const SourcePos at = variant.written.find("parallel") ? variant.written.find("parallel")->pos : draft.where;
-    const int from = stage_index(variant.layout_from, at, "stage." + draft.name + ".parallel");
-    if (from >= 0) needs.push_back(from);
-    if (from >= 0) check_layout_source(draft, drafts_[from], at);
-  }
+  link_finders(index, variant, needs);
   if (variant.needs.is_array())
     for (const Value& need : variant.needs.as_array()) {
       if (!need.is_string()) continue;  // reported by the field table
@@ -553,6 +553,8 @@ void Planner::write_plan(const std::vector<int>& order) {
         stage.inputs.push_back(std::move(planned));
       }
       if (!variant.layout_from.empty()) need(stage.layout_from = variant.layout_from, NeedEdge::afterok);
+      if (!variant.hyperparameters_from.empty())
+        need(stage.hyperparameters_from = variant.hyperparameters_from, NeedEdge::afterok);
       for (const std::string& text : stage.common.needs) {
         const NeedText wanted = read_need(text);
         const StageDraft& from = drafts_[index_.at(wanted.stage)];

@@ -63,6 +63,7 @@ Value stage_to_value(const PlannedStage& stage) {
     if (part.size() > 0) table.set(name, std::move(part));
   };
   if (!stage.layout_from.empty()) table.set("layout_from", stage.layout_from);
+  if (!stage.hyperparameters_from.empty()) table.set("hyperparameters_from", stage.hyperparameters_from);
   set_unless_empty("common", stage_common_fields().to_value_changed(stage.common));
   set_unless_empty("faults", faults_to_value(stage.faults));
   set_unless_empty("parallel", parallel_dims_fields().to_value_changed(stage.dims));
@@ -102,6 +103,7 @@ Result<PlannedStage> stage_from_value(const std::string& id, const Value& table)
       for (const NeedEdge edge : {NeedEdge::afterany, NeedEdge::afternotok, NeedEdge::milestone})
         if (member.value.is_string() && member.value.as_string() == to_string(edge)) stage.edges[member.key] = edge;
   stage.layout_from = table.get_string("layout_from");
+  stage.hyperparameters_from = table.get_string("hyperparameters_from");
   stage.where = place_from_text(table.get_string("where"));
   LH_TRY(stage.common, stage_common_fields().parse(*common, "stage." + id + ".common"));
   LH_TRY(stage.dims, parallel_dims_fields().parse(*parallel, "stage." + id + ".parallel"));

@@ -44,6 +44,8 @@ struct PlannedStage {
   // Id of the tune stage that finds the layout ("@layout"): `dims`, and what else of this stage it changes, are known
   // when that one has ended (trial_stage.h). "": as they stand here.
   std::string layout_from;
+  // Id of the search stage that finds hyperparameters ("@search"), in the same way.
+  std::string hyperparameters_from;
   FaultSettings faults;  // to be injected
   SourcePos where;       // of [stage.x] in the workflow
   Value asked;           // the common keys as written, for their places; null in a plan read from a file

@@ -12,6 +12,16 @@ bool is_name(const std::string& name) {
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
+void merge_over(Value& table, const Value& over) {
+  for (const ValueMember& member : over.as_table()) {
+    Value* own = table.find(member.key);
+    if (own && own->is_table() && member.value.is_table())
+      merge_over(*own, member.value);
+    else
+      table.set(member.key, member.value);
+  }
+}
+
 void merge_below(Value& table, const Value& below) {
   for (const ValueMember& member : below.as_table()) {
     Value* own = table.find(member.key);

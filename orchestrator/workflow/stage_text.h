@@ -14,6 +14,8 @@ bool is_name(const std::string& name);
 
 // `below` fills in what `table` does not say; tables are merged member by member.
 void merge_below(Value& table, const Value& below);
+// `over` replaces what `table` says, in the same way.
+void merge_over(Value& table, const Value& over);
 
 // In scripts, of a stage and of its steps, ${NAME} belongs to the shell.
 void resolve_references(Value& table, Interpolator& interpolator, int depth = 0);

@@ -5,8 +5,11 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/toml.h"
+#include "contracts/settings/hyper_search.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/workflow/stage_layout.h"
+#include "orchestrator/workflow/stage_text.h"
 
 namespace longhaul {
 namespace {
@@ -20,16 +23,6 @@ const std::vector<std::string>& resource_keys() {
 }
 bool is_one_of(const std::vector<std::string>& list, const std::string& key) {
   return std::find(list.begin(), list.end(), key) != list.end();
-}
-
-void merge_over(Value& table, const Value& over) {
-  for (const ValueMember& member : over.as_table()) {
-    Value* own = table.find(member.key);
-    if (own && own->is_table() && member.value.is_table())
-      merge_over(*own, member.value);
-    else
-      table.set(member.key, member.value);
-  }
 }
 
 std::string label_of(const Value& value) {
@@ -120,18 +113,81 @@ PlannedStage stage_with(const PlannedStage& stage, const Value& settings, bool r
   return made;
 }
 
-Result<PlannedStage> stage_with(const PlannedStage& stage, const Value& settings) {
-  if (!settings.is_table()) return make_error(ErrorCode::corrupt, "a layout is a table of settings");
-  Diagnostics diagnostics;
-  PlannedStage made = stage_with(stage, settings, false, diagnostics);
+namespace {
+
+Result<PlannedStage> or_first(PlannedStage made, const Diagnostics& diagnostics) {
   if (diagnostics.empty()) return made;
   const Error& first = diagnostics.errors().front();
   return make_error(ErrorCode::invalid_input, first.what, first.hint);
 }
 
+}  // namespace
+
+Result<PlannedStage> stage_with(const PlannedStage& stage, const Value& settings) {
+  if (!settings.is_table()) return make_error(ErrorCode::corrupt, "a layout is a table of settings");
+  Diagnostics diagnostics;
+  PlannedStage made = stage_with(stage, settings, false, diagnostics);
+  return or_first(std::move(made), diagnostics);
+}
+
+PlannedStage stage_with_settings(const PlannedStage& stage, const Value& settings, Diagnostics& diagnostics) {
+  Value all = settings;
+  const bool has_layout = settings.find("parallel") != nullptr;
+  if (!has_layout && !stage.layout_from.empty()) all.set("parallel", "@" + stage.layout_from);
+  if (!has_layout && stage.layout_from.empty())
+    all.set("parallel", parallel_dims_fields().to_value_changed(stage.dims));
+  PlannedStage made = stage_with(stage, all, !has_layout, diagnostics);
+  if (!has_layout) made.layout_from = stage.layout_from;
+  return made;
+}
+
+Result<PlannedStage> stage_with_settings(const PlannedStage& stage, const Value& settings) {
+  if (!settings.is_table()) return make_error(ErrorCode::corrupt, "what was found is no table of settings");
+  Diagnostics diagnostics;
+  PlannedStage made = stage_with_settings(stage, settings, diagnostics);
+  return or_first(std::move(made), diagnostics);
+}
+
+namespace {
+
+// In the order that a plan's file gives them: the key of a stage is taken of that.
+Result<Value> as_in_a_plan(const Value& settings) {
+  return parse_toml(to_toml(settings), "settings");
+}
+
+}  // namespace
+
+Result<PlannedStage> with_found(const PlannedStage& stage, const Value& found) {
+  if (stage.kind != search_kind_name) {
+    LH_TRY(PlannedStage complete, stage_with_settings(stage, found));
+    LH_TRY(complete.settings, as_in_a_plan(complete.settings));
+    return complete;
+  }
+  LH_TRY(const PlannedStage target, target_of(stage));
+  LH_TRY(const PlannedStage tried, stage_with_settings(target, found));
+  PlannedStage made = stage;
+  made.layout_from.clear();
+  made.common.ranks = tried.common.ranks;
+  made.common.nodes = tried.common.nodes;
+  made.common.threads = tried.common.threads;
+  Value* written = made.settings.find(search_target_key);
+  written->set("parallel", parallel_dims_fields().to_value_changed(tried.dims));
+  written->set("settings", tried.settings);
+  LH_TRY(made.settings, as_in_a_plan(made.settings));
+  return made;
+}
+
 Result<PlannedStage> trial_stage(const PlannedStage& target, const PlannedStage& tune, const Trial& trial,
                                  const std::vector<TaskInput>& inputs) {
   LH_TRY(PlannedStage made, stage_with(target, trial.settings));
+  run_as_trial(tune, trial.name, inputs, made);
+  made.common.job.resumable = "no";
+  shorten(made.settings, trial.steps);
+  return made;
+}
+
+void run_as_trial(const PlannedStage& tune, const std::string& name, const std::vector<TaskInput>& inputs,
+                  PlannedStage& made) {
   const StageCommon laid_out = made.common;
   made.common = tune.common;
   made.common.ranks = laid_out.ranks;
@@ -141,13 +197,12 @@ Result<PlannedStage> trial_stage(const PlannedStage& target, const PlannedStage&
   made.common.retries = 0;
   made.common.infrastructure_retries = 1;
   made.common.on_failure = "continue";
-  made.common.job.resumable = "no";
   made.common.resiliency.spares = 0;
   made.common.resiliency.shrink = false;
   made.common.resiliency.restarts = 0;
   made.common.resiliency.checkpoint_interval = "as_set";
   made.stage = "trial";
-  made.variant = trial.name;
+  made.variant = name;
   made.needs.clear();
   made.edges.clear();
   made.inputs.clear();
@@ -157,8 +212,6 @@ Result<PlannedStage> trial_stage(const PlannedStage& target, const PlannedStage&
     taken.paths = input.paths;
     made.inputs.push_back(std::move(taken));
   }
-  shorten(made.settings, trial.steps);
-  return made;
 }
 
 std::string candidate_name(const Value& settings) {

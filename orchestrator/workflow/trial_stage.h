@@ -20,11 +20,23 @@ PlannedStage stage_with(const PlannedStage& stage, const Value& settings, bool r
 // For settings of our own: one error.
 Result<PlannedStage> stage_with(const PlannedStage& stage, const Value& settings);
 
+// The stage with other settings of its kind. It keeps its layout, known or not, unless `settings` have one.
+PlannedStage stage_with_settings(const PlannedStage& stage, const Value& settings, Diagnostics& diagnostics);
+Result<PlannedStage> stage_with_settings(const PlannedStage& stage, const Value& settings);
+// A stage whose layout or hyperparameters others have found, which are in `found`. A search stage tries its trials with
+// them.
+Result<PlannedStage> with_found(const PlannedStage& stage, const Value& found);
+
 // What `trial` of a tune stage runs: a few steps of the target, laid out as the trial says, that save nothing, measure
 // no held-out loss and hardly move the weights. It takes its inputs from `inputs`, and what it may ask of the scheduler
 // from the tune stage. No launch is tried again within the job: the first fault is the result.
 Result<PlannedStage> trial_stage(const PlannedStage& target, const PlannedStage& tune, const Trial& trial,
                                  const std::vector<TaskInput>& inputs);
+
+// Makes of a stage one that runs as trial `name` of a tune or search stage: what it may ask of the scheduler is theirs,
+// but for its layout; the first fault ends it.
+void run_as_trial(const PlannedStage& tune, const std::string& name, const std::vector<TaskInput>& inputs,
+                  PlannedStage& made);
 
 // Of a candidate without a name: "tp=2,micro_batch_size=4".
 std::string candidate_name(const Value& settings);

@@ -28,6 +28,8 @@ bool holds(const std::vector<std::string>& list, const std::string& key) {
   return std::find(list.begin(), list.end(), key) != list.end();
 }
 
+}  // namespace
+
 PlannedStage target_stage(const TunePlanning& planning) {
   PlannedStage target;
   target.stage = planning.target;
@@ -44,27 +46,29 @@ PlannedStage target_stage(const TunePlanning& planning) {
   return target;
 }
 
-// False: nothing can be tried of such a stage.
-bool check_target(const TunePlanning& planning, Diagnostics& diagnostics) {
+bool check_tuned_stage(const TunePlanning& planning, const std::string& finds, Diagnostics& diagnostics) {
   const Value* named = planning.written.find(tune_for_key);
   const SourcePos at = named ? named->pos : planning.written.pos;
   const std::string what = format("stage.{}.for names '{}'", planning.stage, planning.target);
   const std::size_t before = diagnostics.size();
   if (!trains(planning.kind->name))
-    diagnostics.add(at, what + ", a " + planning.kind->name + " stage", "it finds layouts of pretrain, sft and align");
+    diagnostics.add(at, what + ", a " + planning.kind->name + " stage",
+                    "it finds " + finds + " of pretrain, sft and align");
   else if (planning.target_is_matrix)
-    diagnostics.add(at, what + ", a matrix of several trainings", "try the layout of one of them");
+    diagnostics.add(at, what + ", a matrix of several trainings", "name a stage that is one of them");
   else if (planning.target_settings.find("phase"))
-    diagnostics.add(at, what + ", which trains in phases; this version tries the layouts of one phase only",
-                    "find the layout with a copy of the stage that has the longest phase's sequence_length");
+    diagnostics.add(at, what + ", which trains in phases; this version finds " + finds + " of one phase only",
+                    "name a copy of the stage that has one phase alone: the longest sequence_length for a layout");
   for (const std::string& key : keys_of_target())
     if (const Value* own = planning.written.find(key))
       diagnostics.add(
           own->pos,
           format("stage.{}.{}: trials have that of the stage that they are for, or their own", planning.stage, key),
-          "remove it, or write it into a candidate");
+          finds == "layouts" ? "remove it, or write it into a candidate" : "remove it");
   return diagnostics.size() == before;
 }
+
+namespace {
 
 // What a layout may differ in: nothing that changes what is computed, but for what a micro-batch is.
 void check_candidate_keys(const TunePlanning& planning, const Value& entry, Diagnostics& diagnostics) {
@@ -145,8 +149,7 @@ void plan_candidates(const TunePlanning& planning, Value& settings, StageCommon&
 
 }  // namespace
 
-void plan_tune_stage(const TunePlanning& planning, Value& settings, StageCommon& common, Diagnostics& diagnostics) {
-  if (!check_target(planning, diagnostics)) return;
+StageCommon common_of_trials(const TunePlanning& planning) {
   Value asked = Value::make_table();
   for (const FieldSlot& slot : stage_common_fields().slots()) {
     const std::string& key = slot.info.name;
@@ -155,7 +158,12 @@ void plan_tune_stage(const TunePlanning& planning, Value& settings, StageCommon&
     if (from) asked.set(key, *from);
   }
   Diagnostics reported;  // where they were written
-  common = stage_common_fields().parse(asked, "", reported);
+  return stage_common_fields().parse(asked, "", reported);
+}
+
+void plan_tune_stage(const TunePlanning& planning, Value& settings, StageCommon& common, Diagnostics& diagnostics) {
+  if (!check_tuned_stage(planning, "layouts", diagnostics)) return;
+  common = common_of_trials(planning);
   if (!planning.written.find("time_limit")) common.time_limit = trial_time_limit;
   common.ranks = planning.target_written.find("ranks") ? planning.target_common.ranks : 1;
   plan_candidates(planning, settings, common, diagnostics);
@@ -185,7 +193,7 @@ std::string add_tune_stage(const std::string& wanted, Value& workflow, const std
                     "stages: " + join(names, ", "));
     return {};
   }
-  if (named->get_string("kind") == "tune") return wanted;
+  if (named->get_string("kind") == "tune" || named->get_string("kind") == "search") return wanted;
   for (const ValueMember& member : stages->as_table())
     if (member.value.get_string("kind") == "tune" && member.value.get_string(tune_for_key) == wanted) return member.key;
   ValueMember added;

@@ -1,4 +1,5 @@
-// How a tune stage is read: with the stage that it is for, whose keys its candidates have.
+// How a tune stage is read, and what it shares with a search stage (search_plan.h): with the stage that it is for,
+// whose keys its candidates have.
 #pragma once
 
 #include <string>
@@ -29,6 +30,15 @@ struct TunePlanning {
   const FaultCommands* fault_commands = nullptr;
   std::string target_from = {};  // the target's own "@layout"; "": its layout is written
 };
+
+// What tune and search stages have in common. False, and said: nothing can be tried of such a stage, or the tune stage
+// has keys that are the target's. `finds`: "layouts", "hyperparameters".
+bool check_tuned_stage(const TunePlanning& planning, const std::string& finds, Diagnostics& diagnostics);
+// The keys of the target that ask the scheduler for something, with the tune stage's own over them. What is wrong was
+// reported where they were written.
+StageCommon common_of_trials(const TunePlanning& planning);
+// The target as far as its settings go.
+PlannedStage target_stage(const TunePlanning& planning);
 
 // Completes `settings` by the candidates, each named, checked as that stage would be and with its ranks written out,
 // and by what they are candidates of; and `common` by what the target asks of the scheduler. Everything that is wrong

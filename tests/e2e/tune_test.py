@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tomllib
 
-from scenario import LONGHAUL, case, events, expect, longhaul, main, runs, wait_for
+from scenario import LONGHAUL, case, events, expect, longhaul, main, runs, stage_status, wait_for
 from tiny_inputs import write_pages
 
 TOKENS = """[workflow]
@@ -81,6 +81,14 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
     expect("what was tuned is not tuned again", not (second / "stages/layout/rounds").exists())
     task = tomllib.loads((second / "stages/pretrain/task.toml").read_text())
     expect("the training has the winner's ranks", task["resources"]["ranks"] == layout["ranks"], task["resources"])
+    pasted = (first / "stages/layout/out/layout.toml").read_text().split("\n# How it was found.")[0]
+    bare = PRETRAIN.replace('parallel = "@layout"\n', "")
+    if "micro_batch_size" in pasted:
+        bare = bare.replace("micro_batch_size = 2\n", "")
+    (here / "p.toml").write_text(TOKENS + bare + pasted)
+    longhaul(here, "run", "p.toml", code=0)
+    expect("with the layout pasted in it is the same training", stage_status(here, "pretrain")["state"] == "cached",
+           stage_status(here, "pretrain"))
     expect("and trained with them", (second / "stages/pretrain/out/model.safetensors").exists(),
            sorted((second / "stages/pretrain/out").iterdir()))
 

@@ -132,7 +132,11 @@ struct RealRunnerRig : TrialsRig {
     const PlannedStage& tune = frozen->plan.stages[0];
     const auto target = target_of(tune);
     REQUIRE(target.ok());
-    TrialRunsSetup setup{run, *frozen, tune, *target, {{"tokens", {scratch.file("tokens")}, "", "d"}}, 0, options()};
+    ChildRunSetup child;
+    child.run_dir = run;
+    child.run = *frozen;
+    child.options = options();
+    TrialRunsSetup setup{child, tune, *target, {{"tokens", {scratch.file("tokens")}, "", "d"}}};
     runs = std::make_unique<TrialRuns>(std::move(setup), clock, log);
   }
   Trial trial(const std::string& name, double seconds) {
@@ -199,7 +203,7 @@ TEST_CASE("a tune stage finds the fastest, its stage is laid out so, and a secon
   CHECK(tune->figures.get_integer("trials") == 3);
   CHECK(tune->figures.get_number("step_seconds") == doctest::Approx(0.01));
   // The key is that of a stage into which somebody has pasted the layout.
-  const auto pasted = stage_with(*rig.plan.find("pretrain"), *parse_toml("parallel = {}\nmicro_batch_size = 8\n", ""));
+  const auto pasted = with_found(*rig.plan.find("pretrain"), *parse_toml("parallel = {}\nmicro_batch_size = 8\n", ""));
   REQUIRE(pasted.ok());
   Task by_hand = *task;
   by_hand.settings = pasted->settings;
