@@ -115,8 +115,8 @@ StageKind tune_kind() {
 
 // A size that cannot be read is told where the list stands.
 StageKind benchmark_kind() {
-  StageKind kind = kind_of("benchmark", 1, "times products, memory and messages of the ranks it is given", {},
-                           benchmark_fields());
+  StageKind kind =
+      kind_of("benchmark", 1, "times products, memory and messages of the ranks it is given", {}, benchmark_fields());
   kind.parallel = true;
   kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
                     Diagnostics& d) {

@@ -44,8 +44,8 @@ constexpr CalibratedField processor_fields[] = {
 std::vector<TimedRun> weighted(const SiteMeasurements& measured) {
   std::vector<TimedRun> runs = measured.trainings;
   for (TimedRun part : measured.parts) {
-    part.weight = parts_share * static_cast<double>(measured.trainings.size()) /
-                  static_cast<double>(measured.parts.size());
+    part.weight =
+        parts_share * static_cast<double>(measured.trainings.size()) / static_cast<double>(measured.parts.size());
     runs.push_back(std::move(part));
   }
   return runs;
@@ -102,7 +102,8 @@ Result<std::vector<FitParameter>> processor_parameters(const ConstantTable& tabl
     const Constant* now = table.find_or_borrow(field.path);
     if (now == nullptr)
       return make_error(ErrorCode::not_found, format("the constants have no {}", field.path), "restore constants.toml");
-    parameters.push_back({field.path, std::clamp(now->value, field.low, field.high), field.spread, field.low, field.high});
+    parameters.push_back(
+        {field.path, std::clamp(now->value, field.low, field.high), field.spread, field.low, field.high});
   }
   return parameters;
 }
@@ -110,11 +111,11 @@ Result<std::vector<FitParameter>> processor_parameters(const ConstantTable& tabl
 Result<Calibration> calibrate(ConstantTable& table, const SiteMeasurements& measured,
                               std::span<const FitParameter> parameters, const std::string& source) {
   if (measured.trainings.size() < trainings_min)
-    return make_error(ErrorCode::invalid_input,
-                      format("{} training{} measured: nothing can be fitted to fewer than {}",
-                             measured.trainings.size(), measured.trainings.size() == 1 ? " was" : "s were",
-                             trainings_min),
-                      "look at what became of the others");
+    return make_error(
+        ErrorCode::invalid_input,
+        format("{} training{} measured: nothing can be fitted to fewer than {}", measured.trainings.size(),
+               measured.trainings.size() == 1 ? " was" : "s were", trainings_min),
+        "look at what became of the others");
   Calibration calibration;
   const ConstantTable shipped = table;
   LH_TRY(const TimeConstants before, make_time_constants(table));

@@ -55,8 +55,8 @@ inline constexpr int trainings_min = 3;
 // where `table` has them.
 Result<std::vector<FitParameter>> processor_parameters(const ConstantTable& table);
 
-// Leaves in `table` the constants of the site, each with `source`; also the spread of its predictions, which is what the
-// trainings show that were left out one by one, and that this device was measured. invalid_input: fewer than
+// Leaves in `table` the constants of the site, each with `source`; also the spread of its predictions, which is what
+// the trainings show that were left out one by one, and that this device was measured. invalid_input: fewer than
 // trainings_min trainings; as fit_constants.
 Result<Calibration> calibrate(ConstantTable& table, const SiteMeasurements& measured,
                               std::span<const FitParameter> parameters, const std::string& source);

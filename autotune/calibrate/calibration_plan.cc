@@ -91,9 +91,8 @@ Result<CalibrationPlan> plan_calibration(const CalibrationSite& site) {
     add(deep, {all.pipeline(2), all.shards(1, 2)}, site.nodes);
   }
   plan.models = {std::move(wide), std::move(deep), std::move(head)};
-  const std::vector<std::string> products = {"128x640x384", "512x640x384",  "512x2048x384",
-                                             "256x384x128", "1024x768x128", "64x3000x192",
-                                             "512x3000x192", "1024x1024x1024"};
+  const std::vector<std::string> products = {"128x640x384",  "512x640x384", "512x2048x384", "256x384x128",
+                                             "1024x768x128", "64x3000x192", "512x3000x192", "1024x1024x1024"};
   const std::vector<std::int64_t> messages = {1 << 10, 32 << 10, 256 << 10, 2 << 20, 8 << 20};
   plan.benchmarks.push_back({"within", site.ranks, 1, products, messages});
   if (site.nodes > 1) plan.benchmarks.push_back({"between", site.ranks, site.nodes, {}, messages});

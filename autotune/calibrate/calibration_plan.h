@@ -1,7 +1,7 @@
 // Which short runs tell a site's constants: small models that spend their steps differently (products, attention,
 // output and loss), each laid out in ways that differ in one respect (ranks that share matrices, layers, batches or
-// optimizer; larger micro-batches; recomputation; precision), and benchmarks of the parts. Pure; the same site gives the
-// same runs, so an interrupted calibration goes on with those that are missing.
+// optimizer; larger micro-batches; recomputation; precision), and benchmarks of the parts. Pure; the same site gives
+// the same runs, so an interrupted calibration goes on with those that are missing.
 #pragma once
 
 #include <string>
@@ -31,8 +31,8 @@ struct CalibrationModel {
 struct CalibrationBenchmark {
   std::string name;
   int ranks = 1, nodes = 1;
-  std::vector<std::string> products;    // "MxNxK"
-  std::vector<std::int64_t> messages;   // bytes
+  std::vector<std::string> products;   // "MxNxK"
+  std::vector<std::int64_t> messages;  // bytes
 };
 
 struct CalibrationPlan {

@@ -136,13 +136,13 @@ Result<bool> descend(FitProblem& problem, std::vector<double>& x, std::vector<do
   return false;
 }
 
-Status check_fit(const ConstantTable& table, std::span<const FitParameter> parameters,
-                 std::span<const TimedRun> runs) {
+Status check_fit(const ConstantTable& table, std::span<const FitParameter> parameters, std::span<const TimedRun> runs) {
   for (const FitParameter& p : parameters) {
     const Constant* constant = table.find(p.path);
     if (constant == nullptr) return make_error(ErrorCode::not_found, "the time model has no constant " + p.path);
     if (!(constant->value > 0 && p.start > 0 && p.spread > 0 && p.low >= 0 && p.high > p.low))
-      return make_error(ErrorCode::invalid_input, p.path + " cannot be fitted: its value, start and spread are positive",
+      return make_error(ErrorCode::invalid_input,
+                        p.path + " cannot be fitted: its value, start and spread are positive",
                         "the fit works on their logarithms");
   }
   for (const TimedRun& run : runs)

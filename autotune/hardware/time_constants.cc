@@ -123,7 +123,8 @@ template <class S>
 void fill(const ConstantTable& table, const std::string& group, const std::string& section,
           const std::vector<Binding<S>>& bindings, S& target, std::vector<std::string>& missing) {
   for (const Binding<S>& b : bindings) {
-    const Constant* found = table.find_or_borrow(format("{}.{}{}{}", group, section, section.empty() ? "" : ".", b.name));
+    const Constant* found =
+        table.find_or_borrow(format("{}.{}{}{}", group, section, section.empty() ? "" : ".", b.name));
     if (found != nullptr)
       target.*b.member = found->value * b.scale;
     else if (b.required)

@@ -5,7 +5,7 @@
 
 namespace longhaul {
 
-inline constexpr const char* processor_key = "cpu-core";          // section of [gpu.*]: one core
+inline constexpr const char* processor_key = "cpu-core";            // section of [gpu.*]: one core
 inline constexpr const char* processor_framework = "longhaul-cpu";  // section of [framework.*]
 
 // Ranks of `threads` cores each, `ranks_on_node` of them on a node. not_found: constants that lack the sections above.

@@ -19,10 +19,17 @@ const FieldTable<BenchmarkSettings>& benchmark_fields() {
           .field("products", &B::products, {.help = "sizes of matrix products, as \"MxNxK\""})
           .field("precisions", &B::precisions, {.help = "of the products: bf16, f32"})
           .field("streams", &B::streams,
-                 {.unit = "bytes", .help = "that are read and written as far as memory allows", .min = 1024, .max = 1LL << 34})
+                 {.unit = "bytes",
+                  .help = "that are read and written as far as memory allows",
+                  .min = 1024,
+                  .max = 1LL << 34})
           .field("messages", &B::messages,
-                 {.unit = "bytes", .help = "of a rank, of each collective and between two ranks", .min = 4, .max = 1LL << 31})
-          .field("seconds", &B::seconds, {.unit = "s", .help = "that each of them is repeated for", .min = 0.001, .max = 60});
+                 {.unit = "bytes",
+                  .help = "of a rank, of each collective and between two ranks",
+                  .min = 4,
+                  .max = 1LL << 31})
+          .field("seconds", &B::seconds,
+                 {.unit = "s", .help = "that each of them is repeated for", .min = 0.001, .max = 60});
   return table;
 }
 

@@ -84,17 +84,21 @@ std::string calibration_date_text(std::int64_t wall_ms) {
   return utc_text(wall_ms).substr(0, 10);
 }
 
-std::vector<std::string> constants_head_of(const Calibration& calibration, const Site& site, const CalibrationSite& asked,
-                                 const std::string& run, const std::string& date) {
-  return {format("Constants of the time model for site {}, measured there on {} by longhaul tune --calibrate", site.config.name, date),
-          format("({} rank{} of {} thread{}, {} node{}; run {}). What is not here has the value of autotune/constants.toml.",
-                 asked.ranks, asked.ranks == 1 ? "" : "s", asked.threads, asked.threads == 1 ? "" : "s", asked.nodes,
-                 asked.nodes == 1 ? "" : "s", file_name(run)),
-          format("Error of {} trainings: {} before, {} after,", calibration.trainings.size(),
-                 prediction_error_text(calibration.trainings, &CalibratedRun::before),
-                 prediction_error_text(calibration.trainings, &CalibratedRun::after)),
-          format("and {} by constants that were fitted without the training they predict.",
-                 prediction_error_text(calibration.trainings, &CalibratedRun::left_out))};
+std::vector<std::string> constants_head_of(const Calibration& calibration, const Site& site,
+                                           const CalibrationSite& asked, const std::string& run,
+                                           const std::string& date) {
+  return {
+      format("Constants of the time model for site {}, measured there on {} by longhaul tune --calibrate",
+             site.config.name, date),
+      format(
+          "({} rank{} of {} thread{}, {} node{}; run {}). What is not here has the value of autotune/constants.toml.",
+          asked.ranks, asked.ranks == 1 ? "" : "s", asked.threads, asked.threads == 1 ? "" : "s", asked.nodes,
+          asked.nodes == 1 ? "" : "s", file_name(run)),
+      format("Error of {} trainings: {} before, {} after,", calibration.trainings.size(),
+             prediction_error_text(calibration.trainings, &CalibratedRun::before),
+             prediction_error_text(calibration.trainings, &CalibratedRun::after)),
+      format("and {} by constants that were fitted without the training they predict.",
+             prediction_error_text(calibration.trainings, &CalibratedRun::left_out))};
 }
 
 // An earlier file is kept beside.
@@ -125,7 +129,8 @@ Status fit_and_write(const std::string& run_dir, const Installation& installatio
     return fitted.error();
   }
   std::fputs(("\n" + calibration_text(*fitted, evidence.set_aside)).c_str(), stdout);
-  LH_CHECK(write_constants(path, calibrated_constants_text(table, *fitted, constants_head_of(*fitted, site, asked, run_dir, date))));
+  LH_CHECK(write_constants(
+      path, calibrated_constants_text(table, *fitted, constants_head_of(*fitted, site, asked, run_dir, date))));
   std::printf("\nconstants: %s\n", path.c_str());
   if (path != site_constants_path(site))
     std::printf("plan and tune use them once the site file says constants = \"%s\"\n", path.c_str());
@@ -145,7 +150,8 @@ ExitCode calibrate_site(const CommandLine& line, const Installation& installatio
   if (const Status options = check_calibration_options(line); !options.ok()) return fail(line, options.error());
   const auto site = load_site(line.site, installation.site_folders(), site_sets(line.sets));
   if (!site.ok()) return fail(line, site.error());
-  if (const Status device = check_calibrated_device(line, site->config); !device.ok()) return fail(line, device.error());
+  if (const Status device = check_calibrated_device(line, site->config); !device.ok())
+    return fail(line, device.error());
   const auto path = constants_output_path(line, *site);
   if (!path.ok()) return fail(line, path.error());
   const CalibrationSite asked = asked_calibration(line, site->config);

@@ -105,13 +105,13 @@ std::vector<CommandSpec> day_one_specs() {
        "the foreground as `run` does, and prints every candidate with what was predicted and measured. The layout lies "
        "in the stage's artifact as layout.toml, whose first part can be pasted into the stage. ctrl-C leaves a run "
        "that "
-       "the same command goes on with; trials that are done are not done again. With --dry-run nothing is started. With "
+       "the same command goes on with; trials that are done are not done again. With --dry-run nothing is started. "
+       "With "
        "--calibrate it measures the site instead: short trainings and benchmarks through its scheduler, to which the "
        "constants of the time model are fitted. It prints predictions before and after beside what was measured and "
        "writes the constants that plan and tune use for this site from then on.",
        {"longhaul tune my.toml --stage pretrain --dry-run",
-        "longhaul tune my.toml --stage pretrain --site leonardo-booster",
-        "longhaul tune --calibrate --site local"},
+        "longhaul tune my.toml --stage pretrain --site leonardo-booster", "longhaul tune --calibrate --site local"},
        {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
       {Command::completion,
        "completion",

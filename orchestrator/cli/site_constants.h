@@ -17,8 +17,8 @@ struct SiteConstants {
   ConstantTable table;
   std::string measured_file;  // whose numbers it has taken over; "": the installation's alone
 };
-// The installation's, and over them the site's. not_found: the installation has none, or the file that the site names is
-// missing; otherwise as ConstantTable reads them.
+// The installation's, and over them the site's. not_found: the installation has none, or the file that the site names
+// is missing; otherwise as ConstantTable reads them.
 Result<SiteConstants> load_site_constants(const Installation& installation, const Site& site);
 
 }  // namespace longhaul

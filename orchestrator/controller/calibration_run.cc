@@ -42,12 +42,11 @@ Value stage_table(const char* kind, int threads) {
 
 Value model_table(const ModelShape& shape) {
   Value model = Value::make_table();
-  for (const auto& [key, value] : {std::pair{"hidden_size", shape.hidden_size},
-                                   std::pair{"num_hidden_layers", shape.num_hidden_layers},
-                                   std::pair{"num_attention_heads", shape.num_attention_heads},
-                                   std::pair{"num_key_value_heads", shape.num_key_value_heads},
-                                   std::pair{"max_position_embeddings", shape.max_position_embeddings},
-                                   std::pair{"vocab_size", shape.vocab_size}})
+  for (const auto& [key, value] :
+       {std::pair{"hidden_size", shape.hidden_size}, std::pair{"num_hidden_layers", shape.num_hidden_layers},
+        std::pair{"num_attention_heads", shape.num_attention_heads},
+        std::pair{"num_key_value_heads", shape.num_key_value_heads},
+        std::pair{"max_position_embeddings", shape.max_position_embeddings}, std::pair{"vocab_size", shape.vocab_size}})
     model.set(key, static_cast<long long>(value));
   return model;
 }
@@ -118,8 +117,8 @@ double part_seconds(const BenchmarkResult& part, const TrainingPlace& place, int
   const auto bytes = static_cast<double>(part.bytes);
   const Link link = group_link(place.cluster, place.common, ranks, 1);
   if (part.what == "product")
-    return product_time(place, part.precision == "bf16" ? Precision::bf16 : Precision::f32,
-                        static_cast<double>(part.m), static_cast<double>(part.n), static_cast<double>(part.k));
+    return product_time(place, part.precision == "bf16" ? Precision::bf16 : Precision::f32, static_cast<double>(part.m),
+                        static_cast<double>(part.n), static_cast<double>(part.k));
   if (part.what == "all_reduce") return all_reduce_time(ranks, bytes, link);
   if (part.what == "all_gather") return all_gather_time(ranks, bytes, link, place.common.ring_latency);
   if (part.what == "send") return link.latency + bytes / link.rate;
@@ -168,9 +167,8 @@ class EvidenceReader {
     if (!target.ok()) return set_aside(tune.id(), target.error().message());
     for (const Trial& candidate : written_candidates(tune)) {
       const std::string name = format("{}: {}", target->stage, candidate.name);
-      const auto known = std::find_if(list->as_array().begin(), list->as_array().end(), [&](const Value& entry) {
-        return entry.get_string("name") == candidate.name;
-      });
+      const auto known = std::find_if(list->as_array().begin(), list->as_array().end(),
+                                      [&](const Value& entry) { return entry.get_string("name") == candidate.name; });
       if (known == list->as_array().end()) {
         set_aside(name, "it was not run");
         continue;
@@ -226,7 +224,8 @@ std::string calibration_documents() {
   std::string text;
   for (int document = 0; document < 400; ++document) {
     std::string content;
-    for (int word = 0; word < 120; ++word) content += std::string(words[random.next_below(16)]) + (word % 12 == 11 ? ".\n" : " ");
+    for (int word = 0; word < 120; ++word)
+      content += std::string(words[random.next_below(16)]) + (word % 12 == 11 ? ".\n" : " ");
     Value line = Value::make_table();
     line.set("id", std::to_string(document)), line.set("language", "en"), line.set("text", content);
     text += to_json(line) + "\n";

@@ -59,7 +59,8 @@ std::string prediction_error_text(const std::vector<CalibratedRun>& runs, double
 }
 
 std::string calibration_text(const Calibration& calibration, const std::vector<std::string>& set_aside) {
-  std::string text = "steps of trainings, measured and predicted\n" + calibrated_runs_table(calibration.trainings, true);
+  std::string text =
+      "steps of trainings, measured and predicted\n" + calibrated_runs_table(calibration.trainings, true);
   text += "\nproducts and messages\n" + calibrated_runs_table(calibration.parts, false);
   text += "\nconstants of the time model\n" + calibrated_constants_table(calibration);
   text += format("\nerror of the trainings: before {}; after {}\n  each by constants fitted without it: {}\n",

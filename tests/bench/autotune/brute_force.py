@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
 from tiny_inputs import write_pages  # noqa: E402
 
 MODELS = [
+    # One trial at a time: the hosts of the test cluster are one machine, and two trials would measure each other.
     # (name, ranks, hidden, layers, heads, key-value heads, sequence, global batch, vocabulary)
     ("wide", 2, 256, 2, 4, 2, 128, 16, 1000),
     ("deep", 2, 64, 10, 4, 2, 128, 16, 300),
@@ -79,12 +80,12 @@ def inline(value):
 
 
 def tuned_workflow(model, candidates=None):
-    stage = '\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 11\nwarmup_steps = 2\n'
+    stage = '\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 11\nwarmup_steps = 2\nat_once = 1\n'
     if candidates is None:
         stage += f"max_runs = {TRIALS_MAX}\n"
     else:
         listed = ",\n  ".join(inline({"name": one["name"], **one["settings"]}) for one in candidates)
-        stage += f"max_runs = {len(candidates)}\nat_once = 1\nconfidence = 0.999\ncandidates = [\n  {listed},\n]\n"
+        stage += f"max_runs = {len(candidates)}\nconfidence = 0.999\ncandidates = [\n  {listed},\n]\n"
     keys = keys_of(model)
     return HEAD.format(**keys) + stage + TRAINING.format(stage="pretrain", more='micro_batch_size = 1\nparallel = "@layout"', **keys)
 

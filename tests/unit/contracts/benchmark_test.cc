@@ -17,7 +17,8 @@ TEST_CASE("a product's size is three numbers, and anything else is refused with 
   CHECK(size.m == 128);
   CHECK(size.n == 4096);
   CHECK(size.k == 768);
-  for (const char* wrong : {"", "x", "1x2", "1x2x3x4", "0x2x3", "ax2x3", "1x-2x3", "1x2x3 ", "99999999999x1x1", "1000000x1000000x2"}) {
+  for (const char* wrong :
+       {"", "x", "1x2", "1x2x3x4", "0x2x3", "ax2x3", "1x-2x3", "1x2x3 ", "99999999999x1x1", "1000000x1000000x2"}) {
     CAPTURE(wrong);
     const auto refused = product_size_of(wrong);
     CHECK(!refused.ok());
@@ -26,7 +27,8 @@ TEST_CASE("a product's size is three numbers, and anything else is refused with 
 }
 
 TEST_CASE("settings that cannot be timed are told where the stage stands") {
-  for (const char* wrong : {R"({"products": ["12x"]})", R"({"precisions": ["f64"]})", R"({"seconds": 0})", R"({"messages": [1]})"}) {
+  for (const char* wrong :
+       {R"({"products": ["12x"]})", R"({"precisions": ["f64"]})", R"({"seconds": 0})", R"({"messages": [1]})"}) {
     CAPTURE(wrong);
     Diagnostics problems;
     (void)find_stage_kind("benchmark")->resolve(*parse_json(wrong), "stage.b", {}, problems);

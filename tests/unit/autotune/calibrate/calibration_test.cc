@@ -27,10 +27,13 @@ ConstantTable shipped() {
 // Another machine: slower products, much slower memory and attention, dear calls.
 TimeConstants machine() {
   ConstantTable table = shipped();
-  for (const auto& [path, value] :
-       {std::pair<const char*, double>{"gpu.cpu-core.gemm_bf16", 0.45}, {"gpu.cpu-core.attention", 0.04},
-        {"common-cpu.memory_share", 0.2}, {"common-cpu.kernel_latency", 12}, {"common-cpu.step_overhead", 2},
-        {"common-cpu.link_latency", 40}, {"framework.longhaul-cpu.tensor_exposed", 2.5}})
+  for (const auto& [path, value] : {std::pair<const char*, double>{"gpu.cpu-core.gemm_bf16", 0.45},
+                                    {"gpu.cpu-core.attention", 0.04},
+                                    {"common-cpu.memory_share", 0.2},
+                                    {"common-cpu.kernel_latency", 12},
+                                    {"common-cpu.step_overhead", 2},
+                                    {"common-cpu.link_latency", 40},
+                                    {"framework.longhaul-cpu.tensor_exposed", 2.5}})
     REQUIRE(table.own(path, value, "made up").ok());
   return make_time_constants(table).value();
 }
@@ -53,7 +56,8 @@ SiteMeasurements measured(double noise, std::uint64_t seed, int ranks = 2) {
         return seconds(task, layout, c);
       };
       const double factor = std::exp(noise * random.normal(out.trainings.size()));
-      out.trainings.push_back({format("{} {}", model.name, out.trainings.size()), predicted(truth) * factor, 1, predicted});
+      out.trainings.push_back(
+          {format("{} {}", model.name, out.trainings.size()), predicted(truth) * factor, 1, predicted});
     }
   for (const double size : {128.0, 512.0, 1024.0}) {
     const auto predicted = [size](const TimeConstants& c) {

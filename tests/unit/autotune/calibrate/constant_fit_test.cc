@@ -29,8 +29,8 @@ std::vector<TimedRun> runs_of(double link, double nic, double noise, std::uint64
     const auto time = [a, b](const TimeConstants& c) { return a * c.common.link_share + b * c.common.nic_share; };
     TimeConstants truth;
     truth.common.link_share = link, truth.common.nic_share = nic;
-    runs.push_back({format("run {}", i), time(truth) * std::exp(noise * random.normal(static_cast<std::uint64_t>(i))), 1,
-                    time});
+    runs.push_back(
+        {format("run {}", i), time(truth) * std::exp(noise * random.normal(static_cast<std::uint64_t>(i))), 1, time});
   }
   return runs;
 }

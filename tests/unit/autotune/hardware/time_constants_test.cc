@@ -64,7 +64,7 @@ TEST_CASE("what was borrowed can be owned, and comes back from the file that is 
   ConstantTable table = shipped_table();
   const TimeConstants before = make_time_constants(table).value();
   CHECK(before.processors.memory_share == before.common.memory_share);
-  REQUIRE(table.own("gpu.h200.gemm_bf16", 0.5, "measured").ok());      // had it from h100
+  REQUIRE(table.own("gpu.h200.gemm_bf16", 0.5, "measured").ok());       // had it from h100
   REQUIRE(table.own("common-cpu.memory_share", 0.1, "measured").ok());  // had it from [common]
   CHECK(table.find("common-cpu.memory_share")->unit == table.find("common.memory_share")->unit);
   for (const ConstantTable& one : {table, ConstantTable::parse(table.to_toml(), "again.toml").value()}) {
@@ -75,7 +75,8 @@ TEST_CASE("what was borrowed can be owned, and comes back from the file that is 
     CHECK(constants.processors.jitter == before.common.jitter);
     CHECK(constants.common.memory_share == before.common.memory_share);
   }
-  CHECK(table.find_or_borrow("framework.longhaul-cpu.optimizer_traffic") == table.find("framework.megatron.optimizer_traffic"));
+  CHECK(table.find_or_borrow("framework.longhaul-cpu.optimizer_traffic") ==
+        table.find("framework.megatron.optimizer_traffic"));
   CHECK(table.find_or_borrow("framework.longhaul-cpu.nothing") == nullptr);
   CHECK(table.own("common-cpu.memory_shore", 1, "x").error().message().find("memory_share") != std::string::npos);
 }
@@ -87,7 +88,8 @@ TEST_CASE("a site's file is taken over whole, or its mistakes are named together
   REQUIRE(table.take_over(*good).ok());
   CHECK(make_time_constants(table)->processors.step_overhead == doctest::Approx(3e-3));
   const auto bad = ConstantTable::parse(
-      "[common]\nstep_overheat = { value = 3, unit = \"ms\", source = \"x\" }\n[gpu.h100]\ngemm_bf1 = { value = 1, unit = "
+      "[common]\nstep_overheat = { value = 3, unit = \"ms\", source = \"x\" }\n[gpu.h100]\ngemm_bf1 = { value = 1, "
+      "unit = "
       "\"\", source = \"x\" }\n",
       "bad.toml");
   const std::string message = table.take_over(*bad).error().message();

@@ -3,15 +3,14 @@
 #include "orchestrator/controller/calibration_run.h"
 
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "contracts/benchmark_result.h"
-#include "base/json.h"
 #include "orchestrator/workflow/file_view.h"
 #include "orchestrator/workflow/planner.h"
 
@@ -45,8 +44,8 @@ class CalibrationFolder {
 
 TEST_CASE("the planner takes the workflow, whose stages come one after the other") {
   const CalibrationFolder folder;
-  for (const CalibrationSite& site : {CalibrationSite{1, 1, 1}, CalibrationSite{2, 1, 1}, CalibrationSite{2, 2, 2},
-                                      CalibrationSite{4, 1, 2}}) {
+  for (const CalibrationSite& site :
+       {CalibrationSite{1, 1, 1}, CalibrationSite{2, 1, 1}, CalibrationSite{2, 2, 2}, CalibrationSite{4, 1, 2}}) {
     CAPTURE(site.ranks);
     const RunPlan plan = folder.plan(site);
     CHECK(plan.stages.size() == (site.nodes > 1 ? 6 : 5));
@@ -71,8 +70,10 @@ TEST_CASE("what was measured is read, and what is missing or damaged is named") 
     if (stage.kind == "benchmark") {
       BenchmarkResults results;
       results.ranks = 2;
-      results.results = {{"product", "bf16", 128, 256, 64, 0, 1e-4, 9}, {"stream", "", 0, 0, 0, 24'000'000, 1e-3, 9},
-                         {"send", "", 0, 0, 0, 1'000'000, 1e-3, 9}, {"dream", "", 0, 0, 0, 8, 1e-3, 9}};
+      results.results = {{"product", "bf16", 128, 256, 64, 0, 1e-4, 9},
+                         {"stream", "", 0, 0, 0, 24'000'000, 1e-3, 9},
+                         {"send", "", 0, 0, 0, 1'000'000, 1e-3, 9},
+                         {"dream", "", 0, 0, 0, 8, 1e-3, 9}};
       REQUIRE(write_file_atomic(at + "/out/benchmark.json", to_json_pretty(benchmark_to_value(results))).ok());
     }
     if (stage.kind != "tune" || stage.id() == "head-steps") continue;  // that one left nothing
@@ -82,7 +83,8 @@ TEST_CASE("what was measured is read, and what is missing or damaged is named") 
       if (i == 3) continue;  // never run
       Value entry = Value::make_table();
       entry.set("name", candidates->as_array()[i].get_string("name"));
-      entry.set("outcome", i == 0 ? "crash" : "measured"), entry.set("why", "it broke"), entry.set("step_seconds", 0.25);
+      entry.set("outcome", i == 0 ? "crash" : "measured"), entry.set("why", "it broke"),
+          entry.set("step_seconds", 0.25);
       trainings += i == 0 ? 0 : 1;
       list.push_back(std::move(entry));
     }
