@@ -66,7 +66,8 @@ Result<std::string> constants_output_path(const CommandLine& line, const Site& s
 // The workflow and what it reads, beside the runs: the same call writes the same, so that it finds its run again.
 Result<LoadedWorkflow> load_calibration(CommandLine line, const Installation& installation, const Site& site,
                                         const CalibrationSite& asked) {
-  LH_TRY(const CalibrationPlan plan, plan_calibration(asked));
+  LH_TRY(CalibrationPlan plan, plan_calibration(asked));
+  if (line.steps > 0) plan.steps = line.steps;
   const std::string folder = join_path(join_path(runs_folder(line, site.config), ".calibration"), site.config.name);
   const std::string corpus = join_path(folder, "corpus");
   LH_CHECK(make_directories(corpus));

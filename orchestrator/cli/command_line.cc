@@ -84,11 +84,13 @@ void add_calibration_options(CLI::App& app, CommandLine& line) {
   app.add_option("--threads", line.threads, "with --calibrate: of each rank [1]")->check(CLI::PositiveNumber);
   app.add_option("--nodes", line.nodes, "with --calibrate: of runs over several nodes [one for each rank, on Slurm]")
       ->check(CLI::PositiveNumber);
+  app.add_option("--steps", line.steps, "with --calibrate: of each training, two of which are not measured [11]")
+      ->check(CLI::Range(5, 10'000));
   app.add_flag("--processors", line.processors, "with --calibrate: of a site with GPUs, measure its processors");
   app.final_callback([&app, &line] {
     if (!line.calibrate && app.count("WORKFLOW") == 0) throw CLI::RequiredError("WORKFLOW");
     if (!line.calibrate && app.count("--stage") == 0) throw CLI::RequiredError("--stage");
-    for (const char* name : {"--output", "--ranks", "--threads", "--nodes", "--processors"})
+    for (const char* name : {"--output", "--ranks", "--threads", "--nodes", "--steps", "--processors"})
       if (!line.calibrate && app.count(name) > 0) throw CLI::RequiresError(name, "--calibrate");
   });
 }

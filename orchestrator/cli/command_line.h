@@ -15,16 +15,16 @@ struct CommandLine {
   bool finished = false;
   ExitCode exit = ExitCode::ok;
 
-  std::string workflow;                        // run validate plan
-  std::string scenario;                        // simulate
-  std::int64_t seed = -1;                      // simulate; -1: the scenario's
-  int trials = 0;                              // simulate; 0: the scenario's
-  std::string html;                            // simulate
-  std::string run;                             // "" is the newest
-  std::string stage;                           // logs tune
-  bool dry_run = false;                        // tune
-  bool calibrate = false, processors = false;  // tune
-  int ranks = 0, threads = 0, nodes = 0;       // tune --calibrate; 0: as the site is
+  std::string workflow;                              // run validate plan
+  std::string scenario;                              // simulate
+  std::int64_t seed = -1;                            // simulate; -1: the scenario's
+  int trials = 0;                                    // simulate; 0: the scenario's
+  std::string html;                                  // simulate
+  std::string run;                                   // "" is the newest
+  std::string stage;                                 // logs tune
+  bool dry_run = false;                              // tune
+  bool calibrate = false, processors = false;        // tune
+  int ranks = 0, threads = 0, nodes = 0, steps = 0;  // tune --calibrate; 0: as the site is
   std::vector<std::string> sets;
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs

@@ -13,8 +13,8 @@ import tomllib
 from scenario import LONGHAUL, case, expect, longhaul, main, runs, wait_for
 
 SITE = 'name = "here"\nscheduler = "local"\ncpu_slots = 1\n'
-CALIBRATE = ("tune", "--calibrate", "--site", "here.toml", "--ranks", "1")
-DEADLINE_S = 200
+CALIBRATE = ("tune", "--calibrate", "--site", "here.toml", "--steps", "5", "--ranks", "1")
+DEADLINE_S = 400
 TRAINING = """[workflow]
 name = "tiny"
 [stage.tokens]

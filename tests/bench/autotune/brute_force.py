@@ -3,12 +3,13 @@
 
 For three small models on one and two ranks: `longhaul tune` searches and confirms (max_runs = 5); then every candidate of the same
 list is measured, without predictions, in --passes passes over the list, each in another order, so that a busy minute of the machine
-meets other candidates each time; a candidate's time is the median of its passes. Printed are the chosen one's excess over the best,
-the trials that it took, how far the worst lies behind, the load of the machine, and how well the constants of the time model predict
-the candidates. Bar: 5 % with at most 5 trials where the worst takes at least 1.3 times as long as the best. Exit code 1: a bar is
+meets other candidates each time; a candidate's time is the median of its passes. The three that look best and the chosen one then run
+--finals times more, and only those times say how much they differ: the least of many noisy times is less than the true one. Printed are
+the chosen one's excess over the best, the trials that it took, how far the worst lies behind, the load of the machine, and how well the
+constants of the time model predict the candidates. Bar: 5 % with at most 5 trials where the worst takes at least 1.3 times as long as the best. Exit code 1: a bar is
 missed, or nothing counted.
 
-usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 3] [--constants FILE] [--folder F]
+usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 3] [--finals 5] [--constants FILE] [--folder F]
 
 With --site test-cluster the trials are jobs of a real Slurm: start one with tests/cluster/cluster up 2 and take its environment.
 --constants FILE: the tuner chooses a second time with the site's measured constants (`longhaul tune --calibrate`); the candidates of both
@@ -34,6 +35,7 @@ MODELS = [
     ("one", 1, 192, 3, 4, 4, 64, 32, 2000),
 ]
 EXCESS_MAX, TRIALS_MAX, SPREAD_COUNTS = 0.05, 5, 1.3
+FINALISTS = 3
 COMMAND_LIMIT_S = 3600
 
 HEAD = """[workflow]
@@ -79,13 +81,14 @@ def inline(value):
     return json.dumps(value)
 
 
-def tuned_workflow(model, candidates=None):
+def tuned_workflow(model, question, candidates=None):
+    """`question` changes the confidence by a hair: a tune stage that was answered once is not asked again."""
     stage = '\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 11\nwarmup_steps = 2\nat_once = 1\n'
     if candidates is None:
-        stage += f"max_runs = {TRIALS_MAX}\n"
+        stage += f"max_runs = {TRIALS_MAX}\nconfidence = {0.95 - 1e-6 * question}\n"
     else:
         listed = ",\n  ".join(inline({"name": one["name"], **one["settings"]}) for one in candidates)
-        stage += f"max_runs = {len(candidates)}\nconfidence = 0.999\ncandidates = [\n  {listed},\n]\n"
+        stage += f"max_runs = {len(candidates)}\nconfidence = {0.999 - 1e-6 * question}\ncandidates = [\n  {listed},\n]\n"
     keys = keys_of(model)
     return HEAD.format(**keys) + stage + TRAINING.format(stage="pretrain", more='micro_batch_size = 1\nparallel = "@layout"', **keys)
 
@@ -93,7 +96,8 @@ def tuned_workflow(model, candidates=None):
 class Bench:
     def __init__(self, options):
         self.program = str(pathlib.Path(options.longhaul).resolve())
-        self.site, self.passes = options.site, options.passes
+        self.site, self.passes, self.finals = options.site, options.passes, options.finals
+        self.questions = 0
         self.constants = {"shipped": None}  # by the name under which they are printed
         if options.constants:
             self.constants["measured"] = str(pathlib.Path(options.constants).resolve())
@@ -107,8 +111,9 @@ class Bench:
             raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def tune(self, folder, text, constants=None):
-        (folder / "w.toml").write_text(text)
+    def tune(self, folder, model, candidates=None, constants=None):
+        self.questions += 1
+        (folder / "w.toml").write_text(tuned_workflow(model, self.questions, candidates))
         runs = folder / "runs"
         before = set(runs.glob("*")) if runs.exists() else set()
         self.call(folder, ["tune", "w.toml", "--stage", "pretrain"], constants)
@@ -167,42 +172,50 @@ def prediction_text(predicted, times):
             f"{100 * (times[first] / min(times.values()) - 1):.1f} % above the best")
 
 
-def measure_all(bench, folder, model, candidates, loads):
-    """Seconds of a step of each candidate in each pass."""
+def measure_all(bench, folder, model, candidates, count, loads):
+    """Seconds of a step of each candidate in each of `count` passes."""
     passes = {}
-    for number in range(bench.passes):
-        turn = number * len(candidates) // bench.passes  # each pass begins elsewhere in the list
+    for number in range(count):
+        turn = number * len(candidates) // count  # each pass begins elsewhere in the list
         order = candidates[turn:] + candidates[:turn]
         if number % 2 == 1:
             order.reverse()
-        for name, seconds in measured(bench.tune(folder, tuned_workflow(model, order))).items():
+        for name, seconds in measured(bench.tune(folder, model, order)).items():
             passes.setdefault(name, []).append(seconds)
         loads.append(os.getloadavg()[0])
     return passes
+
+
+def play_final(bench, folder, model, candidates, times, choices, loads):
+    """Those that look best, and the chosen ones, measured again; a candidate that fails here says so by being absent."""
+    wanted = set(sorted(times, key=times.get)[:FINALISTS]) | {choice["winner"] for choice in choices.values()}
+    finalists = [one for one in candidates if one["name"] in wanted]
+    again = measure_all(bench, folder, model, finalists, bench.finals, loads)
+    final = {name: statistics.median(seconds) for name, seconds in again.items()}
+    for choice in choices.values():
+        choice["excess"] = final[choice["winner"]] / min(final.values()) - 1
+    return final
 
 
 def play(bench, folder, model):
     folder.mkdir(parents=True)
     write_pages(folder / "pages", 7, pages=60)
     loads, choices, candidates = [os.getloadavg()[0]], {}, []
-    for number, (name, constants) in enumerate(bench.constants.items()):
-        # Another confidence for each, by a hair: a question that was answered once is not asked again.
-        text = tuned_workflow(model).replace("max_runs = ", f"confidence = {0.95 + number * 1e-6}\nmax_runs = ")
-        stage = bench.tune(folder, text, constants)
+    for name, constants in bench.constants.items():
+        stage = bench.tune(folder, model, None, constants)
         trials = trials_of(stage)
         choices[name] = {"winner": trials["winner"], "trials": sum(one["outcome"] != "not run" for one in trials["trials"])}
         known = {one["name"] for one in candidates}
         candidates += [one for one in json.loads((stage / "candidates.json").read_text()) if one["name"] not in known]
-    passes = measure_all(bench, folder, model, candidates, loads)
+    passes = measure_all(bench, folder, model, candidates, bench.passes, loads)
     times = {name: statistics.median(seconds) for name, seconds in passes.items()}
-    best = min(times.values())
     for name, choice in choices.items():
         if choice["winner"] not in times:
             raise SystemExit(f"{model[0]}: the winner {choice['winner']} was not measured again: {sorted(times)}")
-        choice["excess"] = times[choice["winner"]] / best - 1
         choice["predicted"] = bench.predictions(folder, model, candidates, bench.constants[name])
-    return {"model": model[0], "candidates": len(candidates), "spread": max(times.values()) / best, "best": min(times, key=times.get),
-            "times": times, "passes": passes, "load": loads, "choices": choices,
+    final = play_final(bench, folder, model, candidates, times, choices, loads)
+    return {"model": model[0], "candidates": len(candidates), "spread": max(times.values()) / min(times.values()),
+            "best": min(final, key=final.get), "times": times, "final": final, "passes": passes, "load": loads, "choices": choices,
             "scatter": statistics.median(max(seconds) / min(seconds) - 1 for seconds in passes.values())}
 
 
@@ -212,6 +225,7 @@ def main():
     parser.add_argument("--site", default="local")
     parser.add_argument("--models", type=int, nargs="*", default=range(len(MODELS)))
     parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--finals", type=int, default=5)
     parser.add_argument("--constants")
     parser.add_argument("--folder")
     options = parser.parse_args()
