@@ -54,7 +54,7 @@ def a_killed_calibration_goes_on_and_its_constants_are_used_from_then_on(here):
     process = subprocess.Popen([LONGHAUL, *CALIBRATE], cwd=here, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_for("the second training", lambda: runs(here) and len(jobs(runs(here)[-1])) >= 2, 60)
+        wait_for("the second training", lambda: runs(here) and len(jobs(runs(here)[-1])) >= 2, 150)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
