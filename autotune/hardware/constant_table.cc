@@ -82,9 +82,9 @@ const Constant* ConstantTable::find_or_borrow(std::string_view path) const {
   const std::string group(path.substr(0, first)), name(path.substr(last + 1));
   std::string section(path.substr(first + 1, last - first - 1));
   for (int steps = 0; steps < 8; ++steps) {  // never round in a circle
-    section = text_of(group + "." + section + ".like");
+    section = text_of(format("{}.{}.like", group, section));
     if (section.empty()) return nullptr;
-    if (const Constant* found = find(group + "." + section + "." + name)) return found;
+    if (const Constant* found = find(format("{}.{}.{}", group, section, name))) return found;
   }
   return nullptr;
 }
