@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contracts/parallel_dims.h"
+#include "contracts/settings/benchmark.h"
 #include "contracts/settings/command.h"
 #include "contracts/settings/curate.h"
 #include "contracts/settings/hyper_search.h"
@@ -149,6 +150,23 @@ StageKind search_kind() {
   return kind;
 }
 
+// A size that cannot be read is told where the list stands.
+StageKind benchmark_kind() {
+  StageKind kind =
+      kind_of("benchmark", 1, "times products, memory and messages of the ranks it is given", {}, benchmark_fields());
+  kind.parallel = true;
+  kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
+                    Diagnostics& d) {
+    const std::size_t before = d.size();
+    const BenchmarkSettings settings = benchmark_fields().parse(value, where, d, ignored);
+    if (d.size() == before)
+      if (const Status fits = check_benchmark(settings); !fits.ok())
+        d.add(value.pos, where + ": " + fits.error().what, fits.error().hint);
+    return benchmark_fields().to_value(settings);
+  };
+  return kind;
+}
+
 StageKind refused(std::string name, std::string help, std::string why) {
   StageKind kind;
   kind.name = std::move(name);
@@ -212,6 +230,7 @@ std::vector<StageKind> make_kinds() {
   kinds.back().parallel = true;
   kinds.push_back(tune_kind());
   kinds.push_back(search_kind());
+  kinds.push_back(benchmark_kind());
   kinds.push_back(refused("reward", "trains a reward model",
                           "reward models are not part of this version; use `align` with method = \"dpo\""));
   return kinds;

@@ -73,6 +73,54 @@ const Constant* ConstantTable::find(std::string_view path) const {
   return found == constants_.end() ? nullptr : &*found;
 }
 
+const Constant* ConstantTable::find_or_borrow(std::string_view path) const {
+  constexpr std::string_view processors = "common-cpu.";
+  if (const Constant* own = find(path)) return own;
+  if (starts_with(path, processors)) return find("common." + std::string(path.substr(processors.size())));
+  const auto first = path.find('.'), last = path.rfind('.');
+  if (first == last) return nullptr;
+  const std::string group(path.substr(0, first)), name(path.substr(last + 1));
+  std::string section(path.substr(first + 1, last - first - 1));
+  for (int steps = 0; steps < 8; ++steps) {  // never round in a circle
+    section = text_of(format("{}.{}.like", group, section));
+    if (section.empty()) return nullptr;
+    if (const Constant* found = find(format("{}.{}.{}", group, section, name))) return found;
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::string group_of(std::string_view path) {
+  const std::string group(path.substr(0, path.find('.')));
+  return group == "common-cpu" ? "common" : group;
+}
+std::string name_of(std::string_view path) {
+  return std::string(path.substr(path.rfind('.') + 1));
+}
+
+}  // namespace
+
+Status ConstantTable::own(std::string_view path, double value, const std::string& source) {
+  if (find(path) != nullptr) return set(path, value, source);
+  const auto alike = std::find_if(constants_.begin(), constants_.end(), [&](const Constant& c) {
+    return group_of(c.path) == group_of(path) && name_of(c.path) == name_of(path);
+  });
+  if (alike == constants_.end()) return set(path, value, source);  // says what is nearest
+  Constant added;
+  added.path = path, added.value = value, added.unit = alike->unit, added.source = source;
+  constants_.push_back(std::move(added));
+  return {};
+}
+
+Status ConstantTable::take_over(const ConstantTable& measured) {
+  Diagnostics problems;
+  for (const Constant& c : measured.constants())
+    if (const Status taken = own(c.path, c.value, c.source); !taken.ok())
+      problems.add(c.where, taken.error().what, taken.error().hint);
+  return problems.to_status("a file of measured constants names those of the time model");
+}
+
 Status ConstantTable::set(std::string_view path, double value, const std::string& source) {
   for (Constant& c : constants_) {
     if (c.path != path) continue;
@@ -129,11 +177,22 @@ void replace_between(std::string& line, std::string_view begin, std::string_view
 
 std::string ConstantTable::to_toml() const {
   std::vector<std::string> lines = split(text_, '\n');
+  std::vector<const Constant*> added;
   for (const Constant& c : constants_) {
-    if (c.where.line < 1) continue;
+    if (c.where.line < 1) {
+      added.push_back(&c);
+      continue;
+    }
     std::string& line = lines[static_cast<std::size_t>(c.where.line) - 1];
     replace_between(line, "value = ", ",", format("{}", c.value));
     replace_between(line, "source = \"", "\"", c.source);
+  }
+  for (auto c = added.rbegin(); c != added.rend(); ++c) {
+    const std::string path = (*c)->path, header = "[" + path.substr(0, path.rfind('.')) + "]";
+    auto at = std::find(lines.begin(), lines.end(), header);
+    if (at == lines.end()) at = lines.insert(lines.end(), {"", header}) + 1;
+    lines.insert(at + 1, format("{} = {{ value = {}, unit = \"{}\", source = \"{}\" }}", name_of(path), (*c)->value,
+                                (*c)->unit, (*c)->source));
   }
   return join(lines, "\n");
 }

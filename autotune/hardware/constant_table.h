@@ -6,6 +6,8 @@
 //   gemm_bf16 = { value = 0.74, unit = "of peak", source = "fit", start = 0.68, spread = 0.15 }
 //
 // `start` and `spread` say what was believed before the fit: the value, and the standard deviation of its logarithm.
+// [gpu.*] and [framework.*] borrow what they do not say from the section that `like` names; [common-cpu], of ranks on
+// processors, from [common].
 #pragma once
 
 #include <string>
@@ -33,8 +35,14 @@ class ConstantTable {
   static Result<ConstantTable> parse(std::string_view text, const std::string& file_name);
 
   const Constant* find(std::string_view path) const;
+  // The same, or the one that stands for it: of the section named by `like`, and for [common-cpu] that of [common].
+  const Constant* find_or_borrow(std::string_view path) const;
   // not_found names the nearest one.
   Status set(std::string_view path, double value, const std::string& source);
+  // Sets it, also where it was borrowed so far. not_found: no section of its group has one of that name.
+  Status own(std::string_view path, double value, const std::string& source);
+  // Owns every constant of `measured`: what a site's file says instead of this table. All errors together.
+  Status take_over(const ConstantTable& measured);
   const std::vector<Constant>& constants() const { return constants_; }
   std::vector<Constant>& constants() { return constants_; }
   std::vector<std::string> fitted() const;  // paths
@@ -43,7 +51,8 @@ class ConstantTable {
   // "" and empty where there is none.
   std::string text_of(std::string_view path) const;
   std::vector<std::string> list_of(std::string_view path) const;
-  // The file again, with values and sources as they are now; comments stay. Constants stand on a line of their own.
+  // The file again, with values and sources as they are now; comments stay. Constants stand on a line of their own;
+  // those that were borrowed before are added to their sections.
   std::string to_toml() const;
 
  private:

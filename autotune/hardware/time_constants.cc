@@ -119,22 +119,12 @@ const std::vector<Binding<FrameworkProfile>>& framework_bindings() {
   return all;
 }
 
-// A section may borrow what it does not say from another one of its group ("like"), never round in a circle.
-const Constant* find_or_borrow(const ConstantTable& table, const std::string& group, std::string section,
-                               const std::string& name) {
-  for (int steps = 0; steps < 8 && !section.empty(); ++steps) {
-    if (const Constant* found = table.find(format("{}.{}.{}", group, section, name))) return found;
-    section = table.text_of(format("{}.{}.like", group, section));
-  }
-  return nullptr;
-}
-
 template <class S>
 void fill(const ConstantTable& table, const std::string& group, const std::string& section,
           const std::vector<Binding<S>>& bindings, S& target, std::vector<std::string>& missing) {
   for (const Binding<S>& b : bindings) {
     const Constant* found =
-        section.empty() ? table.find(group + "." + b.name) : find_or_borrow(table, group, section, b.name);
+        table.find_or_borrow(format("{}.{}{}{}", group, section, section.empty() ? "" : ".", b.name));
     if (found != nullptr)
       target.*b.member = found->value * b.scale;
     else if (b.required)
@@ -144,7 +134,7 @@ void fill(const ConstantTable& table, const std::string& group, const std::strin
 
 int whole(const ConstantTable& table, const std::string& group, const std::string& section, const std::string& name,
           int otherwise) {
-  const Constant* found = find_or_borrow(table, group, section, name);
+  const Constant* found = table.find_or_borrow(format("{}.{}.{}", group, section, name));
   return found == nullptr ? otherwise : static_cast<int>(found->value);
 }
 
@@ -182,6 +172,8 @@ Result<TimeConstants> make_time_constants(const ConstantTable& table) {
   TimeConstants out;
   std::vector<std::string> missing;
   fill(table, "common", "", common_bindings(), out.common, missing);
+  std::vector<std::string> said_above;
+  fill(table, "common-cpu", "", common_bindings(), out.processors, said_above);
   fill(table, "serving", "", serving_bindings(), out.serving, missing);
   for (const std::string& key : table.sections("gpu")) out.gpus.push_back(read_gpu(table, key, missing));
   for (const std::string& key : table.sections("framework"))

@@ -36,6 +36,7 @@ struct CommonConstants {
 
 struct TimeConstants {
   CommonConstants common;
+  CommonConstants processors;  // the same of ranks on processors: [common-cpu], and what it does not say from [common]
   ServingConstants serving;
   std::vector<GpuType> gpus;
   std::vector<FrameworkProfile> frameworks;

@@ -15,6 +15,7 @@ Status run_evaluate(TaskRun& run);
 Status run_convert(TaskRun& run);
 Status run_quantize(TaskRun& run);
 Status run_deploy(TaskRun& run);
+Status run_benchmark(TaskRun& run);
 
 // By task.kind. Refuses kinds that this build or version has not, layouts that it cannot do, and several ranks for a
 // kind that knows only one.

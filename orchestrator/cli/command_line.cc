@@ -75,6 +75,26 @@ void add_driving_options(CLI::App& app, CommandLine& line) {
   app.add_option("--worker-fault-plan", line.worker_fault_plan)->group("");
 }
 
+void add_calibration_options(CLI::App& app, CommandLine& line) {
+  app.add_flag("--calibrate", line.calibrate, "measure the site instead, and write its constants of the time model");
+  app.add_option("--output", line.output, "with --calibrate: their file [constants/SITE.toml beside the site's]")
+      ->type_name("FILE");
+  app.add_option("--ranks", line.ranks, "with --calibrate: of the largest run, 1, 2 or 4 [2]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", line.threads, "with --calibrate: of each rank [1]")->check(CLI::PositiveNumber);
+  app.add_option("--nodes", line.nodes, "with --calibrate: of runs over several nodes [one for each rank, on Slurm]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--steps", line.steps, "with --calibrate: of each training, two of which are not measured [11]")
+      ->check(CLI::Range(5, 10'000));
+  app.add_flag("--processors", line.processors, "with --calibrate: of a site with GPUs, measure its processors");
+  app.final_callback([&app, &line] {
+    if (!line.calibrate && app.count("WORKFLOW") == 0) throw CLI::RequiredError("WORKFLOW");
+    if (!line.calibrate && app.count("--stage") == 0) throw CLI::RequiredError("--stage");
+    for (const char* name : {"--output", "--ranks", "--threads", "--nodes", "--steps", "--processors"})
+      if (!line.calibrate && app.count(name) > 0) throw CLI::RequiresError(name, "--calibrate");
+  });
+}
+
 void add_options(Command command, CLI::App& app, CommandLine& line) {
   const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
   switch (command) {
@@ -193,10 +213,11 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::tune:
       add_planning_options(app, line);
+      app.get_option("WORKFLOW")->required(false);
       app.add_option("--stage", line.stage, "the training stage whose layout is wanted, or a tune or search stage")
-          ->type_name("STAGE")
-          ->required();
+          ->type_name("STAGE");
       app.add_flag("--dry-run", line.dry_run, "print the candidates and start nothing");
+      add_calibration_options(app, line);
       add_runs_dir(app, line);
       add_driving_options(app, line);
       break;

@@ -15,14 +15,16 @@ struct CommandLine {
   bool finished = false;
   ExitCode exit = ExitCode::ok;
 
-  std::string workflow;    // run validate plan
-  std::string scenario;    // simulate
-  std::int64_t seed = -1;  // simulate; -1: the scenario's
-  int trials = 0;          // simulate; 0: the scenario's
-  std::string html;        // simulate
-  std::string run;         // "" is the newest
-  std::string stage;       // logs tune
-  bool dry_run = false;    // tune
+  std::string workflow;                              // run validate plan
+  std::string scenario;                              // simulate
+  std::int64_t seed = -1;                            // simulate; -1: the scenario's
+  int trials = 0;                                    // simulate; 0: the scenario's
+  std::string html;                                  // simulate
+  std::string run;                                   // "" is the newest
+  std::string stage;                                 // logs tune
+  bool dry_run = false;                              // tune
+  bool calibrate = false, processors = false;        // tune
+  int ranks = 0, threads = 0, nodes = 0, steps = 0;  // tune --calibrate; 0: as the site is
   std::vector<std::string> sets;
   std::string site = "local";
   std::string runs_dir;  // "": the site's, or ./runs
@@ -38,7 +40,7 @@ struct CommandLine {
   bool follow = false;             // logs
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow
-  std::string output;              // docs support-bundle
+  std::string output;              // docs support-bundle tune
   std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for
   std::string driver = "auto";     // submit
   bool until_quiet = false;        // tick

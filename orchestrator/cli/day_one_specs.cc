@@ -98,7 +98,7 @@ std::vector<CommandSpec> day_one_specs() {
        {invalid_input, not_found, run_failed, system}},
       {Command::tune,
        "tune",
-       "longhaul tune WORKFLOW --stage STAGE [options]",
+       "longhaul tune (WORKFLOW --stage STAGE | --calibrate) [options]",
        "find the fastest layout of a training stage, or its hyperparameters, by trials",
        "Plans the tune stage for STAGE, or one with defaults where the workflow has none, and what it needs; runs it "
        "in "
@@ -106,9 +106,12 @@ std::vector<CommandSpec> day_one_specs() {
        "in the stage's artifact as layout.toml, whose first part can be pasted into the stage. ctrl-C leaves a run "
        "that "
        "the same command goes on with; trials that are done are not done again. With the name of a search stage that "
-       "one is done alone, and its winner lies in hyperparameters.toml. With --dry-run nothing is started.",
+       "one is done alone, and its winner lies in hyperparameters.toml. With --dry-run nothing is started. With "
+       "--calibrate it measures the site instead: short trainings and benchmarks through its scheduler, to which the "
+       "constants of the time model are fitted. It prints predictions before and after beside what was measured and "
+       "writes the constants that plan and tune use for this site from then on.",
        {"longhaul tune my.toml --stage pretrain --dry-run", "longhaul tune my.toml --stage search",
-        "longhaul tune my.toml --stage pretrain --site leonardo-booster"},
+        "longhaul tune my.toml --stage pretrain --site leonardo-booster", "longhaul tune --calibrate --site local"},
        {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
       {Command::completion,
        "completion",

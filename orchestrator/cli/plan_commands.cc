@@ -7,6 +7,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/queue_outlook.h"
@@ -87,7 +88,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const bool asks = site.config.is_slurm() && !line.no_queue;
   const QueueOutlook queue = asks ? queue_outlook(site, loaded->plan, jobs, installation) : QueueOutlook();
   std::vector<TrainingForecast> forecasts;
-  const auto constants = read_time_constants(installation.constants_path());
+  const auto table = load_site_constants(installation, site);
+  const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
   if (constants.ok()) forecasts = plan_forecasts(loaded->plan, site.config, jobs, *constants);
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
@@ -100,6 +102,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
   if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
   if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
+  if (!forecasts.empty() && !table->measured_file.empty())
+    std::printf("predicted with constants measured at the site: %s\n", table->measured_file.c_str());
   if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
   if (asks) std::fputs(("\n" + queue_text(queue, SystemClock().wall_ms())).c_str(), stdout);
   if (line.scripts) {

@@ -16,7 +16,9 @@
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/cli/new_run.h"
 #include "orchestrator/cli/signals.h"
+#include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/layout_candidates.h"
@@ -216,6 +218,8 @@ ExitCode left_running(const std::string& run_dir) {
   return ExitCode::interrupted;
 }
 
+}  // namespace
+
 ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir) {
   DriveSession session(run_dir, line);
   auto status = session.drive_until(0);
@@ -239,6 +243,8 @@ Status load_own_fault_plan(const CommandLine& line) {
   if (line.fault_plan.empty()) return {};
   return load_fault_plan(line.fault_plan);
 }
+
+namespace {
 
 Result<std::string> find_asked_run(const CommandLine& line, const Installation& installation) {
   LH_CHECK(load_own_fault_plan(line));
@@ -272,18 +278,15 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   return {};
 }
 
-struct NewRun {
-  std::string run_dir, driver;
-};
+}  // namespace
 
-// Everything is checked before anything is created. The exit code is set where nothing was started.
 std::optional<NewRun> create_checked_run(const CommandLine& line, const Installation& installation,
-                                         const std::string& driver, ExitCode& exit) {
+                                         Result<LoadedWorkflow> loaded, const std::string& driver, bool shared,
+                                         ExitCode& exit) {
   const auto refuse = [&](const Error& error) {
     exit = fail(line, error);
     return std::nullopt;
   };
-  auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return refuse(loaded.error());
   const auto chosen = choose_driver(driver, loaded->site);
   if (chosen.ok()) fit_site_to_driver(*chosen, loaded->site);
@@ -308,10 +311,13 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
   origin.site_text = to_toml(loaded->site.values);
-  if (const auto constants = read_file(installation.constants_path()); constants.ok())
-    origin.constants_text = *constants;
-  origin.artifact_root =
-      loaded->site.config.artifacts.empty() ? join_path(runs, ".artifacts") : loaded->site.config.artifacts;
+  if (file_exists(installation.constants_path())) {
+    const auto constants = load_site_constants(installation, loaded->site);
+    if (!constants.ok()) return refuse(constants.error());
+    origin.constants_text = constants->table.to_toml();
+  }
+  const std::string& artifacts = loaded->site.config.artifacts;
+  if (shared) origin.artifact_root = artifacts.empty() ? join_path(runs, ".artifacts") : artifacts;
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
   origin.group = loaded->site.config.group;
@@ -324,6 +330,8 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
                loaded->plan.stages.size() == 1 ? "" : "s");
   return NewRun{*run, *chosen};
 }
+
+namespace {
 
 // Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
 ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
@@ -348,25 +356,36 @@ ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
 
 ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
   ExitCode exit = ExitCode::ok;
-  const auto run = create_checked_run(line, installation, "here", exit);
+  const auto run = create_checked_run(line, installation, load_workflow(line, installation), "here", true, exit);
   return run ? drive_to_end(line, run->run_dir) : exit;
 }
 
-namespace {
-
-// The newest run of the same plan that has not ended well: an interrupted one goes on.
-std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) {
+std::string newest_run_of(const RunPlan& plan, const std::string& runs_dir) {
   const auto runs = list_runs(runs_dir);
   if (!runs.ok()) return {};
   const std::string wanted = to_toml(run_plan_to_value(plan));
   for (auto run = runs->rbegin(); run != runs->rend(); ++run) {
     const auto frozen = read_frozen_run(*run);
     if (!frozen.ok() || frozen->plan.workflow != plan.workflow) continue;
-    if (to_toml(run_plan_to_value(frozen->plan)) != wanted) continue;
-    const auto status = read_run_status(*run);
-    return status.ok() && status->state != RunState::succeeded ? *run : std::string();
+    if (to_toml(run_plan_to_value(frozen->plan)) == wanted) return *run;
   }
   return {};
+}
+
+Status ask_to_go_on(const std::string& run_dir) {
+  const auto status = read_run_status(run_dir);
+  if (!status.ok() || is_running(*status)) return {};
+  const auto asked = request(run_dir, "resume", Value::make_table(), SystemClock());
+  return asked.ok() ? Status() : Status(asked.error());
+}
+
+namespace {
+
+// That has not ended well: an interrupted one goes on.
+std::string unfinished_run_of(const RunPlan& plan, const std::string& runs_dir) {
+  const std::string newest = newest_run_of(plan, runs_dir);
+  const auto status = newest.empty() ? Result<RunStatus>(RunStatus()) : read_run_status(newest);
+  return status.ok() && status->state != RunState::succeeded ? newest : std::string();
 }
 
 // What can be pasted, and where it lies. The stage that was asked for is the last: it needs all others.
@@ -386,6 +405,7 @@ void print_found(const std::string& run_dir, const RunPlan& plan) {
 }  // namespace
 
 ExitCode tune_workflow(const CommandLine& line, const Installation& installation) {
+  if (line.calibrate) return calibrate_site(line, installation);
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) {
@@ -400,13 +420,10 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
   if (!run.empty()) {
     std::fprintf(stderr, "going on with %s\n", file_name(run).c_str());
     if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
-    const auto status = read_run_status(run);
-    if (status.ok() && !is_running(*status))
-      if (const auto asked = request(run, "resume", Value::make_table(), SystemClock()); !asked.ok())
-        return fail(line, asked.error());
+    if (const Status asked = ask_to_go_on(run); !asked.ok()) return fail(line, asked.error());
   } else {
     ExitCode exit = ExitCode::ok;
-    const auto made = create_checked_run(line, installation, "here", exit);
+    const auto made = create_checked_run(line, installation, loaded, "here", true, exit);
     if (!made) return exit;
     run = made->run_dir;
   }
@@ -417,7 +434,7 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
 
 ExitCode submit_workflow(const CommandLine& line, const Installation& installation) {
   ExitCode exit = ExitCode::ok;
-  const auto run = create_checked_run(line, installation, line.driver, exit);
+  const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
   if (!run) return exit;
   if (run->driver == "here") return drive_to_end(line, run->run_dir);
   std::fprintf(stderr, "driver: %s\n", run->driver.c_str());

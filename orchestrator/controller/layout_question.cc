@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autotune/time/processor_place.h"
 #include "base/text.h"
 #include "contracts/settings/training.h"
 
@@ -33,14 +34,6 @@ Result<GpuType> gpu_of(const SiteConfig& site, const TimeConstants& constants, s
   notes.push_back(format("GPU \"{}\" is known by its data sheet alone", node.gpu));
   return unknown_gpu(constants, node.gpu, node.gpu_tflops, static_cast<double>(node.gpu_memory.value) / 1e9,
                      site.network.gpu_memory_gbyte, site.network.gpu_link_gbyte);
-}
-
-// A rank of `threads` cores.
-Result<GpuType> cpu_rank(const TimeConstants& constants, int threads) {
-  LH_TRY(GpuType rank, constants.gpu_named("one core of a processor"));
-  const double cores = std::max(1, threads);
-  rank.peak_f32 *= cores, rank.peak_bf16 *= cores, rank.memory_rate *= cores, rank.power *= cores;
-  return rank;
 }
 
 Result<TrainingLayout> layout_of(const PretrainSettings& settings, const ParallelDims& dims) {
@@ -99,10 +92,10 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
   LH_TRY(q.layout, layout_of(settings, stage.dims));
 
   TrainingPlace& place = q.search.place;
-  place.common = constants.common;
   const int ranks = stage.dims.world_size();
-  q.on_gpus = site.node.gpus > 0;
+  q.on_gpus = site.node.gpus > 0 && stage.common.job.gpus_per_node != 0;
   if (q.on_gpus) {
+    place.common = constants.common;
     LH_TRY(place.cluster, cluster_of(site, constants, q.notes));
     LH_TRY(place.framework, constants.framework("longhaul"));
     q.device = format("{} as {}", site.node.gpu, place.cluster.gpu.key);
@@ -111,10 +104,7 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
     const int on_node = ranks_per_node > 0 ? ranks_per_node : ranks;
     const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
     const int threads = stage.common.threads > 0 ? stage.common.threads : std::max(1, cores / std::max(1, on_node));
-    LH_TRY(place.cluster.gpu, cpu_rank(constants, threads));
-    LH_TRY(place.framework, constants.framework("longhaul-cpu"));
-    place.cluster.gpus_per_node = place.cluster.domain = on_node;
-    place.cluster.nic_rate = place.cluster.gpu.nic_rate;
+    LH_TRY(place, processor_place(constants, threads, on_node));
     q.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
     q.search.memory_limit = site.node.memory.value > 0 ? static_cast<double>(site.node.memory.value) / on_node : 1e18;
   }

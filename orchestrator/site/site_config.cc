@@ -33,7 +33,7 @@ Result<std::string> find_site_file(const std::string& name, const std::vector<st
 
 // Relative paths of a site file start at its folder.
 void anchor_paths(Value& table, const std::string& folder) {
-  for (const char* key : {"data", "runs", "artifacts"}) {
+  for (const char* key : {"data", "runs", "artifacts", "constants"}) {
     Value* value = table.find(key);
     if (!value || !value->is_string() || value->as_string().empty() || starts_with(value->as_string(), "/")) continue;
     const SourcePos where = value->pos;

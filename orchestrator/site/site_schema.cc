@@ -169,6 +169,10 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("metrics_folder", &S::metrics_folder,
                  {.help = "of node_exporter's textfile collector, where controllers keep metrics of runs as "
                           "longhaul-RUN.prom; empty: only metrics.prom in each run's folder"})
+          .field(
+              "constants", &S::constants,
+              {.help = "file of the time model's numbers as `longhaul tune --calibrate` measured them here; empty is "
+                       "constants/NAME.toml beside the site's file, where there is one"})
           .field("slurm_backend", &S::slurm_backend,
                  {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
                   .choices = {"auto", "libslurm", "cli"}})

@@ -109,6 +109,7 @@ struct SiteConfig {
   std::string artifacts;       // artifact root; "": <runs>/.artifacts
   std::string group;           // that shares the runs; "": nobody
   std::string metrics_folder;  // of node_exporter's textfile collector; "": none
+  std::string constants;       // file of measured constants; "": constants/<name>.toml beside the site's file
 
   std::string slurm_backend = "auto";
   std::string driver = "auto";  // of ticks

@@ -10,10 +10,11 @@
 #include <functional>
 #include <map>
 
+#include "autotune/calibrate/constant_fit.h"
 #include "autotune/time/measured_correction.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "constant_fit.h"
+#include "published_runs.h"
 
 namespace longhaul::bench {
 namespace {
@@ -139,14 +140,26 @@ std::vector<PublishedRun> dense_of(const std::vector<PublishedRun>& runs, bool m
   return some;
 }
 
-std::vector<WeightedRuns> fit_data(const std::vector<PublishedRun>& dense, const std::vector<PublishedRun>& experts,
-                                   const std::vector<PublishedRun>& one_node) {
+std::vector<TimedRun> fit_data(const std::vector<PublishedRun>& dense, const std::vector<PublishedRun>& experts,
+                               const std::vector<PublishedRun>& one_node) {
+  std::vector<TimedRun> runs;
+  const auto add = [&](const std::vector<PublishedRun>& some, double weight) {
+    for (const PublishedRun& run : some)
+      runs.push_back({run.to_string(), run.seconds, weight,
+                      [&run](const TimeConstants& constants) { return predict(run, constants, false); }});
+  };
   // Mixtures of experts count less: the same model on the same GPUs ran twice as fast with the software of a year
   // later. The many runs of one small machine count together as much as all others.
-  return {
-      {dense, 1},
-      {experts, 0.2},
-      {one_node, static_cast<double>(dense.size()) / static_cast<double>(std::max<std::size_t>(1, one_node.size()))}};
+  add(dense, 1);
+  add(experts, 0.2);
+  add(one_node, static_cast<double>(dense.size()) / static_cast<double>(std::max<std::size_t>(1, one_node.size())));
+  return runs;
+}
+
+Result<FitReport> fit_published(ConstantTable& table, const std::vector<TimedRun>& runs, int iterations) {
+  FitOptions options;
+  options.iterations = iterations;
+  return fit_constants(table, fit_parameters(table), runs, options);
 }
 
 Status leave_out(const ConstantTable& fitted, const std::vector<PublishedRun>& dense,
@@ -160,7 +173,7 @@ Status leave_out(const ConstantTable& fitted, const std::vector<PublishedRun>& d
     std::vector<PublishedRun> others, left;
     for (const PublishedRun& run : dense) (run.source == source ? left : others).push_back(run);
     ConstantTable table = fitted;
-    LH_CHECK(fit_constants(table, fit_data(others, experts, one_node), 12));
+    LH_CHECK(fit_published(table, fit_data(others, experts, one_node), 12));
     LH_TRY(const TimeConstants constants, make_time_constants(table));
     const Errors e = errors_of(left, [&](const PublishedRun& run) { return predict(run, constants, true); });
     print(source.substr(0, 44).c_str(), e);
@@ -181,7 +194,7 @@ Status measure(const Options& options) {
   const auto dense = dense_of(published, false), experts = dense_of(published, true);
   const Split parts = split_by_cluster(dense), mixtures = split_by_cluster(experts), models = split_by_model(one_node);
   if (options.fit || !options.write.empty()) {
-    LH_TRY(const FitReport report, fit_constants(table, fit_data(parts.fit, mixtures.fit, models.fit), 40));
+    LH_TRY(const FitReport report, fit_published(table, fit_data(parts.fit, mixtures.fit, models.fit), 40));
     std::printf("fitted %zu constants with %d evaluations: %.1f before, %.1f after\n", table.fitted().size(),
                 report.evaluations, report.before, report.after);
   }

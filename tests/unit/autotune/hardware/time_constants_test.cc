@@ -60,6 +60,43 @@ TEST_CASE("values that are set come back from the file that is written, comments
   CHECK(again.find("gpu.a100.gemm_bf16")->value == table.find("gpu.a100.gemm_bf16")->value);
 }
 
+TEST_CASE("what was borrowed can be owned, and comes back from the file that is written") {
+  ConstantTable table = shipped_table();
+  const TimeConstants before = make_time_constants(table).value();
+  CHECK(before.processors.memory_share == before.common.memory_share);
+  REQUIRE(table.own("gpu.h200.gemm_bf16", 0.5, "measured").ok());       // had it from h100
+  REQUIRE(table.own("common-cpu.memory_share", 0.1, "measured").ok());  // had it from [common]
+  CHECK(table.find("common-cpu.memory_share")->unit == table.find("common.memory_share")->unit);
+  for (const ConstantTable& one : {table, ConstantTable::parse(table.to_toml(), "again.toml").value()}) {
+    const TimeConstants constants = make_time_constants(one).value();
+    CHECK(constants.gpu_named("H200")->gemm_bf16 == 0.5);
+    CHECK(constants.gpu_named("H100")->gemm_bf16 == before.gpu_named("H100")->gemm_bf16);
+    CHECK(constants.processors.memory_share == 0.1);
+    CHECK(constants.processors.jitter == before.common.jitter);
+    CHECK(constants.common.memory_share == before.common.memory_share);
+  }
+  CHECK(table.find_or_borrow("framework.longhaul-cpu.optimizer_traffic") ==
+        table.find("framework.megatron.optimizer_traffic"));
+  CHECK(table.find_or_borrow("framework.longhaul-cpu.nothing") == nullptr);
+  CHECK(table.own("common-cpu.memory_shore", 1, "x").error().message().find("memory_share") != std::string::npos);
+}
+
+TEST_CASE("a site's file is taken over whole, or its mistakes are named together with their lines") {
+  ConstantTable table = shipped_table();
+  const auto good = ConstantTable::parse(
+      "[common-cpu]\nstep_overhead = { value = 3, unit = \"ms\", source = \"measured on x\" }\n", "x.toml");
+  REQUIRE(table.take_over(*good).ok());
+  CHECK(make_time_constants(table)->processors.step_overhead == doctest::Approx(3e-3));
+  const auto bad = ConstantTable::parse(
+      "[common]\nstep_overheat = { value = 3, unit = \"ms\", source = \"x\" }\n[gpu.h100]\ngemm_bf1 = { value = 1, "
+      "unit = "
+      "\"\", source = \"x\" }\n",
+      "bad.toml");
+  const std::string message = table.take_over(*bad).error().message();
+  for (const char* part : {"bad.toml:2", "common.step_overhead", "bad.toml:4", "gpu.h100.gemm_bf16"})
+    CHECK_MESSAGE(message.find(part) != std::string::npos, part << " in " << message);
+}
+
 TEST_CASE("a GPU is found by what site files and drivers call it") {
   const TimeConstants constants = read_time_constants(constants_path()).value();
   const auto key = [&](const char* name) { return constants.gpu_named(name).value().key; };

@@ -1,0 +1,20 @@
+#include "autotune/time/processor_place.h"
+
+#include <algorithm>
+
+namespace longhaul {
+
+Result<TrainingPlace> processor_place(const TimeConstants& constants, int threads, int ranks_on_node) {
+  TrainingPlace place;
+  LH_TRY(place.cluster.gpu, constants.gpu_named("one core of a processor"));
+  LH_TRY(place.framework, constants.framework(processor_framework));
+  GpuType& rank = place.cluster.gpu;
+  const double cores = std::max(1, threads);
+  rank.peak_f32 *= cores, rank.peak_bf16 *= cores, rank.memory_rate *= cores, rank.power *= cores;
+  place.cluster.gpus_per_node = place.cluster.domain = std::max(1, ranks_on_node);
+  place.cluster.nic_rate = rank.nic_rate;
+  place.common = constants.processors;
+  return place;
+}
+
+}  // namespace longhaul
