@@ -12,12 +12,11 @@
 #include "autotune/trials/confirmation.h"
 #include "orchestrator/controller/trial_runs.h"
 #include "orchestrator/scheduler/scheduler.h"
+#include "orchestrator/state/tune_files.h"
 
 namespace longhaul {
 
 inline constexpr const char* tune_kind_name = "tune";
-// Below a tune stage's folder: the trials as they are known, for status. Written by name, replaced.
-inline constexpr const char* trials_file_name = "trials.json";
 
 class TuneStages {
  public:
@@ -42,6 +41,8 @@ class TuneStages {
   Result<Work*> work_of(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned);
   Result<std::vector<Trial>> candidates_of(const PlannedStage& tune, const PlannedStage& target,
                                            const std::string& folder) const;
+  void keep_forecast(const PlannedStage& tune, const PlannedStage& target, const std::vector<Trial>& candidates,
+                     const std::string& folder) const;
   Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                  const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const;
   void tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
