@@ -29,6 +29,8 @@ ExitCode show_faults(const CommandLine& line, const Installation& installation);
 ExitCode write_support_bundle(const CommandLine& line, const Installation& installation);
 ExitCode simulate_scenario(const CommandLine& line, const Installation& installation);
 ExitCode tune_workflow(const CommandLine& line, const Installation& installation);
+ExitCode ask_serving(const CommandLine& line, const Installation& installation);
+ExitCode ask_size(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);
 
 // A round for a run on a cluster that stands still: nobody drives it at the moment. Problems are said, not returned.
