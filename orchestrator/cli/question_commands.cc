@@ -34,6 +34,16 @@ ExitCode refuse_question(const Diagnostics& problems) {
   return ExitCode::invalid_input;
 }
 
+// Without a workflow only the site can be set.
+void check_sets(const CommandLine& line, Diagnostics& problems) {
+  std::vector<std::string> others;
+  site_sets(line.sets, &others);
+  if (!line.workflow.empty()) return;
+  for (const std::string& set : others)
+    problems.add({"--set " + set, 0, 0}, "there is no workflow whose value that could be",
+                 "site.KEY=VALUE, or KEY=VALUE without --set for a key of the question");
+}
+
 // The shape of a recipe below what the question says itself.
 void add_recipe(const Installation& installation, Value& question, Diagnostics& problems) {
   const Value* named = question.find("recipe");
@@ -87,6 +97,7 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
   Value value = question_value(line.question, line.words, serving_question_fields().describe(), problems);
+  check_sets(line, problems);
   add_recipe(installation, value, problems);
   const ServingQuestion question = serving_question_fields().parse(value, "", problems);
   const bool named = value.find("recipe") || value.find("model");
@@ -121,6 +132,7 @@ ExitCode ask_size(const CommandLine& line, const Installation& installation) {
   if (!ground.ok()) return fail(line, ground.error());
   Diagnostics problems;
   const Value value = question_value(line.question, line.words, budget_question_fields().describe(), problems);
+  check_sets(line, problems);
   const BudgetQuestion asked = budget_question_fields().parse(value, "", problems);
   if (!problems.empty()) return refuse_question(problems);
   std::string device;

@@ -121,7 +121,7 @@ def questions_that_are_wrong_are_refused_with_everything_at_once(here):
     longhaul(here, "serving", "--workflow", "absent.toml", "gpu=H100", code=4, says="absent.toml does not exist")
     longhaul(here, "size", "parameters=8B", "tflops=400", "mfu=0.4", code=3, says=["tokens and days and gpus are open", "mfu and tflops"])
     longhaul(here, "size", "parameters=8B", "tokens=1T", "gpus=8", code=3, says="no rate is given")
-    longhaul(here, "size", "parametres=8B", code=3, says="did you mean 'parameters'")
+    longhaul(here, "size", "parametres=8B", "--set", "params.x=1", code=3, says=["did you mean 'parameters'", "--set params.x=1", "2 errors"])
 
 
 @case
@@ -170,7 +170,7 @@ def a_plan_shows_its_server_and_draws_its_trainings(here):
     expect("and as JSON", document["servers"][0]["server"]["slots"] == 4, document["servers"])
     longhaul(here, "serving", "--workflow", "w.toml", "--site", "there.toml", code=0, says=["Serving on 1 x h100", "[stage.deploy]"])
     longhaul(here, "serving", "--workflow", "w.toml", "--stage", "nothing", "--site", "there.toml", code=4, says="takes one of corpus")
-    longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--html", "no/such/folder/plan.html", code=6, says="no/such/folder")
+    longhaul(here, "plan", "w.toml", "--site", "there.toml", "--no-queue", "--html", "no/such/folder/plan.html", code=4, says="no/such/folder")
 
 
 if __name__ == "__main__":
