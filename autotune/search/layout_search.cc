@@ -88,6 +88,13 @@ class BestSet {
 
 constexpr std::size_t survivors_max = 50'000;
 constexpr int memory_steps = 48;  // of the memory limit, for the Pareto front
+constexpr double no_memory_limit = 1e17;
+
+// Without a limit three steps an octave, from 64 MiB to 4 TiB.
+int memory_step(double memory, double limit) {
+  const double step = limit < no_memory_limit ? memory / limit * memory_steps : 3 * std::log2(memory / (1 << 26));
+  return std::clamp(static_cast<int>(step), 0, memory_steps - 1);
+}
 
 // What one thread has seen.
 struct Seen {
@@ -116,8 +123,7 @@ struct Seen {
     if (!fits) return;
     ++fitting;
     best.add(scored);
-    const int step = std::clamp(static_cast<int>(scored.memory / limit * memory_steps), 0, memory_steps - 1);
-    by_memory[static_cast<std::size_t>(step)].add(scored);
+    by_memory[static_cast<std::size_t>(memory_step(scored.memory, limit))].add(scored);
   }
 
   void merge(const Seen& other) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autotune/search/replan.h"
+#include "autotune/search/tuning_forecast.h"
 
 namespace longhaul {
 
@@ -23,6 +24,7 @@ struct TrainingForecast {
   std::optional<RankedLayout> better;         // what the search finds: faster by a twentieth at least, or it fits
   int nodes = 1;                              // of its job
   std::optional<ReplannedLayout> after_loss;  // of one node, where there are several
+  TuningForecast tuning;                      // these layouts with their parts, and what the search saw; for pictures
   std::vector<std::string> notes;
   std::string problem;  // not empty: there is no forecast, and why
 

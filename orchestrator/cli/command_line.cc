@@ -52,6 +52,14 @@ void add_runs_dir(CLI::App& app, CommandLine& line) {
   app.add_option("--runs-dir", line.runs_dir, "folder of runs [the site's, or ./runs]")->type_name("FOLDER");
 }
 
+// Questions that start nothing.
+void add_question(CLI::App& app, CommandLine& line, const std::string& keys) {
+  app.add_option("KEYS", line.words, "KEY=VALUE...: " + keys);
+  app.add_option("--question", line.question, "TOML file with such keys; words win over it")->type_name("FILE");
+  app.add_option("--site", line.site, "site's name or file, whose GPUs are meant")->capture_default_str();
+  add_sets(app, line, "site.KEY=VALUE; VALUE is TOML. May be repeated");
+}
+
 void add_run(CLI::App& app, CommandLine& line, bool required) {
   auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is the newest");
   if (required) option->required();
@@ -120,6 +128,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_flag("--settings", line.settings, "every setting of every stage");
       app.add_flag("--scripts", line.scripts, "the job scripts, at a Slurm site");
       app.add_flag("--no-queue", line.no_queue, "do not ask Slurm when each job would start");
+      app.add_option("--html", line.html, "also a page with plots of what is predicted")->type_name("FILE");
       add_runs_dir(app, line);
       json();
       break;
@@ -220,6 +229,16 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_calibration_options(app, line);
       add_runs_dir(app, line);
       add_driving_options(app, line);
+      break;
+    case Command::serving:
+      add_question(app, line, "recipe=NAME, prompt_tokens=N, itl_max=30ms, ...; see docs/reference/questions.md");
+      app.add_option("--workflow", line.workflow, "take the model of this workflow's deploy stage")->type_name("FILE");
+      app.add_option("--stage", line.stage, "of --workflow: the stage whose model it is")->type_name("STAGE");
+      json();
+      break;
+    case Command::size:
+      add_question(app, line, "parameters=8B, tokens=1T, days=30, gpus=512, ...; see docs/reference/questions.md");
+      json();
       break;
     case Command::completion:
       app.add_option("SHELL", line.words, "bash, zsh or fish")->required();

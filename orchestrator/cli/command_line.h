@@ -19,7 +19,8 @@ struct CommandLine {
   std::string scenario;                              // simulate
   std::int64_t seed = -1;                            // simulate; -1: the scenario's
   int trials = 0;                                    // simulate; 0: the scenario's
-  std::string html;                                  // simulate
+  std::string html;                                  // simulate plan
+  std::string question;                              // serving size: a file
   std::string run;                                   // "" is the newest
   std::string stage;                                 // logs tune
   bool dry_run = false;                              // tune
@@ -41,7 +42,7 @@ struct CommandLine {
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow
   std::string output;              // docs support-bundle tune
-  std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for
+  std::vector<std::string> words;  // tell: the order; completion: the shell, or what is asked for; serving size: keys
   std::string driver = "auto";     // submit
   bool until_quiet = false;        // tick
   double patience_s = 900;         // tick --until-quiet

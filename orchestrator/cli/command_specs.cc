@@ -148,6 +148,7 @@ const std::vector<CommandSpec>& command_specs() {
          {invalid_input, not_found, system, timeout}},
     };
     for (CommandSpec& spec : day_one_specs()) all.push_back(std::move(spec));
+    for (CommandSpec& spec : question_specs()) all.push_back(std::move(spec));
     return all;
   }();
   return specs;

@@ -31,6 +31,8 @@ enum class Command {
   support_bundle,
   simulate,
   tune,
+  serving,
+  size,
   completion
 };
 
@@ -47,6 +49,8 @@ const std::vector<CommandSpec>& command_specs();
 const CommandSpec& command_spec(Command command);
 // Of those that people need once a run is under way; part of command_specs().
 std::vector<CommandSpec> day_one_specs();
+// Of questions to the tuner's arithmetic; part of command_specs().
+std::vector<CommandSpec> question_specs();
 
 // Examples and exit codes, as they stand below the options.
 std::string command_footer(const CommandSpec& spec);

@@ -25,6 +25,8 @@ ExitCode run_command(const CommandLine& line, const Installation& installation) 
     case Command::support_bundle: return write_support_bundle(line, installation);
     case Command::simulate: return simulate_scenario(line, installation);
     case Command::tune: return tune_workflow(line, installation);
+    case Command::serving: return ask_serving(line, installation);
+    case Command::size: return ask_size(line, installation);
     case Command::completion: return show_completion(line, installation);
     case Command::none: break;
   }

@@ -30,6 +30,8 @@ ExitCode write_support_bundle(const CommandLine& line, const Installation& insta
 ExitCode simulate_scenario(const CommandLine& line, const Installation& installation);
 ExitCode tune_workflow(const CommandLine& line, const Installation& installation);
 ExitCode calibrate_site(const CommandLine& line, const Installation& installation);  // tune --calibrate
+ExitCode ask_serving(const CommandLine& line, const Installation& installation);
+ExitCode ask_size(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);
 
 // A round for a run on a cluster that stands still: nobody drives it at the moment. Problems are said, not returned.

@@ -88,7 +88,8 @@ std::string option_kind(const OptionText& option) {
   if (name == "--stage") return "stage";
   if (name == "--from") return "stage";
   if (name == "--pin" || name == "--unpin") return "run";
-  if (name == "--runs-dir" || name == "--output") return "path";
+  if (name == "--workflow") return "workflow";
+  if (name == "--runs-dir" || name == "--output" || name == "--html" || name == "--question") return "path";
   return "none";
 }
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
@@ -11,8 +12,11 @@
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/queue_outlook.h"
+#include "orchestrator/controller/serving_question.h"
 #include "orchestrator/render/forecast_text.h"
+#include "orchestrator/render/plan_html.h"
 #include "orchestrator/render/plan_text.h"
+#include "orchestrator/render/serving_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 
 namespace longhaul {
@@ -91,9 +95,16 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const auto table = load_site_constants(installation, site);
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
   if (constants.ok()) forecasts = plan_forecasts(loaded->plan, site.config, jobs, *constants);
+  std::vector<ServingForecast> servers;
+  if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, site.config, *constants);
+  if (!line.html.empty()) {
+    const std::string page = plan_html(loaded->plan, site.config.name, forecasts, servers, SystemClock().wall_ms());
+    if (const Status written = write_file_atomic(line.html, page); !written.ok()) return fail(line, written.error());
+  }
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
+    if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
     print_json(document);
@@ -104,6 +115,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
   if (!forecasts.empty() && !table->measured_file.empty())
     std::printf("predicted with constants measured at the site: %s\n", table->measured_file.c_str());
+  if (!servers.empty()) std::fputs(("\n" + serving_forecast_text(servers)).c_str(), stdout);
   if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
   if (asks) std::fputs(("\n" + queue_text(queue, SystemClock().wall_ms())).c_str(), stdout);
   if (line.scripts) {

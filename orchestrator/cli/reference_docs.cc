@@ -5,6 +5,8 @@
 #include "contracts/settings/faults.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/cli/command_specs.h"
+#include "orchestrator/controller/serving_question.h"
+#include "orchestrator/controller/size_question.h"
 #include "orchestrator/render/metrics_text.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/matrix.h"
@@ -160,6 +162,17 @@ ReferencePage simulate_page() {
                              field_table(scenario_fields().describe())};
 }
 
+ReferencePage questions_page() {
+  return {"questions.md",
+          "# Questions to the tuner\n\n" + generated +
+              "Keys of `longhaul serving` and `longhaul size`, as `KEY=VALUE` on the command line or in a TOML file "
+              "with `--question`. On the command line text needs no quotes, a list is `a,b,c`, and numbers may end in "
+              "K, M, B or T.\n\n## serving\n\nThe guide is [tuning-serving.md](../tuning-serving.md).\n\n" +
+              field_table(serving_question_fields().describe()) +
+              "\n## size\n\nThe guide is [tuning-hyperparameters.md](../tuning-hyperparameters.md).\n\n" +
+              field_table(budget_question_fields().describe())};
+}
+
 ReferencePage exit_codes_page() {
   std::string text = "# Exit codes\n\n" + generated + "| code | name | meaning | what to do |\n|---|---|---|---|\n";
   for (const ExitCodeText& code : exit_code_texts())
@@ -239,8 +252,8 @@ ReferencePage commands_page() {
 }  // namespace
 
 std::vector<ReferencePage> reference_pages() {
-  return {commands_page(), workflow_page(),   stage_kinds_page(), site_page(),
-          simulate_page(), exit_codes_page(), faults_page(),      metrics_page()};
+  return {commands_page(),  workflow_page(),   stage_kinds_page(), site_page(),   simulate_page(),
+          questions_page(), exit_codes_page(), faults_page(),      metrics_page()};
 }
 
 }  // namespace longhaul

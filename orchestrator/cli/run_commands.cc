@@ -57,6 +57,7 @@ class DriveSession {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.environment = process_environment();
     options_.search = layout_search_with(join_path(run_dir_, constants_file_name));
+    options_.forecasts = layout_forecasts_with(join_path(run_dir_, constants_file_name));
     if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }

@@ -32,8 +32,9 @@ std::vector<int> whole_numbers(const std::vector<std::int64_t>& from) {
   return {from.begin(), from.end()};
 }
 
-Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, const PlannedStage& tune,
-                                             const PlannedStage& target, const SiteConfig& site) {
+// Which layout of the target's ranks is best, as far as the tune stage leaves it open.
+Result<LayoutQuestion> tuning_question(const TimeConstants& constants, const PlannedStage& tune,
+                                       const PlannedStage& target, const SiteConfig& site) {
   const TuneSettings settings = tune_settings_of(tune);
   const int nodes = std::max(1, target.common.nodes), ranks = std::max(target.common.ranks, target.dims.world_size());
   PlannedStage stage = target;
@@ -43,6 +44,12 @@ Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, con
   space.tp = whole_numbers(settings.tp), space.pp = whole_numbers(settings.pp), space.cp = whole_numbers(settings.cp);
   space.ep = whole_numbers(settings.ep), space.micro_batch_size = whole_numbers(settings.micro_batch_size);
   if (!question.on_gpus) space.offload = false;  // moments lie in the host's memory anyway
+  return question;
+}
+
+Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, const PlannedStage& tune,
+                                             const PlannedStage& target, const SiteConfig& site) {
+  LH_TRY(LayoutQuestion question, tuning_question(constants, tune, target, site));
   question.search.best = searched;
   LH_TRY(const SearchOutcome found, search_layouts(question.search));
   std::vector<Trial> trials;
@@ -56,6 +63,34 @@ Result<std::vector<Trial>> search_candidates(const TimeConstants& constants, con
     trials.push_back(std::move(trial));
   }
   return trials;
+}
+
+// As the candidate would be trained: with its own ranks and nodes.
+Result<LayoutForecast> candidate_forecast(const TimeConstants& constants, const PlannedStage& target,
+                                          const Trial& trial, const SiteConfig& site) {
+  LH_TRY(const PlannedStage stage, stage_with(target, trial.settings));
+  const int nodes = std::max(1, stage.common.nodes), ranks = stage.dims.world_size();
+  LH_TRY(const LayoutQuestion question, layout_question(stage, site, constants, (ranks + nodes - 1) / nodes, 0));
+  return forecast_layout(question.search, question.layout, trial.name);
+}
+
+Result<TuningForecast> forecast_candidates(const TimeConstants& constants, const PlannedStage& tune,
+                                           const PlannedStage& target, const std::vector<Trial>& candidates,
+                                           const SiteConfig& site) {
+  LH_TRY(LayoutQuestion question, tuning_question(constants, tune, target, site));
+  TuningForecast forecast;
+  forecast.device = question.device;
+  if (question.search.memory_limit < 1e17) forecast.memory_limit = question.search.memory_limit;
+  for (const Trial& trial : candidates)
+    if (auto one = candidate_forecast(constants, target, trial, site); one.ok())
+      forecast.candidates.push_back(std::move(one).value());
+  if (!question.on_gpus) {  // the closed form of memory is that of GPUs; here the exact plan stands with the trials
+    for (LayoutForecast& one : forecast.candidates) one.memory = 0;
+    return forecast;
+  }
+  question.search.best = 1;
+  if (const auto found = search_layouts(question.search); found.ok()) add_search(forecast, *found);
+  return forecast;
 }
 
 }  // namespace
@@ -89,6 +124,14 @@ LayoutSearch layout_search_with(const std::string& constants_path) {
                           const SiteConfig& site) -> Result<std::vector<Trial>> {
     LH_TRY(const TimeConstants constants, read_time_constants(constants_path));
     return search_candidates(constants, tune, target, site);
+  };
+}
+
+LayoutForecasts layout_forecasts_with(const std::string& constants_path) {
+  return [constants_path](const PlannedStage& tune, const PlannedStage& target, const std::vector<Trial>& candidates,
+                          const SiteConfig& site) -> Result<TuningForecast> {
+    LH_TRY(const TimeConstants constants, read_time_constants(constants_path));
+    return forecast_candidates(constants, tune, target, candidates, site);
   };
 }
 

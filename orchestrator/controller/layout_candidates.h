@@ -10,6 +10,10 @@ namespace longhaul {
 // search_layouts have them.
 LayoutSearch layout_search_with(const std::string& constants_path);
 
+// Forecasts with the constants in this file. A candidate without one, for whatever reason, is left out. Errors as
+// read_time_constants has them, and where nothing of the stage can be predicted.
+LayoutForecasts layout_forecasts_with(const std::string& constants_path);
+
 // A layout as a user would write it in a stage's table: parallel = { ... }, micro_batch_size, and what of pipeline,
 // recompute and optimizer differs from the defaults.
 Value written_layout(const TrainingLayout& layout);

@@ -61,9 +61,28 @@ Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constant
   if (site.network.nics > 0 && site.network.nic_gbit > 0)
     cluster.nic_rate = site.network.nics * site.network.nic_gbit / 8 * 1e9 / cluster.gpus_per_node;
   else
-    notes.push_back(
-        format("the site does not say its network cards: {:.0f} GB/s a GPU is assumed", gpu.nic_rate / 1e9));
+    notes.push_back(format("network cards are not known: {:.0f} GB/s a GPU is assumed", gpu.nic_rate / 1e9));
   return cluster;
+}
+
+Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
+                             int ranks_on_node, std::vector<std::string>& notes) {
+  RankPlace rank;
+  rank.on_gpus = may_use_gpus && site.node.gpus > 0;
+  if (rank.on_gpus) {
+    rank.place.common = constants.common;
+    LH_TRY(rank.place.cluster, cluster_of(site, constants, notes));
+    LH_TRY(rank.place.framework, constants.framework("longhaul"));
+    rank.device = format("{} as {}", site.node.gpu, rank.place.cluster.gpu.key);
+    rank.memory_limit = rank.place.cluster.gpu.memory * usable_memory;
+    return rank;
+  }
+  const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
+  if (threads <= 0) threads = std::max(1, cores / std::max(1, ranks_on_node));
+  LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node));
+  rank.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
+  if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / ranks_on_node;
+  return rank;
 }
 
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage) {
@@ -93,21 +112,11 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
 
   TrainingPlace& place = q.search.place;
   const int ranks = stage.dims.world_size();
-  q.on_gpus = site.node.gpus > 0 && stage.common.job.gpus_per_node != 0;
-  if (q.on_gpus) {
-    place.common = constants.common;
-    LH_TRY(place.cluster, cluster_of(site, constants, q.notes));
-    LH_TRY(place.framework, constants.framework("longhaul"));
-    q.device = format("{} as {}", site.node.gpu, place.cluster.gpu.key);
-    q.search.memory_limit = place.cluster.gpu.memory * usable_memory;
-  } else {
-    const int on_node = ranks_per_node > 0 ? ranks_per_node : ranks;
-    const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
-    const int threads = stage.common.threads > 0 ? stage.common.threads : std::max(1, cores / std::max(1, on_node));
-    LH_TRY(place, processor_place(constants, threads, on_node));
-    q.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
-    q.search.memory_limit = site.node.memory.value > 0 ? static_cast<double>(site.node.memory.value) / on_node : 1e18;
-  }
+  const bool may_use_gpus = stage.common.job.gpus_per_node != 0;
+  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus, stage.common.threads,
+                                    ranks_per_node > 0 ? ranks_per_node : ranks, q.notes));
+  q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
+  q.search.memory_limit = rank.memory_limit > 0 ? rank.memory_limit : 1e18;
   LH_TRY(q.search.memory, memory_profile("longhaul"));
   q.search.space.gpus = ranks;
   q.search.space.precision = {q.layout.precision};

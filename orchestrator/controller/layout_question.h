@@ -27,6 +27,17 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
 // Tokens of the vocabulary that the stage's tokens are made with, as far as the plan knows; 0: it does not.
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
 
+// One rank and its neighbours as the time model sees them, GPU or cores.
+struct RankPlace {
+  TrainingPlace place;
+  bool on_gpus = false;
+  std::string device;       // as LayoutQuestion has it
+  double memory_limit = 0;  // bytes that it may take; 0: not known
+};
+// `threads`: of a rank on cores; 0: what the ranks of a node leave it. Errors as layout_question has them.
+Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
+                             int ranks_on_node, std::vector<std::string>& notes);
+
 // The cluster that a site's GPUs are. not_found as above.
 Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes);
 

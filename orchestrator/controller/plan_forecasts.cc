@@ -23,11 +23,16 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
     return none;
   }
   made->stage = stage.id(), made->device = question->device, made->on_gpus = question->on_gpus;
+  made->tuning.device = question->device;
   made->notes.insert(made->notes.begin(), question->notes.begin(), question->notes.end());
   made->nodes = stage.common.nodes;
   if (made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
     auto after = layout_after_loss(question->search, made->nodes - 1, ranks_per_node);
-    if (after.ok()) made->after_loss = *after;
+    if (after.ok()) {
+      made->after_loss = *after;
+      auto shown = forecast_layout(question->search, after->best.layout, "the best with one node less");
+      if (shown.ok()) made->tuning.candidates.push_back(std::move(shown).value());
+    }
   }
   return std::move(*made);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/search/tuning_forecast.h"
 #include "autotune/trials/trial.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,11 +24,16 @@ struct SiteConfig;
 using LayoutSearch =
     std::function<Result<std::vector<Trial>>(const PlannedStage& tune, const PlannedStage& target, const SiteConfig&)>;
 
+// What arithmetic says of these candidates and of what else there is, for the report. Decides nothing.
+using LayoutForecasts = std::function<Result<TuningForecast>(const PlannedStage& tune, const PlannedStage& target,
+                                                             const std::vector<Trial>& candidates, const SiteConfig&)>;
+
 struct TickOptions {
-  std::string worker_fault_plan;  // handed to the leads that this tick starts (tests)
-  int cpu_slots = 0;              // of the local scheduler; 0: cores of this machine
-  Environment environment = {};   // for the webhook's secret; empty: none is read
-  LayoutSearch search = {};       // of tune stages without candidates of their own; empty: there is none
+  std::string worker_fault_plan;   // handed to the leads that this tick starts (tests)
+  int cpu_slots = 0;               // of the local scheduler; 0: cores of this machine
+  Environment environment = {};    // for the webhook's secret; empty: none is read
+  LayoutSearch search = {};        // of tune stages without candidates of their own; empty: there is none
+  LayoutForecasts forecasts = {};  // of the candidates of tune stages; empty: none are kept
 };
 
 struct TickOutcome {

@@ -12,6 +12,7 @@
 #include "contracts/event.h"
 #include "contracts/memory_plan.h"
 #include "orchestrator/controller/decide.h"
+#include "orchestrator/controller/layout_question.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/trial_stage.h"
@@ -30,7 +31,6 @@ struct TuneStages::Work {
 namespace {
 
 constexpr int turns_max = 100;  // of one look: a round that ends at once is followed by the next
-constexpr const char* candidates_file = "candidates.json";
 
 // Of the rank that is planned to hold most; 0: not known before the trial runs.
 std::int64_t predicted_bytes(const PlannedStage& target, const Trial& trial) {
@@ -82,6 +82,15 @@ std::vector<Trial> candidates_from_value(const Value& list) {
   return candidates;
 }
 
+// With the vocabulary of its tokens, where the model does not say its own: products and memory depend on it.
+PlannedStage with_vocabulary(PlannedStage target, const RunPlan& plan) {
+  Value* model = target.settings.find("model");
+  if (model && model->is_table() && model->get_integer("vocab_size") == 0)
+    if (const std::int64_t vocabulary = vocabulary_behind(plan, target); vocabulary > 0)
+      model->set("vocab_size", static_cast<long long>(vocabulary));
+  return target;
+}
+
 ConfirmationLimits limits_of(const TuneSettings& settings) {
   ConfirmationLimits limits;
   limits.max_runs = settings.max_runs;
@@ -123,7 +132,7 @@ Status TuneStages::look(const RunLedger& ledger, std::map<std::string, JobInfo>&
 // The list is found once and written down: a later controller, of a later version, goes on with the same.
 Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,
                                                      const std::string& folder) const {
-  const std::string path = join_path(folder, candidates_file);
+  const std::string path = join_path(folder, candidates_file_name);
   if (!file_exists(path)) {
     std::vector<Trial> found = written_candidates(tune);
     if (found.empty()) {
@@ -131,7 +140,7 @@ Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, c
         return make_error(ErrorCode::unsupported, "no candidates given and this version has no search",
                           "write candidates = [{ parallel = { ... } }, ...] in the stage");
       LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
-      LH_TRY(found, options_.search(tune, target, site.config));
+      LH_TRY(found, options_.search(tune, with_vocabulary(target, run_.plan), site.config));
     }
     for (Trial& trial : found)
       if (trial.predicted_bytes == 0) trial.predicted_bytes = predicted_bytes(target, trial);
@@ -140,7 +149,26 @@ Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, c
   }
   LH_TRY(const std::string text, read_file(path));
   LH_TRY(const Value list, parse_json(text, path));
-  return candidates_from_value(list);
+  std::vector<Trial> candidates = candidates_from_value(list);
+  keep_forecast(tune, target, candidates, folder);
+  return candidates;
+}
+
+// For the report. Nothing is decided by it, so that a stage does not fail for it.
+void TuneStages::keep_forecast(const PlannedStage& tune, const PlannedStage& target,
+                               const std::vector<Trial>& candidates, const std::string& folder) const {
+  const std::string path = join_path(folder, predictions_file_name);
+  if (!options_.forecasts || file_exists(path)) return;
+  const auto site = load_site(join_path(run_dir_, "site.toml"), {});
+  auto forecast = site.ok() ? options_.forecasts(tune, with_vocabulary(target, run_.plan), candidates, site->config)
+                            : Result<TuningForecast>(site.error());
+  if (!forecast.ok()) {
+    log_.info(format("event=nothing_predicted stage={} reason='{}'", tune.id(), forecast.error().message()));
+    return;
+  }
+  const Status kept = create_file_exclusive(path, to_json_pretty(tuning_forecast_to_value(*forecast)));
+  if (!kept.ok() && kept.error().code != ErrorCode::conflict)
+    log_.warn("event=predictions_not_kept error='" + kept.error().message() + "'");
 }
 
 Result<TuneStages::Work*> TuneStages::work_of(const RunLedger& ledger, const LedgerStage& stage,
@@ -234,6 +262,7 @@ void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<Tr
     if (result != results.end()) {
       entry.set("steps_done", static_cast<long long>(result->steps_done));
       if (result->peak_bytes > 0) entry.set("peak_bytes", static_cast<long long>(result->peak_bytes));
+      if (result->node_seconds > 0) entry.set("node_hours", result->node_seconds / 3600);
       over += is_over(result->outcome) ? 1 : 0;
     }
     list.push_back(std::move(entry));

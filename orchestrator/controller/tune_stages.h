@@ -11,6 +11,7 @@
 #include "autotune/trials/confirmation.h"
 #include "orchestrator/controller/trial_runs.h"
 #include "orchestrator/scheduler/scheduler.h"
+#include "orchestrator/state/tune_files.h"
 
 namespace longhaul {
 
@@ -34,6 +35,8 @@ class TuneStages {
   Result<Work*> work_of(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned);
   Result<std::vector<Trial>> candidates_of(const PlannedStage& tune, const PlannedStage& target,
                                            const std::string& folder) const;
+  void keep_forecast(const PlannedStage& tune, const PlannedStage& target, const std::vector<Trial>& candidates,
+                     const std::string& folder) const;
   Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                  const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const;
   void tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,

@@ -4,13 +4,10 @@
 
 #include "base/text.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/render/tuning_svg.h"
 
 namespace longhaul {
 namespace {
-
-std::string step_seconds_text(double seconds) {
-  return seconds < 1 ? format("{:.1f} ms", seconds * 1e3) : format("{:.2f} s", seconds);
-}
 
 std::string forecast_memory(const TrainingForecast& f) {
   std::string text = human_bytes(f.memory);
@@ -33,40 +30,51 @@ std::string step_parts_text(const StepTime& time) {
 
 }  // namespace
 
-std::string forecast_text(const std::vector<TrainingForecast>& forecasts) {
-  if (forecasts.empty()) return {};
+std::vector<std::vector<std::string>> forecast_rows(const std::vector<TrainingForecast>& forecasts) {
   std::vector<std::vector<std::string>> rows = {
       {"training", "step (95 %)", "tokens/s", "of peak", "memory", "time", "GPU-hours", "energy"}};
-  std::string below;
+  for (const TrainingForecast& f : forecasts)
+    if (f.problem.empty())
+      rows.push_back(
+          {f.stage,
+           format("{} ({} to {})", step_seconds_text(f.seconds()), step_seconds_text(f.low), step_seconds_text(f.high)),
+           human_count(f.tokens_per_second), format("{:.0f} %", 100 * f.utilisation), forecast_memory(f),
+           f.steps > 0 ? human_duration(f.duration()) : "-",
+           f.steps > 0 && f.on_gpus ? format("{:.1f}", f.gpu_hours) : "-",
+           f.steps > 0 && f.on_gpus ? format("{:.1f} kWh", f.energy_kwh) : "-"});
+  return rows;
+}
+
+std::vector<std::string> forecast_remarks(const std::vector<TrainingForecast>& forecasts) {
+  std::vector<std::string> lines;
   for (const TrainingForecast& f : forecasts) {
     if (!f.problem.empty()) {
-      below += format("\n{}: no forecast: {}", f.stage, f.problem);
+      lines.push_back(format("{}: no forecast: {}", f.stage, f.problem));
       continue;
     }
-    rows.push_back(
-        {f.stage,
-         format("{} ({} to {})", step_seconds_text(f.seconds()), step_seconds_text(f.low), step_seconds_text(f.high)),
-         human_count(f.tokens_per_second), format("{:.0f} %", 100 * f.utilisation), forecast_memory(f),
-         f.steps > 0 ? human_duration(f.duration()) : "-",
-         f.steps > 0 && f.on_gpus ? format("{:.1f}", f.gpu_hours) : "-",
-         f.steps > 0 && f.on_gpus ? format("{:.1f} kWh", f.energy_kwh) : "-"});
-    below += format("\n{}: {}; {}", f.stage, f.device, step_parts_text(f.time));
-    for (const std::string& note : f.notes) below += "; " + note;
+    lines.push_back(format("{}: {}; {}", f.stage, f.device, step_parts_text(f.time)));
+    for (const std::string& note : f.notes) lines.back() += "; " + note;
     if (f.memory > f.memory_limit)
-      below +=
-          format("\n{}: needs {} more memory per rank than there is", f.stage, human_bytes(f.memory - f.memory_limit));
+      lines.push_back(
+          format("{}: needs {} more memory per rank than there is", f.stage, human_bytes(f.memory - f.memory_limit)));
     if (f.better)
-      below +=
-          format("\n{}: the search finds {}: {} a step, {:.2f} times as fast", f.stage, layout_text(f.better->layout),
-                 step_seconds_text(f.better->seconds()), f.seconds() / f.better->seconds());
+      lines.push_back(format("{}: the search finds {}: {} a step, {:.2f} times as fast", f.stage,
+                             layout_text(f.better->layout), step_seconds_text(f.better->seconds()),
+                             f.seconds() / f.better->seconds()));
   }
   for (const TrainingForecast& f : forecasts)
     if (f.after_loss)
-      below +=
-          format("\n{}: with one node less {} on {} nodes: {} a step", f.stage, layout_text(f.after_loss->best.layout),
-                 f.after_loss->nodes, step_seconds_text(f.after_loss->best.seconds()));
-  return (rows.size() > 1 ? "predicted\n\n" + text_table(rows) : std::string()) +
-         below.substr(rows.size() > 1 ? 0 : 1) + "\n";
+      lines.push_back(format("{}: with one node less {} on {} nodes: {} a step", f.stage,
+                             layout_text(f.after_loss->best.layout), f.after_loss->nodes,
+                             step_seconds_text(f.after_loss->best.seconds())));
+  return lines;
+}
+
+std::string forecast_text(const std::vector<TrainingForecast>& forecasts) {
+  if (forecasts.empty()) return {};
+  const auto rows = forecast_rows(forecasts);
+  const std::string table = rows.size() > 1 ? "predicted\n\n" + text_table(rows) + "\n" : std::string();
+  return table + join(forecast_remarks(forecasts), "\n") + "\n";
 }
 
 Value forecast_value(const std::vector<TrainingForecast>& forecasts) {

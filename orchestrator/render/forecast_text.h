@@ -9,6 +9,10 @@
 
 namespace longhaul {
 
+// A head and a row for each training that has a forecast.
+std::vector<std::vector<std::string>> forecast_rows(const std::vector<TrainingForecast>& forecasts);
+// What belongs below those rows, a line each.
+std::vector<std::string> forecast_remarks(const std::vector<TrainingForecast>& forecasts);
 std::string forecast_text(const std::vector<TrainingForecast>& forecasts);
 Value forecast_value(const std::vector<TrainingForecast>& forecasts);
 

@@ -8,10 +8,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/settings/tune.h"
 #include "orchestrator/render/goodput_text.h"
 #include "orchestrator/render/status_text.h"
 #include "orchestrator/render/svg.h"
 #include "orchestrator/render/text_table.h"
+#include "orchestrator/render/tuning_html.h"
+#include "orchestrator/render/tuning_svg.h"
 
 namespace longhaul {
 namespace {
@@ -99,12 +102,13 @@ std::string stages_html(const RunStory& story, std::int64_t now_ms) {
 std::string trials_html(const RunStory& story) {
   std::string html;
   for (const StageStatus& stage : story.status.stages) {
+    if (stage.kind == tune_kind_name) continue;  // tunings_html has more of them
     const auto rows = trial_rows(stage);
     if (rows.empty()) continue;
     html += "<h3>" + safe(stage.id) + "</h3><div class=\"scroll\"><table>";
     for (std::size_t i = 0; i < rows.size(); ++i) {
       html += "<tr>";
-      for (const std::string& cell : rows[i]) html += (i == 0 && stage.kind == "search" ? "<th>" : "<td>") + safe(cell);
+      for (const std::string& cell : rows[i]) html += (i == 0 ? "<th>" : "<td>") + safe(cell);
       html += "</tr>";
     }
     html += "</table></div>";
@@ -129,6 +133,14 @@ std::string curves_html(const RunStory& story) {
     if (!others.empty()) html += "<details><summary>other curves</summary>" + others + "</details>";
   }
   return html.empty() ? "" : "<h2>Curves</h2>" + html;
+}
+
+std::string tunings_html(const RunStory& story) {
+  std::string html;
+  for (const StageStory& stage : story.stages)
+    if (const std::string one = tuning_html(stage.tuning); !one.empty())
+      html += "<h3>" + safe(stage.id) + "</h3>" + one;
+  return html.empty() ? "" : "<h2>Tuning</h2>" + html;
 }
 
 std::string waterfalls_html(const RunStory& story) {
@@ -223,6 +235,7 @@ Value stage_value(const StageStory& stage) {
   }
   if (!stage.endpoint.url.empty()) table.set("endpoint", stage.endpoint.url);
   if (stage.waterfall.is_array()) table.set("waterfall", stage.waterfall);
+  if (!stage.tuning.empty()) table.set("tuning", tuning_story_value(stage.tuning));
   Value& warnings = table.set("warnings", Value::make_array());
   for (const std::string& warning : stage.warnings) warnings.push_back(warning);
   if (stage.has_manifest) {
@@ -239,7 +252,7 @@ std::string html_page(const std::string& title, const std::string& body, std::in
   std::string html =
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\">";
-  html += "<title>" + safe(title) + "</title><style>" + style + "</style></head><body>" + body;
+  html += "<title>" + safe(title) + "</title><style>" + style + tuning_style() + "</style></head><body>" + body;
   return html + "<p class=\"dim\">written " + utc_text(now_ms) + "</p></body></html>\n";
 }
 
@@ -250,8 +263,9 @@ std::string report_html(const RunStory& story, std::int64_t now_ms) {
     html += format("<p class=\"dim\">graph of {} stages left out</p>", nodes.size());
   else if (!nodes.empty())
     html += "<h2>Graph</h2><div class=\"scroll\">" + graph_svg(nodes) + "</div>";
-  html += stages_html(story, now_ms) + goodput_html(story.goodput) + trials_html(story) + curves_html(story) +
-          waterfalls_html(story) + samples_html(story) + warnings_html(story) + provenance_html(story);
+  html += stages_html(story, now_ms) + goodput_html(story.goodput) + trials_html(story) + tunings_html(story) +
+          curves_html(story) + waterfalls_html(story) + samples_html(story) + warnings_html(story) +
+          provenance_html(story);
   return html_page(story.status.name, html, now_ms);
 }
 

@@ -98,6 +98,7 @@ Result<RunStory> read_run_story(const std::string& run_dir) {
     if (attempt_numbers(folder).empty() && !stage.artifact.empty()) folder = parent_path(stage.artifact);
     story.stages.push_back(read_stage_story(folder, stage.artifact));
     story.stages.back().id = stage.id;
+    if (stage.kind == "tune") story.stages.back().tuning = read_tuning_story(folder, stage.artifact);
   }
   if (auto goodput = read_goodput(run_dir, SystemClock().wall_ms()); goodput.ok())
     story.goodput = std::move(*goodput);

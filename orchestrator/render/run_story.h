@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contracts/manifest.h"
+#include "orchestrator/render/tuning_story.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/state/run_status.h"
 #include "orchestrator/state/stage_goodput.h"
@@ -33,8 +34,9 @@ struct StageStory {
   std::vector<Sample> samples;
   std::vector<std::string> warnings;  // message events of level warn and error, at most 20
   Endpoint endpoint;
-  Value waterfall;    // array from waterfall.json, null without
-  Manifest manifest;  // of the artifact
+  Value waterfall;     // array from waterfall.json, null without
+  TuningStory tuning;  // of a tune stage
+  Manifest manifest;   // of the artifact
   bool has_manifest = false;
 };
 

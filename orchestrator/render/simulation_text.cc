@@ -1,6 +1,7 @@
 #include "orchestrator/render/simulation_text.h"
 
 #include "base/text.h"
+#include "orchestrator/render/html_table.h"
 #include "orchestrator/render/report.h"
 #include "orchestrator/render/svg.h"
 #include "orchestrator/render/text_table.h"
@@ -95,16 +96,6 @@ Value variants_value(const std::vector<Variant>& variants) {
     list.push_back(std::move(entry));
   }
   return list;
-}
-
-std::string html_table(const Rows& rows) {
-  std::string html = "<div class=\"scroll\"><table>";
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    html += "<tr>";
-    for (const std::string& cell : rows[row]) html += (row == 0 ? "<th>" : "<td>") + html_escape(cell);
-    html += "</tr>";
-  }
-  return html + "</table></div>";
 }
 
 // Mean and both bounds as three lines.

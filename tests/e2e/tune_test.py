@@ -73,11 +73,20 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
              says=["trials of layout", ": the fastest", "# The layout of stage pretrain: ", "layout: "])
     first = runs(here)[-1]
     expect("three jobs", len(jobs(first)) == 3, jobs(first))
+    longhaul(here, "report", first, code=0)
+    page = (first / "report/index.html").read_text()
+    for drawn in ("predicted against measured step time", "where a step's time goes", "pipeline of a step"):
+        expect(f"the report draws: {drawn}", f'aria-label="{drawn}"' in page.replace("&#39;", "'"))
+    expect("and tells of all candidates", all(f">{name}<" in page for name in ("one", "tp2", "dp2")))
+    told = next(one for one in json.loads((first / "report/report.json").read_text())["stages"] if one["id"] == "layout")["tuning"]
+    expect("with what was predicted and measured", all(one["predicted_seconds"] > 0 for one in told["candidates"]) and
+           any(one["won"] and one["step_seconds"] > 0 for one in told["candidates"]), told)
     expect("no model is left of them", not list((first / "stages/layout/rounds").glob("*/stages/trial/*/out")))
     expect("and no checkpoint", not list((first / "stages/layout/rounds").rglob("checkpoint.json")))
     layout = tomllib.loads((first / "stages/layout/out/layout.toml").read_text())
     longhaul(here, "run", "w.toml", code=0)
     second = runs(here)[-1]
+    expect("a cached stage shows its trials too", "<h2>Tuning</h2>" in (second / "report/index.html").read_text())
     expect("what was tuned is not tuned again", not (second / "stages/layout/rounds").exists())
     task = tomllib.loads((second / "stages/pretrain/task.toml").read_text())
     expect("the training has the winner's ranks", task["resources"]["ranks"] == layout["ranks"], task["resources"])
@@ -103,6 +112,9 @@ def an_interrupted_tune_goes_on_and_runs_no_trial_twice(here):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    longhaul(here, "report", runs(here)[-1], code=0)
+    half = (runs(here)[-1] / "report/index.html").read_text()
+    expect("a report of what is known so far", "<h2>Tuning</h2>" in half and "tp2" in half)
     longhaul(here, "tune", "w.toml", "--stage", "layout", code=0, says=["going on with tiny-", ": the fastest"])
     expect("one run", len(runs(here)) == 1, runs(here))
     expect("each trial had one job", len(jobs(runs(here)[0])) == 3, jobs(runs(here)[0]))

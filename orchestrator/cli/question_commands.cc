@@ -1,0 +1,154 @@
+// serving and size: questions to the arithmetic of the tuner that need no run. They start and write nothing.
+#include <cstdio>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/toml.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/load_workflow.h"
+#include "orchestrator/cli/question_words.h"
+#include "orchestrator/cli/site_constants.h"
+#include "orchestrator/controller/layout_question.h"
+#include "orchestrator/controller/serving_question.h"
+#include "orchestrator/controller/size_question.h"
+#include "orchestrator/render/serving_text.h"
+#include "orchestrator/render/size_text.h"
+
+namespace longhaul {
+namespace {
+
+// What every such question needs: the site and the constants of the time model.
+struct QuestionGround {
+  SiteConfig site;
+  TimeConstants constants;
+};
+
+Result<QuestionGround> question_ground(const CommandLine& line, const Installation& installation) {
+  LH_TRY(Site site, load_site(line.site, installation.site_folders(), site_sets(line.sets)));
+  LH_TRY(const SiteConstants table, load_site_constants(installation, site));
+  LH_TRY(TimeConstants constants, make_time_constants(table.table));
+  return QuestionGround{std::move(site.config), std::move(constants)};
+}
+
+ExitCode refuse_question(const Diagnostics& problems) {
+  std::fprintf(stderr, "%s\n", problems.render("nothing was computed").c_str());
+  return ExitCode::invalid_input;
+}
+
+// Without a workflow only the site can be set.
+void check_sets(const CommandLine& line, Diagnostics& problems) {
+  std::vector<std::string> others;
+  site_sets(line.sets, &others);
+  if (!line.workflow.empty()) return;
+  for (const std::string& set : others)
+    problems.add({"--set " + set, 0, 0}, "there is no workflow whose value that could be",
+                 "site.KEY=VALUE, or KEY=VALUE without --set for a key of the question");
+}
+
+// The shape of a recipe below what the question says itself.
+void add_recipe(const Installation& installation, Value& question, Diagnostics& problems) {
+  const Value* named = question.find("recipe");
+  if (!named || !named->is_string() || named->as_string().empty()) return;
+  const std::vector<std::string> folders = installation.recipe_folders(".");
+  for (const std::string& folder : folders) {
+    const std::string path = join_path(folder, named->as_string() + ".toml");
+    if (!file_exists(path)) continue;
+    auto recipe = read_toml_file(path);
+    if (!recipe.ok()) return problems.add(recipe.error());
+    const Value* shape = recipe->find("model");
+    if (!shape || !shape->is_table())
+      return problems.add(named->pos, format("recipe {} has no [model]", named->as_string()),
+                          "name one of a pretraining");
+    Value model = *shape;
+    if (const Value* own = question.find("model"); own && own->is_table())
+      for (const ValueMember& member : own->as_table()) model.set(member.key, member.value);
+    question.set("model", std::move(model));
+    return;
+  }
+  problems.add(named->pos, format("recipe '{}' is not found", named->as_string()),
+               format("looked for {}.toml in {}", named->as_string(), join(folders, ", ")));
+}
+
+// The model of a workflow's stage, where the question names one.
+Result<ModelBehind> asked_model(const CommandLine& line, const Installation& installation,
+                                const ServingQuestion& question) {
+  if (line.workflow.empty()) {
+    ModelBehind model;
+    LH_TRY(model.shape, resolve_shape(question.model));
+    return model;
+  }
+  LH_TRY(const LoadedWorkflow loaded, load_workflow(line, installation));
+  LH_CHECK(loaded.diagnostics.to_status("nothing was computed"));
+  for (const PlannedStage& stage : loaded.plan.stages)
+    if (line.stage.empty() ? stage.kind == "deploy" : stage.id() == line.stage) {
+      LH_TRY(ModelBehind model, model_behind(loaded.plan, stage));
+      return model;
+    }
+  std::vector<std::string> stages;
+  for (const PlannedStage& stage : loaded.plan.stages) stages.push_back(stage.id());
+  return make_error(ErrorCode::not_found,
+                    line.stage.empty() ? "the workflow has no deploy stage" : "the workflow has no stage " + line.stage,
+                    "--stage takes one of " + join(stages, ", "));
+}
+
+}  // namespace
+
+ExitCode ask_serving(const CommandLine& line, const Installation& installation) {
+  const auto ground = question_ground(line, installation);
+  if (!ground.ok()) return fail(line, ground.error());
+  Diagnostics problems;
+  Value value = question_value(line.question, line.words, serving_question_fields().describe(), problems);
+  check_sets(line, problems);
+  add_recipe(installation, value, problems);
+  const ServingQuestion question = serving_question_fields().parse(value, "", problems);
+  const bool named = value.find("recipe") || value.find("model");
+  if (named != line.workflow.empty())
+    problems.add({}, named ? "a workflow and a shape both say the model" : "nothing says the model",
+                 "recipe=NAME, keys of model, or --workflow");
+  if (line.workflow.empty() && named && question.model.vocab_size == 0)
+    problems.add({}, "the model's vocabulary is not known", "model.vocab_size=128256, as the tokenizer has it");
+  const SiteConfig site = site_with_gpu(ground->site, question.gpu);
+  if (site.node.gpus < 1)
+    problems.add({}, format("site {} has no GPUs", ground->site.name), "--site SITE, or gpu=H100");
+  if (!problems.empty()) return refuse_question(problems);
+  const auto model = asked_model(line, installation, question);
+  if (!model.ok()) return fail(line, model.error());
+  const auto task = serving_task_of(question);
+  if (!task.ok()) return fail(line, task.error());
+  std::vector<std::string> assumed;  // of the network, which one replica does not use
+  const auto cluster = cluster_of(site, ground->constants, assumed);
+  if (!cluster.ok()) return fail(line, cluster.error());
+  auto plan = plan_serving(model->shape, *task, *cluster, ground->constants);
+  if (!plan.ok()) return fail(line, plan.error());
+  const std::string toml = serving_toml(model->shape, *plan);
+  if (line.json)
+    std::fputs(to_json_pretty(serving_plan_value(*plan, toml)).c_str(), stdout);
+  else
+    std::fputs((serving_report(*plan) + "\n" + toml).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+ExitCode ask_size(const CommandLine& line, const Installation& installation) {
+  const auto ground = question_ground(line, installation);
+  if (!ground.ok()) return fail(line, ground.error());
+  Diagnostics problems;
+  const Value value = question_value(line.question, line.words, budget_question_fields().describe(), problems);
+  check_sets(line, problems);
+  const BudgetQuestion asked = budget_question_fields().parse(value, "", problems);
+  if (!problems.empty()) return refuse_question(problems);
+  std::string device;
+  std::vector<std::string> notes;
+  const auto question = size_question(asked, ground->site, ground->constants, device, notes);
+  if (!question.ok()) return fail(line, question.error());
+  const auto answer = size_training(*question);
+  if (!answer.ok()) return fail(line, answer.error());
+  const std::string toml = size_toml(*answer, question->gpus_per_node);
+  if (line.json)
+    std::fputs(to_json_pretty(size_value(*answer, device, notes, toml)).c_str(), stdout);
+  else
+    std::fputs((size_text(*answer, device, notes) + "\n" + toml).c_str(), stdout);
+  return ExitCode::ok;
+}
+
+}  // namespace longhaul
