@@ -143,7 +143,7 @@ std::string step_timeline_svg(const LayoutForecast& f) {
       paths["tail"] +=
           format("M{:.2f} {:.1f}h{:.2f}v{:.1f}h-{:.2f}z", at(timeline->makespan), y, tail * scale, row, tail * scale);
   }
-  for (const auto& [name, path] : paths) svg += "<path class=\"" + name + "\" d=\"" + path + "\"/>";
+  for (const auto& [name, path] : paths) svg += format("<path class=\"{}\" d=\"{}\"/>", name, path);
   svg += numbers;
   const bool in_ms = total < 1;
   for (const double tick : axis_ticks(0, in_ms ? total * 1e3 : total, 8))

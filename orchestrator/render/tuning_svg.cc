@@ -288,7 +288,8 @@ std::string step_parts_svg(const std::vector<StepBar>& bars) {
   int place = 0;
   for (std::size_t part = 0; part < step_parts; ++part) {
     if (!seen[part]) continue;
-    const double lx = 8 + place % 5 * legend_step, ly = bottom + 46 + place / 5 * 18;
+    const int row = place / 5;
+    const double lx = 8 + place % 5 * legend_step, ly = bottom + 46 + row * 18;
     svg += format(
         "<rect class=\"p{}\" x=\"{}\" y=\"{}\" width=\"11\" height=\"11\"/><text class=\"tick\" x=\"{}\" "
         "y=\"{}\">{}</text>",
