@@ -77,7 +77,7 @@ void try_layouts(const FitQuestion& q, FitSearch& search) {
     if (zero >= 2 && had.pp > 1) break;  // a pipeline would sum every micro-batch's gradients apart
     if (search.add(format("parallel.zero = {}", zero), t)) break;
   }
-  const auto grow = [&](const char* name, int ParallelDims::*axis, int limit) {
+  const auto grow = [&](const char* name, int ParallelDims::* axis, int limit) {
     for (int times = 2; had.*axis * times <= limit; times *= 2) {
       FrameworkTraining t = q.training;
       const bool of_shards = had.dp_shard % times == 0;
@@ -99,7 +99,7 @@ void try_layouts(const FitQuestion& q, FitSearch& search) {
 void try_more_gpus(const FitQuestion& q, FitSearch& search) {
   const int had = q.training.dims.world_size();
   for (int times = 2; times <= 4096; ++times) {
-    for (int ParallelDims::*axis : {&ParallelDims::dp_shard, &ParallelDims::pp}) {
+    for (int ParallelDims::* axis : {&ParallelDims::dp_shard, &ParallelDims::pp}) {
       FrameworkTraining t = q.training;
       if (axis == &ParallelDims::dp_shard && t.dims.zero == 0) continue;
       t.dims.*axis *= times;

@@ -23,7 +23,7 @@ SignalWatch::SignalWatch() {
   signal_stop.store(false);
   signal_count.store(0);
   signal_last.store(0);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, &interrupt_before);

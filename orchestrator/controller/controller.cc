@@ -205,7 +205,7 @@ Status Controller::observe_jobs(Observations& seen) {
 
 // From the scheduler when it is due; in between from the records of jobs that rang.
 Status Controller::ask_scheduler(const std::vector<OpenJob>& open, Observations& seen) {
-  struct stat bell {};
+  struct stat bell{};
   const bool rang = ::stat(doorbell_path(driven_folder(run_dir_, frozen_)).c_str(), &bell) == 0 &&
                     (bell.st_mtim.tv_sec != rung_.tv_sec || bell.st_mtim.tv_nsec != rung_.tv_nsec);
   if (rang) rung_ = bell.st_mtim;

@@ -35,7 +35,7 @@ constexpr const char* trash = ".trash";
 using Inodes = std::set<std::pair<dev_t, ino_t>>;
 
 void add_use(const std::string& path, Inodes& seen, DiskUse& use) {
-  struct stat info {};
+  struct stat info{};
   if (::lstat(path.c_str(), &info) != 0 || !seen.insert({info.st_dev, info.st_ino}).second) return;
   use += {static_cast<std::int64_t>(info.st_blocks) * 512, 1};
 }
@@ -298,7 +298,7 @@ Result<GarbageReport> find_garbage(const std::string& runs_dir, const GarbageOpt
   for (const std::string& root : roots) list_dangling(root, report.index);
   for (const GarbageItem& item : report.index) report.garbage += item.use;
   report.bytes_per_day = static_cast<double>(recent_bytes) / 7;
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs(absolute_path(runs_dir).c_str(), &info) == 0) {
     report.free_bytes = static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
     report.free_inodes = static_cast<std::int64_t>(info.f_favail);

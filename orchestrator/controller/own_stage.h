@@ -10,12 +10,11 @@
 #include "contracts/manifest.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/state/run_folder.h"
+#include "orchestrator/state/tune_files.h"
 
 namespace longhaul {
 
 inline constexpr int bad_input_exit = 3;  // of a record: what trying again does not cure
-// Below such a stage's folder: the trials as they are known, for status. Written by name, replaced.
-inline constexpr const char* trials_file_name = "trials.json";
 
 bool is_own_kind(const std::string& kind);
 // The id that stands for a job's.

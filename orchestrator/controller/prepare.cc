@@ -22,7 +22,7 @@ constexpr std::uint64_t whole_input_max = 256ULL << 20;
 constexpr std::size_t edge_bytes = 64 << 10;
 
 Status digest_file(const std::string& path, const std::string& name, std::uint64_t& budget, Xxh3Stream& digest) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::not_found, "cannot read " + path, errno);
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   digest.update(format("{}\n{}\n", name, bytes));
@@ -80,7 +80,7 @@ std::string digest_saved_state(const std::string& state_dir) {
   if (!names.ok() || names->empty()) return {};
   Xxh3Stream digest;
   for (const std::string& name : *names) {
-    struct stat info {};
+    struct stat info{};
     if (::stat(join_path(state_dir, name).c_str(), &info) != 0) continue;
     digest.update(format("{}\n{} {}.{:09}\n", name, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
   }

@@ -63,7 +63,7 @@ std::string age_of(const std::string& name) {
 }
 
 std::int64_t changed_ns(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return 0;
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
 }

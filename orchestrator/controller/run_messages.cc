@@ -16,7 +16,7 @@ constexpr std::int64_t look_interval_ns = 15'000'000'000, send_interval_ns = 1'0
 constexpr std::int64_t send_deadline_ms = 5'000;
 
 std::int64_t changed_ms(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return 0;
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 + info.st_mtim.tv_nsec / 1'000'000;
 }

@@ -6,7 +6,7 @@
 namespace longhaul {
 namespace {
 
-std::string step_seconds_text(double seconds) {
+std::string part_seconds_text(double seconds) {
   if (seconds >= 1) return format("{:.3f} s", seconds);
   return seconds >= 1e-3 ? format("{:.3f} ms", 1e3 * seconds) : format("{:.2f} us", 1e6 * seconds);
 }
@@ -19,8 +19,8 @@ std::string calibrated_runs_table(const std::vector<CalibratedRun>& runs, bool l
   if (left_out) rows.front().emplace_back("left out");
   rows.front().emplace_back(left_out ? "training" : "part");
   for (const CalibratedRun& run : runs) {
-    std::vector<std::string> row = {step_seconds_text(run.measured), step_seconds_text(run.before),
-                                    relative_error_text(run.before, run.measured), step_seconds_text(run.after),
+    std::vector<std::string> row = {part_seconds_text(run.measured), part_seconds_text(run.before),
+                                    relative_error_text(run.before, run.measured), part_seconds_text(run.after),
                                     relative_error_text(run.after, run.measured)};
     if (left_out) row.push_back(relative_error_text(run.left_out, run.measured));
     row.push_back(run.name);

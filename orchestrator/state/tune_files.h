@@ -1,4 +1,4 @@
-// Files below a tune stage's folder, beside the rounds of its trials.
+// Files below a tune or search stage's folder, beside the rounds of its trials.
 #pragma once
 
 namespace longhaul {
