@@ -345,12 +345,12 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
 //   libraries  of a rank before it takes anything, 10 MB, and what MPI sets up, 3 MB
 //   products   compiled by oneDNN: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts fills, as their
 //              rows are others in every batch; a dense one has some twenty
-//   heap       freed pieces between those that last, which glibc keeps: a small part of everything
+//   heap       freed pieces between those that last, which glibc keeps, all small (engine/main.cc): hardly anything
 std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
   constexpr std::int64_t MB = 1'000'000, library = 10 * MB, mpi = 3 * MB, product = 64 * 1024;
   constexpr std::int64_t products_dense = 20, products_max = 256;
   const std::int64_t products = o.shape.is_moe() ? products_max : products_dense;
-  return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 96;
+  return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 512;
 }
 
 }  // namespace
