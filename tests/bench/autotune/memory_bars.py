@@ -9,6 +9,9 @@ few milliseconds from the start of the process to its end; pages of files (progr
 its own. The plan's category `process` (libraries, compiled products, what the heap cannot give back) is nothing that the
 engine's accounts could hold: they are compared with the rest. Ends with 1 where a bar is missed: every rank within 5 %,
 never planned 3 % too little.
+
+What compiled products take of a model with experts is planned for processors with AVX-512, for which oneDNN compiles one
+for every number of rows. On others it compiles none of them, and the plan is compared without them.
 """
 import argparse
 import json
@@ -25,6 +28,7 @@ import time
 
 DEADLINE_S = 240
 MB = 1e6
+PRODUCTS_OF_EXPERTS = (256 - 20) * 64 * 1024  # contracts/memory_plan.cc, process_of
 
 
 def toml(value):
@@ -138,6 +142,11 @@ def ranks_of(parallel):
     for name in ("tp", "cp", "pp", "dp_shard", "dp_replicate"):
         count *= parallel.get(name, 1)
     return count
+
+
+def compiles_products():
+    with open("/proc/cpuinfo") as file:
+        return "avx512f" in file.read().split()
 
 
 def status_of(pid):
@@ -277,10 +286,13 @@ def main():
             memory, resident, peaks = train(here / f"run-{i}", engine, tokens, settings, parallel)
             for rank, mine in enumerate(memory["ranks"]):
                 planned, held = mine["planned_bytes"], mine["held_bytes"]
-                errors = (planned - mine["of_process"]) / held - 1, planned / resident[rank] - 1
+                accounted = planned - mine["of_process"]
+                if kind == "mixtral" and not compiles_products():
+                    planned -= PRODUCTS_OF_EXPERTS
+                errors = accounted / held - 1, planned / resident[rank] - 1
                 to_held.append(errors[0])
                 to_grown.append(errors[1])
-                print(f"{i:>3} {rank:>4} {(planned - mine['of_process']) / MB:>9.1f} {held / MB:>9.1f} "
+                print(f"{i:>3} {rank:>4} {accounted / MB:>9.1f} {held / MB:>9.1f} "
                       f"{100 * errors[0]:>+6.1f}% {planned / MB:>9.1f} {resident[rank] / MB:>9.1f} {100 * errors[1]:>+6.1f}%   "
                       f"{text_of(kind, settings, parallel) if rank == 0 else ''}", flush=True)
                 if arguments.verbose:
