@@ -82,13 +82,13 @@ StageKind tune_kind() {
   StageKind kind =
       kind_of("tune", 1, "finds the fastest layout of a training stage by short trials", {}, tune_fields());
   kind.parallel = true;  // its jobs are those of the stage that it is for
-  FieldInfo candidates;
-  candidates.name = tune_candidates_key;
-  candidates.type = "list of tables";
-  candidates.options.help =
+  FieldInfo candidates_field;
+  candidates_field.name = tune_candidates_key;
+  candidates_field.type = "list of tables";
+  candidates_field.options.help =
       "layouts to try, in this order: each with the keys of the stage that differ, and a `name` if you like; without "
       "them a search finds them";
-  kind.fields.push_back(std::move(candidates));
+  kind.fields.push_back(std::move(candidates_field));
   kind.resolve = [](const Value& value, const std::string& where, const std::vector<std::string>& ignored,
                     Diagnostics& d) {
     std::vector<std::string> others = ignored;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Adds up what ctest left in build/test-logs: test cases run, skipped and failed per label, beside their floors. The last
-line is "N passed, N failed". A doctest program counts with its cases, any other test as one."""
+line is "N passed, N failed". A doctest program counts with its cases, any other test as one. What ran again (the results
+in NAME-again.xml) counts as it ended then, and is named."""
 import argparse
 import json
 import pathlib
@@ -15,6 +16,7 @@ CASES = re.compile(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed(?: 
 def labels_by_test(listing):
     labels = {}
     for test in json.loads(listing.read_text())["tests"]:
+        labels[test["name"]] = []
         for field in test.get("properties", []):
             if field["name"] == "LABELS":
                 labels[test["name"]] = field["value"]
@@ -37,6 +39,25 @@ def cases_of(test):
     return passed, failed, skipped
 
 
+# They hang on timers of Slurm and of the operating system, with more programs than cores.
+LIVE_LABELS = {"cluster", "fault", "e2e"}
+AGAIN_MAX = 3
+
+
+def results_of(path, labels):
+    return {test.get("name"): cases_of(test) for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase")
+            if test.get("name") in labels}
+
+
+def to_try_again(results):
+    """The tests of a run that failed, as a pattern for ctest -R, where all are live ones and few; else None."""
+    labels = labels_by_test(results.with_suffix(".json"))
+    failed = [name for name, counts in results_of(results, labels).items() if counts[1]]
+    if not 0 < len(failed) <= AGAIN_MAX or not all(LIVE_LABELS & set(labels[name]) for name in failed):
+        return None
+    return "^(" + "|".join(re.escape(name) for name in failed) + ")$"
+
+
 def read_floors(path):
     floors = {}
     for line in path.read_text().splitlines():
@@ -53,7 +74,13 @@ def main():
     parser.add_argument("--no-skips", action="store_true")
     parser.add_argument("--over-time", action="store_true")
     parser.add_argument("--failed-phases", type=int, default=0)
+    parser.add_argument("--to-try-again", metavar="BUILD", help="prints which tests of a build to try again, or fails")
     arguments = parser.parse_args()
+    if arguments.to_try_again:
+        pattern = to_try_again(arguments.logs / f"{arguments.to_try_again}.xml")
+        if pattern:
+            print(pattern)
+        return 0 if pattern else 1
 
     # Tests of real data that is not part of the project: where it is absent they are skipped and say so, in CI too.
     def of_data(labels):
@@ -61,20 +88,23 @@ def main():
 
     rows = {}  # (build, label) -> [passed, failed, skipped]
     total = [0, 0, 0]
-    failed_names, skipped_names, excused_names = [], [], []
-    for results in sorted(arguments.logs.glob("*.xml")):
+    failed_names, skipped_names, excused_names, again_names = [], [], [], []
+    for results in sorted(p for p in arguments.logs.glob("*.xml") if not p.stem.endswith("-again")):
         labels = labels_by_test(results.with_suffix(".json"))
-        for test in xml.etree.ElementTree.parse(results).getroot().iter("testcase"):
-            counts = cases_of(test)
-            name = f"{results.stem}: {test.get('name')}"
+        again = results.with_name(results.stem + "-again.xml")
+        second = results_of(again, labels) if again.exists() else {}
+        for test, counts in results_of(results, labels).items():
+            name = f"{results.stem}: {test}"
+            if counts[1] and test in second:
+                counts = second[test]
+                again_names.append(name)
             if counts[1]:
                 failed_names.append(name)
-            may_skip = of_data(labels.get(test.get("name"), []))
             if counts[2]:
-                (excused_names if may_skip else skipped_names).append(name)
+                (excused_names if of_data(labels[test]) else skipped_names).append(name)
             for i in range(3):
                 total[i] += counts[i]
-            for label in labels.get(test.get("name"), ["(none)"]):
+            for label in labels[test] or ["(none)"]:
                 row = rows.setdefault((results.stem, label), [0, 0, 0])
                 for i in range(3):
                     row[i] += counts[i]
@@ -91,6 +121,8 @@ def main():
         if floor is not None and passed + failed < floor and not excused:
             problems.append(f"label {label}: {passed + failed} test cases ran, the floor in tests/floors.txt is {floor}")
     problems += [f"failed: {name}" for name in failed_names]
+    for name in again_names:
+        print(f"failed, and was tried again: {name}")
     for name in excused_names:
         print(f"skipped, its data is not here: {name}")
     if arguments.no_skips:

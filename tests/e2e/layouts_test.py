@@ -149,8 +149,9 @@ def killed(here, name, model, parallel, ranks, victim):
         saved = [e["step"] for e in facts[:second] if e["kind"] == "checkpoint"]
         steps = [e["step"] for e in facts[second:] if e["kind"] == "metric" and "loss" in e]
         expect("it goes on from the newest checkpoint", steps and steps[0] in (saved[-1] + 1, saved[-1] + 21), (steps[:1], saved))
-        told = (job.attempt / "lead.log").read_text()
-        expect("the cause names the signal", "signal 9" in told, told)
+        fault = next(e for e in facts if e["kind"] == "fault")
+        # On a loaded machine mpirun may see ranks first that were ended because of it, and how this one ended is not known.
+        expect("the cause names the signal or the rank", "signal 9" in fault["cause"] or f"rank {victim}" in fault["cause"], fault)
         expect("all ended within 10 s", ended <= 10, ended)
     finally:
         job.end(here)

@@ -17,6 +17,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t look_interval_ms = 50;
+constexpr std::int64_t launcher_sees_ms = 100;    // which rank ended first, and how: before the others are killed, too
 constexpr std::int64_t launcher_ends_ms = 1'500;  // by itself, once its ranks are gone
 constexpr std::int64_t ranks_gone_ms = 10'000;    // after SIGKILL; then their node is not used again
 constexpr std::int64_t kill_again_ms = 500;
@@ -265,17 +266,19 @@ void JobLead::signal_ranks(const std::vector<int>& ranks, int signal) {
 
 Result<LaunchEnd> JobLead::put_down(RankGroup& ranks, const GuardFinding& finding) {
   std::optional<LaunchEnd> end;
-  const Deadline launcher(clock_, finding.kind == GuardFinding::Kind::rank_ended ? launcher_ends_ms : 0);
+  const bool by_rank = finding.kind == GuardFinding::Kind::rank_ended;
+  const Deadline sees(clock_, by_rank ? launcher_sees_ms : 0);
+  const Deadline launcher(clock_, by_rank ? launcher_ends_ms : 0);
   const Deadline gone(clock_, ranks_gone_ms);
   std::int64_t next_kill_ns = 0;
   bool killed = false;
   for (;;) {
-    if (clock_.monotonic_ns() >= next_kill_ns) {
-      signal_ranks(watch_.alive(), SIGKILL);
-      next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
-    }
     if (!end) {
       LH_TRY(end, poll_ranks(ranks, 0, finding.rank < 0 ? finding.host : std::string()));
+    }
+    if ((end || sees.passed()) && clock_.monotonic_ns() >= next_kill_ns) {
+      signal_ranks(watch_.alive(), SIGKILL);
+      next_kill_ns = clock_.monotonic_ns() + kill_again_ms * 1'000'000;
     }
     look_at_agents();
     look_at_ranks();
