@@ -10,6 +10,8 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/controller/run.h"
+#include "orchestrator/controller/serving_question.h"
+#include "orchestrator/controller/size_question.h"
 #include "orchestrator/state/run_folder.h"
 
 namespace longhaul {
@@ -36,16 +38,38 @@ const FieldInfo* find_field(const std::vector<FieldInfo>& fields, const std::str
   return nullptr;
 }
 
+std::vector<std::string> allowed_values(const FieldInfo& field) {
+  if (field.type == "yes/no") return {"true", "false"};
+  return field.options.choices;
+}
+
+// As TOML.
 std::vector<std::string> values_of(const std::string& kind, const std::string& key) {
   const StageKind* known = find_stage_kind(kind);
   const std::vector<FieldInfo> common = stage_common_fields().describe();
   const FieldInfo* field = known ? find_field(known->fields, key) : nullptr;
   if (!field) field = find_field(common, key);
   if (!field) return {};
-  std::vector<std::string> values;
-  for (const std::string& choice : field->options.choices) values.push_back("\"" + choice + "\"");
-  if (field->type == "yes/no") values = {"true", "false"};
+  std::vector<std::string> values = allowed_values(*field);
+  if (field->type != "yes/no")
+    for (std::string& value : values) value = "\"" + value + "\"";
   return values;
+}
+
+// "gpus=", "goal=", and behind the "=" the values that a key of this question allows.
+std::vector<std::string> question_key_words(const std::string& command, const std::string& typed) {
+  std::vector<FieldInfo> fields;
+  if (command == "serving") fields = serving_question_fields().describe();
+  if (command == "size") fields = budget_question_fields().describe();
+  const std::size_t equals = typed.find('=');
+  std::vector<std::string> words;
+  if (equals == std::string::npos) {
+    add_keys(fields, "", words);
+    for (std::string& word : words) word += "=";
+  } else if (const FieldInfo* field = find_field(fields, typed.substr(0, equals))) {
+    for (const std::string& value : allowed_values(*field)) words.push_back(typed.substr(0, equals + 1) + value);
+  }
+  return words;
 }
 
 // "params.x=", "stage.pretrain.optimizer.lr=", and behind the "=" the values that a key allows.
@@ -78,6 +102,7 @@ std::string positional_kind(const OptionText& option) {
   if (option.name == "STAGE") return "stage";
   if (option.name == "ORDER") return "order";
   if (option.name == "SHELL") return "shell";
+  if (option.name == "KEYS") return "question";
   return "none";
 }
 
@@ -143,9 +168,10 @@ _longhaul() {
       else
         COMPREPLY=($(compgen -W "checkpoint stop-after set stacks fault" -- "$current"))
       fi ;;
-    set)
-      local found
-      mapfile -t found < <(_longhaul_words set "${given[0]}" "$current")
+    set|question)
+      local found about="$command"
+      [[ "$kind" == set ]] && about="${given[0]}"
+      mapfile -t found < <(_longhaul_words "$kind" "$about" "$current")
       COMPREPLY=()
       for word in "${found[@]}"; do
         [[ "$word" == "$current"* ]] || continue
@@ -203,6 +229,7 @@ std::string fish_script() {
       if (kind == "shell") values = "bash zsh fish";
       if (kind == "order") values = "checkpoint stop-after set stacks fault";
       if (kind == "workflow") values = "(__fish_complete_suffix .toml)";
+      if (kind == "question") values = format("(__longhaul_words question {} (commandline -ct))", spec.name);
       if (option.positional) {
         if (!values.empty()) out += here + " -a " + quoted(values) + "\n";
         continue;
@@ -263,6 +290,8 @@ std::vector<std::string> completion_words(const std::vector<std::string>& words,
     found = stage_key_words(argument);
   } else if (words[0] == "set") {
     found = set_words(argument, words.size() > 2 ? words[2] : "");
+  } else if (words[0] == "question") {
+    found = question_key_words(argument, words.size() > 2 ? words[2] : "");
   }
   return found;
 }

@@ -13,8 +13,9 @@ namespace longhaul {
 // "bash", "zsh" or "fish"; "" for any other shell.
 std::string completion_script(const std::string& shell);
 
-// What may stand in a place: `words` is {"runs"}, {"sites"}, {"kinds"}, {"stages", RUN}, {"stage-keys", KIND} or
-// {"set", WORKFLOW, typed so far}. Never an error: no words where nothing can be known.
+// What may stand in a place: `words` is {"runs"}, {"sites"}, {"kinds"}, {"stages", RUN}, {"stage-keys", KIND},
+// {"set", WORKFLOW, typed so far} or {"question", "serving" or "size", typed so far}. Never an error: no words where
+// nothing can be known.
 std::vector<std::string> completion_words(const std::vector<std::string>& words, const CommandLine& line,
                                           const Installation& installation);
 

@@ -256,6 +256,9 @@ def the_shell_completes_commands_options_runs_stages_and_keys(here):
                              ("longhaul run train.toml --site ", ["local"], []),
                              ("longhaul run train.toml --set stage.pretrain.opt", ["stage.pretrain.optimizer.lr="], ["stage.tokens.vocabulary="]),
                              ("longhaul run --json train.toml --set stage.pretrain.precision=", ['"bf16"'], []),
+                             ("longhaul serving recipe=x g", ["gpus=", "goal="], ["days="]),
+                             ("longhaul serving goal=", ["latency"], ["goal="]),
+                             ("longhaul size --json d", ["days="], ["goal="]),
                              ("longhaul completion ", ["bash", "zsh", "fish"], []), ("longhaul nonsense ", [], ["run"])]:
         found = completions(here, line, script)
         expect(f"'{line}' gives {has}, not {hasnt}", set(has) <= set(found) and not set(hasnt) & set(found), found)
