@@ -1,6 +1,5 @@
-// Units that hold more than twice what most do: the ends of a model, where their vocabulary is. A message of one of
-// them does not travel beside other kinds of messages of one (engine/train/bucket_gradient_sum.h,
-// engine/model/unit_gather.h): how much memory messages take would be chance, and the plan of memory could not tell it.
+// How much of a model travels at once: without a bound, how much memory messages take would be chance, and the plan of
+// memory could not tell it.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,13 @@
 
 namespace longhaul {
 
-// By unit of the layout.
+// Sums of units' gradients over the ranks that are under way at once; the next one starts when the oldest is done
+// (engine/train/gradient_sum.h).
+inline constexpr int sums_at_once = 2;
+
+// By unit of the layout: those that hold more than twice what most do, the ends of a model, where their vocabulary is.
+// A message of one of them does not travel beside other kinds of messages of one (engine/train/bucket_gradient_sum.h,
+// engine/model/unit_gather.h).
 std::vector<bool> large_units(const ParameterLayout& layout);
 
 }  // namespace longhaul

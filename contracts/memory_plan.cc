@@ -262,13 +262,11 @@ std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& lay
 std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const ParallelDims& d = o.dims;
   std::int64_t most = 0;
-  // The tree starts each unit's sum as its backward passes, and messages move only while they are asked for: measured,
-  // three quarters to nine tenths of all are on their way together.
-  const std::int64_t of_tree = 2 * f32 * layout.flat_size() / 8 * 7;
+  const std::int64_t of_tree = 2 * f32 * neighbours_max(layout, sums_at_once, false);
   if (d.zero == 0 && d.dp() > 1) most = of_tree;
   if (d.zero > 0 && d.dp_shard > 1) {
     // Buckets are few: one is on its way and one behind it (engine/train/bucket_gradient_sum.cc).
-    const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? 2 : 1, false);
+    const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? sums_at_once : 1, false);
     const std::int64_t sums = d.zero == 1 ? of_tree : of_buckets;
     // ZeRO 1 and 2 start all gathers at once.
     const std::int64_t gathers =

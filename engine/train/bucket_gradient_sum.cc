@@ -12,7 +12,6 @@ namespace {
 // tied embedding keeps open.
 constexpr std::size_t buckets_max = 4, buckets_max_experts = 6;
 // One on its way and one behind it: what contracts/memory_plan.cc counts.
-constexpr std::ptrdiff_t sums_at_once = 2;
 
 std::vector<std::vector<FlatRange>> gaps_of(const ParameterLayout& layout) {
   std::vector<std::vector<FlatRange>> gaps;

@@ -465,9 +465,10 @@ Result<StepReport> Trainer::do_step() {
   LH_CHECK(agreed(accumulate(mine)).with_context(where));
   if (!mine.empty() && fault_here(FaultPoint::engine_loss))
     mine.front().loss = std::numeric_limits<double>::quiet_NaN();
+  // Before any other collective of these ranks: how many sums have not started yet differs from rank to rank.
+  LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_TRY(const GroupSums group_sums,
          sum_over_group(mine, static_cast<std::int64_t>(micro_batches_) * mesh_.data().size()).with_context(where));
-  LH_TRY(const std::span<float> summed, gradient_->finish(context_).with_context(where));
   LH_CHECK(sum_over_replica(summed).with_context(where));
   LH_CHECK(check_contributions(progress_.step + 1).with_context(where));
   if (replay) LH_CHECK(compare_replays(progress_.step + 1).with_context(where));

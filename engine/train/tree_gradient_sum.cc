@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contracts/large_units.h"
 #include "engine/comm/tree_sum.h"
 
 namespace longhaul {
@@ -29,8 +30,7 @@ TreeGradientSum::TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, Cont
       batches_(options.deterministic ? expert_dims_of(mesh.dims())->batches : 1),
       expert_begin_(begins_of_experts(layout, expert_size_)),
       tree_(layout.flat_size() + (batches_ - 1) * expert_size_, options.micro_batches, options.deterministic, account),
-      progress_(layout),
-      pending_(layout.units().size()) {
+      progress_(layout) {
   if (mesh.dims().zero > 0) owned_ = Tensor(DType::f32, Shape{layout.owned().size()}, account);
 }
 
@@ -78,13 +78,21 @@ void TreeGradientSum::ready(const ComputeContext& context, FlatRange part, int i
   if (batches_ > 1 && unit_at(part.begin).experts)
     for (int batch = 1; batch < batches_; ++batch) tree_.accept(context, part_of_batch(part, batch), index);
   if (index + 1 < micro_batches_) return;
-  for (const int unit : progress_.ready(part.begin, part.end))
-    if (options_.overlap) start(unit);
+  for (const int unit : progress_.ready(part.begin, part.end)) waiting_.push_back(unit);
+  if (options_.overlap) start_next();
   poll();
 }
 
 void TreeGradientSum::done(const ComputeContext& context, int index) {
   if (index + 1 < micro_batches_ && !options_.by_parts) tree_.add(context, index);
+}
+
+void TreeGradientSum::start_next() {
+  while (status_.ok() && !waiting_.empty() && std::ssize(under_way_) < sums_at_once) {
+    const int unit = waiting_.front();
+    waiting_.pop_front();
+    start(unit);
+  }
 }
 
 void TreeGradientSum::start(int unit) {
@@ -94,41 +102,39 @@ void TreeGradientSum::start(int unit) {
   const std::span<float> sum = part_of(tree_.sum(), layout_.units()[index].flat);
   if (mesh_.dims().zero == 0) {
     if (Communicator* data = mesh_.data_communicator(experts))
-      pending_[index] = data->all_reduce_sum(sum, guard_.take(*data, CollectiveKind::all_reduce_sum, sum));
+      under_way_.push_back({unit, data->all_reduce_sum(sum, guard_.take(*data, CollectiveKind::all_reduce_sum, sum))});
     return;
   }
   const std::span<float> mine = part_of(owned_.span<float>(), layout_.owned().pieces()[index].packed());
   if (Communicator* shard = mesh_.shard_communicator(experts))
-    pending_[index] =
-        shard->reduce_scatter_sum(sum, mine, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum));
+    under_way_.push_back(
+        {unit, shard->reduce_scatter_sum(sum, mine, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum))});
   else
     std::copy(sum.begin(), sum.end(), mine.begin());
 }
 
-Communicator* TreeGradientSum::communicator_of(std::size_t unit) const {
-  const bool experts = layout_.units()[unit].experts;
+Communicator* TreeGradientSum::communicator_of(int unit) const {
+  const bool experts = layout_.units()[static_cast<std::size_t>(unit)].experts;
   return mesh_.dims().zero == 0 ? mesh_.data_communicator(experts) : mesh_.shard_communicator(experts);
 }
 
 void TreeGradientSum::poll() {
-  for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
-    std::optional<Request>& request = pending_[unit];
-    if (!request || !status_.ok()) continue;
-    const Result<bool> done = communicator_of(unit)->test(*request);
+  for (UnitSum& sum : under_way_) {
+    if (!sum.pending || !status_.ok()) continue;
+    const Result<bool> done = communicator_of(sum.unit)->test(*sum.pending);
     if (!done.ok()) status_ = done.error();
-    if (!done.ok() || *done) request.reset();
+    if (!done.ok() || *done) sum.pending.reset();
   }
+  while (!under_way_.empty() && !under_way_.front().pending) under_way_.pop_front();
+  if (options_.overlap) start_next();
 }
 
 Result<std::span<float>> TreeGradientSum::finish(const ComputeContext&) {
-  if (!options_.overlap)
-    for (std::size_t unit = 0; unit < pending_.size(); ++unit) start(static_cast<int>(unit));
-  for (std::size_t unit = 0; unit < pending_.size(); ++unit) {
-    std::optional<Request>& request = pending_[unit];
-    if (!request) continue;
-    Request started = std::move(*request);
-    request.reset();
-    if (status_.ok()) status_ = communicator_of(unit)->wait(std::move(started), mesh_.deadline_ms());
+  for (start_next(); !under_way_.empty(); start_next()) {
+    UnitSum oldest = std::move(under_way_.front());
+    under_way_.pop_front();
+    if (oldest.pending && status_.ok())
+      status_ = communicator_of(oldest.unit)->wait(std::move(*oldest.pending), mesh_.deadline_ms());
   }
   LH_CHECK(status_);
   if (mesh_.dims().zero == 0) return tree_.sum().first(static_cast<std::size_t>(layout_.flat_size()));

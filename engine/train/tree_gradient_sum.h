@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+
 #include "engine/comm/communicator.h"
 #include "engine/train/gradient_sum.h"
 #include "engine/train/gradient_tree.h"
@@ -16,6 +18,7 @@ class TreeGradientSum final : public GradientSum {
     micro_batches_ = micro_batches;
     tree_.begin(micro_batches);
     progress_.begin();
+    waiting_.clear();
   }
   GradientTarget target(const ComputeContext& context, int index) override;
   GradientTarget scratch() override;
@@ -31,8 +34,10 @@ class TreeGradientSum final : public GradientSum {
   // Adds up what they gave: each is a sum over one replica's micro-batches, and neighbouring replicas the tree's next
   // branches.
   void join_batches(const ShardUnit& unit);
+  // Sums start in the order in which their units were ready, no more than contracts/large_units.h allows at once.
+  void start_next();
   void start(int unit);
-  Communicator* communicator_of(std::size_t unit) const;
+  Communicator* communicator_of(int unit) const;
 
   const ParameterLayout& layout_;
   Mesh& mesh_;
@@ -44,8 +49,13 @@ class TreeGradientSum final : public GradientSum {
   int micro_batches_ = 0;                   // of this step
   GradientTree tree_;
   UnitProgress progress_;
-  std::vector<std::optional<Request>> pending_;  // by unit
-  Tensor owned_;                                 // ZeRO 1
+  struct UnitSum {
+    int unit = 0;
+    std::optional<Request> pending;  // empty: done
+  };
+  std::deque<int> waiting_;        // units whose sum has not started, the first to start first
+  std::deque<UnitSum> under_way_;  // the oldest first
+  Tensor owned_;                   // ZeRO 1
   Status status_;
 };
 

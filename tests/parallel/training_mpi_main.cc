@@ -1,7 +1,9 @@
 // mpirun -np 2 parallel_training_mpi: the ranks must follow the curve of one rank (computed here by each as well). The
 // first rank reports; any difference on any rank is exit code 1.
+#include <algorithm>
 #include <cstdio>
 
+#include "contracts/large_units.h"
 #include "engine/comm/mpi_communicator.h"
 #include "tests/parallel/training_on_ranks.h"
 
@@ -54,6 +56,27 @@ double context_difference(Communicator& world) {
     worst = std::max(worst, run.status.ok() ? test::worst_relative(one.losses, run.losses) : 1.0);
   }
   return worst;
+}
+
+// Of a training of replicas: the most that messages took, over what the sums of `sums_at_once` neighbouring units take.
+// Above 1 more of them were under way.
+double messages_over_planned(MpiRuntime& runtime, CommOptions options) {
+  MemoryAccount messages;
+  options.memory = &messages;
+  const auto world = runtime.world(2, options);
+  if (!world.ok()) return 2;
+  const test::SetupOptions deep = test::training_shape(6);
+  const auto mesh = Mesh::create(test::data_parallel((*world)->size()), **world);
+  if (!mesh.ok() || !test::train_rank(**mesh, 20, DType::f32, {}, deep).status.ok()) return 2;
+  const ParameterLayout layout(deep.shape);
+  std::int64_t elements = 0;
+  for (std::size_t i = sums_at_once; i <= layout.units().size(); ++i) {
+    std::int64_t here = 0;
+    for (std::size_t k = i - sums_at_once; k < i; ++k) here += layout.units()[k].flat.size();
+    elements = std::max(elements, here);
+  }
+  const double planned = 2.0 * sizeof(float) * static_cast<double>(elements);  // what goes out and what comes in
+  return static_cast<double>(messages.bytes_peak) / planned;
 }
 
 }  // namespace
@@ -109,12 +132,16 @@ int main(int argc, char** argv) {
     const double context = context_difference(**world);
     worst = std::max(worst, context);
     good = good && context <= 1e-5;
+    const double messages = messages_over_planned(**runtime, options);
+    good = good && messages > 0.4 && messages < 1.05;  // beside the sums ranks agree that all goes well
     CollectiveGroup group(**world);
     const Status all = group.agree(good ? Status() : Status(make_error(ErrorCode::internal, "the curves differ")));
     good = all.ok();
     if (group.is_first())
-      std::printf("%d MPI ranks over 20 steps: worst relative difference %.3g, with a planted error %.3g: %s\n",
-                  group.size(), worst, spoilt_worst, good ? "passed" : "FAILED");
+      std::printf(
+          "%d MPI ranks over 20 steps: worst relative difference %.3g, with a planted error %.3g; messages %.2f of "
+          "what is planned: %s\n",
+          group.size(), worst, spoilt_worst, messages, good ? "passed" : "FAILED");
   }
   return good ? 0 : 1;
 }
