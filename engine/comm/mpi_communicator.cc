@@ -330,11 +330,11 @@ class MpiOperation final : public CommOperation {
     kind_ == CollectiveKind::all_reduce_max ? tree_max(terms, out) : tree_sum(terms, out);
   }
 
+  // What was sent has gone: its memory holds the sum.
   Status start_second_round() {
-    std::vector<float> total(piece(own()).bytes / sizeof(float));
-    reduce_rows(total);
-    const auto bytes = std::as_bytes(std::span(total));
-    messages_->outgoing.assign(bytes.begin(), bytes.end());
+    messages_->outgoing.resize(piece(own()).bytes);
+    const std::span<const std::byte> bytes = messages_->outgoing;
+    reduce_rows({reinterpret_cast<float*>(messages_->outgoing.data()), bytes.size() / sizeof(float)});
     messages_->incoming.resize(in_.size());
     memory_.set(bytes_of_vector(messages_->outgoing) + bytes_of_vector(messages_->incoming));
     messages_->receives.clear();
