@@ -52,7 +52,7 @@ std::vector<std::string> values_of(const std::string& kind, const std::string& k
   if (!field) return {};
   std::vector<std::string> values = allowed_values(*field);
   if (field->type != "yes/no")
-    for (std::string& value : values) value = "\"" + value + "\"";
+    for (std::string& value : values) value = format("\"{}\"", value);
   return values;
 }
 
