@@ -309,25 +309,31 @@ std::int64_t batches_of(const TrainingOutline& o) {
   return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
 }
 
-// engine/checkpoint/checkpoint_share.h, in whole pages; with copies on the nodes as much again for this rank's and its
-// partner's (taken to be alike). engine/checkpoint/memory_snapshot.h: a copy of all that is owned, where it is in
-// memory.
+// engine/checkpoint/checkpoint_share.h, in whole pages, or where a share is not staged and moments are on a disk its
+// longest piece of those; with copies on the nodes as much again for this rank's and its partner's (taken to be alike).
+// engine/checkpoint/memory_snapshot.h: a copy of all that is owned, where it is in memory.
 std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
   constexpr std::int64_t page = 4096;
-  std::int64_t elements = 0;
+  std::int64_t elements = 0, longest = 0;
   const PackedRanges written(layout.written());
   for (const FlatParameter& p : layout.parameters())
     if (layout.is_counted(p))
       written.for_each_in({p.begin, p.end}, [&](FlatRange mine, FlatRange) {
-        layout.owned().for_each_in(mine, [&](FlatRange here, FlatRange) { elements += here.size(); });
+        layout.owned().for_each_in(mine, [&](FlatRange here, FlatRange) {
+          elements += here.size(), longest = std::max(longest, here.size());
+        });
       });
-  const std::int64_t bytes = elements * (f32 + o.moment_bytes()), pages = (bytes + page - 1) / page * page;
+  const auto whole_pages = [](std::int64_t bytes) { return (bytes + page - 1) / page * page; };
+  const std::int64_t bytes = elements * (f32 + o.moment_bytes()), pages = whole_pages(bytes);
   const bool staged = o.staged_checkpoints && (o.staging_limit == 0 || bytes <= o.staging_limit);
   std::int64_t snapshot = 0;
   if (o.memory_snapshot && !o.moments_on_disk)
     for (const std::int64_t width : {f32, std::int64_t{o.first_moment_bytes}, std::int64_t{o.second_moment_bytes}})
-      snapshot += (layout.owned().size() * width + page - 1) / page * page;
-  return (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
+      snapshot += whole_pages(layout.owned().size() * width);
+  std::int64_t fetched = 0;
+  if (o.moments_on_disk)
+    fetched = whole_pages(longest * std::max<std::int64_t>(o.first_moment_bytes, o.second_moment_bytes));
+  return (staged ? pages : fetched) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
 }
 
 // engine/ops/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens

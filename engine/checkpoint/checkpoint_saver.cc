@@ -1,5 +1,7 @@
 #include "engine/checkpoint/checkpoint_saver.h"
 
+#include <algorithm>
+
 #include "base/fault_point.h"
 #include "base/text.h"
 
@@ -40,19 +42,25 @@ void CheckpointSaver::write(const TrainingState& state, const std::string& path)
                      state = staged ? TrainingState() : state](const std::atomic<bool>& cancelled) -> Status {
     const std::int64_t started = clock_.monotonic_ns();
     const ShardWriteOptions options{options_.direct_io, &cancelled};
-    const auto write_all = [&] {
+    const auto write_all = [&]() -> Result<WrittenShare> {
       if (staged)
         return write_staged(
             path, pieces_, options,
             {reinterpret_cast<const char*>(staging_.data()), static_cast<std::size_t>(staging_.bytes())});
       const std::vector<StateArray> arrays = arrays_of(state);
-      std::vector<std::byte> fetched;  // one piece that is not in memory
+      std::int64_t longest = 0;  // of the pieces that are not in memory: one at a time is fetched
+      for (const SharePiece& piece : pieces_)
+        if (!arrays[static_cast<std::size_t>(piece.array)].in_memory()) longest = std::max(longest, piece.bytes());
+      PageBuffer fetched;
+      if (longest > 0) {
+        LH_TRY(fetched, PageBuffer::create(longest, options_.account));
+      }
       return write_pieces(path, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
         const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
         if (!array.in_memory()) {
-          fetched.resize(static_cast<std::size_t>(piece.bytes()));
-          LH_CHECK(array.read(piece.packed, fetched));
-          return std::string_view(reinterpret_cast<const char*>(fetched.data()), fetched.size());
+          const std::span<std::byte> bytes(fetched.data(), static_cast<std::size_t>(piece.bytes()));
+          LH_CHECK(array.read(piece.packed, bytes));
+          return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         }
         const View values = array.memory().rows(piece.packed.begin, piece.packed.end);
         return std::string_view(static_cast<const char*>(values.data()), static_cast<std::size_t>(values.bytes()));

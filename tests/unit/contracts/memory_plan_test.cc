@@ -111,7 +111,23 @@ TEST_CASE("the copy in memory is all that a rank owns, in whole pages, unless it
   CHECK(copy >= without[Category::master] + without[Category::optimizer]);
   CHECK(copy < without[Category::master] + without[Category::optimizer] + 3 * 4096);
   o.moments_on_disk = true;
-  CHECK(planned_bytes(o)[Category::checkpoint] == without[Category::checkpoint]);
+  const std::int64_t with_snapshot = planned_bytes(o)[Category::checkpoint];
+  o.memory_snapshot = false;
+  CHECK(planned_bytes(o)[Category::checkpoint] == with_snapshot);
+}
+
+TEST_CASE("moments on a disk are written to a checkpoint a piece at a time, or all from what the share is staged in") {
+  TrainingOutline o = planned_training();
+  o.moments_on_disk = true;
+  const std::int64_t table = o.shape.vocab_size * o.shape.hidden_size;
+  CHECK(planned_bytes(o)[Category::checkpoint] == table * o.second_moment_bytes);
+  o.first_moment_bytes = o.second_moment_bytes = 2;
+  CHECK(planned_bytes(o)[Category::checkpoint] == table * 2);
+  o.staged_checkpoints = true;
+  const std::int64_t staged = planned_bytes(o)[Category::checkpoint];
+  CHECK(staged > table * (4 + 2 + 2));
+  o.moments_on_disk = false;
+  CHECK(planned_bytes(o)[Category::checkpoint] == staged);
 }
 
 TEST_CASE("experts are planned for an even spread, with a bound for any other") {
