@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-DEADLINE_S = 240
+DEADLINE_S = 900
 MB = 1e6
 PRODUCTS_OF_EXPERTS = (256 - 20) * 64 * 1024  # contracts/memory_plan.cc, process_of
 
