@@ -45,8 +45,8 @@ class GradientSum {
   // All of micro-batch i's backward is done; without meaning by parts.
   virtual void done(const ComputeContext& context, int index) = 0;
   // After the last backward: the sum over all micro-batches of all data-parallel ranks, packed as layout.owned(), to
-  // be changed at will until begin(). Collective over the data-parallel ranks, which start no other collective between
-  // begin() and this: sums wait for their turn, and when that comes differs from rank to rank.
+  // be changed at will until begin(). Collective over the data-parallel ranks. With ZeRO 0 and 1 these start no other
+  // collective between begin() and this: sums wait for their turn, and when that comes differs from rank to rank.
   virtual Result<std::span<float>> finish(const ComputeContext& context) = 0;
   // Sums of large units are waited for.
   virtual void settle_large() {}
