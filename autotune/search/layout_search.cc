@@ -25,6 +25,14 @@ FrameworkTraining framework_training(const TrainingTask& task, const TrainingLay
   return t;
 }
 
+std::optional<MeasuredCorrection> correction_of(const SearchQuestion& q) {
+  constexpr double repeat_sigma = 0.01;  // of the same training in another job, on other nodes
+  if (q.measured.empty()) return {};
+  const CommonConstants& common = q.place.common;
+  const double sigma = q.place.cluster.gpu.measured ? common.spread_seen : common.spread_new;
+  return MeasuredCorrection(q.measured, sigma, repeat_sigma);
+}
+
 std::string layout_text(const TrainingLayout& layout) {
   std::vector<std::string> parts = {layout.dims.to_string(), format("micro-batch {}", layout.micro_batch_size)};
   if (layout.dims.pp > 1) parts.emplace_back(to_string(layout.schedule));
@@ -164,9 +172,22 @@ Seen score_all(const SearchQuestion& q, const std::vector<LayoutFamily>& familie
   return all;
 }
 
-std::optional<RankedLayout> simulate(const SearchQuestion& q, const FrameworkModel& model, const Scored& scored) {
-  const auto time = step_time(q.task, scored.layout, q.place);
+// The second level.
+struct Simulator {
+  const SearchQuestion& q;
+  FrameworkModel model;
+  std::optional<MeasuredCorrection> correction;
+  std::int64_t simulated = 0;
+
+  std::optional<RankedLayout> simulate(const Scored& scored);
+  std::vector<RankedLayout> best_of(std::vector<Scored> scored, std::size_t wanted);
+};
+
+std::optional<RankedLayout> Simulator::simulate(const Scored& scored) {
+  ++simulated;
+  auto time = step_time(q.task, scored.layout, q.place);
   if (!time.ok()) return {};  // a schedule that its micro-batches do not allow
+  if (correction) time = corrected(*time, correction->at(likeness_of(q.task, scored.layout)));
   const WorstStage worst = worst_stage_memory(q.memory, model, framework_training(q.task, scored.layout));
   return RankedLayout{scored.layout, *time, worst.memory, worst.pp_rank};
 }
@@ -176,15 +197,16 @@ bool faster(const RankedLayout& a, const RankedLayout& b) {
   return x != y ? x < y : sort_key(a.layout) < sort_key(b.layout);
 }
 
-// Best bound first, until no bound is below the time of the last one that is wanted.
-std::vector<RankedLayout> simulate_best(const SearchQuestion& q, const FrameworkModel& model,
-                                        std::vector<Scored> scored, std::size_t wanted, std::int64_t& simulated) {
+// Best bound first, until no bound is below the time of the last one that is wanted. What corrects a time corrects its
+// bound.
+std::vector<RankedLayout> Simulator::best_of(std::vector<Scored> scored, std::size_t wanted) {
+  if (correction)
+    for (Scored& one : scored) one.bound *= correction->factor(likeness_of(q.task, one.layout));
   std::sort(scored.begin(), scored.end(), better);
   std::vector<RankedLayout> found;
   for (const Scored& next : scored) {
     if (found.size() >= wanted && next.bound > found[wanted - 1].seconds()) break;
-    auto ranked = simulate(q, model, next);
-    ++simulated;
+    auto ranked = simulate(next);
     if (!ranked) continue;
     found.insert(std::upper_bound(found.begin(), found.end(), *ranked, faster), *ranked);
     if (found.size() > wanted) found.pop_back();
@@ -192,12 +214,10 @@ std::vector<RankedLayout> simulate_best(const SearchQuestion& q, const Framework
   return found;
 }
 
-std::vector<RankedLayout> pareto_front(const SearchQuestion& q, const FrameworkModel& model, const Seen& seen,
-                                       const std::vector<RankedLayout>& best, std::int64_t& simulated) {
+std::vector<RankedLayout> pareto_front(Simulator& simulator, const Seen& seen, const std::vector<RankedLayout>& best) {
   std::vector<RankedLayout> candidates(best.begin(), best.begin() + 1);
   for (const BestSet& step : seen.by_memory)
-    for (const RankedLayout& ranked : simulate_best(q, model, step.members(), 1, simulated))
-      candidates.push_back(ranked);
+    for (const RankedLayout& ranked : simulator.best_of(step.members(), 1)) candidates.push_back(ranked);
   std::sort(candidates.begin(), candidates.end(), faster);
   std::vector<RankedLayout> front;
   for (const RankedLayout& c : candidates)
@@ -262,20 +282,19 @@ Result<SearchOutcome> search_layouts(const SearchQuestion& q) {
                "{}",
                q.space.gpus));
   if (seen.fitting == 0) return nothing_fits(q, seen);
-  const FrameworkModel model = framework_model(q.task.shape);
+  Simulator simulator{q, framework_model(q.task.shape), correction_of(q)};
   SearchOutcome outcome;
   outcome.enumerated = seen.enumerated, outcome.fitting = seen.fitting;
-  outcome.best =
-      simulate_best(q, model, seen.best.members(), static_cast<std::size_t>(std::max(1, q.best)), outcome.simulated);
+  outcome.best = simulator.best_of(seen.best.members(), static_cast<std::size_t>(std::max(1, q.best)));
   if (outcome.best.empty())
     return make_error(ErrorCode::invalid_input,
                       "every layout that fits has a pipeline schedule that its micro-batches "
                       "do not allow",
                       "use a larger global_batch_size");
-  outcome.pareto = pareto_front(q, model, seen, outcome.best, outcome.simulated);
+  outcome.pareto = pareto_front(simulator, seen, outcome.best);
   for (int c = 0; c < alternative_classes; ++c) {
     const auto index = static_cast<std::size_t>(c);
-    auto fastest = simulate_best(q, model, seen.by_class[index].members(), 1, outcome.simulated);
+    auto fastest = simulator.best_of(seen.by_class[index].members(), 1);
     Alternative a;
     a.name = alternative_name(c), a.possible = seen.least[index] < 1e300;
     if (!fastest.empty())
@@ -285,6 +304,7 @@ Result<SearchOutcome> search_layouts(const SearchQuestion& q) {
     a.verdict = verdict_on(a, outcome.best.front());
     outcome.alternatives.push_back(std::move(a));
   }
+  outcome.simulated = simulator.simulated;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }

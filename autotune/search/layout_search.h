@@ -9,6 +9,7 @@
 
 #include "autotune/memory/memory_profiles.h"
 #include "autotune/search/search_space.h"
+#include "autotune/time/measured_correction.h"
 #include "autotune/time/step_time.h"
 
 namespace longhaul {
@@ -18,8 +19,9 @@ struct SearchQuestion {
   TrainingPlace place;
   MemoryProfile memory;
   SearchSpace space;
-  double memory_limit = 0;  // bytes of a GPU that a training may take
-  int best = 10;            // layouts to simulate and return at least, if there are so many
+  std::vector<MeasuredRatio> measured;  // in this place, of the same constants' predictions: step times are corrected
+  double memory_limit = 0;              // bytes of a GPU that a training may take
+  int best = 10;                        // layouts to simulate and return at least, if there are so many
   int threads = 2;
 };
 
@@ -51,6 +53,9 @@ struct SearchOutcome {
 // unavailable: nothing fits; the error says by how much the smallest layout misses and what would make it fit.
 // invalid_input: as layout_families has it, or no layout divides what there is.
 Result<SearchOutcome> search_layouts(const SearchQuestion& question);
+
+// By what was measured, if anything was.
+std::optional<MeasuredCorrection> correction_of(const SearchQuestion& question);
 
 // What memory and time models are asked with; also for tests and benches.
 FrameworkTraining framework_training(const TrainingTask& task, const TrainingLayout& layout);

@@ -20,6 +20,7 @@ struct TrainingForecast {
   double utilisation = 0;                     // model FLOPs over the peak in the layout's precision
   double memory = 0, memory_limit = 0;        // bytes of the rank that holds most; no limit known: 1e18
   std::int64_t steps = 0;                     // 0: not known before the data is
+  double all_seconds = 0;                     // of all steps, where they are not alike; else 0
   double gpu_hours = 0, energy_kwh = 0;       // 0 without steps; energy: ranks at the power that they may take
   std::optional<RankedLayout> better;         // what the search finds: faster by a twentieth at least, or it fits
   int nodes = 1;                              // of its job
@@ -29,7 +30,7 @@ struct TrainingForecast {
   std::string problem;  // not empty: there is no forecast, and why
 
   double seconds() const { return time.seconds(); }
-  double duration() const { return seconds() * static_cast<double>(steps); }
+  double duration() const { return all_seconds > 0 ? all_seconds : seconds() * static_cast<double>(steps); }
 };
 
 // Of the layout as it is; with `search` also of the best one there is. invalid_input: a schedule that does not go.

@@ -152,6 +152,13 @@ Result<LayoutForecast> forecast_layout(const SearchQuestion& q, const TrainingLa
   one.pipeline.schedule = {layout.schedule, layout.dims.pp, layout.dims.vp,
                            static_cast<int>(layout.micro_batches(q.task)), layout.group};
   one.pipeline.costs = pipeline_costs(q.task, layout, q.place, units);
+  if (const auto correction = correction_of(q)) {
+    one.time = corrected(one.time, correction->at(likeness_of(q.task, layout)));
+    one.pipeline.costs.send *= one.time.correction;
+    for (StageCosts& c : one.pipeline.costs.stages)
+      for (double* cost : {&c.forward, &c.backward_input, &c.backward_weight, &c.backward})
+        *cost *= one.time.correction;
+  }
   return one;
 }
 

@@ -64,20 +64,30 @@ double MeasuredCorrection::covariance(const Likeness& a, const Likeness& b) cons
   return common_sigma * common_sigma + sigma_ * sigma_ * alike(a, b);
 }
 
+double MeasuredCorrection::factor(const Likeness& like) const {
+  double mean = 0;
+  for (std::size_t i = 0; i < seen_.size(); ++i) mean += covariance(like, seen_[i].like) * weights_[i];
+  return std::exp(mean);
+}
+
 MeasuredCorrection::Factor MeasuredCorrection::at(const Likeness& like) const {
   if (seen_.empty()) return {1, sigma_};
-  double mean = 0, explained = 0;
+  double explained = 0;
   std::vector<double> solved(seen_.size());
   for (std::size_t i = 0; i < seen_.size(); ++i) {
-    const double with = covariance(like, seen_[i].like);
-    mean += with * weights_[i];
-    solved[i] = with;
+    solved[i] = covariance(like, seen_[i].like);
     for (std::size_t k = 0; k < i; ++k) solved[i] -= triangle_[i][k] * solved[k];
     solved[i] /= triangle_[i][i];
     explained += solved[i] * solved[i];
   }
   const double left = common_sigma * common_sigma + sigma_ * sigma_ - explained;
-  return {std::exp(mean), std::sqrt(std::max(left, 0.0))};
+  return {factor(like), std::sqrt(std::max(left, 0.0))};
+}
+
+StepTime corrected(StepTime time, const MeasuredCorrection::Factor& by) {
+  for (double& part : time.parts) part *= by.factor;
+  time.correction *= by.factor, time.sigma = by.sigma;
+  return time;
 }
 
 }  // namespace longhaul

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "autotune/time/training_case.h"
+#include "autotune/time/step_time.h"
 
 namespace longhaul {
 
@@ -39,6 +39,8 @@ class MeasuredCorrection {
   };
   // Of anything, once something was measured; before, 1 and `sigma`.
   Factor at(const Likeness& like) const;
+  // Its factor alone: of its time linear in what was measured.
+  double factor(const Likeness& like) const;
 
  private:
   double covariance(const Likeness& a, const Likeness& b) const;
@@ -48,5 +50,8 @@ class MeasuredCorrection {
   std::vector<std::vector<double>> triangle_;  // of the Cholesky decomposition, row by row
   std::vector<double> weights_;                // the covariance's inverse times the ratios
 };
+
+// Each part of the step times the factor, and how far what results may be wrong.
+StepTime corrected(StepTime time, const MeasuredCorrection::Factor& by);
 
 }  // namespace longhaul

@@ -32,7 +32,8 @@ const char* to_string(StepPart part);
 
 struct StepTime {
   std::array<double, step_parts> parts{};
-  double sigma = 0;  // relative standard error
+  double sigma = 0;       // relative standard error
+  double correction = 1;  // that the parts were multiplied with (measured_correction.h)
   double& operator[](StepPart part) { return parts[static_cast<std::size_t>(part)]; }
   double operator[](StepPart part) const { return parts[static_cast<std::size_t>(part)]; }
   double seconds() const;

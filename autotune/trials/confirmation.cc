@@ -83,13 +83,20 @@ class Confirmation {
     decision_.scale = std::exp(logs.size() % 2 == 1 ? logs[half] : (logs[half - 1] + logs[half]) / 2);
   }
 
-  // Also of those that are still running, once they have shown enough.
+  bool is_compared(std::size_t i) { return verdict(i).seconds.known() && verdict(i).state != CandidateState::failed; }
+
+  // Also of those that are still running, once they have shown enough. Of those that the intervals do not tell from the
+  // fastest, the one whose fastest steps are faster: on a machine that others use as well a trial has slow minutes.
   void choose_leader() {
-    for (std::size_t i = 0; i < trials_.size(); ++i) {
-      const CandidateVerdict& seen = verdict(i);
-      if (!seen.seconds.known() || seen.state == CandidateState::failed) continue;
-      if (leader_ == none || seen.seconds.centre < verdict(leader_).seconds.centre) leader_ = i;
-    }
+    std::size_t fastest = none;
+    for (std::size_t i = 0; i < trials_.size(); ++i)
+      if (is_compared(i) && (fastest == none || verdict(i).seconds.centre < verdict(fastest).seconds.centre))
+        fastest = i;
+    leader_ = fastest;
+    for (std::size_t i = 0; i < trials_.size(); ++i)
+      if (is_compared(i) && verdict(i).seconds.low <= verdict(fastest).seconds.high &&
+          verdict(i).seconds.floor < verdict(leader_).seconds.floor)
+        leader_ = i;
   }
 
   void predict(std::size_t i) {
@@ -224,11 +231,14 @@ class Confirmation {
     if (trials_[i].predicted_seconds > 0) text += format(", predicted {:.4g} s", trials_[i].predicted_seconds);
     if (found_[i]->outcome == TrialOutcome::stopped) text += format(", stopped after {} steps", found_[i]->steps_done);
     if (i == leader_) return text + (seen.won ? ": the fastest" : "");
-    const double behind = seen.seconds.centre / verdict(leader_).seconds.centre - 1;
-    text += format(": {:.1f} % slower than {}", 100 * behind, verdict(leader_).name);
-    if (seen.seconds.low <= verdict(leader_).seconds.high)
-      text += format(", which {:.0f} % confidence does not tell apart", 100 * limits_.confidence);
-    return text;
+    const StepTimeInterval& first = verdict(leader_).seconds;
+    const double behind = 100 * (seen.seconds.centre / first.centre - 1);
+    const double floor_behind = 100 * (seen.seconds.floor / first.floor - 1);
+    if (seen.seconds.low > first.high) return text + format(": {:.1f} % slower than {}", behind, verdict(leader_).name);
+    return text +
+           format(
+               ": {:+.1f} % beside {}, {:+.1f} % in their fastest steps; {:.0f} % confidence does not tell them apart",
+               behind, verdict(leader_).name, floor_behind, 100 * limits_.confidence);
   }
 
   std::string waiting_text(std::size_t i) {

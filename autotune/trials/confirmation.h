@@ -44,7 +44,8 @@ struct ConfirmationDecision {
   std::string winner;                        // "" while it is not finished, or where no candidate can be had
   std::string problem;                       // finished without a winner: why
   bool by_prediction = false;                // nothing was measured
-  bool separated = false;                    // the winner's interval lies below all others that were measured
+  bool separated = false;                    // the winner's interval lies below all others that were measured; else
+                                             // it has the fastest steps of those that are not told apart
   double scale = 1;                          // measured over predicted, of those that have both; 1: none
   int runs = 0;                              // trials that were begun
   std::vector<CandidateVerdict> candidates;  // in the order given

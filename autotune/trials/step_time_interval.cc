@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <vector>
 
 namespace longhaul {
@@ -50,6 +51,8 @@ StepTimeInterval step_time_interval(std::span<const double> step_seconds, double
     squares += off * off;
   }
   interval.centre = sum / kept;
+  const std::ptrdiff_t fastest = std::max(2, n / 5);
+  interval.floor = std::accumulate(sorted.begin(), sorted.begin() + fastest, 0.0) / static_cast<double>(fastest);
   interval.steps = n;
   const double error = std::sqrt(squares / (static_cast<double>(kept) * (kept - 1)));
   const double half =

@@ -20,6 +20,7 @@ struct Trial {
   std::int64_t steps = 0;            // that it may have trained altogether
   double predicted_seconds = 0;      // of a step; 0: nobody has predicted it
   double predicted_sigma = 0;        // relative standard error of that
+  double correction = 1;             // that the prediction has by what was measured before (StepTime)
   Likeness like;                     // to which other trials its prediction errs alike; of no kind: nobody knows
   std::int64_t predicted_bytes = 0;  // of the rank that holds most; 0: nobody has predicted it
 };

@@ -148,6 +148,30 @@ Result<PhasePlan> phases_of(const PretrainSettings& settings, bool own_model) {
   return plan_phases(settings.phases, defaults);
 }
 
+Result<Value> phase_alone(const Value& settings, const std::string& phase) {
+  if (!settings.find("phase")) return settings;
+  LH_TRY(const PretrainSettings pretrain, pretrain_fields().parse(settings, ""));
+  LH_TRY(const PhasePlan plan, phases_of(pretrain, false));
+  const PlannedPhase* chosen = nullptr;
+  std::vector<std::string> names;
+  for (const PlannedPhase& one : plan.phases) {
+    names.push_back(one.name);
+    const auto size = [](const PlannedPhase& of) { return std::pair(of.sequence_length, of.steps()); };
+    if (phase.empty() ? !chosen || size(one) > size(*chosen) : one.name == phase) chosen = &one;
+  }
+  if (!chosen)
+    return make_error(ErrorCode::not_found, "there is no phase '" + phase + "'", "phases: " + join(names, ", "));
+  Value alone = settings;
+  alone.erase("phase");
+  alone.set("sequence_length", static_cast<long long>(chosen->sequence_length));
+  alone.set("steps", static_cast<long long>(chosen->steps()));
+  alone.set("blend", Value(ValueArray(chosen->blend.begin(), chosen->blend.end())));
+  alone.set("blend_weights", Value(ValueArray(chosen->blend_weights.begin(), chosen->blend_weights.end())));
+  if (Value* optimizer = alone.find("optimizer"); optimizer && optimizer->is_table())
+    optimizer->set("lr", std::max(chosen->lr_begin, chosen->lr_end));
+  return alone;
+}
+
 Status check_pretraining(const PretrainSettings& settings, bool own_model) {
   const auto refuse = [](std::string what, std::string hint) {
     return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));

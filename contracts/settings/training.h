@@ -131,6 +131,10 @@ struct PretrainSettings {
 const FieldTable<PretrainSettings>& pretrain_fields();
 // Of settings with phases. `own_model`: it is made from settings.model, whose bounds hold.
 Result<PhasePlan> phases_of(const PretrainSettings& settings, bool own_model);
+// The same training as if one of its phases were all of it: its length, data and highest learning rate. `phase`: a
+// name, or "" for the one with the longest sequences, of those the one that trains most. Unchanged where there are no
+// phases. Errors as phases_of has them; not_found names the phases.
+Result<Value> phase_alone(const Value& settings, const std::string& phase);
 // What the fields' own bounds cannot say, and no other check here does; `own_model` as above.
 Status check_pretraining(const PretrainSettings& settings, bool own_model);
 // Steps that the settings of a training say there are: `steps`, or those of its phases; 0: they follow from the data.

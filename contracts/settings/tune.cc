@@ -33,6 +33,9 @@ const FieldTable<TuneSettings>& tune_fields() {
                   .max = 1000})
           .field("confidence", &T::confidence,
                  {.help = "of the intervals that tell candidates apart", .min = 0.5, .max = 0.999})
+          .field("phase", &T::phase,
+                 {.help = "of a training in phases, the one that trials train; empty is the one with the longest "
+                          "sequences, which needs most memory"})
           .field("tp", &T::tp, allowed_sizes("tensor-parallel sizes"))
           .field("pp", &T::pp, allowed_sizes("pipeline-parallel sizes"))
           .field("cp", &T::cp, allowed_sizes("context-parallel sizes"))

@@ -12,6 +12,7 @@ struct TuneSettings {
   int max_runs = 5;               // trials; 0: arithmetic alone
   int at_once = 2;                // trials of one round
   double confidence = 0.95;
+  std::string phase;  // of a training in phases, the one that trials train; "": that with the longest sequences
   // What the search may choose from; empty: anything that divides.
   std::vector<std::int64_t> tp, pp, cp, ep, micro_batch_size;
 };
@@ -26,5 +27,6 @@ inline constexpr const char* tune_candidates_key = "candidates";
 // Where the planner leaves what the trials are of: the stage, its settings and its resources. Part of the key.
 inline constexpr const char* tune_for_key = "for";
 inline constexpr const char* tune_target_key = "target";
+inline constexpr const char* tune_phase_key = "phase";
 
 }  // namespace longhaul

@@ -94,7 +94,11 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   std::vector<TrainingForecast> forecasts;
   const auto table = load_site_constants(installation, site);
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
-  if (constants.ok()) forecasts = plan_forecasts(loaded->plan, site.config, jobs, *constants);
+  if (constants.ok()) {
+    const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
+    for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());
+    forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured});
+  }
   std::vector<ServingForecast> servers;
   if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, site.config, *constants);
   if (!line.html.empty()) {

@@ -22,6 +22,7 @@
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/layout_candidates.h"
+#include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
@@ -56,8 +57,11 @@ class DriveSession {
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.environment = process_environment();
-    options_.search = layout_search_with(join_path(run_dir_, constants_file_name));
-    options_.forecasts = layout_forecasts_with(join_path(run_dir_, constants_file_name));
+    const std::string constants = join_path(run_dir_, constants_file_name);
+    const std::string measured = join_path(run_dir_, measured_file_name);
+    options_.search = layout_search_with(constants, measured);
+    options_.forecasts = layout_forecasts_with(constants, measured);
+    options_.predict = step_prediction_with(constants);
     if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
@@ -316,6 +320,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
     const auto constants = load_site_constants(installation, loaded->site);
     if (!constants.ok()) return refuse(constants.error());
     origin.constants_text = constants->table.to_toml();
+    const MeasuredTrainings measured = load_measured(runs, loaded->site.config.name, origin.constants_text);
+    for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());
+    if (!measured.trainings.empty()) origin.measured_text = measured_trainings_text(measured);
   }
   const std::string& artifacts = loaded->site.config.artifacts;
   if (shared) origin.artifact_root = artifacts.empty() ? join_path(runs, ".artifacts") : artifacts;

@@ -197,7 +197,7 @@ class EvidenceReader {
     const auto stage = stage_with(target, candidate.settings);
     if (!stage.ok()) return set_aside(name, stage.error().message());
     const int on_node = stage->common.ranks / std::max(1, stage->common.nodes);
-    const auto question = layout_question(*stage, site_, constants_, on_node, calibration_vocabulary);
+    const auto question = layout_question(*stage, site_, {constants_}, on_node, {calibration_vocabulary, {}});
     if (!question.ok()) return set_aside(name, question.error().message());
     const auto predicted = [task = question->search.task, layout = question->layout, threads = asked_.threads,
                             on_node](const TimeConstants& constants) {

@@ -14,6 +14,7 @@
 #include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
+#include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/controller/search_stages.h"
 #include "orchestrator/controller/tune_stages.h"
@@ -263,7 +264,36 @@ void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) 
   const Status registered = steered ? Status() : register_artifact(frozen_.artifact_root, stage.key, *artifact);
   if (!registered.ok())
     log_.warn("event=artifact_not_registered stage=" + stage.id + " error='" + registered.error().message() + "'");
+  if (!steered) keep_step_time(stage, *artifact, job->second.record->ended_ms);
   seen.artifacts.emplace(stage.id, std::move(artifact).value());
+}
+
+// What a pretraining took, for later predictions at this site (measured_trainings.h). Nothing of this run depends on
+// it; where nobody can predict such a training there is nothing to keep.
+void Controller::keep_step_time(const LedgerStage& stage, const ArtifactSeen& artifact, std::int64_t at_ms) const {
+  constexpr double steps_min = 20;
+  const PlannedStage& planned = planned_of(stage);
+  const std::string constants = join_path(run_dir_, constants_file_name);
+  const double rate = artifact.figures.get_number("tokens_per_s");
+  const Value* rampup = planned.settings.find("batch_rampup");
+  const bool alike = !planned.settings.find("phase") && (!rampup || rampup->get_integer("start") == 0);
+  if (!options_.predict || planned.kind != "pretrain" || !alike || rate <= 0 || !file_exists(constants) ||
+      artifact.figures.get_number("steps") < steps_min)
+    return;
+  const auto keep = [&]() -> Status {
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    auto one = options_.predict(frozen_.plan, planned, site.config);
+    if (!one.ok() && one.error().code == ErrorCode::unsupported) return {};
+    if (!one.ok()) return one.error();
+    one->measured = static_cast<double>(planned.settings.get_integer("global_batch_size") *
+                                        planned.settings.get_integer("sequence_length")) /
+                    rate;
+    MeasuringStage measuring{.run = frozen_.name, .stage = stage.id, .site = site.config.name, .at_ms = at_ms};
+    LH_TRY(measuring.constants_text, read_file(constants));
+    return keep_measured(parent_path(run_dir_), site.config.group, measuring, {std::move(*one)});
+  };
+  if (const Status kept = keep(); !kept.ok())
+    log_.warn("event=step_time_not_kept stage=" + stage.id + " error='" + kept.error().message() + "'");
 }
 
 Status Controller::remove_answered_requests(const Observations& seen) {

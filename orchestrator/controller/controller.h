@@ -60,6 +60,7 @@ class Controller {
   Status set_up_scheduler();
   Result<Observations> observe();
   void observe_artifact(const LedgerStage& stage, Observations& seen);
+  void keep_step_time(const LedgerStage& stage, const ArtifactSeen& artifact, std::int64_t at_ms) const;
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   Status ask_scheduler(const std::vector<OpenJob>& open, Observations& seen);

@@ -215,6 +215,9 @@ Result<std::string> fork_run_folder(const std::string& run_dir, const std::strin
   if (const std::string constants = join_path(run_dir, constants_file_name); file_exists(constants)) {
     LH_TRY(origin.constants_text, read_file(constants));
   }
+  if (const std::string measured = join_path(run_dir, measured_file_name); file_exists(measured)) {
+    LH_TRY(origin.measured_text, read_file(measured));
+  }
   origin.workflow_path = old.workflow_path;
   origin.artifact_root = old.artifact_root;
   origin.programs_dir = programs_dir;

@@ -6,13 +6,17 @@
 
 namespace longhaul {
 
-// Searches with the constants in this file, read when it is asked. Errors as read_time_constants, layout_question and
+// Searches with the constants in this file and what the other one says was measured (measured_trainings.h; it need not
+// be there), read when it is asked. Errors as read_time_constants, read_measured_trainings, layout_question and
 // search_layouts have them.
-LayoutSearch layout_search_with(const std::string& constants_path);
+LayoutSearch layout_search_with(const std::string& constants_path, const std::string& measured_path);
 
-// Forecasts with the constants in this file. A candidate without one, for whatever reason, is left out. Errors as
-// read_time_constants has them, and where nothing of the stage can be predicted.
-LayoutForecasts layout_forecasts_with(const std::string& constants_path);
+// Forecasts with the same. A candidate without one, for whatever reason, is left out. Errors as reading them has, and
+// where nothing of the stage can be predicted.
+LayoutForecasts layout_forecasts_with(const std::string& constants_path, const std::string& measured_path);
+
+// As StepPrediction has it, by the constants in this file. unsupported: what LayoutQuestion does not know.
+StepPrediction step_prediction_with(const std::string& constants_path);
 
 // A layout as a user would write it in a stage's table: parallel = { ... }, micro_batch_size, and what of pipeline,
 // recompute and optimizer differs from the defaults.

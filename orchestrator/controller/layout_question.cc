@@ -85,6 +85,48 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
   return rank;
 }
 
+namespace {
+
+const PlannedStage* stage_behind(const RunPlan& plan, const PlannedStage& stage, const std::string& input_name) {
+  for (const PlannedInput& input : stage.inputs)
+    for (const std::string& id : input.stages)
+      if (const PlannedStage* source = plan.find(id); source && input.name == input_name) return source;
+  return nullptr;
+}
+
+// An sft stage as the pretraining that it is to processors and messages.
+Result<PretrainSettings> as_pretraining(const PlannedStage& stage) {
+  if (stage.kind == "pretrain") return pretrain_fields().parse(stage.settings, "");
+  LH_TRY(const SftSettings sft, sft_fields().parse(stage.settings, ""));
+  PretrainSettings same;
+  same.pipeline = sft.pipeline, same.recompute = sft.recompute, same.optimizer = sft.optimizer;
+  same.precision = sft.precision, same.sequence_length = sft.sequence_length;
+  same.micro_batch_size = sft.micro_batch_size, same.global_batch_size = sft.global_batch_size;
+  return same;
+}
+
+bool begins_with_a_model(const PlannedStage& stage) {
+  return stage.kind != "pretrain" || std::any_of(stage.inputs.begin(), stage.inputs.end(),
+                                                 [](const PlannedInput& input) { return input.name == "model"; });
+}
+
+}  // namespace
+
+StageOrigins origins_of(const RunPlan& plan, const PlannedStage& stage) {
+  StageOrigins origins;
+  origins.vocabulary = vocabulary_behind(plan, stage);
+  const PlannedStage* source = &stage;
+  for (std::size_t steps = 0; source && begins_with_a_model(*source) && steps <= plan.stages.size(); ++steps)
+    source = stage_behind(plan, *source, "model");
+  if (!source || source == &stage || source->kind != "pretrain") return origins;
+  const auto settings = pretrain_fields().parse(source->settings, "");
+  auto shape = settings.ok() ? resolve_shape(settings->model) : Result<ModelShape>(settings.error());
+  if (!shape.ok()) return origins;
+  if (shape->vocab_size == 0) shape->vocab_size = vocabulary_behind(plan, *source);
+  origins.model = std::move(*shape);
+  return origins;
+}
+
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage) {
   for (const PlannedInput& input : stage.inputs)
     for (const std::string& id : input.stages)
@@ -93,19 +135,22 @@ std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage) {
   return 0;
 }
 
-Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site,
-                                       const TimeConstants& constants, int ranks_per_node, std::int64_t vocabulary) {
-  const bool own_model =
-      stage.kind == "pretrain" && std::none_of(stage.inputs.begin(), stage.inputs.end(),
-                                               [](const PlannedInput& input) { return input.name == "model"; });
-  if (!own_model)
+Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
+                                       int ranks_per_node, const StageOrigins& origins) {
+  const bool given = begins_with_a_model(stage);
+  if ((stage.kind != "pretrain" && stage.kind != "sft") || (given && !origins.model))
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
-                      "step times are predicted for trainings that make their own model");
-  LH_TRY(const PretrainSettings settings, pretrain_fields().parse(stage.settings, ""));
+                      "step times are predicted for pretrain and sft whose model a stage of the same workflow makes");
+  LH_TRY(const PretrainSettings settings, as_pretraining(stage));
   LayoutQuestion q;
   TrainingTask& task = q.search.task;
-  LH_TRY(task.shape, resolve_shape(settings.model));
-  if (task.shape.vocab_size == 0) task.shape.vocab_size = vocabulary;
+  if (given) {
+    task.shape = *origins.model;
+  } else {
+    LH_TRY(task.shape, resolve_shape(settings.model));
+  }
+  if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
+  if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
   task.sequence_length = settings.sequence_length, task.global_batch_size = settings.global_batch_size;
   LH_TRY(q.layout, layout_of(settings, stage.dims));
@@ -113,9 +158,10 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
   TrainingPlace& place = q.search.place;
   const int ranks = stage.dims.world_size();
   const bool may_use_gpus = stage.common.job.gpus_per_node != 0;
-  LH_TRY(RankPlace rank, rank_place(site, constants, may_use_gpus, stage.common.threads,
+  LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus, stage.common.threads,
                                     ranks_per_node > 0 ? ranks_per_node : ranks, q.notes));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
+  q.search.measured = basis.measured.of(q.device);
   q.search.memory_limit = rank.memory_limit > 0 ? rank.memory_limit : 1e18;
   LH_TRY(q.search.memory, memory_profile("longhaul"));
   q.search.space.gpus = ranks;

@@ -2,13 +2,21 @@
 // cluster, the memory of a GPU. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "autotune/search/layout_search.h"
+#include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/run_plan.h"
 
 namespace longhaul {
+
+// What a site's trainings are predicted by.
+struct PredictionBasis {
+  TimeConstants constants;
+  MeasuredTrainings measured = {};  // there; empty: nothing corrects the constants
+};
 
 struct LayoutQuestion {
   SearchQuestion search;
@@ -18,14 +26,19 @@ struct LayoutQuestion {
   std::vector<std::string> notes;  // what was assumed
 };
 
-// unsupported: a stage that makes no model of its own. not_found: a GPU that the constants do not know, and the four
-// keys of the site file that would say enough. `ranks_per_node`: of the stage's job; 0: all on one node. `vocabulary`:
-// the tokenizer's, for a model that does not say its own; 0: not known.
-Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site,
-                                       const TimeConstants& constants, int ranks_per_node, std::int64_t vocabulary);
-
-// Tokens of the vocabulary that the stage's tokens are made with, as far as the plan knows; 0: it does not.
+// What a stage has from those before it, as far as the plan knows.
+struct StageOrigins {
+  std::int64_t vocabulary = 0;      // of its tokens, for a model that does not say its own; 0: not known
+  std::optional<ModelShape> model;  // that it begins with
+};
+StageOrigins origins_of(const RunPlan& plan, const PlannedStage& stage);
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
+
+// unsupported: a stage that is neither pretrain nor sft, or whose model nobody knows yet. not_found: a GPU that the
+// constants do not know, and the four keys of the site file that would say enough. `ranks_per_node`: of the stage's
+// job; 0: all on one node.
+Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
+                                       int ranks_per_node, const StageOrigins& origins);
 
 // One rank and its neighbours as the time model sees them, GPU or cores.
 struct RankPlace {

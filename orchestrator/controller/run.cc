@@ -54,6 +54,8 @@ Status fill_run(const std::string& folder, const FrozenRun& frozen, const RunOri
   LH_CHECK(write_file_atomic(join_path(folder, "site.toml"), origin.site_text));
   if (!origin.constants_text.empty())
     LH_CHECK(write_file_atomic(join_path(folder, constants_file_name), origin.constants_text));
+  if (!origin.measured_text.empty())
+    LH_CHECK(write_file_atomic(join_path(folder, measured_file_name), origin.measured_text));
   return write_file_atomic(join_path(folder, "resolved.toml"), frozen_run_text(frozen));
 }
 

@@ -13,12 +13,15 @@ namespace longhaul {
 
 // In a run's folder: the constants of the time model as they were when it was made.
 inline constexpr const char* constants_file_name = "constants.toml";
+// And what had been measured at the site by then (measured_trainings.h).
+inline constexpr const char* measured_file_name = "measured.json";
 
 struct RunOrigin {
   std::string workflow_text;        // frozen as workflow.toml
   std::string workflow_path;        // where it came from, for the record
   std::string site_text;            // frozen as site.toml
   std::string constants_text = {};  // of the time model, frozen as constants.toml; "": tune stages cannot search
+  std::string measured_text = {};   // frozen as measured.json; "": nothing was measured before
   std::string artifact_root;        // published artifacts of all runs of a project are found through it
   std::string programs_dir;         // longhaul, longhaul-worker, longhaul-engine; the run gets copies of its own
   std::string driver = "here";

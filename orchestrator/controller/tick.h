@@ -11,12 +11,14 @@
 #include "autotune/trials/trial.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/notify/secret.h"
 #include "orchestrator/state/run_status.h"
 
 namespace longhaul {
 
 struct PlannedStage;
+struct RunPlan;
 struct SiteConfig;
 
 // Candidates for the layout of a planned stage, the best prediction first. `tune` is the stage that asks, with what it
@@ -28,12 +30,17 @@ using LayoutSearch =
 using LayoutForecasts = std::function<Result<TuningForecast>(const PlannedStage& tune, const PlannedStage& target,
                                                              const std::vector<Trial>& candidates, const SiteConfig&)>;
 
+// A training as constants alone predict it, to be kept beside what it took.
+using StepPrediction =
+    std::function<Result<MeasuredTraining>(const RunPlan&, const PlannedStage& stage, const SiteConfig&)>;
+
 struct TickOptions {
   std::string worker_fault_plan;   // handed to the leads that this tick starts (tests)
   int cpu_slots = 0;               // of the local scheduler; 0: cores of this machine
   Environment environment = {};    // for the webhook's secret; empty: none is read
   LayoutSearch search = {};        // of tune stages without candidates of their own; empty: there is none
   LayoutForecasts forecasts = {};  // of the candidates of tune stages; empty: none are kept
+  StepPrediction predict = {};     // of pretrainings that ended; empty: what they took is not kept
 };
 
 struct TickOutcome {

@@ -13,7 +13,9 @@
 #include "contracts/memory_plan.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/controller/own_stage.h"
+#include "orchestrator/controller/run.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/trial_stage.h"
 
@@ -54,6 +56,7 @@ Value candidates_to_value(const std::vector<Trial>& candidates) {
     entry.set("steps", static_cast<long long>(trial.steps));
     entry.set("predicted_seconds", trial.predicted_seconds);
     entry.set("predicted_sigma", trial.predicted_sigma);
+    entry.set("correction", trial.correction);
     entry.set("predicted_bytes", static_cast<long long>(trial.predicted_bytes));
     entry.set("like_kind", trial.like.kind);
     entry.set("like_at", Value(ValueArray(trial.like.at.begin(), trial.like.at.end())));
@@ -72,6 +75,7 @@ std::vector<Trial> candidates_from_value(const Value& list) {
     trial.steps = entry.get_integer("steps");
     trial.predicted_seconds = entry.get_number("predicted_seconds");
     trial.predicted_sigma = entry.get_number("predicted_sigma");
+    trial.correction = entry.get_number("correction", 1);
     trial.predicted_bytes = entry.get_integer("predicted_bytes");
     trial.like.kind = entry.get_string("like_kind");
     if (const Value* at = entry.find("like_at"); at && at->is_array())
@@ -216,6 +220,7 @@ Result<JobInfo> TuneStages::advance(const RunLedger& ledger, const LedgerStage& 
       if (work.runs->open()) return info;
       if (decision.winner.empty()) return ended("failed", decision.problem, bad_input_exit);
       LH_CHECK(publish(stage, planned, work, results, decision));
+      keep_for_later(stage, work, decision);
       return ended("succeeded", "", 0);
     }
     if (decision.run.empty()) return info;
@@ -240,6 +245,29 @@ Status TuneStages::publish(const LedgerStage& stage, const PlannedStage& planned
   artifact.node_hours = work.runs->node_seconds() / 3600;
   return publish_own(run_dir_, run_, stage, planned,
                      {layout_file_name, layout_artifact_text(artifact), layout_figures(artifact)}, may_act_, clock_);
+}
+
+// What this site measured, for later predictions. Nothing of this run depends on it; done twice, it is the same file.
+void TuneStages::keep_for_later(const LedgerStage& stage, const Work& work,
+                                const ConfirmationDecision& decision) const {
+  std::vector<double> seconds;
+  for (const CandidateVerdict& verdict : decision.candidates)
+    seconds.push_back(verdict.state == CandidateState::measured ? verdict.seconds.centre : 0);
+  const auto keep = [&]() -> Status {
+    const std::string folder = stage_folder(run_dir_, stage.id), predicted = join_path(folder, predictions_file_name);
+    const std::string constants = join_path(run_dir_, constants_file_name);
+    if (!file_exists(predicted) || !file_exists(constants)) return {};  // nothing was predicted
+    MeasuringStage measuring{.run = run_.name, .stage = stage.id, .at_ms = work.started_ms};
+    LH_TRY(const std::string text, read_file(predicted));
+    LH_TRY(const Value predictions, parse_json(text, predicted));
+    LH_TRY(measuring.constants_text, read_file(constants));
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    measuring.site = site.config.name;
+    return keep_measured(parent_path(run_dir_), site.config.group, measuring,
+                         measured_trials(work.candidates, seconds, predictions.get_string("device")));
+  };
+  if (const Status kept = keep(); !kept.ok())
+    log_.warn("event=measured_not_kept error='" + kept.error().message() + "'");
 }
 
 // For status and for people: what is known of each candidate, and how far the work is.

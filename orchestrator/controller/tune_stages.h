@@ -39,6 +39,7 @@ class TuneStages {
                      const std::string& folder) const;
   Status publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
                  const std::vector<TrialResult>& results, const ConfirmationDecision& decision) const;
+  void keep_for_later(const LedgerStage& stage, const Work& work, const ConfirmationDecision& decision) const;
   void tell(const LedgerStage& stage, Work& work, const std::vector<TrialResult>& results,
             const ConfirmationDecision& decision) const;
 

@@ -88,6 +88,7 @@ Value forecast_value(const std::vector<TrainingForecast>& forecasts) {
     }
     one.set("device", f.device);
     one.set("step_seconds", f.seconds());
+    if (f.time.correction != 1) one.set("correction", f.time.correction);  // of constants alone, by what was measured
     one.set("step_seconds_low", f.low), one.set("step_seconds_high", f.high);
     one.set("tokens_per_second", f.tokens_per_second);
     one.set("utilisation", f.utilisation);

@@ -9,6 +9,7 @@ namespace longhaul {
 namespace {
 
 constexpr int first_launch_error = 32;  // slurmd's error numbers from 4000 on, read as a wait status
+constexpr int launch_io_error = 53;     // ESLURMD_IO_ERROR, 4021
 constexpr int indices_max = 4'000'001;  // Slurm's own limit on MaxArraySize
 
 int slurm_number(std::string_view text) {
@@ -133,6 +134,9 @@ std::string words_of_end(const SlurmJob& job, const char* witness) {
   text += format(", exit code {}", job.exit_code);
   if (job.exit_signal != 0) text += format(" by signal {}", job.exit_signal);
   if (!job.nodes.empty()) text += " on " + job.nodes;
+  if (job.exit_signal == launch_io_error)
+    text +=
+        " (slurmd could not open the job's files there: is the folder of runs on a file system that the node shares?)";
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "contracts/resumable.h"
 #include "contracts/settings/faults.h"
+#include "contracts/settings/training.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
@@ -30,6 +31,16 @@ bool holds(const std::vector<std::string>& list, const std::string& key) {
 
 }  // namespace
 
+namespace {
+
+// Of a training in phases, one of them alone; what is wrong with its phases is said where they stand.
+Value settings_of_trials(const TunePlanning& planning) {
+  const auto alone = phase_alone(planning.target_settings, planning.written.get_string(tune_phase_key));
+  return alone.ok() ? *alone : planning.target_settings;
+}
+
+}  // namespace
+
 PlannedStage target_stage(const TunePlanning& planning) {
   PlannedStage target;
   target.stage = planning.target;
@@ -38,13 +49,28 @@ PlannedStage target_stage(const TunePlanning& planning) {
   target.common = planning.target_common;
   target.dims = planning.target_dims;
   target.layout_from = planning.target_from;
-  target.settings = planning.target_settings;
+  target.settings = settings_of_trials(planning);
   for (const std::string& input : planning.inputs) {
     target.inputs.emplace_back();
     target.inputs.back().name = input;
   }
   return target;
 }
+
+namespace {
+
+void check_phase(const TunePlanning& planning, Diagnostics& diagnostics) {
+  const Value* phase = planning.written.find(tune_phase_key);
+  if (!phase || !phase->is_string() || phase->as_string().empty()) return;
+  const std::string what = format("stage.{}.phase = \"{}\"", planning.stage, phase->as_string());
+  if (!planning.target_settings.find("phase"))
+    diagnostics.add(phase->pos, what + ": '" + planning.target + "' has no phases", "remove it");
+  else if (const auto alone = phase_alone(planning.target_settings, phase->as_string());
+           !alone.ok() && alone.error().code == ErrorCode::not_found)
+    diagnostics.add(phase->pos, what + ": '" + planning.target + "' has no such phase", alone.error().hint);
+}
+
+}  // namespace
 
 bool check_tuned_stage(const TunePlanning& planning, const std::string& finds, Diagnostics& diagnostics) {
   const Value* named = planning.written.find(tune_for_key);
@@ -56,9 +82,11 @@ bool check_tuned_stage(const TunePlanning& planning, const std::string& finds, D
                     "it finds " + finds + " of pretrain, sft and align");
   else if (planning.target_is_matrix)
     diagnostics.add(at, what + ", a matrix of several trainings", "name a stage that is one of them");
-  else if (planning.target_settings.find("phase"))
+  else if (planning.target_settings.find("phase") && finds != "layouts")
     diagnostics.add(at, what + ", which trains in phases; this version finds " + finds + " of one phase only",
-                    "name a copy of the stage that has one phase alone: the longest sequence_length for a layout");
+                    "name a copy of the stage that has one phase alone");
+  else
+    check_phase(planning, diagnostics);
   for (const std::string& key : keys_of_target())
     if (const Value* own = planning.written.find(key))
       diagnostics.add(
@@ -176,7 +204,7 @@ void plan_tune_stage(const TunePlanning& planning, Value& settings, StageCommon&
   target.set("threads", common.threads);
   target.set("parallel", parallel_dims_fields().to_value_changed(planning.target_dims));
   target.set("site", planning.site);
-  target.set("settings", planning.target_settings);
+  target.set("settings", settings_of_trials(planning));
   settings.set(tune_target_key, std::move(target));
 }
 

@@ -137,6 +137,35 @@ def a_candidate_that_is_too_large_and_one_that_crashes_are_outcomes(here):
 
 
 @case
+def what_was_measured_here_corrects_the_next_predictions(here):
+    write_pages(here / "pages", 7, pages=8)
+    two = PRETRAIN.replace("threads = 1\n", "threads = 1\nranks = 2\n").replace('parallel = "@layout"', "parallel = { dp_replicate = 2 }")
+    (here / "w.toml").write_text(TOKENS + two)
+    (here / "t.toml").write_text(TOKENS + '[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 10\nwarmup_steps = 2\n'
+                                 "max_runs = 2\nat_once = 1\n" + two.replace("{ dp_replicate = 2 }", '"@layout"'))
+
+    def plan():
+        told = json.loads(longhaul(here, "plan", "w.toml", "--json", code=0).out)
+        return next(one for one in told["predicted"] if one["stage"] == "pretrain")
+
+    before = plan()
+    expect("nothing corrects it", "correction" not in before, before)
+    longhaul(here, "tune", "t.toml", "--stage", "pretrain", code=0)
+    kept = list((here / "runs/.measured").glob("*.json"))
+    expect("the stage leaves what it measured", len(kept) == 1, kept)
+    measured = json.loads(kept[0].read_text())["trainings"]
+    expect("of both trials", len(measured) == 2, measured)
+    after = plan()
+    ratios = [one["seconds"] / one["predicted_seconds"] for one in measured]
+    expect("predictions are corrected by about what was seen", 0.8 * min(ratios) < after["correction"] < 1.25 * max(ratios), (after, ratios))
+    expect("of what constants alone say", abs(after["step_seconds"] / after["correction"] / before["step_seconds"] - 1) < 1e-6, (before, after))
+    expect("and are surer", after["step_seconds_high"] / after["step_seconds"] < before["step_seconds_high"] / before["step_seconds"])
+    longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 2, the last by tiny-"])
+    kept[0].write_text(kept[0].read_text()[:200])
+    longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["measured here"])
+
+
+@case
 def a_training_for_measurement_leaves_figures_alone_and_is_nobody_elses(here):
     write_pages(here / "pages", 7, pages=8)
     (here / "w.toml").write_text(TOKENS + PRETRAIN.replace('parallel = "@layout"', "checkpoint = { at_end = false }"))

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "autotune/search/tuning_forecast.h"
 #include "contracts/layout_check.h"
 
 namespace longhaul {
@@ -31,13 +34,16 @@ SearchQuestion question(const std::string& gpu_name, int gpus, int layers, int h
 }
 
 double fastest_of_all(const SearchQuestion& q) {
+  const auto correction = correction_of(q);
   const FrameworkModel model = framework_model(q.task.shape);
   const auto families = layout_families(q.space, q.task, q.place.cluster).value();
   double best = 1e300;
   for (const LayoutFamily& family : families)
     for_each_layout(family, q.space, q.task, q.place.cluster, [&](const TrainingLayout& l) {
       if (worst_stage_memory(q.memory, model, framework_training(q.task, l)).memory.total() > q.memory_limit) return;
-      if (const auto time = step_time(q.task, l, q.place); time.ok()) best = std::min(best, time->seconds());
+      const auto time = step_time(q.task, l, q.place);
+      if (!time.ok()) return;
+      best = std::min(best, time->seconds() * (correction ? correction->at(likeness_of(q.task, l)).factor : 1));
     });
   return best;
 }
@@ -54,6 +60,33 @@ TEST_CASE("the winner is the one that simulating everything finds, with any numb
   REQUIRE(alone->best.size() == one->best.size());
   for (std::size_t i = 0; i < one->best.size(); ++i)
     CHECK(layout_text(one->best[i].layout) == layout_text(alone->best[i].layout));
+}
+
+TEST_CASE("what was measured in the same place corrects times and their order, and pruning loses nothing by it") {
+  SearchQuestion q = question("A100", 8, 24, 16, 64);
+  const auto before = search_layouts(q).value();
+  const RankedLayout& first = before.best.front();
+  const auto other = std::find_if(before.best.begin(), before.best.end(), [&](const RankedLayout& one) {
+    return likeness_of(q.task, one.layout).kind != likeness_of(q.task, first.layout).kind;
+  });
+  REQUIRE(other != before.best.end());
+  // All takes twice as long as predicted, and likes of the first one another tenth.
+  q.measured = {{likeness_of(q.task, first.layout), std::log(2.2)},
+                {likeness_of(q.task, other->layout), std::log(2.0)}};
+  const auto after = search_layouts(q).value();
+  CHECK(after.best.front().seconds() == doctest::Approx(fastest_of_all(q)).epsilon(1e-9));
+  CHECK(after.best.front().seconds() > 1.8 * first.seconds());
+  const auto place_of = [](const SearchOutcome& outcome, const RankedLayout& wanted) {
+    const auto at = std::find_if(outcome.best.begin(), outcome.best.end(), [&](const RankedLayout& one) {
+      return layout_text(one.layout) == layout_text(wanted.layout);
+    });
+    return at - outcome.best.begin();
+  };
+  CHECK(place_of(after, first) > 0);
+  CHECK(after.best.front().time.correction == doctest::Approx(2).epsilon(0.1));
+  CHECK(after.best.front().time.sigma < first.time.sigma);
+  const LayoutForecast shown = forecast_layout(q, after.best.front().layout, "shown").value();
+  CHECK(shown.seconds() == doctest::Approx(after.best.front().seconds()));
 }
 
 TEST_CASE("every layout that is searched is one that the engine accepts") {

@@ -233,6 +233,39 @@ TEST_CASE("the right one wins in at least 95 of 100 noisy confirmations with out
   MESSAGE("right ", right, " of 100, runs ", runs);
 }
 
+TEST_CASE("on a machine with slow minutes the fastest steps decide what intervals do not tell apart") {
+  const std::uint64_t seed = 20261124;
+  MESSAGE("seed ", seed);
+  std::mt19937_64 random(seed);
+  std::lognormal_distribution<double> noise(0, 0.02);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const std::vector<Trial> candidates = {candidate("a"), candidate("b"), candidate("c")};
+  double excess = 0, by_centre = 0;
+  constexpr int cases = 200;
+  for (int one = 0; one < cases; ++one) {
+    std::vector<TrialResult> results;
+    for (int i = 0; i < 3; ++i) {
+      TrialResult result;
+      result.name = candidates[static_cast<std::size_t>(i)].name, result.outcome = TrialOutcome::measured;
+      const double slow = uniform(random);  // share of its steps while somebody else computes: half as long again
+      for (int step = 0; step < 15; ++step)
+        result.step_seconds.push_back((1 + 0.08 * i) * noise(random) * (uniform(random) < slow ? 1.5 : 1));
+      results.push_back(std::move(result));
+    }
+    ConfirmationLimits limits;
+    limits.max_runs = 3;
+    const auto decision = decide_confirmation(candidates, results, limits);
+    REQUIRE(decision.finished);
+    excess += 0.08 * (decision.winner[0] - 'a') / cases;
+    std::size_t fastest = 0;
+    for (std::size_t i = 1; i < 3; ++i)
+      if (decision.candidates[i].seconds.centre < decision.candidates[fastest].seconds.centre) fastest = i;
+    by_centre += 0.08 * static_cast<double>(fastest) / cases;
+  }
+  MESSAGE("chosen ", 100 * excess, " % behind the best on average, by centres ", 100 * by_centre, " %");
+  CHECK(excess < 0.75 * by_centre);
+}
+
 TEST_CASE("what was measured says who is tried next: likes of a disappointment wait") {
   const auto like = [](const std::string& name, double predicted, const std::string& kind) {
     Trial trial = candidate(name, predicted, 0.1);

@@ -16,7 +16,7 @@ namespace {
 namespace layout_candidates_test {
 
 LayoutSearch search() {
-  return layout_search_with(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml");
+  return layout_search_with(std::string(LONGHAUL_SOURCE_DIR) + "/autotune/constants.toml", "");
 }
 
 PlannedStage target(int ranks) {
@@ -83,7 +83,7 @@ TEST_CASE("a layout is written as a user would write it") {
 }
 
 TEST_CASE("constants that are missing are an error, not an empty list") {
-  CHECK(!layout_search_with("/nowhere/constants.toml")(tune_stage(""), target(8), gpu_site()).ok());
+  CHECK(!layout_search_with("/nowhere/constants.toml", "")(tune_stage(""), target(8), gpu_site()).ok());
 }
 
 }  // namespace layout_candidates_test

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/toml.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/controller/layout_question.h"
 #include "orchestrator/render/forecast_text.h"
@@ -48,7 +49,7 @@ SiteConfig gpu_site(const std::string& gpu) {
 }
 
 TEST_CASE("a training that does not fit is told by how much, with the layout that would") {
-  const auto forecasts = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, constants());
+  const auto forecasts = plan_forecasts(plan_of(256), gpu_site("NVIDIA H100 80GB"), {}, {constants()});
   REQUIRE(forecasts.size() == 1);
   const TrainingForecast& f = forecasts.front();
   CHECK(f.problem.empty());
@@ -65,7 +66,7 @@ TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
   RunPlan plan = plan_of(256);
   ParallelDims& d = plan.stages[1].dims;
   d.dp_replicate = 1, d.dp_shard = 256, d.zero = 2;
-  const TrainingForecast f = plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, constants()).front();
+  const TrainingForecast f = plan_forecasts(plan, gpu_site("NVIDIA H100 80GB"), {}, {constants()}).front();
   CHECK(f.memory < f.memory_limit);
   CHECK(f.tokens_per_second == doctest::Approx(1024 * 8192 / f.seconds()));
   CHECK(f.gpu_hours == doctest::Approx(f.seconds() * 1000 * 256 / 3600));
@@ -80,12 +81,12 @@ TEST_CASE("time, tokens, GPU-hours and energy follow from each other") {
 
 TEST_CASE("an unknown GPU asks for four keys of the site file, and lives on them") {
   SiteConfig site = gpu_site("Gaudi 3");
-  const auto asked = plan_forecasts(plan_of(256), site, {}, constants());
+  const auto asked = plan_forecasts(plan_of(256), site, {}, {constants()});
   for (const char* key : {"node.gpu_tflops", "node.gpu_memory", "network.gpu_memory_gbyte", "network.gpu_link_gbyte"})
     CHECK(asked.front().problem.find(key) != std::string::npos);
   site.node.gpu_tflops = 1835, site.node.gpu_memory.value = 128'000'000'000;
   site.network.gpu_memory_gbyte = 3700, site.network.gpu_link_gbyte = 525;
-  const auto told = plan_forecasts(plan_of(256), site, {}, constants());
+  const auto told = plan_forecasts(plan_of(256), site, {}, {constants()});
   CHECK(told.front().problem.empty());
   CHECK(told.front().time.sigma == constants().common.spread_new);
 }
@@ -106,17 +107,64 @@ TEST_CASE("a site's own numbers win over a data sheet's") {
 TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
   SiteConfig site;
   site.node.cores = 2;
-  const auto forecasts = plan_forecasts(plan_of(2), site, {}, constants());
+  const auto forecasts = plan_forecasts(plan_of(2), site, {}, {constants()});
   CHECK(forecasts.front().problem.empty());
   CHECK(!forecasts.front().on_gpus);
   CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
 }
 
-TEST_CASE("a training that takes its model from an input says that it is not predicted") {
+TEST_CASE("a training whose model nobody knows says that it is not predicted") {
   RunPlan plan = plan_of(8);
-  plan.stages[1].kind = "sft";
-  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, constants());
+  plan.stages[1].kind = "sft", plan.stages[1].settings = sft_fields().to_value({});
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
   CHECK(forecasts.front().problem.find("takes its model from an input") != std::string::npos);
+}
+
+TEST_CASE("supervised finetuning is predicted with the model of the pretraining behind it") {
+  RunPlan plan = plan_of(16);
+  SftSettings settings;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 1024;
+  PlannedStage sft = plan.stages[1];
+  sft.stage = "sft", sft.kind = "sft", sft.settings = sft_fields().to_value(settings);
+  sft.inputs = {PlannedInput{}};
+  sft.inputs.front().name = "model", sft.inputs.front().stages = {"pretrain"};
+  plan.stages.push_back(sft);
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
+  REQUIRE(forecasts.size() == 2);
+  CHECK(forecasts[1].problem.empty());
+  CHECK(forecasts[1].seconds() == doctest::Approx(forecasts[0].seconds()));
+  CHECK(forecasts[1].memory == doctest::Approx(forecasts[0].memory));
+}
+
+TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {
+  RunPlan plan = plan_of(64);
+  const auto alone = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();  // 1000 steps of 8192 tokens
+  plan.stages[1].settings.set("steps", 0);
+  const char* phases = "[short]\nsteps = 3000\nsequence_length = 4096\n[long]\nsteps = 1000\nsequence_length = 8192\n";
+  plan.stages[1].settings.set("phase", parse_toml(phases, "phases.toml").value());
+  const auto f = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  REQUIRE_MESSAGE(f.problem.empty(), f.problem);
+  CHECK(f.steps == 4000);
+  CHECK(f.memory == doctest::Approx(alone.memory));
+  CHECK(f.duration() > alone.duration() + 3000 * 0.4 * alone.seconds());
+  CHECK(f.duration() < alone.duration() + 3000 * 0.6 * alone.seconds());
+  CHECK(f.gpu_hours == doctest::Approx(f.duration() * 64 / 3600));
+  CHECK(forecast_text({f}).find("short ") != std::string::npos);
+}
+
+TEST_CASE("what was measured at the site corrects its forecasts, and they say so") {
+  const RunPlan plan = plan_of(64);
+  const auto before = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();
+  MeasuredTraining measured;
+  measured.device = before.device, measured.name = "tp2", measured.run = "llama-1";
+  measured.like = {"another layout", {1, 2, 3, 4, 5, 6}};
+  measured.predicted = 2, measured.measured = 3;
+  const auto after = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  CHECK(after.seconds() == doctest::Approx(1.5 * before.seconds()).epsilon(0.01));
+  CHECK(forecast_text({after}).find("step times measured here: 1, the last by llama-1") != std::string::npos);
+  measured.device = "another GPU";
+  const auto other = plan_forecasts(plan, gpu_site("H100"), {}, {constants(), {{measured}, {}}}).front();
+  CHECK(other.seconds() == before.seconds());
 }
 
 }  // namespace plan_forecasts_test

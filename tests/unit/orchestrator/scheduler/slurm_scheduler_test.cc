@@ -234,6 +234,7 @@ TEST_CASE("slurm: every end has its name") {
   job.reason = "";
   job.exit_signal = 53;  // what accounting keeps of a script that slurmd could not start
   CHECK(scheduler_end_of(job) == SchedulerEnd::launch_failed);
+  CHECK(words_of_end(job, "Slurm").find("a file system that the node shares") != std::string::npos);
 }
 
 TEST_CASE("slurm: of accounting's records the newest of this very job tells the end, once it is known") {

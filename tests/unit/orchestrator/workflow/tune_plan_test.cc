@@ -71,7 +71,34 @@ std::string with_candidates(const std::string& candidates) {
   return tune_begin + "candidates = [" + candidates + "]\n" + tune_laid_out;
 }
 
+std::string in_phases(const std::string& tune, const std::string& candidates) {
+  std::string text = tune_begin + tune + candidates + tune_laid_out;
+  text.replace(text.find("steps = 1000\n"), 13, "");
+  const std::string schedule = ", warmup_steps = 100, lr_schedule = \"wsd\", lr_decay_steps = 300";
+  text.replace(text.find(schedule), schedule.size(), "");
+  return text + "[stage.pretrain.phase.short]\nsteps = 900\nsequence_length = 32\n" +
+         "[stage.pretrain.phase.long]\nsteps = 100\nsequence_length = 64\nlr = 5e-3\n";
+}
+
 }  // namespace
+
+TEST_CASE("of a training in phases one is tried: the longest, or the one that is named") {
+  const std::string two = "candidates = [{ parallel = { tp = 2 } }, { parallel = { dp_shard = 2 } }]\n";
+  const auto tried = [&](const std::string& tune) {
+    const RunPlan plan = good_tune(in_phases(tune, two));
+    const PlannedStage target = target_of(plan.stages[0]).value();
+    CHECK(!target.settings.find("phase"));
+    return target.settings.get_integer("sequence_length");
+  };
+  CHECK(tried("") == 64);
+  CHECK(tried("phase = \"short\"\n") == 32);
+  const std::string none = tune_problems(in_phases("phase = \"shortest\"\n", two));
+  CHECK_MESSAGE(none.find("w.toml:6:9: error: stage.layout.phase = \"shortest\": 'pretrain' has no such phase; phases: "
+                          "short, long") == 0,
+                none);
+  const std::string alone = tune_problems(tune_begin + "phase = \"main\"\n" + two + tune_laid_out);
+  CHECK_MESSAGE(alone.find("w.toml:6:9: error: stage.layout.phase = \"main\": 'pretrain' has no phases") == 0, alone);
+}
 
 TEST_CASE("a tune stage takes inputs and resources of the stage that it is for, and each candidate in full") {
   const RunPlan plan = good_tune(with_candidates(
