@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/text.h"
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 
 namespace longhaul {
 
@@ -241,7 +241,7 @@ std::int64_t joined_owned(const ParameterLayout& layout) {
 }
 
 // ZeRO 3: a unit's weights are gathered while gradients are on their way, a large one's beside no large one's gradient
-// (contracts/large_units.h).
+// (contracts/units_at_once.h).
 std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const std::vector<bool> large = large_units(layout);
   const std::vector<ShardUnit>& units = layout.units();

@@ -7,7 +7,7 @@
 //   experts  where several ranks hold the experts, or a capacity drops tokens, the rows that a rank's experts receive
 //            depend on the data. Planned is the even spread and a quarter more; no more than experts_max can come.
 //   messages how much is on its way at once depends on who waits for whom: planned are the gradients of as many units
-//            as contracts/large_units.h lets travel at once, or all weights that are gathered, each copied on its way
+//            as contracts/units_at_once.h lets travel at once, or all weights that are gathered, each copied on its way
 //            out and in (engine/comm/mpi_communicator.cc).
 //   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
 // And one is an allowance that no account is compared with:
