@@ -347,13 +347,13 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
 // What a process of the engine takes that no account counts, as memory of its own (not of files), measured on Linux
 // with glibc, Open MPI and oneDNN (tests/bench/autotune/memory_bars.py prints it beside this):
 //   libraries  of a rank before it takes anything, 10 MB, and what MPI sets up, 3 MB
-//   products   compiled by oneDNN: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts fills, as their
-//              rows are others in every batch; a dense one has some twenty
+//   products   compiled by oneDNN, where it does: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts
+//              fills, as their rows are others in every batch; a dense one has some twenty
 //   heap       freed pieces between those that last, which glibc keeps, all small (engine/main.cc): hardly anything
 std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
   constexpr std::int64_t MB = 1'000'000, library = 10 * MB, mpi = 3 * MB, product = 64 * 1024;
   constexpr std::int64_t products_dense = 20, products_max = 256;
-  const std::int64_t products = o.shape.is_moe() ? products_max : products_dense;
+  const std::int64_t products = !o.compiled_products ? 0 : o.shape.is_moe() ? products_max : products_dense;
   return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 512;
 }
 

@@ -9,9 +9,6 @@ few milliseconds from the start of the process to its end; pages of files (progr
 its own. The plan's category `process` (libraries, compiled products, what the heap cannot give back) is nothing that the
 engine's accounts could hold: they are compared with the rest. Ends with 1 where a bar is missed: every rank within 5 %,
 never planned 3 % too little.
-
-What compiled products take of a model with experts is planned for processors with AVX-512, for which oneDNN compiles one
-for every number of rows. On others it compiles none of them, and the plan is compared without them.
 """
 import argparse
 import json
@@ -30,7 +27,6 @@ from training_files import write_dataset, write_toml  # noqa: E402
 
 DEADLINE_S = 900
 MB = 1e6
-PRODUCTS_OF_EXPERTS = (256 - 20) * 64 * 1024  # contracts/memory_plan.cc, process_of
 
 
 def made_up_documents(draw, tokens):
@@ -120,11 +116,6 @@ def ranks_of(parallel):
     for name in ("tp", "cp", "pp", "dp_shard", "dp_replicate"):
         count *= parallel.get(name, 1)
     return count
-
-
-def compiles_products():
-    with open("/proc/cpuinfo") as file:
-        return "avx512f" in file.read().split()
 
 
 def status_of(pid):
@@ -265,8 +256,6 @@ def main():
             for rank, mine in enumerate(memory["ranks"]):
                 planned, held = mine["planned_bytes"], mine["held_bytes"]
                 accounted = planned - mine["of_process"]
-                if kind == "mixtral" and not compiles_products():
-                    planned -= PRODUCTS_OF_EXPERTS
                 errors = accounted / held - 1, planned / resident[rank] - 1
                 to_held.append(errors[0])
                 to_grown.append(errors[1])
