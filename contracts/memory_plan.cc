@@ -258,6 +258,18 @@ std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& lay
   return std::max({sums[0] + gather[0], sums[1] + gather[0], sums[1] + gather[1]});
 }
 
+// ZeRO 1 and 2 start all gathers at once, behind the update.
+std::int64_t gather_messages(const TrainingOutline& o, const ParameterLayout& layout) {
+  return o.width() * (layout.flat_size() + layout.owned().size());
+}
+
+// What may be on its way between two steps, while a checkpoint is written.
+std::int64_t messages_between_steps(const TrainingOutline& o, const ParameterLayout& layout) {
+  const ParallelDims& d = o.dims;
+  const bool gathers = d.zero > 0 && d.zero < 3 && d.dp_shard > 1 && o.overlap_weights;
+  return gathers ? gather_messages(o, layout) : 0;
+}
+
 // What a step sums or gathers over the ranks that hold copies of the same weights.
 std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const ParallelDims& d = o.dims;
@@ -268,10 +280,8 @@ std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& l
     // Buckets are few: one is on its way and one behind it (engine/train/bucket_gradient_sum.cc).
     const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? sums_at_once : 1, false);
     const std::int64_t sums = d.zero == 1 ? of_tree : of_buckets;
-    // ZeRO 1 and 2 start all gathers at once.
     const std::int64_t gathers =
-        o.width() * (o.overlap_weights && d.zero < 3 ? layout.flat_size() + layout.owned().size()
-                                                     : neighbours_max(layout, 1, true));
+        o.overlap_weights && d.zero < 3 ? gather_messages(o, layout) : o.width() * neighbours_max(layout, 1, true);
     most = d.zero == 3 ? zero3_messages(o, layout) : std::max(sums, gathers);
   }
   if (d.cp > 1 || (d.zero > 0 && d.dp_replicate > 1)) most = std::max(most, 2 * f32 * joined_owned(layout));
@@ -289,7 +299,7 @@ std::int64_t tied_messages(const TrainingOutline& o, const RankOutline& rank) {
   return 2 * f32 * elements;
 }
 
-std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank) {
+std::int64_t step_messages(const TrainingOutline& o, const RankOutline& rank) {
   if (o.dims.world_size() == 1) return 0;
   const RankSizes z(o);
   // Of activations: what a tp group adds up, in all of its pieces; what goes from stage to stage.
@@ -297,6 +307,12 @@ std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank) {
   if (o.dims.pp > 1) most = std::max(most, z.r * z.h * z.width);
   most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank));
   return std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
+}
+
+// Beyond what a checkpoint fetches: a piece of the moments is not there while a step sends its messages, nor those
+// while it is, so that the two together are no more than the larger moment of them.
+std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank, std::int64_t fetched) {
+  return std::max(step_messages(o, rank) - fetched, messages_between_steps(o, rank.layout));
 }
 
 // engine/train/batch_source.h, objective.h
@@ -309,10 +325,15 @@ std::int64_t batches_of(const TrainingOutline& o) {
   return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
 }
 
+struct CheckpointMemory {
+  std::int64_t lasting = 0;  // beside the steps
+  std::int64_t fetched = 0;  // only while a checkpoint is written, between two steps
+};
+
 // engine/checkpoint/checkpoint_share.h, in whole pages, or where a share is not staged and moments are on a disk its
 // longest piece of those; with copies on the nodes as much again for this rank's and its partner's (taken to be alike).
 // engine/checkpoint/memory_snapshot.h: a copy of all that is owned, where it is in memory.
-std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
+CheckpointMemory checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
   constexpr std::int64_t page = 4096;
   std::int64_t elements = 0, longest = 0;
   const PackedRanges written(layout.written());
@@ -330,10 +351,11 @@ std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layo
   if (o.memory_snapshot && !o.moments_on_disk)
     for (const std::int64_t width : {f32, std::int64_t{o.first_moment_bytes}, std::int64_t{o.second_moment_bytes}})
       snapshot += whole_pages(layout.owned().size() * width);
-  std::int64_t fetched = 0;
-  if (o.moments_on_disk)
-    fetched = whole_pages(longest * std::max<std::int64_t>(o.first_moment_bytes, o.second_moment_bytes));
-  return (staged ? pages : fetched) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
+  CheckpointMemory memory;
+  memory.lasting = (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
+  if (!staged && o.moments_on_disk)
+    memory.fetched = whole_pages(longest * std::max<std::int64_t>(o.first_moment_bytes, o.second_moment_bytes));
+  return memory;
 }
 
 // engine/ops/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens
@@ -372,13 +394,16 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::gradients] = gradients_of(o, layout);
   bytes[Category::optimizer] = moments_of(o, owned);
   bytes[Category::communication] = communication_of(o, rank);
-  bytes[Category::messages] = messages_of(o, rank);
+  const CheckpointMemory checkpoint = checkpoint_of(o, layout);
+  bytes[Category::messages] = messages_of(o, rank, checkpoint.fetched);
   bytes[Category::batches] = batches_of(o);
-  bytes[Category::checkpoint] = checkpoint_of(o, layout);
+  bytes[Category::checkpoint] = checkpoint.lasting + checkpoint.fetched;
   bytes[Category::logits] = logits_of(o, rank);
   // Of the rows of all ranks that send here as many come as this rank's experts are of all, and a quarter more where
   // several ranks hold them: what a capacity factor of 1.25 allows for (Fedus et al. 2022, arXiv 2101.03961, section
-  // 2.2). At most every row comes that has one of them to go to.
+  // 2.2). It is the middle: of two ranks of a router that has not learnt yet one holds memory for 1.4 times the even
+  // rows and the other for hardly more than those, and nothing tells beforehand which. At most every row comes that has
+  // one of them to go to.
   const std::int64_t m = o.tokens() / o.dims.tp, group = std::int64_t{o.dims.ep} * o.dims.etp;
   const std::int64_t k = o.shape.num_experts_per_tok, local = o.shape.num_local_experts / o.dims.ep;
   for (int chunk = 0; chunk < o.dims.vp; ++chunk) {

@@ -8,7 +8,8 @@
 //            depend on the data. Planned is the even spread and a quarter more; no more than experts_max can come.
 //   messages how much is on its way at once depends on who waits for whom: planned are the gradients of as many units
 //            as contracts/units_at_once.h lets travel at once, or all weights that are gathered, each copied on its way
-//            out and in (engine/comm/mpi_communicator.cc).
+//            out and in (engine/comm/mpi_communicator.cc). Planned is what they take beyond that part of `checkpoint`
+//            which is only there when they are not, so that the categories add up to what is held at one time.
 //   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
 // And one is an allowance that no account is compared with:
 //   process  what libraries, compiled products and the heap take beside, as the kernel sees it.
