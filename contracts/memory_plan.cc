@@ -430,6 +430,16 @@ Result<WorstRank> plan_worst_rank(const TrainingOutline& outline) {
   return worst;
 }
 
+Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node) {
+  NodeMemory node;
+  for (const int rank : ranks_of_node) {
+    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+    node.bytes += plan.bytes.total();
+    if (plan.bytes.total() > node.worst.plan.bytes.total()) node.worst = {rank, plan};
+  }
+  return node;
+}
+
 namespace {
 
 // What makes a category smaller.
@@ -470,20 +480,15 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
 Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
                     const std::string& available_from) {
   const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-  std::int64_t sum = 0;
-  WorstRank worst;
-  for (const int rank : ranks_of_node) {
-    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
-    sum += plan.bytes.total();
-    if (plan.bytes.total() > worst.plan.bytes.total()) worst = {rank, plan};
-  }
-  if (sum <= available_bytes) return {};
+  LH_TRY(const NodeMemory node, plan_node_memory(outline, ranks_of_node));
+  if (node.bytes <= available_bytes) return {};
+  const WorstRank& worst = node.worst;
   const MemoryCategory largest = worst.plan.bytes.largest();
   return make_error(
       ErrorCode::unavailable,
       format("too little memory: the {} of a node need {} together, and there are {} ({}); rank {} needs {}, most of "
              "it for {}: {} ({})",
-             ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(sum),
+             ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(node.bytes),
              text(available_bytes), available_from, worst.rank, text(worst.plan.bytes.total()), to_string(largest),
              text(worst.plan.bytes[largest]), memory_text(worst.plan.bytes)),
       remedy(largest, outline));

@@ -43,6 +43,13 @@ struct WorstRank {
 };
 Result<WorstRank> plan_worst_rank(const TrainingOutline& outline);
 
+// What ranks of one node will hold together.
+struct NodeMemory {
+  std::int64_t bytes = 0;
+  WorstRank worst;  // of them
+};
+Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node);
+
 // The ranks of one node and what they may hold together. Refused (unavailable) where they need more: the error names
 // the sum, the rank with the largest part of it, its largest category, and what would make that one smaller.
 Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,

@@ -27,6 +27,9 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
 // Tokens of the vocabulary that the stage's tokens are made with, as far as the plan knows; 0: it does not.
 std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage);
 
+// The stage with that vocabulary written into its model, where it has none: products and memory depend on it.
+PlannedStage with_vocabulary(PlannedStage stage, const RunPlan& plan);
+
 // One rank and its neighbours as the time model sees them, GPU or cores.
 struct RankPlace {
   TrainingPlace place;
