@@ -1,5 +1,6 @@
 #include "orchestrator/controller/plan_forecasts.h"
 
+#include "base/text.h"
 #include "contracts/memory_plan.h"
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/layout_question.h"
@@ -21,33 +22,63 @@ Result<NodeMemory> fullest_node(const PlannedStage& stage, const SiteConfig& sit
   return fullest;
 }
 
-// On processors the engine's own plan stands in place of the closed form, which is that of GPUs. The ranks of a node
-// share its memory: there is as much for the worst as its part of what all of them need.
-Status plan_processor_memory(const PlannedStage& stage, const SiteConfig& site, int ranks_per_node,
-                             TrainingForecast& f) {
-  constexpr double unknown = 1e18;
-  const auto there_is = static_cast<double>(site.node.memory.value);
-  LH_TRY(const NodeMemory node, fullest_node(stage, site, ranks_per_node));
-  const auto worst = static_cast<double>(node.worst.plan.bytes.total());
-  f.memory = worst;
-  f.memory_limit = there_is > 0 ? there_is * worst / static_cast<double>(node.bytes) : unknown;
-  f.tuning.memory_limit = there_is > 0 ? f.memory_limit : 0;
-  f.tuning.candidates.front().memory = worst;
-  f.tuning.front.clear();
-  if (!f.better) return {};
-  LayoutForecast& better = f.tuning.candidates.back();
-  const auto laid_out = stage_with(stage, written_layout(f.better->layout));
-  const auto found =
-      laid_out.ok() ? fullest_node(*laid_out, site, ranks_per_node) : Result<NodeMemory>(laid_out.error());
-  const bool fits = found.ok() && (there_is == 0 || static_cast<double>(found->bytes) <= there_is);
-  const bool pays = f.memory > f.memory_limit || f.better->seconds() < f.seconds();
-  if (fits && pays) {
-    better.memory = static_cast<double>(found->worst.plan.bytes.total());
+constexpr double any_memory = 1e18;
+
+// The trainings of a plan on processors, where the engine's own plan of memory stands in place of the closed form,
+// which is that of GPUs.
+struct ProcessorMemory {
+  const PlannedStage& stage;  // its vocabulary known
+  const SiteConfig& site;
+  int ranks_per_node;
+
+  double there_is() const { return static_cast<double>(site.node.memory.value); }  // of a node; 0: not known
+  bool fits(const NodeMemory& node) const { return there_is() == 0 || static_cast<double>(node.bytes) <= there_is(); }
+  Result<NodeMemory> of(const TrainingLayout& layout) const {
+    LH_TRY(const PlannedStage laid_out, stage_with(stage, written_layout(layout)));
+    return fullest_node(laid_out, site, ranks_per_node);
+  }
+};
+
+double worst_bytes(const NodeMemory& node) {
+  return static_cast<double>(node.worst.plan.bytes.total());
+}
+
+// The fastest layout that fits, where the one as written does not.
+Status find_what_fits(SearchQuestion question, const ProcessorMemory& memory, TrainingForecast& f) {
+  question.best = 400;
+  LH_TRY(const SearchOutcome found, search_layouts(question));
+  for (const RankedLayout& ranked : found.best) {
+    const auto node = memory.of(ranked.layout);
+    if (!node.ok() || !memory.fits(*node)) continue;
+    LH_TRY(LayoutForecast shown, forecast_layout(question, ranked.layout, "the best one that fits"));
+    shown.memory = worst_bytes(*node);
+    f.better = ranked;
+    f.tuning.candidates.push_back(std::move(shown));
     return {};
   }
-  f.better.reset();
-  f.tuning.candidates.pop_back();
+  f.notes.push_back(format("none of the {} fastest layouts fits", found.best.size()));
   return {};
+}
+
+// The ranks of a node share its memory: there is as much for the worst as its part of what all of them need.
+Status plan_processor_memory(const SearchQuestion& question, const ProcessorMemory& memory, TrainingForecast& f) {
+  LH_TRY(const NodeMemory node, fullest_node(memory.stage, memory.site, memory.ranks_per_node));
+  f.memory = f.tuning.candidates.front().memory = worst_bytes(node);
+  const double there_is = memory.there_is() * f.memory / static_cast<double>(node.bytes);
+  f.tuning.memory_limit = there_is;
+  f.memory_limit = there_is > 0 ? there_is : any_memory;
+  f.tuning.front.clear();
+  if (f.better) {
+    const auto better = memory.of(f.better->layout);
+    if (better.ok() && memory.fits(*better)) {
+      f.tuning.candidates.back().memory = worst_bytes(*better);
+      return {};
+    }
+    f.better.reset();
+    f.tuning.candidates.pop_back();
+  }
+  if (memory.fits(node) || f.layout.dims.world_size() == 1) return {};
+  return find_what_fits(question, memory, f);
 }
 
 TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, const SiteConfig& site, int ranks_per_node,
@@ -59,6 +90,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
     none.problem = question.error().message();
     return none;
   }
+  if (!question->on_gpus) question->search.memory_limit = any_memory;  // judged below
   // Layouts of one rank leave nothing to search.
   auto made = forecast_training(question->search, question->layout, configured_steps(stage.settings),
                                 stage.dims.world_size() > 1);
@@ -70,12 +102,14 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
   made->tuning.device = question->device;
   made->notes.insert(made->notes.begin(), question->notes.begin(), question->notes.end());
   made->nodes = stage.common.nodes;
-  if (!made->on_gpus)
-    if (const Status planned = plan_processor_memory(with_vocabulary(stage, plan), site, ranks_per_node, *made);
-        !planned.ok()) {
+  if (!made->on_gpus) {
+    const PlannedStage known = with_vocabulary(stage, plan);
+    const Status planned = plan_processor_memory(question->search, {known, site, ranks_per_node}, *made);
+    if (!planned.ok()) {
       none.problem = planned.error().message();
       return none;
     }
+  }
   if (made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
     auto after = layout_after_loss(question->search, made->nodes - 1, ranks_per_node);
     if (after.ok()) {

@@ -135,7 +135,13 @@ TEST_CASE("on processors the memory is the engine's own plan, beside a rank's pa
   CHECK(forecast().memory_limit == doctest::Approx(1.05 * planned));
   CHECK(forecast_text({forecast()}).find("more memory per rank") == std::string::npos);
   site.node.memory.value = static_cast<std::int64_t>(1.9 * planned);
-  CHECK(forecast_text({forecast()}).find("more memory per rank") != std::string::npos);
+  const TrainingForecast misses = forecast();
+  CHECK(forecast_text({misses}).find("more memory per rank") != std::string::npos);
+  REQUIRE(misses.better);  // what it names fits by the same plan
+  CHECK(misses.tuning.candidates.back().memory < misses.memory_limit);
+  site.node.memory.value = 1 << 20;
+  CHECK(!forecast().better);
+  CHECK(forecast_text({forecast()}).find("layouts fits") != std::string::npos);
 }
 
 TEST_CASE("ranks of a pipeline share their node's memory as they need it") {
