@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/text.h"
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 
 namespace longhaul {
 
@@ -241,7 +241,7 @@ std::int64_t joined_owned(const ParameterLayout& layout) {
 }
 
 // ZeRO 3: a unit's weights are gathered while gradients are on their way, a large one's beside no large one's gradient
-// (contracts/large_units.h).
+// (contracts/units_at_once.h).
 std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const std::vector<bool> large = large_units(layout);
   const std::vector<ShardUnit>& units = layout.units();
@@ -258,6 +258,18 @@ std::int64_t zero3_messages(const TrainingOutline& o, const ParameterLayout& lay
   return std::max({sums[0] + gather[0], sums[1] + gather[0], sums[1] + gather[1]});
 }
 
+// ZeRO 1 and 2 start all gathers at once, behind the update.
+std::int64_t gather_messages(const TrainingOutline& o, const ParameterLayout& layout) {
+  return o.width() * (layout.flat_size() + layout.owned().size());
+}
+
+// What may be on its way between two steps, while a checkpoint is written.
+std::int64_t messages_between_steps(const TrainingOutline& o, const ParameterLayout& layout) {
+  const ParallelDims& d = o.dims;
+  const bool gathers = d.zero > 0 && d.zero < 3 && d.dp_shard > 1 && o.overlap_weights;
+  return gathers ? gather_messages(o, layout) : 0;
+}
+
 // What a step sums or gathers over the ranks that hold copies of the same weights.
 std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& layout) {
   const ParallelDims& d = o.dims;
@@ -268,10 +280,8 @@ std::int64_t replica_messages(const TrainingOutline& o, const ParameterLayout& l
     // Buckets are few: one is on its way and one behind it (engine/train/bucket_gradient_sum.cc).
     const std::int64_t of_buckets = 2 * f32 * neighbours_max(layout, o.overlap_gradients ? sums_at_once : 1, false);
     const std::int64_t sums = d.zero == 1 ? of_tree : of_buckets;
-    // ZeRO 1 and 2 start all gathers at once.
     const std::int64_t gathers =
-        o.width() * (o.overlap_weights && d.zero < 3 ? layout.flat_size() + layout.owned().size()
-                                                     : neighbours_max(layout, 1, true));
+        o.overlap_weights && d.zero < 3 ? gather_messages(o, layout) : o.width() * neighbours_max(layout, 1, true);
     most = d.zero == 3 ? zero3_messages(o, layout) : std::max(sums, gathers);
   }
   if (d.cp > 1 || (d.zero > 0 && d.dp_replicate > 1)) most = std::max(most, 2 * f32 * joined_owned(layout));
@@ -289,7 +299,7 @@ std::int64_t tied_messages(const TrainingOutline& o, const RankOutline& rank) {
   return 2 * f32 * elements;
 }
 
-std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank) {
+std::int64_t step_messages(const TrainingOutline& o, const RankOutline& rank) {
   if (o.dims.world_size() == 1) return 0;
   const RankSizes z(o);
   // Of activations: what a tp group adds up, in all of its pieces; what goes from stage to stage.
@@ -297,6 +307,12 @@ std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank) {
   if (o.dims.pp > 1) most = std::max(most, z.r * z.h * z.width);
   most = std::max(most, 2 * f32 * partial_gradient_elements(o, rank));
   return std::max({most, replica_messages(o, rank.layout), tied_messages(o, rank)});
+}
+
+// Beyond what a checkpoint fetches: a piece of the moments is not there while a step sends its messages, nor those
+// while it is, so that the two together are no more than the larger moment of them.
+std::int64_t messages_of(const TrainingOutline& o, const RankOutline& rank, std::int64_t fetched) {
+  return std::max(step_messages(o, rank) - fetched, messages_between_steps(o, rank.layout));
 }
 
 // engine/train/batch_source.h, objective.h
@@ -309,10 +325,15 @@ std::int64_t batches_of(const TrainingOutline& o) {
   return o.micro_batches_max() * batch + t * f32 * (o.preference_pairs ? 2 : 1);
 }
 
+struct CheckpointMemory {
+  std::int64_t lasting = 0;  // beside the steps
+  std::int64_t fetched = 0;  // only while a checkpoint is written, between two steps
+};
+
 // engine/checkpoint/checkpoint_share.h, in whole pages, or where a share is not staged and moments are on a disk its
 // longest piece of those; with copies on the nodes as much again for this rank's and its partner's (taken to be alike).
 // engine/checkpoint/memory_snapshot.h: a copy of all that is owned, where it is in memory.
-std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
+CheckpointMemory checkpoint_of(const TrainingOutline& o, const ParameterLayout& layout) {
   constexpr std::int64_t page = 4096;
   std::int64_t elements = 0, longest = 0;
   const PackedRanges written(layout.written());
@@ -330,10 +351,11 @@ std::int64_t checkpoint_of(const TrainingOutline& o, const ParameterLayout& layo
   if (o.memory_snapshot && !o.moments_on_disk)
     for (const std::int64_t width : {f32, std::int64_t{o.first_moment_bytes}, std::int64_t{o.second_moment_bytes}})
       snapshot += whole_pages(layout.owned().size() * width);
-  std::int64_t fetched = 0;
-  if (o.moments_on_disk)
-    fetched = whole_pages(longest * std::max<std::int64_t>(o.first_moment_bytes, o.second_moment_bytes));
-  return (staged ? pages : fetched) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
+  CheckpointMemory memory;
+  memory.lasting = (staged ? pages : 0) + (o.local_copies ? (o.dims.world_size() > 1 ? 2 : 1) * pages : 0) + snapshot;
+  if (!staged && o.moments_on_disk)
+    memory.fetched = whole_pages(longest * std::max<std::int64_t>(o.first_moment_bytes, o.second_moment_bytes));
+  return memory;
 }
 
 // engine/ops/cross_entropy.h, vocab_parallel_loss.h: LmHeadShape's chunk_tokens
@@ -347,13 +369,13 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
 // What a process of the engine takes that no account counts, as memory of its own (not of files), measured on Linux
 // with glibc, Open MPI and oneDNN (tests/bench/autotune/memory_bars.py prints it beside this):
 //   libraries  of a rank before it takes anything, 10 MB, and what MPI sets up, 3 MB
-//   products   compiled by oneDNN: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts fills, as their
-//              rows are others in every batch; a dense one has some twenty
+//   products   compiled by oneDNN, where it does: engine/ops/cpu/gemm_onednn.cc keeps 256, which a model with experts
+//              fills, as their rows are others in every batch; a dense one has some twenty
 //   heap       freed pieces between those that last, which glibc keeps, all small (engine/main.cc): hardly anything
 std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
   constexpr std::int64_t MB = 1'000'000, library = 10 * MB, mpi = 3 * MB, product = 64 * 1024;
   constexpr std::int64_t products_dense = 20, products_max = 256;
-  const std::int64_t products = o.shape.is_moe() ? products_max : products_dense;
+  const std::int64_t products = !o.compiled_products ? 0 : o.shape.is_moe() ? products_max : products_dense;
   return library + (o.dims.world_size() > 1 ? mpi : 0) + products * product + counted / 512;
 }
 
@@ -372,13 +394,16 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   bytes[Category::gradients] = gradients_of(o, layout);
   bytes[Category::optimizer] = moments_of(o, owned);
   bytes[Category::communication] = communication_of(o, rank);
-  bytes[Category::messages] = messages_of(o, rank);
+  const CheckpointMemory checkpoint = checkpoint_of(o, layout);
+  bytes[Category::messages] = messages_of(o, rank, checkpoint.fetched);
   bytes[Category::batches] = batches_of(o);
-  bytes[Category::checkpoint] = checkpoint_of(o, layout);
+  bytes[Category::checkpoint] = checkpoint.lasting + checkpoint.fetched;
   bytes[Category::logits] = logits_of(o, rank);
   // Of the rows of all ranks that send here as many come as this rank's experts are of all, and a quarter more where
   // several ranks hold them: what a capacity factor of 1.25 allows for (Fedus et al. 2022, arXiv 2101.03961, section
-  // 2.2). At most every row comes that has one of them to go to.
+  // 2.2). It is the middle: of two ranks of a router that has not learnt yet one holds memory for 1.4 times the even
+  // rows and the other for hardly more than those, and nothing tells beforehand which. At most every row comes that has
+  // one of them to go to.
   const std::int64_t m = o.tokens() / o.dims.tp, group = std::int64_t{o.dims.ep} * o.dims.etp;
   const std::int64_t k = o.shape.num_experts_per_tok, local = o.shape.num_local_experts / o.dims.ep;
   for (int chunk = 0; chunk < o.dims.vp; ++chunk) {
@@ -403,6 +428,16 @@ Result<WorstRank> plan_worst_rank(const TrainingOutline& outline) {
     if (pp == 0 || plan.bytes.total() > worst.plan.bytes.total()) worst = {global_rank_of(outline.dims, at), plan};
   }
   return worst;
+}
+
+Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node) {
+  NodeMemory node;
+  for (const int rank : ranks_of_node) {
+    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+    node.bytes += plan.bytes.total();
+    if (plan.bytes.total() > node.worst.plan.bytes.total()) node.worst = {rank, plan};
+  }
+  return node;
 }
 
 namespace {
@@ -445,20 +480,15 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
 Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
                     const std::string& available_from) {
   const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-  std::int64_t sum = 0;
-  WorstRank worst;
-  for (const int rank : ranks_of_node) {
-    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
-    sum += plan.bytes.total();
-    if (plan.bytes.total() > worst.plan.bytes.total()) worst = {rank, plan};
-  }
-  if (sum <= available_bytes) return {};
+  LH_TRY(const NodeMemory node, plan_node_memory(outline, ranks_of_node));
+  if (node.bytes <= available_bytes) return {};
+  const WorstRank& worst = node.worst;
   const MemoryCategory largest = worst.plan.bytes.largest();
   return make_error(
       ErrorCode::unavailable,
       format("too little memory: the {} of a node need {} together, and there are {} ({}); rank {} needs {}, most of "
              "it for {}: {} ({})",
-             ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(sum),
+             ranks_of_node.size() == 1 ? "one rank" : format("{} ranks", ranks_of_node.size()), text(node.bytes),
              text(available_bytes), available_from, worst.rank, text(worst.plan.bytes.total()), to_string(largest),
              text(worst.plan.bytes[largest]), memory_text(worst.plan.bytes)),
       remedy(largest, outline));

@@ -7,8 +7,9 @@
 //   experts  where several ranks hold the experts, or a capacity drops tokens, the rows that a rank's experts receive
 //            depend on the data. Planned is the even spread and a quarter more; no more than experts_max can come.
 //   messages how much is on its way at once depends on who waits for whom: planned are the gradients of as many units
-//            as contracts/large_units.h lets travel at once, or all weights that are gathered, each copied on its way
-//            out and in (engine/comm/mpi_communicator.cc).
+//            as contracts/units_at_once.h lets travel at once, or all weights that are gathered, each copied on its way
+//            out and in (engine/comm/mpi_communicator.cc). Planned is what they take beyond that part of `checkpoint`
+//            which is only there when they are not, so that the categories add up to what is held at one time.
 //   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
 // And one is an allowance that no account is compared with:
 //   process  what libraries, compiled products and the heap take beside, as the kernel sees it.
@@ -41,6 +42,13 @@ struct WorstRank {
   MemoryPlan plan;
 };
 Result<WorstRank> plan_worst_rank(const TrainingOutline& outline);
+
+// What ranks of one node will hold together.
+struct NodeMemory {
+  std::int64_t bytes = 0;
+  WorstRank worst;  // of them
+};
+Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node);
 
 // The ranks of one node and what they may hold together. Refused (unavailable) where they need more: the error names
 // the sum, the rank with the largest part of it, its largest category, and what would make that one smaller.

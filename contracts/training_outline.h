@@ -46,6 +46,9 @@ struct TrainingOutline {
   std::int64_t staging_limit = 0;
   bool local_copies = false;
   bool memory_snapshot = false;  // a copy of the state in memory, for in-process restarts
+  // The library of matrix products compiles one for each case that it meets (engine/ops/gemm.h: gemm_compiles). It
+  // depends on the processor: who does not know that plans for the larger of both.
+  bool compiled_products = true;
 
   int moment_bytes() const { return first_moment_bytes + second_moment_bytes; }
   void set_moments(const OptimizerSettings& settings);

@@ -18,7 +18,7 @@ struct TrainingForecast {
   double low = 0, high = 0;  // seconds of a step, 95 % of cases
   double tokens_per_second = 0;
   double utilisation = 0;                     // model FLOPs over the peak in the layout's precision
-  double memory = 0, memory_limit = 0;        // bytes of the rank that holds most; no limit known: 1e18
+  double memory = 0, memory_limit = 0;        // bytes of the rank that holds most (0: not known); no limit known: 1e18
   std::int64_t steps = 0;                     // 0: not known before the data is
   double all_seconds = 0;                     // of all steps, where they are not alike; else 0
   double gpu_hours = 0, energy_kwh = 0;       // 0 without steps; energy: ranks at the power that they may take

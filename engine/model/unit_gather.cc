@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 
 namespace longhaul {
 namespace {

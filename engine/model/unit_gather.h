@@ -25,7 +25,7 @@ class UnitGather {
  public:
   // share: this rank's weights, packed as layout.owned(). whole: all of them in flat order (ZeRO 1, 2); empty: windows.
   // overlap: gathers run beside computation; else each is waited for where it starts. before_large: called before a
-  // large unit is gathered (contracts/large_units.h), where units are gathered one at a time. All borrowed.
+  // large unit is gathered (contracts/units_at_once.h), where units are gathered one at a time. All borrowed.
   UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, bool overlap,
              std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
 

@@ -27,8 +27,9 @@ void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, Co
 // The same by own code, never oneDNN: what `gemm` falls back to, and what the tests compare with it.
 void gemm_portable(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c);
 
-// Does `gemm` use oneDNN for this case? For reports and tests.
-bool gemm_uses_onednn(const ComputeContext& context, const GemmShape& shape, DType ab, DType c);
+// Does `gemm` compile a product for each case that it meets, of A and B of this type? oneDNN does where it has AVX-512,
+// or for bf16 AVX-512 with bf16: some 64 KB of code each. Its other products are the same code for every case.
+bool gemm_compiles(const ComputeContext& context, DType ab);
 
 // y = x W^T with W[out, in] as in Hugging Face files. x[tokens, in], y[tokens, out].
 struct LinearShape {

@@ -17,6 +17,7 @@
 #include "contracts/weight_decay.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
+#include "engine/ops/gemm.h"
 #include "engine/parallel/gather_masters.h"
 #include "engine/tasks/milestone.h"
 #include "engine/train/replay_verdict.h"
@@ -141,6 +142,7 @@ Result<TrainingOutline> TrainingStage::outline() const {
   o.positions = settings_.positions, o.first_key = settings_.first_key;
   o.preference_pairs = settings_.sequences_per_sample == 2;
   o.memory_snapshot &= run_.beat != nullptr;  // there is nobody to order a restart
+  o.compiled_products = gemm_compiles(run_.compute, o.bf16 ? DType::bf16 : DType::f32);
   return o;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {

@@ -27,7 +27,7 @@ struct GradientSumOptions {
   // Parts of several micro-batches come by turns: input and weight backward run apart, or there are several stages.
   bool by_parts = false;
   bool overlap = true;  // reductions start while the backward goes on
-  // Called before the sum of a large unit starts (contracts/large_units.h): other messages of such units are waited
+  // Called before the sum of a large unit starts (contracts/units_at_once.h): other messages of such units are waited
   // for.
   std::function<void()> before_large;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 #include "engine/comm/tree_sum.h"
 
 namespace longhaul {

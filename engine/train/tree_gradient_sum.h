@@ -34,7 +34,7 @@ class TreeGradientSum final : public GradientSum {
   // Adds up what they gave: each is a sum over one replica's micro-batches, and neighbouring replicas the tree's next
   // branches.
   void join_batches(const ShardUnit& unit);
-  // Sums start in the order in which their units were ready, no more than contracts/large_units.h allows at once.
+  // Sums start in the order in which their units were ready, no more than contracts/units_at_once.h allows at once.
   void start_next();
   void start(int unit);
   Communicator* communicator_of(int unit) const;

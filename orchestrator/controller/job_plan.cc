@@ -372,7 +372,8 @@ void JobPlanner::plan_resources() {
                      "a number with K, M, G or T, for example \"200G\"; \"0\" is all of a node's");
   else
     add_if("mem", memory);
-  const Status fits = check_stage_memory(stage_, plan_, granted_memory(site_, memory.value, memory.origin));
+  const Status fits =
+      check_stage_memory(stage_, plan_, site_.config, granted_memory(site_, memory.value, memory.origin));
   if (!fits.ok()) problem("job.memory", "stage." + stage_.stage + ": " + fits.error().what, fits.error().hint);
   if (const Chosen whole = exclusive(); yes(whole)) add("exclusive", {"", whole.origin, whole.where, whole.by_user});
   if (!job_.exclude.empty() && config_.can.exclude == "no")

@@ -135,6 +135,14 @@ std::int64_t vocabulary_behind(const RunPlan& plan, const PlannedStage& stage) {
   return 0;
 }
 
+PlannedStage with_vocabulary(PlannedStage stage, const RunPlan& plan) {
+  Value* model = stage.settings.find("model");
+  if (model && model->is_table() && model->get_integer("vocab_size") == 0)
+    if (const std::int64_t vocabulary = vocabulary_behind(plan, stage); vocabulary > 0)
+      model->set("vocab_size", static_cast<long long>(vocabulary));
+  return stage;
+}
+
 Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
                                        int ranks_per_node, const StageOrigins& origins) {
   const bool given = begins_with_a_model(stage);

@@ -1,12 +1,9 @@
 #include "orchestrator/controller/memory_check.h"
 
-#include <algorithm>
 #include <charconv>
-#include <numeric>
-#include <set>
 
 #include "contracts/memory_plan.h"
-#include "contracts/settings/training.h"
+#include "orchestrator/controller/stage_outline.h"
 
 namespace longhaul {
 
@@ -29,25 +26,13 @@ std::int64_t bytes_of_slurm_memory(const std::string& text) {
 
 }  // namespace
 
-Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const GrantedMemory& memory) {
+Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const SiteConfig& site,
+                          const GrantedMemory& memory) {
   if (!stage.layout_from.empty()) return {};  // its layout is not known yet
-  for (const PlannedInput& input : stage.inputs)
-    if (input.name == "model") return {};
-  if (stage.kind != "pretrain" || memory.bytes <= 0 || job.gpus_per_node > 0) return {};
-  Diagnostics reported;
-  const PretrainSettings settings = pretrain_fields().parse(stage.settings, "", reported);
-  if (!reported.empty()) return {};
-  const auto outline = outline_of(settings, stage.dims);
-  if (!outline.ok() || outline->micro_batches.empty() || outline->micro_batches.front() < 1) return {};
-  std::set<int> seen;  // nodes; those where the ranks of a pipeline stage begin stand for the others
-  for (int pp = 0; pp < stage.dims.pp; ++pp) {
-    RankCoordinates at;
-    at.pp = pp;
-    const int node = global_rank_of(stage.dims, at) / job.ranks_per_node;
-    if (!seen.insert(node).second) continue;
-    std::vector<int> ranks(
-        static_cast<std::size_t>(std::min(job.ranks_per_node, stage.dims.world_size() - node * job.ranks_per_node)));
-    std::iota(ranks.begin(), ranks.end(), node * job.ranks_per_node);
+  if (memory.bytes <= 0 || job.gpus_per_node > 0) return {};
+  const auto outline = stage_outline(stage, site);
+  if (!outline.ok()) return {};
+  for (const std::vector<int>& ranks : ranks_by_node(stage.dims, job.ranks_per_node)) {
     const Status fits = check_memory(*outline, ranks, memory.bytes, memory.from);
     if (!fits.ok() && fits.error().code == ErrorCode::unavailable) return fits;
   }

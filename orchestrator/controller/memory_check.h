@@ -19,6 +19,7 @@ GrantedMemory granted_memory(const Site& site, const std::string& asked, const s
 
 // unavailable: they need more (contracts/memory_plan.h). Trainings whose model another stage makes, those on GPUs, and
 // other kinds, pass; so do settings that other checks refuse.
-Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const GrantedMemory& memory);
+Status check_stage_memory(const PlannedStage& stage, const JobPlan& job, const SiteConfig& site,
+                          const GrantedMemory& memory);
 
 }  // namespace longhaul

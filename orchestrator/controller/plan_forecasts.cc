@@ -3,10 +3,92 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "contracts/memory_plan.h"
 #include "contracts/settings/training.h"
+#include "orchestrator/controller/layout_candidates.h"
+#include "orchestrator/controller/stage_outline.h"
+#include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
 namespace {
+
+// Of the node whose ranks will hold most together.
+Result<NodeMemory> fullest_node(const PlannedStage& stage, const SiteConfig& site, int ranks_per_node) {
+  LH_TRY(const TrainingOutline outline, stage_outline(stage, site));
+  const int ranks = ranks_per_node > 0 ? ranks_per_node : stage.dims.world_size();
+  NodeMemory fullest;
+  for (const std::vector<int>& of_node : ranks_by_node(outline.dims, ranks)) {
+    LH_TRY(const NodeMemory node, plan_node_memory(outline, of_node));
+    if (node.bytes > fullest.bytes) fullest = node;
+  }
+  return fullest;
+}
+
+constexpr double any_memory = 1e18;
+
+// The trainings of a plan on processors, where the engine's own plan of memory stands in place of the closed form,
+// which is that of GPUs.
+struct ProcessorMemory {
+  const PlannedStage& stage;  // its vocabulary known
+  const SiteConfig& site;
+  int ranks_per_node;
+
+  double there_is() const { return static_cast<double>(site.node.memory.value); }  // of a node; 0: not known
+  bool fits(const NodeMemory& node) const { return there_is() == 0 || static_cast<double>(node.bytes) <= there_is(); }
+  Result<NodeMemory> of(const TrainingLayout& layout) const {
+    LH_TRY(const PlannedStage laid_out, stage_with(stage, written_layout(layout)));
+    return fullest_node(laid_out, site, ranks_per_node);
+  }
+};
+
+double worst_bytes(const NodeMemory& node) {
+  return static_cast<double>(node.worst.plan.bytes.total());
+}
+
+// The fastest layout that fits, where the one as written does not.
+Status find_what_fits(SearchQuestion question, const ProcessorMemory& memory, TrainingForecast& f) {
+  question.best = 400;
+  LH_TRY(const SearchOutcome found, search_layouts(question));
+  for (const RankedLayout& ranked : found.best) {
+    const auto node = memory.of(ranked.layout);
+    if (!node.ok() || !memory.fits(*node)) continue;
+    LH_TRY(LayoutForecast shown, forecast_layout(question, ranked.layout, "the best one that fits"));
+    shown.memory = worst_bytes(*node);
+    f.better = ranked;
+    f.tuning.candidates.push_back(std::move(shown));
+    return {};
+  }
+  f.notes.push_back(format("none of the {} fastest layouts fits", found.best.size()));
+  return {};
+}
+
+// The ranks of a node share its memory: there is as much for the worst as its part of what all of them need.
+Status plan_processor_memory(const SearchQuestion& question, const ProcessorMemory& memory, TrainingForecast& f) {
+  const auto of_stage = fullest_node(memory.stage, memory.site, memory.ranks_per_node);
+  if (!of_stage.ok() && of_stage.error().code == ErrorCode::unsupported) {
+    f.memory = f.tuning.memory_limit = 0, f.memory_limit = any_memory;
+    for (LayoutForecast& one : f.tuning.candidates) one.memory = 0;
+    f.tuning.front.clear();
+    return {};
+  }
+  LH_TRY(const NodeMemory node, of_stage);
+  f.memory = f.tuning.candidates.front().memory = worst_bytes(node);
+  const double there_is = memory.there_is() * f.memory / static_cast<double>(node.bytes);
+  f.tuning.memory_limit = there_is;
+  f.memory_limit = there_is > 0 ? there_is : any_memory;
+  f.tuning.front.clear();
+  if (f.better) {
+    const auto better = memory.of(f.better->layout);
+    if (better.ok() && memory.fits(*better)) {
+      f.tuning.candidates.back().memory = worst_bytes(*better);
+      return {};
+    }
+    f.better.reset();
+    f.tuning.candidates.pop_back();
+  }
+  if (memory.fits(node) || f.layout.dims.world_size() == 1) return {};
+  return find_what_fits(question, memory, f);
+}
 
 TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, const SiteConfig& site, int ranks_per_node,
                              const PredictionBasis& basis) {
@@ -17,6 +99,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
     none.problem = question.error().message();
     return none;
   }
+  if (!question->on_gpus) question->search.memory_limit = any_memory;  // judged below
   // Layouts of one rank leave nothing to search.
   auto made = forecast_training(question->search, question->layout, configured_steps(stage.settings),
                                 stage.dims.world_size() > 1);
@@ -32,6 +115,14 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
                                  100 * (made->time.correction - 1), question->search.measured.size(),
                                  basis.measured.newest_of(question->device)));
   made->nodes = stage.common.nodes;
+  if (!made->on_gpus) {
+    const PlannedStage known = with_vocabulary(stage, plan);
+    const Status planned = plan_processor_memory(question->search, {known, site, ranks_per_node}, *made);
+    if (!planned.ok()) {
+      none.problem = planned.error().message();
+      return none;
+    }
+  }
   if (made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
     auto after = layout_after_loss(question->search, made->nodes - 1, ranks_per_node);
     if (after.ok()) {

@@ -16,6 +16,7 @@
 #include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/run.h"
+#include "orchestrator/controller/stage_outline.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/workflow/trial_stage.h"
 
@@ -35,14 +36,10 @@ namespace {
 constexpr int turns_max = 100;  // of one look: a round that ends at once is followed by the next
 
 // Of the rank that is planned to hold most; 0: not known before the trial runs.
-std::int64_t predicted_bytes(const PlannedStage& target, const Trial& trial) {
-  const bool from_model = std::any_of(target.inputs.begin(), target.inputs.end(),
-                                      [](const PlannedInput& input) { return input.name == "model"; });
+std::int64_t predicted_bytes(const PlannedStage& target, const Trial& trial, const SiteConfig& site) {
   const auto stage = stage_with(target, trial.settings);
-  if (from_model || !stage.ok() || stage->kind != "pretrain") return 0;
-  const auto settings = pretrain_fields().parse(stage->settings, "");
-  const auto outline = settings.ok() ? outline_of(*settings, stage->dims) : Result<TrainingOutline>(settings.error());
-  if (!outline.ok() || outline->micro_batches.empty() || outline->micro_batches.front() < 1) return 0;
+  const auto outline = stage.ok() ? stage_outline(*stage, site) : Result<TrainingOutline>(stage.error());
+  if (!outline.ok()) return 0;
   const auto worst = plan_worst_rank(*outline);
   return worst.ok() ? worst->plan.bytes.total() : 0;
 }
@@ -84,15 +81,6 @@ std::vector<Trial> candidates_from_value(const Value& list) {
     candidates.push_back(std::move(trial));
   }
   return candidates;
-}
-
-// With the vocabulary of its tokens, where the model does not say its own: products and memory depend on it.
-PlannedStage with_vocabulary(PlannedStage target, const RunPlan& plan) {
-  Value* model = target.settings.find("model");
-  if (model && model->is_table() && model->get_integer("vocab_size") == 0)
-    if (const std::int64_t vocabulary = vocabulary_behind(plan, target); vocabulary > 0)
-      model->set("vocab_size", static_cast<long long>(vocabulary));
-  return target;
 }
 
 ConfirmationLimits limits_of(const TuneSettings& settings) {
@@ -138,16 +126,17 @@ Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, c
                                                      const std::string& folder) const {
   const std::string path = join_path(folder, candidates_file_name);
   if (!file_exists(path)) {
+    LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
+    const PlannedStage known = with_vocabulary(target, run_.plan);
     std::vector<Trial> found = written_candidates(tune);
     if (found.empty()) {
       if (!options_.search)
         return make_error(ErrorCode::unsupported, "no candidates given and this version has no search",
                           "write candidates = [{ parallel = { ... } }, ...] in the stage");
-      LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
-      LH_TRY(found, options_.search(tune, with_vocabulary(target, run_.plan), site.config));
+      LH_TRY(found, options_.search(tune, known, site.config));
     }
     for (Trial& trial : found)
-      if (trial.predicted_bytes == 0) trial.predicted_bytes = predicted_bytes(target, trial);
+      if (trial.predicted_bytes == 0) trial.predicted_bytes = predicted_bytes(known, trial, site.config);
     const Status written = create_file_exclusive(path, to_json_pretty(candidates_to_value(found)));
     if (!written.ok() && written.error().code != ErrorCode::conflict) return written.error();
   }

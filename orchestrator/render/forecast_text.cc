@@ -10,6 +10,7 @@ namespace longhaul {
 namespace {
 
 std::string forecast_memory(const TrainingForecast& f) {
+  if (f.memory == 0) return "-";
   std::string text = human_bytes(f.memory);
   if (f.memory_limit < 1e18) text += " of " + human_bytes(f.memory_limit);
   return text;

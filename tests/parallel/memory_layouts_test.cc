@@ -10,7 +10,9 @@
 #include "base/text.h"
 #include "contracts/communication_plan.h"
 #include "contracts/memory_plan.h"
+#include "engine/checkpoint/checkpoint_saver.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/scratch.h"
 
 // All memory that this program takes by `new`, Buffer's included; a sanitizer has a `new` of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -179,6 +181,7 @@ TrainingOutline outline_of(const PlannedCase& one) {
   o.positions = o.first_key = one.what.packed;
   OptimizerSettings optimizer;
   optimizer.moments = one.what.moments;
+  if (!one.what.offload_dir.empty()) optimizer.offload = "node_local";
   o.set_moments(optimizer);
   o.rope_positions = one.what.shape.max_position_embeddings;
   return o;
@@ -190,7 +193,8 @@ struct Measured {
   Status status;
 };
 
-std::vector<Measured> measure(const PlannedCase& one) {
+std::vector<Measured> measure(const PlannedCase& one,
+                              const std::function<Status(TrainingSetup&, Mesh&)>& afterwards = {}) {
   constexpr int steps = 3;
   std::vector<Measured> all(static_cast<std::size_t>(one.dims.world_size()));
   on_threads(one.dims, [&](int rank, Mesh& mesh) {
@@ -203,6 +207,7 @@ std::vector<Measured> measure(const PlannedCase& one) {
       else
         mine.sent = report->traffic;
     }
+    if (afterwards && mine.status.ok()) mine.status = afterwards(setup, mesh);
     mine.held = setup.memory.peak();
   });
   return all;
@@ -260,12 +265,13 @@ void check_case(const PlannedCase& one) {
 }
 
 // Under ThreadSanitizer, which looks for races and not at bytes, some of them.
-void check_cases(const std::vector<PlannedCase>& cases) {
 #if defined(__SANITIZE_THREAD__)
-  constexpr std::size_t every = 4;
+constexpr std::size_t every = 4;
 #else
-  constexpr std::size_t every = 1;
+constexpr std::size_t every = 1;
 #endif
+
+void check_cases(const std::vector<PlannedCase>& cases) {
   for (std::size_t i = 0; i < cases.size(); i += every) check_case(cases[i]);
 }
 
@@ -277,6 +283,45 @@ TEST_CASE("every rank holds and sends what was planned, to the byte") {
 
 TEST_CASE("with experts, too, but for the rows that follow the data") {
   check_cases(expert_cases());
+}
+
+// A checkpoint that is staged copies them into memory with all else; one that is not fetches a piece at a time.
+void check_checkpoint(const ParallelDims& dims, const char* moments, bool staged) {
+  INFO(dims.to_string(), " ", moments, staged ? ", staged" : "");
+  const longhaul::testing::Scratch scratch;
+  const SystemClock clock;
+  const CheckpointStore store(clock, scratch.file("checkpoints"), 1);
+  ModelShape shape = training_shape(3);  // three blocks of moments
+  shape.hidden_size = 256, shape.intermediate_size = 1024, shape.head_dim = 64;
+  PlannedCase one{"moments on a disk", dims, setup_of({.shape = shape, .moments = moments})};
+  one.what.offload_dir = scratch.path(), one.what.offload_block = MomentStreamOptions().block_elements;
+  const std::vector<Measured> ranks = measure(one, [&](TrainingSetup& setup, Mesh& mesh) -> Status {
+    CheckpointSaverOptions options;
+    options.asynchronous = staged, options.account = &setup.memory.of(MemoryCategory::checkpoint);
+    CheckpointSaver saver(clock, store, options);
+    LH_CHECK(saver.start(mesh.world(), test::state_of(setup)));
+    return saver.finish(mesh.world()).ok() ? Status() : make_error(ErrorCode::io, "no checkpoint");
+  });
+  TrainingOutline outline = outline_of(one);
+  outline.staged_checkpoints = staged;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    CAPTURE(rank);
+    const Measured& mine = ranks[rank];
+    REQUIRE_MESSAGE(mine.status.ok(), (mine.status.ok() ? "" : mine.status.error().message()));
+    const auto plan = plan_training_memory(outline, coordinates_of(dims, static_cast<int>(rank)));
+    REQUIRE(plan.ok());
+    CHECK(plan->bytes[MemoryCategory::checkpoint] > 0);
+    check_memory_of(one, *plan, mine.held);
+  }
+}
+
+TEST_CASE("with moments on a disk a checkpoint takes what was planned, to the byte, staged or not") {
+  const std::vector<std::pair<ParallelDims, const char*>> layouts = {{dims_of(1, false, 1, 1, 1, 1, 1, 0), "bf16"},
+                                                                     {dims_of(1, false, 1, 1, 1, 1, 2, 1), "f32"},
+                                                                     {dims_of(2, true, 1, 1, 1, 2, 1, 0), "mixed"},
+                                                                     {dims_of(1, false, 1, 1, 1, 1, 2, 3), "bf16"}};
+  for (std::size_t i = 0; i < layouts.size(); i += every)
+    for (const bool staged : {false, true}) check_checkpoint(layouts[i].first, layouts[i].second, staged);
 }
 
 TEST_CASE("a buffer that the plan does not know turns the comparison red") {

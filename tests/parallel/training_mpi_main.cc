@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 #include "engine/comm/mpi_communicator.h"
 #include "tests/parallel/training_on_ranks.h"
 

@@ -54,52 +54,74 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, st
   return {{rows, columns}, type_of(dtype), strides};
 }
 
+memory::desc bias_of(const GemmCase& c) {
+  return {{1, c.n}, type_of(c.c), memory::format_tag::ab};
+}
+
+// Throws where oneDNN has nothing for the case.
+dnnl::matmul::primitive_desc description_of(const GemmCache& cache, const GemmCase& c) {
+  const memory::desc a = matrix(c.m, c.k, c.transpose_a, c.row_stride_a, c.ab);
+  const memory::desc b = matrix(c.k, c.n, c.transpose_b, c.row_stride_b, c.ab);
+  const memory::desc out = matrix(c.m, c.n, false, c.row_stride_c, c.c);
+  dnnl::primitive_attr attributes;
+  if (c.alpha != 1.0F) attributes.set_output_scales(0, {c.alpha});
+  if (c.beta != 0.0F) {
+    dnnl::post_ops sum;
+    sum.append_sum(c.beta);
+    attributes.set_post_ops(sum);
+  }
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::matmul::desc product = c.bias ? dnnl::matmul::desc(a, b, bias_of(c), out) : dnnl::matmul::desc(a, b, out);
+  return {product, attributes, cache.engine};
+}
+
 std::optional<GemmCache::Entry> compile(GemmCache& cache, const GemmCase& c) {
   try {
-    const memory::desc a = matrix(c.m, c.k, c.transpose_a, c.row_stride_a, c.ab);
-    const memory::desc b = matrix(c.k, c.n, c.transpose_b, c.row_stride_b, c.ab);
-    const memory::desc out = matrix(c.m, c.n, false, c.row_stride_c, c.c);
-    dnnl::primitive_attr attributes;
-    if (c.alpha != 1.0F) attributes.set_output_scales(0, {c.alpha});
-    if (c.beta != 0.0F) {
-      dnnl::post_ops sum;
-      sum.append_sum(c.beta);
-      attributes.set_post_ops(sum);
-    }
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const memory::desc bias({1, c.n}, type_of(c.c), memory::format_tag::ab);
-    const dnnl::matmul::desc product = c.bias ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
-    const dnnl::matmul::primitive_desc description(product, attributes, cache.engine);
+    const dnnl::matmul::primitive_desc description = description_of(cache, c);
     const std::string implementation = description.impl_info_str();
     if (implementation.find("ref") != std::string::npos) return std::nullopt;
     return GemmCache::Entry{dnnl::matmul(description),
-                            memory(a, cache.engine, nullptr),
-                            memory(b, cache.engine, nullptr),
-                            memory(out, cache.engine, nullptr),
+                            memory(description.src_desc(), cache.engine, nullptr),
+                            memory(description.weights_desc(), cache.engine, nullptr),
+                            memory(description.dst_desc(), cache.engine, nullptr),
                             memory(description.scratchpad_desc(), cache.engine, nullptr),
-                            c.bias ? memory(bias, cache.engine, nullptr) : memory()};
+                            c.bias ? memory(bias_of(c), cache.engine, nullptr) : memory()};
   } catch (const dnnl::error&) {
     return std::nullopt;
   }
 }
 
-std::optional<GemmCache::Entry>& entry_of(const ComputeContext& context, const GemmCase& c) {
+GemmCache& cache_of(const ComputeContext& context) {
   std::shared_ptr<GemmCache>& cache = context.gemm_cache();
   if (!cache) cache = std::make_shared<GemmCache>();
   use_threads_of(context);  // a primitive is compiled for a number of threads
-  auto place = cache->entries.find(c);
-  if (place == cache->entries.end()) {
-    if (cache->entries.size() >= GemmCache::entries_max) cache->forget_oldest();
-    place = cache->entries.emplace(c, GemmCache::Slot{compile(*cache, c)}).first;
+  return *cache;
+}
+
+std::optional<GemmCache::Entry>& entry_of(const ComputeContext& context, const GemmCase& c) {
+  GemmCache& cache = cache_of(context);
+  auto place = cache.entries.find(c);
+  if (place == cache.entries.end()) {
+    if (cache.entries.size() >= GemmCache::entries_max) cache.forget_oldest();
+    place = cache.entries.emplace(c, GemmCache::Slot{compile(cache, c)}).first;
   }
-  place->second.last_use = ++cache->uses;
+  place->second.last_use = ++cache.uses;
   return place->second.entry;
 }
 
 }  // namespace
 
-bool onednn_has(const ComputeContext& context, const GemmShape& shape, DType ab, DType c) {
-  return entry_of(context, gemm_case(shape, ab, c)).has_value();
+// oneDNN says by name which of its implementations a case gets: "brg:avx512_core" generates code for the case's sizes
+// (batch-reduce GEMM); "gemm:jit" has been generated once for all. A layer's usual product stands for the others.
+bool onednn_compiles(const ComputeContext& context, DType ab) {
+  GemmShape layer{.m = 256, .n = 256, .k = 256};
+  layer.transpose_b = true;
+  try {
+    const std::string name = description_of(cache_of(context), gemm_case(layer, ab, ab)).impl_info_str();
+    return name.find("brg") != std::string::npos;
+  } catch (const dnnl::error&) {
+    return false;
+  }
 }
 
 bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c,

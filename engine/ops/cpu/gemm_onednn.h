@@ -9,6 +9,7 @@ namespace longhaul::cpu {
 // empty: none.
 bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c,
                  ConstView bias = {});
-bool onednn_has(const ComputeContext& context, const GemmShape& shape, DType ab, DType c);
+// Whether each case of such A and B gets code of its own.
+bool onednn_compiles(const ComputeContext& context, DType ab);
 
 }  // namespace longhaul::cpu

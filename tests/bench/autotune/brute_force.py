@@ -28,8 +28,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
+for shared in ("e2e", "support"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / shared))
 from tiny_inputs import write_pages  # noqa: E402
+from training_files import toml  # noqa: E402
 
 MODELS = [
     # One trial at a time: the hosts of the test cluster are one machine, and two trials would measure each other.
@@ -79,21 +81,13 @@ def keys_of(model):
     return dict(zip(("name", "ranks", "hidden", "layers", "heads", "kv", "sequence", "batch", "vocabulary"), model))
 
 
-def inline(value):
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {inline(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(inline(one) for one in value) + "]"
-    return json.dumps(value)
-
-
 def tuned_workflow(model, question, candidates=None):
     """`question` changes the confidence by a hair: a tune stage that was answered once is not asked again."""
     stage = f'\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 11\nwarmup_steps = {WARM_UP_STEPS}\nat_once = 1\n'
     if candidates is None:
         stage += f"max_runs = {TRIALS_MAX}\nconfidence = {0.95 - 1e-6 * question}\n"
     else:
-        listed = ",\n  ".join(inline({"name": one["name"], **one["settings"]}) for one in candidates)
+        listed = ",\n  ".join(toml({"name": one["name"], **one["settings"]}) for one in candidates)
         stage += f"max_runs = {len(candidates)}\nconfidence = {0.999 - 1e-6 * question}\ncandidates = [\n  {listed},\n]\n"
     keys = keys_of(model)
     return HEAD.format(**keys) + stage + TRAINING.format(stage="pretrain", more='micro_batch_size = 1\nparallel = "@layout"', **keys)
@@ -133,7 +127,7 @@ class Bench:
         keys = keys_of(model)
         text = HEAD.format(**keys)
         for number, one in enumerate(candidates):
-            more = "\n".join(f"{key} = {inline(value)}" for key, value in one["settings"].items())
+            more = "\n".join(f"{key} = {toml(value)}" for key, value in one["settings"].items())
             text += TRAINING.format(stage=f"c{number}", more=more, **keys)
         (folder / "all.toml").write_text(text)
         told = json.loads(self.call(folder, ["plan", "all.toml", "--json", "--no-queue"], constants))["predicted"]

@@ -9,9 +9,6 @@ few milliseconds from the start of the process to its end; pages of files (progr
 its own. The plan's category `process` (libraries, compiled products, what the heap cannot give back) is nothing that the
 engine's accounts could hold: they are compared with the rest. Ends with 1 where a bar is missed: every rank within 5 %,
 never planned 3 % too little.
-
-What compiled products take of a model with experts is planned for processors with AVX-512, for which oneDNN compiles one
-for every number of rows. On others it compiles none of them, and the plan is compared without them.
 """
 import argparse
 import json
@@ -20,46 +17,23 @@ import pathlib
 import random
 import shutil
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from training_files import write_dataset, write_toml  # noqa: E402
+
 DEADLINE_S = 900
 MB = 1e6
-PRODUCTS_OF_EXPERTS = (256 - 20) * 64 * 1024  # contracts/memory_plan.cc, process_of
 
 
-def toml(value):
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(toml(v) for v in value) + "]"
-    return json.dumps(value)
-
-
-def write_toml(path, table):
-    path.write_text("".join(f"{key} = {toml(value)}\n" for key, value in table.items()))
-
-
-def write_dataset(prefix, draw, tokens):
-    """Megatron-LM's indexed dataset, u16."""
+def made_up_documents(draw, tokens):
     documents = []
     while sum(map(len, documents)) < tokens:
         documents.append([draw.randrange(250) for _ in range(draw.randint(200, 2000))])
-    lengths = [len(d) for d in documents]
-    offsets, at = [], 0
-    for n in lengths:
-        offsets.append(at)
-        at += 2 * n
-    with open(f"{prefix}.bin", "wb") as out:
-        for document in documents:
-            out.write(struct.pack(f"<{len(document)}H", *document))
-    with open(f"{prefix}.idx", "wb") as out:
-        out.write(b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, 8, len(lengths), len(lengths) + 1))
-        out.write(struct.pack(f"<{len(lengths)}i", *lengths) + struct.pack(f"<{len(offsets)}q", *offsets))
-        out.write(struct.pack(f"<{len(lengths) + 1}q", *range(len(lengths) + 1)))
+    return documents
 
 
 LAYOUTS = [  # (weight, what differs from one rank)
@@ -142,11 +116,6 @@ def ranks_of(parallel):
     for name in ("tp", "cp", "pp", "dp_shard", "dp_replicate"):
         count *= parallel.get(name, 1)
     return count
-
-
-def compiles_products():
-    with open("/proc/cpuinfo") as file:
-        return "avx512f" in file.read().split()
 
 
 def status_of(pid):
@@ -279,7 +248,7 @@ def main():
         tokens = here / "tokens"
         tokens.mkdir()
         shutil.copy(pathlib.Path(__file__).resolve().parents[2] / "parity/golden/model-untied/tokenizer.json", tokens)
-        write_dataset(tokens / "train", random.Random(1), 400_000)
+        write_dataset(tokens / "train", made_up_documents(random.Random(1), 400_000))
         for i, (kind, settings, parallel) in enumerate(runs):
             if arguments.only is not None and i != arguments.only:
                 continue
@@ -287,8 +256,6 @@ def main():
             for rank, mine in enumerate(memory["ranks"]):
                 planned, held = mine["planned_bytes"], mine["held_bytes"]
                 accounted = planned - mine["of_process"]
-                if kind == "mixtral" and not compiles_products():
-                    planned -= PRODUCTS_OF_EXPERTS
                 errors = accounted / held - 1, planned / resident[rank] - 1
                 to_held.append(errors[0])
                 to_grown.append(errors[1])

@@ -142,6 +142,22 @@ TEST_CASE("experts are planned for an even spread, with a bound for any other") 
   CHECK(dealt.experts_max > 2 * dealt.bytes[Category::experts]);
 }
 
+TEST_CASE("compiled products are planned where they are compiled, for experts as many as are kept") {
+  TrainingOutline dense = planned_training(), experts = dense;
+  experts.shape.architecture = "mixtral", experts.shape.num_local_experts = 8,
+  experts.shape.moe_intermediate_size = 512;
+  experts.shape = resolve_shape(experts.shape).value();
+  const auto of_products = [](TrainingOutline o) {
+    const MemoryTable with = planned_bytes(o);
+    o.compiled_products = false;
+    const MemoryTable without = planned_bytes(o);
+    CHECK(with.total() - without.total() == with[Category::process] - without[Category::process]);
+    return with.total() - without.total();
+  };
+  CHECK(of_products(dense) > 0);
+  CHECK(of_products(experts) > 10 * of_products(dense));
+}
+
 TEST_CASE("what an operation sends follows from how many ranks take part") {
   CHECK(bytes_sent(CollectiveKind::send, 4, 1, 100) == 100);
   CHECK(bytes_sent(CollectiveKind::recv, 4, 1, 0) == 0);

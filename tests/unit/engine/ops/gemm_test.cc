@@ -1,5 +1,6 @@
 #include "engine/ops/gemm.h"
 
+#include "engine/ops/cpu/kernels.h"
 #include "engine/ops/gemv.h"
 #include "tests/unit/engine/ops/op_check.h"
 
@@ -34,6 +35,16 @@ TEST_CASE("gemm follows the reference for all transpositions, types, scalings, b
       }
     }
   }
+}
+
+// Of what oneDNN does on a processor, its name for what it would run is all that can be seen; the kernels of this
+// engine ask the processor itself.
+TEST_CASE("products are compiled one by one where the processor has AVX-512, and never by own code") {
+  const bool has = std::string(cpu::kernels_name(ComputeContext(1))).find("avx512") == 0;
+  CHECK(gemm_compiles(ComputeContext(1), DType::f32) == has);
+  if (!has) CHECK_FALSE(gemm_compiles(ComputeContext(1), DType::bf16));
+  for (const DType dtype : {DType::f32, DType::bf16})
+    CHECK_FALSE(gemm_compiles(ComputeContext(1, CpuLevel::portable), dtype));
 }
 
 TEST_CASE("gemm reads and writes slices of wider matrices and leaves the rest alone") {

@@ -94,7 +94,8 @@ struct SetupOptions {
   std::int64_t replay_every = 0;
   SpikeSettings on_spike;
   std::string moments = "f32", rounding = "nearest";
-  std::string offload_dir;  // moments in a file there, in blocks of 2048 weights
+  std::string offload_dir;            // moments in a file there,
+  std::int64_t offload_block = 2048;  // in blocks of so many weights
 };
 
 struct TrainingSetup {
@@ -117,9 +118,11 @@ struct TrainingSetup {
     if (setup.offload_dir.empty()) return nullptr;
     const StateTypes types = state_types(options.optimizer);
     const std::int64_t elements = store.layout().owned().size();
-    place = FileStatePlace::create(setup.offload_dir, MomentStream::bytes_for(types, elements)).value();
     MomentStreamOptions stream_options;
-    stream_options.block_elements = 2048;
+    stream_options.account = &memory.of(MemoryCategory::optimizer);
+    stream_options.block_elements = setup.offload_block;
+    place = FileStatePlace::create(setup.offload_dir, MomentStream::bytes_for(types, elements), stream_options.account)
+                .value();
     std::unique_ptr<MomentStream> stream = MomentStream::create(*place, types, elements, stream_options).value();
     options.offloaded = stream.get();
     return stream;

@@ -30,7 +30,9 @@ TEST_CASE("a training that does not fit a node's memory is refused before it is 
   PlannedStage stage = stage_for_memory();
   JobPlan job;
   job.ranks_per_node = 4;
-  const auto with = [&](std::int64_t bytes) { return check_stage_memory(stage, job, {bytes, "site x: node.memory"}); };
+  const auto with = [&](std::int64_t bytes) {
+    return check_stage_memory(stage, job, {}, {bytes, "site x: node.memory"});
+  };
   CHECK(with(2000 * gib).ok());
   const Status refused = with(16 * gib);
   REQUIRE_FALSE(refused.ok());

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "base/toml.h"
+#include "contracts/memory_plan.h"
 #include "contracts/settings/training.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/controller/stage_outline.h"
 #include "orchestrator/render/forecast_text.h"
 
 namespace longhaul {
@@ -113,6 +115,55 @@ TEST_CASE("on processors there are forecasts as well, without GPU-hours") {
   CHECK(forecast_text(forecasts).find("1 core") != std::string::npos);
 }
 
+TEST_CASE("on processors the memory is the engine's own plan, beside a rank's part of the node's") {
+  RunPlan plan = plan_of(2);
+  PlannedStage& stage = plan.stages[1];
+  SiteConfig site;
+  site.node.cores = 2, site.node.arch = "x86_64";
+  const auto forecast = [&] { return plan_forecasts(plan, site, {}, {constants()}).front(); };
+  TrainingOutline outline = outline_of(pretrain_fields().parse(stage.settings, "").value(), stage.dims).value();
+  outline.shape.vocab_size = 128256;  // the tokenizer's
+  const auto planned = static_cast<double>(plan_worst_rank(outline).value().plan.bytes.total());
+  CHECK(forecast().memory == planned);
+  CHECK(forecast().memory_limit == 1e18);  // nobody said what a node has
+  CHECK(forecast().tuning.candidates.front().memory == planned);
+  outline.compiled_products = false;
+  site.node.arch = "aarch64";
+  CHECK(forecast().memory == static_cast<double>(plan_worst_rank(outline).value().plan.bytes.total()));
+  CHECK(forecast().memory < planned);
+
+  site.node.memory.value = static_cast<std::int64_t>(2.1 * planned);
+  CHECK(forecast().memory_limit == doctest::Approx(1.05 * planned));
+  CHECK(forecast_text({forecast()}).find("more memory per rank") == std::string::npos);
+  site.node.memory.value = static_cast<std::int64_t>(1.9 * planned);
+  const TrainingForecast misses = forecast();
+  CHECK(forecast_text({misses}).find("more memory per rank") != std::string::npos);
+  REQUIRE(misses.better);  // what it names fits by the same plan
+  CHECK(misses.tuning.candidates.back().memory < misses.memory_limit);
+  site.node.memory.value = 1 << 20;
+  CHECK(!forecast().better);
+  CHECK(forecast_text({forecast()}).find("layouts fits") != std::string::npos);
+}
+
+TEST_CASE("ranks of a pipeline share their node's memory as they need it") {
+  RunPlan plan = plan_of(1);
+  PlannedStage& stage = plan.stages[1];
+  stage.dims.pp = 2;
+  SiteConfig site;
+  site.node.cores = 2;
+  const TrainingOutline outline = stage_outline(with_vocabulary(stage, plan), site).value();
+  const std::vector<int> both = {0, 1};
+  const NodeMemory node = plan_node_memory(outline, both).value();
+  REQUIRE(node.bytes < 2 * node.worst.plan.bytes.total());  // the second stage holds less
+  const auto forecast = [&](std::int64_t bytes) {
+    site.node.memory.value = bytes;
+    return plan_forecasts(plan, site, {}, {constants()}).front();
+  };
+  const TrainingForecast fits = forecast(node.bytes + 1000), misses = forecast(node.bytes - node.bytes / 1000);
+  CHECK(fits.memory <= fits.memory_limit);
+  CHECK(misses.memory > misses.memory_limit);
+}
+
 TEST_CASE("a training whose model nobody knows says that it is not predicted") {
   RunPlan plan = plan_of(8);
   plan.stages[1].kind = "sft", plan.stages[1].settings = sft_fields().to_value({});
@@ -134,6 +185,12 @@ TEST_CASE("supervised finetuning is predicted with the model of the pretraining 
   CHECK(forecasts[1].problem.empty());
   CHECK(forecasts[1].seconds() == doctest::Approx(forecasts[0].seconds()));
   CHECK(forecasts[1].memory == doctest::Approx(forecasts[0].memory));
+  SiteConfig processors;  // nobody plans its memory there yet
+  processors.node.cores = 64;
+  const auto on_processors = plan_forecasts(plan, processors, {}, {constants()});
+  CHECK(on_processors[0].memory > 0);
+  CHECK(on_processors[1].problem.empty());
+  CHECK(on_processors[1].memory == 0);
 }
 
 TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {

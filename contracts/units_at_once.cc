@@ -1,4 +1,4 @@
-#include "contracts/large_units.h"
+#include "contracts/units_at_once.h"
 
 #include <algorithm>
 
