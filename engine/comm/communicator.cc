@@ -195,6 +195,7 @@ Status Communicator::wait_for(Request request, std::int64_t timeout_ms) {
     }
     // Busy for a moment, then polite to the ranks on the same cores, then asleep.
     if (polls > 32 && options_.beat) options_.beat->polled();
+    if (polls > 32 && request.operation_->doze()) continue;
     if (polls > 4096) {
       struct timespec pause{0, 100'000};
       nanosleep(&pause, nullptr);

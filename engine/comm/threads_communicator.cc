@@ -1,5 +1,7 @@
 #include "engine/comm/threads_communicator.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -42,11 +44,23 @@ struct Mailbox {
 // written only while it is held, and never after `broken` is set.
 struct ThreadsGroup {
   std::mutex mutex;
+  std::condition_variable changed;  // a meeting is over, a message is there, or the group is broken
   int size = 0;
   std::map<std::uint64_t, Meeting> meetings;          // by sequence number among collectives
   std::map<std::tuple<int, int, int>, Mailbox> mail;  // (from, to, tag)
   std::optional<std::string> broken;
   int broken_by = -1;
+
+  // With more ranks than cores those that wait must leave the cores to those that work: yielding alone shares them.
+  // What raises a flag from outside wakes nobody: hence the end of each sleep.
+  void doze(std::unique_lock<std::mutex>& lock) { changed.wait_for(lock, std::chrono::milliseconds(1)); }
+  void break_off(const std::string& reason, int rank) {
+    const std::lock_guard lock(mutex);
+    if (broken) return;
+    broken = reason;
+    broken_by = rank;
+    changed.notify_all();
+  }
 };
 
 struct ThreadsHub {
@@ -195,12 +209,13 @@ class ThreadsOperation final : public CommOperation {
     }
     return ranks;
   }
-  void abandon(const std::string& reason) override {
-    const std::lock_guard lock(group_->mutex);
-    if (group_->broken) return;
-    group_->broken = reason;
-    group_->broken_by = rank_;
+  bool doze() override {
+    std::unique_lock lock(group_->mutex);
+    const Meeting& meeting = group_->meetings[number_];
+    if (!meeting.done && !meeting.error && !group_->broken) group_->doze(lock);
+    return true;
   }
+  void abandon(const std::string& reason) override { group_->break_off(reason, rank_); }
 
  private:
   std::shared_ptr<ThreadsGroup> group_;
@@ -234,12 +249,14 @@ class ThreadsMail final : public CommOperation {
     return true;
   }
   std::vector<int> waiting_for() override { return {from_}; }
+  bool doze() override {
+    if (is_send_) return true;
+    std::unique_lock lock(group_->mutex);
+    if (!group_->mail[{from_, rank_, tag_}].messages.contains(number_) && !group_->broken) group_->doze(lock);
+    return true;
+  }
   void abandon(const std::string& reason) override {
-    if (is_send_) return;
-    const std::lock_guard lock(group_->mutex);
-    if (group_->broken) return;
-    group_->broken = reason;
-    group_->broken_by = rank_;
+    if (!is_send_) group_->break_off(reason, rank_);
   }
 
  private:
@@ -277,6 +294,7 @@ class ThreadsCommunicator final : public Communicator {
     if (a.kind == CollectiveKind::send) {
       Mailbox& box = group_->mail[{rank(), a.peer, a.tag}];
       box.messages[box.sent++].assign(a.in.begin(), a.in.end());
+      group_->changed.notify_all();
       return std::unique_ptr<CommOperation>(new ThreadsMail(group_, rank(), rank(), a.tag, {}, true));
     }
     if (a.kind == CollectiveKind::recv) {
@@ -300,6 +318,7 @@ class ThreadsCommunicator final : public Communicator {
         compute(meeting.entries);
         meeting.done = true;
       }
+      group_->changed.notify_all();
     }
     return std::unique_ptr<CommOperation>(new ThreadsOperation(group_, rank(), number));
   }

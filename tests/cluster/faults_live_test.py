@@ -46,6 +46,8 @@ class Training:
     def __init__(self, cluster, runs, name, more="", nodes=2, faults=False, in_process=True, requeue="yes",
                  runs_dir=None, text=None):
         self.cluster = cluster
+        # One that comes to its end must not be found done by the next one: only those that are cancelled are together.
+        runs_dir = runs_dir or (None if text else runs.together)
         text = TOKENS + (text or pretrain(more, nodes, faults, in_process, requeue))
         self.begin(runs, name, text, runs_dir)
         if any(f["launch"] == 1 and f.get("section") == "start" and "Segmentation" in f["cause"] for f in self.events("fault")):
@@ -159,9 +161,12 @@ def rank_throws(cluster, runs, times):
 
 
 def boot(cluster, host):
-    """A host that was killed is there again, and the next training finds all of them free."""
+    """A host that was killed is there again, and the next training finds all of them free. Slurm believes in a job's processes
+    until it notices that the host was down, which may take over a minute: it is told."""
+    cluster.call("scontrol", "update", f"NodeName={host}", "State=DOWN", "Reason=killed")
     cluster.play("start-node", host)
-    cluster.cancel_all(90)  # Slurm believes in a job's processes until it notices that the host was down
+    cluster.cancel_all(90)
+    cluster.play("heal")
     cluster.wait_nodes("idle")
 
 
@@ -714,15 +719,14 @@ def control_cut(cluster, runs, times):
                  enumerate((p, e) for p in ports for e in ("dport", "sport"))]
         try:
             for host in [lead, *others]:
-                for rule in rules:
-                    cluster.play("exec", host, "--", "ip", "rule", "add", *rule)
+                cluster.play("exec", host, "--", "sh", "-e", "-c", "; ".join("ip rule add " + " ".join(rule) for rule in rules))
             time.sleep(20 if BOARD.table else 8)
             said = cluster.play("exec", others[0], "--", "ip", "rule")
             expect("the cut was there", "blackhole" in said, said)
         finally:
             for host in [lead, *others]:
-                for rule in rules:
-                    cluster.call(PROGRAM, "exec", "--state", cluster.state, host, "--", "ip", "rule", "del", *rule, check=False)
+                cluster.call(PROGRAM, "exec", "--state", cluster.state, host, "--", "sh", "-c",
+                             "; ".join("ip rule del " + " ".join(rule) for rule in rules), check=False)
         expect("agents have lost their lead", "event=lead_lost" in training.log(), training.log())
         undisturbed(training, ranks)
         BOARD.stopped_nothing("control plane cut")

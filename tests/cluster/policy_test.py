@@ -131,7 +131,7 @@ def cancelled_there():
 
 @scenario("together", "`scancel` of a waiting job", "failed, not tried again", 60)
 def cancelled_while_it_waits():
-    run = runs.start("scancel-waiting", stage("a", "true", "retries = 3\n" + small(options='["--begin=now+1hour"]')), driver="here")
+    run = runs.start("scancel-waiting", stage("a", "true", "retries = 3\n" + small(options='["--nodelist=n1", "--begin=now+1hour"]')), driver="here")
     wait_for("its job", lambda: run.submissions("a"), 20, run.story)
     cluster.call("scancel", run.job("a"))
     run.wait("failed", 40)
@@ -140,7 +140,7 @@ def cancelled_while_it_waits():
 
 @scenario("together", "a job held by a person (`scontrol hold`)", "stays held until the person lets it go", 60)
 def held_by_a_person():
-    run = runs.start("held", stage("a", once("held"), small(options='["--begin=now+1hour"]')), driver="here")
+    run = runs.start("held", stage("a", once("held"), small(options='["--nodelist=n1", "--begin=now+1hour"]')), driver="here")
     wait_for("its job", lambda: run.submissions("a"), 20, run.story)
     cluster.call("scontrol", "hold", run.job("a"))
     cluster.call("scontrol", "update", f"JobId={run.job('a')}", "StartTime=now")  # nothing but the hold keeps it now

@@ -64,6 +64,7 @@ class Runs:
         self.cluster, self.program, self.folder = cluster, pathlib.Path(program).resolve(), folder
         folder.mkdir(parents=True)
         self.started = []
+        self.together = folder / "runs" / "together"  # a folder for runs whose first stages are those of others: cached
 
     def start(self, name, text, *options, driver="lead", runs_dir=None, site="test-cluster"):
         """`longhaul submit`, in a session of its own; the run is there when it returns."""

@@ -74,23 +74,23 @@ def facts(run, kind):
 @case
 def a_milestone_is_evaluated_before_the_training_ends(here):
     late = EVALUATE.format(name="late", model="@pretrain@199600")
-    write_workflow(here, "@pretrain@400", steps=200000, every=400, batch=64, more=late)
+    write_workflow(here, "@pretrain@200", steps=200000, every=200, batch=64, more=late)
     process = subprocess.Popen([str(LONGHAUL), "run", "w.toml"], cwd=here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         wait_for("the milestone is evaluated", lambda: runs(here) and stage_status(here, "evaluate")["state"] == "succeeded", 60)
         now = stage_status(here, "pretrain")
         expect("while the training goes on", now["state"] == "running" and now["progress"]["done"] < 200000, now)
-        expect("its milestones are told", 400 in now["milestones"], now)
+        expect("its milestones are told", 200 in now["milestones"], now)
         longhaul(here, "status", says="waits for milestone 199600 of pretrain")
         run = runs(here)[0]
-        out = run / "stages/pretrain/milestones/400"
+        out = run / "stages/pretrain/milestones/200"
         task = (run / "stages/evaluate/task.toml").read_text()
-        expect("it was the milestone's model", str(out) in task and "pretrain@400" in task, task)
+        expect("it was the milestone's model", str(out) in task and "pretrain@200" in task, task)
         longhaul(here, "gc", "--delete", "--keep-last", "0", code=0, says="it has not ended")
         expect("gc leaves it alone", (out / "model.safetensors").exists())
         longhaul(here, "gc", code=0, says="its checkpoints and milestones hold at most")
-        longhaul(here, "tell", "latest", "stop-after", int(now["progress"]["done"]) + 800, code=0)
+        longhaul(here, "tell", "latest", "stop-after", int(now["progress"]["done"]) + 400, code=0)
         text, _ = process.communicate(timeout=60)
         expect("the shortened run ends well", process.returncode == 0, text)
         end = stage_status(here, "late")

@@ -8,7 +8,7 @@ if(Python3_FOUND AND NOT LONGHAUL_SANITIZE)
     message(STATUS "e2e_pytorch is left out: ${LONGHAUL_TORCH_PYTHON} has no torch; -DLONGHAUL_TORCH_PYTHON=... names one that has")
   else()
     longhaul_script_test(e2e_pytorch COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/pytorch_test.py
-      $<TARGET_FILE:longhaul> ${CMAKE_SOURCE_DIR} LABELS e2e DEPENDS longhaul longhaul-worker PROCESSORS 2 TIMEOUT 1200)
+      $<TARGET_FILE:longhaul> ${CMAKE_SOURCE_DIR} LABELS e2e DEPENDS longhaul longhaul-worker PROCESSORS 4 TIMEOUT 1200)
     set_property(TEST e2e_pytorch APPEND PROPERTY ENVIRONMENT "LONGHAUL_TORCH_PYTHON=${LONGHAUL_TORCH_PYTHON}")
   endif()
 endif()
