@@ -6,9 +6,10 @@ usage: memory_bars.py --bin FOLDER [--runs N] [--seed N] [--only N] [--small] [-
 
 What the kernel says is independent of the engine: RssAnon and RssShmem of /proc/<pid>/status, read from outside every
 few milliseconds from the start of the process to its end; pages of files (programs, libraries, tokens) are no memory of
-its own. The plan's category `process` (libraries, compiled products, what the heap cannot give back) is nothing that the
-engine's accounts could hold: they are compared with the rest. Ends with 1 where a bar is missed: every rank within 5 %,
-never planned 3 % too little.
+its own. On a busy machine a message comes and goes between two looks: VmHWM, the most that was resident at one time,
+less the pages of files, is taken where it is more. The plan's category `process` (libraries, compiled products, what the
+heap cannot give back) is nothing that the engine's accounts could hold: they are compared with the rest. Ends with 1
+where a bar is missed: every rank within 5 %, never planned 3 % too little.
 """
 import argparse
 import json
@@ -193,7 +194,7 @@ def train(folder, engine, tokens, settings, parallel, environment=None):
                 both = now.get("RssAnon", 0) + now.get("RssShmem", 0)
                 if both > seen.get("both", 0):
                     seen.update(both=both, anon=now.get("RssAnon", 0), shmem=now.get("RssShmem", 0))
-                seen["hwm"] = now.get("VmHWM", 0)
+                seen["hwm"], seen["file"] = now.get("VmHWM", 0), max(now.get("RssFile", 0), seen.get("file", 0))
             time.sleep(0.004)
         if process.poll() is None:
             for pid in [process.pid, *children(process.pid)]:
@@ -206,7 +207,7 @@ def train(folder, engine, tokens, settings, parallel, environment=None):
         raise SystemExit(f"{folder}: the training ended with {process.returncode}\n{(folder / 'log').read_text()[-3000:]}")
     events = [json.loads(line) for line in open(folder / "events.jsonl") if line.endswith("}\n")]
     memory = next(e for e in events if e["kind"] == "memory")
-    return memory, [1024 * p["both"] for p in peaks], peaks
+    return memory, [1024 * max(p["both"], p["hwm"] - p["file"]) for p in peaks], peaks
 
 
 def text_of(kind, settings, parallel):
