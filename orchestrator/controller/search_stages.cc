@@ -126,7 +126,10 @@ Result<JobInfo> SearchStages::advance(const RunLedger& ledger, const LedgerStage
       LH_CHECK(work.runs->remove_states());
       return ended("succeeded", "", 0);
     }
-    if (decision.starts.empty()) return info;
+    if (decision.starts.empty()) {
+      LH_CHECK(work.runs->give_back(work.halving.left_behind(history)));
+      return info;
+    }
     LH_CHECK(work.runs->submit(decision.starts));
     log_.info(format("event=rung_submitted stage={} round={} trials={} rung={} to_step={}", stage.id,
                      work.runs->rounds(), decision.starts.size(), decision.starts.front().rung,
