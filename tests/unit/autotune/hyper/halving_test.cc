@@ -243,8 +243,7 @@ TEST_CASE("asha: a place may come as long as trials may come to the rung") {
     CHECK(h.left_behind(history) == (finalists == 1 ? Set{"t0003", "t0004"} : Set{"t0004"}));
     // A better one later pushes the third out.
     history.push_back(trial(5, {done(0, 0.5)}));
-    CHECK(h.left_behind(history) ==
-          (finalists == 1 ? Set{"t0002", "t0003", "t0004"} : Set{"t0003", "t0004"}));
+    CHECK(h.left_behind(history) == (finalists == 1 ? Set{"t0002", "t0003", "t0004"} : Set{"t0003", "t0004"}));
   }
 }
 
@@ -361,7 +360,8 @@ void check_search(const HyperSearchSettings& settings, int slots, std::uint64_t 
   bool finished = false;
   std::map<std::string, std::ptrdiff_t> left;  // behind: when so many trials had failed
   const auto after = [&](const std::vector<Trial>& history, const Decision& d) {
-    const std::ptrdiff_t failed = std::ranges::count_if(history, [&](const Trial& t) { return has_failed(t, settings); });
+    const std::ptrdiff_t failed =
+        std::ranges::count_if(history, [&](const Trial& t) { return has_failed(t, settings); });
     const Set now = h.left_behind(history);
     for (const std::string& name : now) left.emplace(name, failed);
     for (const TrialStart& s : d.starts) CHECK(!now.contains(s.trial));
