@@ -41,6 +41,11 @@ struct Halving::Pool {
   std::vector<const Trial*> trials;
   int losses_max = 3;
 
+  void fill(const std::vector<Trial>& history) {
+    trials.clear();
+    for (const Trial& trial : history)
+      if (const int index = trial_index(trial.name); index >= first && index < last) trials.push_back(&trial);
+  }
   // Has the trial come to its end at the rung, one way or the other?
   bool ended(const Trial& trial, int rung) const {
     const RungResult* const r = result_at(trial, rung);
@@ -63,9 +68,8 @@ struct Halving::Pool {
     }
     return no_more;
   }
-  // Those that may go on from the rung now, best first. `no_more`: it is drained.
-  std::vector<const Trial*> promotable(int rung, bool no_more, const Halving& rules) const {
-    if (whole_rungs && !no_more) return {};
+  // Whoever came to the end of the rung, best first.
+  std::vector<const Trial*> ended_at(int rung, const Halving& rules) const {
     std::vector<const Trial*> there;
     for (const Trial* trial : trials)
       if (ended(*trial, rung)) there.push_back(trial);
@@ -76,6 +80,12 @@ struct Halving::Pool {
       return std::tuple(group, group == 0 ? sign * r->metric : 0.0, t->name);
     };
     std::ranges::sort(there, std::less{}, score);
+    return there;
+  }
+  // Those that may go on from the rung now, best first. `no_more`: it is drained.
+  std::vector<const Trial*> promotable(int rung, bool no_more, const Halving& rules) const {
+    if (whole_rungs && !no_more) return {};
+    const std::vector<const Trial*> there = ended_at(rung, rules);
     const std::size_t places = there.size() / static_cast<std::size_t>(rules.settings().eta);
     const auto finalists = static_cast<std::size_t>(rules.settings().finalists);
     std::vector<const Trial*> chosen;
@@ -93,6 +103,27 @@ struct Halving::Pool {
     const RungEnd end = trial.results.back().end;
     if (end == RungEnd::lost) return losses_of(trial) >= losses_max;
     return end != RungEnd::done && end != RungEnd::running;
+  }
+  // Done at the end of the last rung: it cannot fail any more.
+  bool whole(const Trial& trial, const Halving& rules) const {
+    return trial.results.back().end == RungEnd::done && trial.results.back().rung + 1 == rules.rungs();
+  }
+  // Those whose turn to go on from the rung may come yet, of the ones that came to its end well and stayed there.
+  // `come_max`: so many may have come to its end at last.
+  std::vector<const Trial*> in_line(int rung, std::size_t come_max, const Halving& rules) const {
+    const std::vector<const Trial*> there = ended_at(rung, rules);
+    const std::size_t places = come_max / static_cast<std::size_t>(rules.settings().eta);
+    const auto finalists = static_cast<std::size_t>(rules.settings().finalists);
+    std::vector<const Trial*> waiting;
+    std::size_t certain = 0, uncertain = 0;  // of the better ones: trained to the end; may fail yet
+    for (std::size_t i = 0; i < there.size() && result_at(*there[i], rung)->end == RungEnd::done; ++i) {
+      const bool by_failures = certain + (uncertain > finalists ? uncertain - finalists : 0) < finalists;
+      if (i >= places && !by_failures) break;
+      if (failed(*there[i])) continue;
+      ++(whole(*there[i], rules) ? certain : uncertain);
+      if (!result_at(*there[i], rung + 1)) waiting.push_back(there[i]);
+    }
+    return waiting;
   }
 };
 
@@ -158,13 +189,8 @@ std::optional<TrialStart> Halving::next_start(const Pool& pool, const std::vecto
 Decision Halving::decide_pool(const Pool& pool, const std::vector<Trial>& history, int slots) const {
   Decision decision;
   std::vector<Trial> known = history;
-  const auto refill = [&](Pool& p) {
-    p.trials.clear();
-    for (const Trial& trial : known)
-      if (const int index = trial_index(trial.name); index >= p.first && index < p.last) p.trials.push_back(&trial);
-  };
   Pool now = pool;
-  refill(now);
+  now.fill(known);
   while (static_cast<int>(decision.starts.size()) < slots) {
     auto start = next_start(now, known);
     if (!start) break;
@@ -176,7 +202,7 @@ Decision Halving::decide_pool(const Pool& pool, const std::vector<Trial>& histor
       known.insert(std::ranges::lower_bound(known, start->trial, {}, &Trial::name),
                    {start->trial, start->settings, {running}});
     decision.starts.push_back(std::move(*start));
-    refill(now);
+    now.fill(known);
   }
   const bool runs = std::ranges::any_of(
       known, [](const Trial& t) { return !t.results.empty() && t.results.back().end == RungEnd::running; });
@@ -198,22 +224,48 @@ std::string Halving::summary(const Pool& pool, const std::vector<Trial>& history
   return text;
 }
 
-Decision Halving::decide(const std::vector<Trial>& history, int slots) const {
+Halving::Pool Halving::pool_of(int bracket, const std::vector<Trial>& history) const {
   Pool pool;
   pool.losses_max = settings_.losses_max;
-  if (settings_.method != "rounds") {
-    pool.last = settings_.trials;
-    return decide_pool(pool, history, slots);
-  }
-  pool.whole_rungs = true;
+  pool.whole_rungs = settings_.method == "rounds";
+  pool.first = settings_.trials * bracket / brackets();
+  pool.last = settings_.trials * (bracket + 1) / brackets();
+  pool.fill(history);
+  return pool;
+}
+
+Decision Halving::decide(const std::vector<Trial>& history, int slots) const {
+  if (settings_.method != "rounds") return decide_pool(pool_of(0, history), history, slots);
   Decision decision;
-  for (int bracket = 0; bracket < settings_.brackets; ++bracket) {
-    pool.first = settings_.trials * bracket / settings_.brackets;
-    pool.last = settings_.trials * (bracket + 1) / settings_.brackets;
-    decision = decide_pool(pool, history, slots > 0 ? settings_.trials : 0);
+  for (int bracket = 0; bracket < brackets(); ++bracket) {
+    decision = decide_pool(pool_of(bracket, history), history, slots > 0 ? settings_.trials : 0);
     if (!decision.finished) break;
   }
   return decision;
+}
+
+// From the first rung up: who may go on from one may come to all above it. That counts too many where several rungs lie
+// between, and so keeps rather too much.
+std::set<std::string> Halving::left_behind(const std::vector<Trial>& history) const {
+  std::set<std::string> left;
+  for (int bracket = 0; bracket < brackets(); ++bracket) {
+    const Pool pool = pool_of(bracket, history);
+    std::set<const Trial*> going_on;  // it trains, will again, or may
+    for (const Trial* trial : pool.trials)
+      if (trial->results.empty() || (trial->results.back().end != RungEnd::done && !pool.failed(*trial)))
+        going_on.insert(trial);
+    const std::size_t not_begun = static_cast<std::size_t>(pool.last - pool.first) - pool.trials.size();
+    for (int rung = 0; rung + 1 < rungs(); ++rung) {
+      const auto come_max = std::ranges::count_if(pool.trials, [&](const Trial* trial) {
+        return result_at(*trial, rung) != nullptr || going_on.contains(trial);
+      });
+      for (const Trial* trial : pool.in_line(rung, not_begun + static_cast<std::size_t>(come_max), *this))
+        going_on.insert(trial);
+    }
+    for (const Trial* trial : pool.trials)
+      if (!going_on.contains(trial)) left.insert(trial->name);
+  }
+  return left;
 }
 
 SearchCost Halving::cost(const std::vector<Trial>& history) const {

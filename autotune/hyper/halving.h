@@ -9,6 +9,11 @@
 // rates (they fall faster and end higher), so the first of the last but one rung is often the neighbour of the one that
 // wins.
 //
+// A trial is left behind when it is clear that it will not go on, so that nobody needs its checkpoint: it has failed or
+// trained to the end; or neither the places of its rung, however many come to it yet, nor the failure of so many of the
+// better ones as there are finalists would bring its turn. If still more fail, it goes on all the same, from its
+// beginning.
+//
 //   asha    Li et al. 2018 (1810.05934), algorithm 2: whenever there is room, the topmost rung that has a trial to
 //           promote gives it, else a new configuration begins. No room is ever empty, but a promotion may turn out to
 //           have been too early, so it can cost more than rounds. Where new configurations do not depend on results
@@ -24,6 +29,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,10 +88,15 @@ class Halving {
   // What rounds will cost if nothing fails.
   SearchCost planned_cost() const;
   std::optional<BestTrial> best(const std::vector<Trial>& history) const;
+  // Names of the trials that are left behind (above). Whoever is stays so, unless more fail than there are finalists.
+  std::set<std::string> left_behind(const std::vector<Trial>& history) const;
   const HyperSearchSettings& settings() const { return settings_; }
 
  private:
   struct Pool;
+  int brackets() const { return settings_.method == "rounds" ? settings_.brackets : 1; }
+  // Of one bracket: its trials are those of the history.
+  Pool pool_of(int bracket, const std::vector<Trial>& history) const;
   Decision decide_pool(const Pool& pool, const std::vector<Trial>& history, int slots) const;
   std::optional<TrialStart> next_start(const Pool& pool, const std::vector<Trial>& history) const;
   std::optional<TrialStart> new_trial(const Pool& pool, const std::vector<Trial>& history) const;

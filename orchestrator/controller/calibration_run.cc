@@ -16,6 +16,7 @@
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/layout_question.h"
 #include "orchestrator/controller/tune_stages.h"
+#include "orchestrator/state/tune_files.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {

@@ -43,8 +43,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       metrics_(run_dir_, frozen_.name, clock, log),
       milestones_(run_dir_, frozen_) {
   const auto may_act = [this] { return log_file_.check_newest(); };
-  tunes_ = std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act);
-  searches_ = std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act);
+  own_stages_.push_back(std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
+  own_stages_.push_back(std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
 }
 Controller::~Controller() = default;
 
@@ -79,7 +79,7 @@ Result<std::unique_ptr<Controller>> Controller::open(const std::string& run_dir,
 }
 
 bool Controller::unanswered() const {
-  if (silent_ || tunes_->unanswered() || searches_->unanswered()) return true;
+  if (silent_ || std::ranges::any_of(own_stages_, [](const auto& stages) { return stages->unanswered(); })) return true;
   const PendingActs acts = pending_acts(ledger_);
   return !acts.submit.empty() || !acts.cancel.empty();
 }
@@ -189,8 +189,7 @@ void Controller::look_for_hosts(Observations& seen) {
 }
 
 Status Controller::observe_jobs(Observations& seen) {
-  LH_CHECK(tunes_->look(ledger_, seen.jobs));
-  LH_CHECK(searches_->look(ledger_, seen.jobs));
+  for (const auto& stages : own_stages_) LH_CHECK(stages->look(ledger_, seen.jobs));
   std::vector<OpenJob> open = open_jobs(run_dir_, ledger_);
   std::erase_if(open, [](const OpenJob& job) { return job.id == own_job_id(job.key); });
   if (!open.empty()) LH_CHECK(ask_scheduler(open, seen));

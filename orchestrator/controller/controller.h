@@ -29,8 +29,7 @@
 
 namespace longhaul {
 
-class SearchStages;
-class TuneStages;
+class OwnStages;
 
 class Controller {
  public:
@@ -103,8 +102,7 @@ class Controller {
   MilestoneLookout milestones_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<TuneStages> tunes_;
-  std::unique_ptr<SearchStages> searches_;
+  std::vector<std::unique_ptr<OwnStages>> own_stages_;
   struct LaidOut {
     PlannedStage as_planned;
     Value layout;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -22,6 +21,7 @@
 #include "contracts/milestone.h"
 #include "orchestrator/controller/milestone_lookout.h"
 #include "orchestrator/controller/run.h"
+#include "orchestrator/controller/trash.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
 
@@ -30,7 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int64_t day_ms = 86'400'000;
-constexpr const char* trash = ".trash";
 
 using Inodes = std::set<std::pair<dev_t, ino_t>>;
 
@@ -157,7 +156,7 @@ void add_item(RunUse& run, const std::string& stage, const std::string& path, co
 
 // What the run itself has no use for any more. Artifacts are judged elsewhere.
 void list_run_garbage(const Known& known, RunUse& run) {
-  add_item(run, "", join_path(known.path, trash), "left by an earlier gc");
+  add_item(run, "", join_path(known.path, trash_folder_name), "left by an earlier gc");
   for (const LedgerStage& stage : known.ledger.stages) {
     if (is_pinned(known.path, stage.id)) continue;
     const std::string folder = stage_folder(known.path, stage.id);
@@ -318,8 +317,7 @@ Result<Deleted> delete_garbage(const GarbageReport& report, const std::string& r
       deleted.left.push_back(run.name + ": " + why);
       continue;
     }
-    const std::string bin = join_path(run.path, trash);
-    LH_CHECK(make_directories(bin));
+    const std::string bin = join_path(run.path, trash_folder_name);
     std::optional<GarbageReport> again;  // looked at only if an artifact is to go
     for (const GarbageItem& item : run.items) {
       if (is_artifact(item.path)) {
@@ -341,12 +339,8 @@ Result<Deleted> delete_garbage(const GarbageReport& report, const std::string& r
         count(item);
         continue;
       }
-      LH_TRY(const std::string random, random_hex(6));
-      if (::rename(item.path.c_str(), join_path(bin, random).c_str()) != 0) {
-        if (errno == ENOENT) continue;
-        return errno_error(ErrorCode::io, "cannot put away " + item.path, errno);
-      }
-      count(item);
+      LH_TRY(const bool was_there, put_away(item.path, bin));
+      if (was_there) count(item);
     }
     LH_CHECK(remove_tree(bin));
   }

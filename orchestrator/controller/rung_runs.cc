@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "contracts/checkpoint_format.h"
 #include "orchestrator/controller/saved_state.h"
+#include "orchestrator/controller/trash.h"
 #include "orchestrator/controller/trial_results.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/workflow/search_trial.h"
@@ -82,6 +83,10 @@ struct RungRuns::Round {
   std::unique_ptr<ChildRun> run;                // while it is open
   std::map<std::string, RungOutcome> outcomes;  // by trial
   std::string damage;                           // not "": nothing in it counts
+  std::set<std::string> saved;                  // trials with the checkpoint of the end of their rung
+  std::set<std::string> given_back;             // trials without checkpoints here any more
+  bool trash_is_empty = false;                  // a killed controller may have left some
+  std::string trash() const { return join_path(folder, trash_folder_name); }
 };
 
 struct RungRuns::Source {
@@ -272,10 +277,70 @@ Status RungRuns::cancel() {
   return {};
 }
 
-Status RungRuns::remove_states() {
+// By trial: the newest round in which it came to the end of its rung, and has the checkpoint to show for it.
+std::map<std::string, int> RungRuns::newest_saved() {
+  std::map<std::string, int> newest;
   for (const auto& round : rounds_)
+    for (const Started& one : round->starts) {
+      const std::string& trial = one.start.trial;
+      const auto found = round->outcomes.find(trial);
+      if (found == round->outcomes.end() || found->second.result.end != hyper::RungEnd::done ||
+          round->given_back.contains(trial))
+        continue;
+      if (!round->saved.contains(trial)) {
+        const auto steps = checkpoint_steps(checkpoints_folder(round->folder, stage_of(trial)));
+        if (steps.empty() || steps.back() < one.start.to_step) continue;
+        round->saved.insert(trial);
+      }
+      newest[trial] = round->number;
+    }
+  return newest;
+}
+
+void RungRuns::give_back(Round& round, const std::string& trial, const char* why) {
+  const auto gone = put_away(join_path(stage_folder(round.folder, stage_of(trial)), "state"), round.trash());
+  round.given_back.insert(trial);
+  if (!gone.ok())
+    log_.warn(format("event=checkpoints_not_given_back stage={} round={} trial={} error='{}' next=with_the_winner",
+                     setup_.search.id(), round.number, trial, gone.error().message()));
+  if (!gone.ok() || !*gone) return;
+  round.trash_is_empty = false;
+  log_.info(format("event=checkpoints_given_back stage={} round={} trial={} why={}", setup_.search.id(), round.number,
+                   trial, why));
+}
+
+Status RungRuns::give_back(const std::set<std::string>& left_behind) {
+  const std::map<std::string, int> newest = newest_saved();
+  bool may_act = !setup_.child.may_act;
+  for (const auto& round : rounds_) {
+    for (const Started& one : round->starts) {
+      const std::string& trial = one.start.trial;
+      const auto outcome = round->outcomes.find(trial);
+      if (!round->damage.empty() || outcome == round->outcomes.end() || round->given_back.contains(trial)) continue;
+      if (!outcome->second.cancelled && outcome->second.result.end == hyper::RungEnd::running) continue;
+      const auto later = newest.find(trial);
+      const bool gone_on = later != newest.end() && round->number < later->second;
+      if (!gone_on && !left_behind.contains(trial)) continue;
+      if (!may_act) LH_CHECK(setup_.child.may_act());
+      may_act = true;
+      give_back(*round, trial, gone_on ? "gone_on" : "left_behind");
+    }
+    if (round->trash_is_empty) continue;
+    const Status emptied = remove_tree(round->trash());
+    round->trash_is_empty = true;  // or as empty as it gets for now
+    if (!emptied.ok())
+      log_.warn(format("event=trash_not_emptied stage={} round={} error='{}' next=with_the_winner", setup_.search.id(),
+                       round->number, emptied.error().message()));
+  }
+  return {};
+}
+
+Status RungRuns::remove_states() {
+  for (const auto& round : rounds_) {
     for (const PlannedStage& trial : round->frozen.plan.stages)
       LH_CHECK(remove_tree(join_path(stage_folder(round->folder, trial.id()), "state")));
+    LH_CHECK(remove_tree(round->trash()));
+  }
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,7 +48,11 @@ class RungRuns {
   const std::map<std::string, std::string>& reasons() const { return reasons_; }
   // What was damaged, or missing where it was needed, by name.
   const std::vector<std::string>& set_aside() const { return set_aside_; }
-  // Checkpoints, once no trial goes on any more.
+  // Gives back the checkpoints that nobody goes on from: of the trials `left_behind` (Halving::left_behind of what
+  // poll() told), and of earlier starts of a trial that has come to the end of a later one. Nobody ever sees half of
+  // one; what cannot be removed is left for the next time. conflict: another controller drives the run above.
+  Status give_back(const std::set<std::string>& left_behind);
+  // All checkpoints, once no trial goes on any more.
   Status remove_states();
 
  private:
@@ -58,6 +63,8 @@ class RungRuns {
   Status move_on(Round& round);
   Status take_outcomes(Round& round, const RunLedger& ledger);
   Source newest_checkpoint(const hyper::TrialStart& start) const;
+  std::map<std::string, int> newest_saved();
+  void give_back(Round& round, const std::string& trial, const char* why);
   std::vector<hyper::Trial> history();
 
   RungRunsSetup setup_;

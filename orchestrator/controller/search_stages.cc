@@ -7,7 +7,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "contracts/event.h"
 #include "orchestrator/controller/job_spec.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/scheduler/local_scheduler.h"
@@ -17,19 +16,22 @@
 
 namespace longhaul {
 
-struct SearchStages::Work {
+struct SearchStages::Work final : OwnStages::Work {
   explicit Work(hyper::Halving rules) : halving(std::move(rules)) {}
   hyper::Halving halving;
-  std::int64_t started_ms = 0;
   int places = 1;  // trials at a time
   std::unique_ptr<RungRuns> runs;
-  std::unique_ptr<EventWriter> events;
-  std::string told;  // trials.json, as it was written last
+
+  bool open() const override { return runs->open(); }
+  bool unanswered() const override { return runs->unanswered(); }
+  Status cancel() override {
+    LH_CHECK(runs->cancel());
+    LH_CHECK(runs->poll());
+    return {};
+  }
 };
 
 namespace {
-
-constexpr int search_turns_max = 100;  // of one look: a rung that ends at once is followed by the next
 
 Value standing_for_status(const hyper::TrialStanding& one, const std::string& metric) {
   Value entry = Value::make_table();
@@ -48,24 +50,7 @@ Value standing_for_status(const hyper::TrialStanding& one, const std::string& me
 
 SearchStages::SearchStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
                            Logger& log, std::function<Status()> may_act)
-    : run_dir_(run_dir), run_(run), options_(options), clock_(clock), log_(log), may_act_(std::move(may_act)) {}
-SearchStages::~SearchStages() = default;
-
-bool SearchStages::unanswered() const {
-  return std::any_of(works_.begin(), works_.end(), [](const auto& entry) { return entry.second->runs->unanswered(); });
-}
-
-Status SearchStages::look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs) {
-  for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
-    const LedgerStage& stage = ledger.stages[i];
-    const PlannedStage& planned = run_.plan.stages[i];
-    if (planned.kind != search_kind_name || !stage.job_open() || stage.newest()->job.empty()) continue;
-    LH_TRY(JobInfo info, advance(ledger, stage, planned));
-    if (info.state == JobState::ended) works_.erase(info.key);
-    jobs.insert_or_assign(info.key, std::move(info));
-  }
-  return {};
-}
+    : OwnStages(search_kind_name, run_dir, run, options, clock, log, std::move(may_act)) {}
 
 // Of asha. On one machine a place needs its cores: each trial that is promoted alone has a scheduler of its own, which
 // does not know of the others.
@@ -76,63 +61,40 @@ Result<int> SearchStages::places_of(const PlannedStage& search, const HyperSearc
   return std::clamp(cores / slots_of_stage(search, cores), 1, settings.at_once);
 }
 
-Result<SearchStages::Work*> SearchStages::work_of(const RunLedger& ledger, const LedgerStage& stage,
-                                                  const PlannedStage& planned) {
-  const LedgerAttempt& attempt = *stage.newest();
-  const auto known = works_.find(attempt.key);
-  if (known != works_.end()) return known->second.get();
+Result<std::unique_ptr<OwnStages::Work>> SearchStages::begin(const RunLedger& ledger, const LedgerStage& stage,
+                                                             const PlannedStage& planned) const {
   LH_TRY(hyper::Halving rules, halving_of(planned));
   auto work = std::make_unique<Work>(std::move(rules));
   const HyperSearchSettings& settings = work->halving.settings();
-  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
-  LH_TRY(work->started_ms, claim_own_job(attempt_dir, attempt.key, clock_));
   LH_TRY(work->places, places_of(planned, settings));
-  RungRunsSetup setup{child_setup(run_dir_, run_, ledger, options_, may_act_, clock_), planned, stage.inputs,
-                      settings.metric};
+  RungRunsSetup setup{setup_of_children(ledger), planned, stage.inputs, settings.metric};
   work->runs = std::make_unique<RungRuns>(std::move(setup), clock_, log_);
-  work->events = std::make_unique<EventWriter>(clock_, join_path(attempt_dir, "events.jsonl"), 0);
-  return works_.emplace(attempt.key, std::move(work)).first->second.get();
+  return std::unique_ptr<OwnStages::Work>(std::move(work));
 }
 
-Result<JobInfo> SearchStages::advance(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned) {
-  const LedgerAttempt& attempt = *stage.newest();
-  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
-  JobInfo info = own_job(attempt_dir, attempt);
-  if (info.state == JobState::ended) return info;
-  const auto ended = [&](const std::string& outcome, const std::string& cause, int exit_code) {
-    return end_own_job(attempt_dir, attempt, info, outcome, cause, exit_code, clock_);
-  };
-  const auto found = work_of(ledger, stage, planned);
-  if (!found.ok() && found.error().code == ErrorCode::io) return found.error();
-  if (!found.ok()) return ended("failed", found.error().message(), bad_input_exit);
-  Work& work = **found;
-  info.started_ms = work.started_ms;
-  for (int turn = 0; turn < search_turns_max; ++turn) {
-    LH_TRY(const std::vector<hyper::Trial> history, work.runs->poll());
-    if (attempt.cancel_wanted) {
-      LH_CHECK(work.runs->cancel());
-      LH_CHECK(work.runs->poll());
-      if (work.runs->open()) return info;
-      return ended("cancelled", "cancelled on request", 0);
-    }
-    const bool whole_rungs = work.halving.settings().method == "rounds";
-    const hyper::Decision decision =
-        work.halving.decide(history, whole_rungs ? 1 : std::max(0, work.places - work.runs->running()));
-    tell(stage, work, history, decision.finished);
-    if (decision.finished) {
-      if (work.runs->open()) return info;
-      if (!work.halving.best(history)) return ended("failed", failure_text(decision, history, work), bad_input_exit);
-      LH_CHECK(publish(stage, planned, work, history));
-      LH_CHECK(work.runs->remove_states());
-      return ended("succeeded", "", 0);
-    }
-    if (decision.starts.empty()) return info;
-    LH_CHECK(work.runs->submit(decision.starts));
-    log_.info(format("event=rung_submitted stage={} round={} trials={} rung={} to_step={}", stage.id,
-                     work.runs->rounds(), decision.starts.size(), decision.starts.front().rung,
-                     decision.starts.front().to_step));
+Result<OwnStages::Turn> SearchStages::turn(const LedgerStage& stage, const PlannedStage& planned,
+                                           OwnStages::Work& own) {
+  Work& work = static_cast<Work&>(own);
+  LH_TRY(const std::vector<hyper::Trial> history, work.runs->poll());
+  const bool whole_rungs = work.halving.settings().method == "rounds";
+  const hyper::Decision decision =
+      work.halving.decide(history, whole_rungs ? 1 : std::max(0, work.places - work.runs->running()));
+  tell(stage, work, history, decision.finished);
+  if (decision.finished) {
+    if (work.runs->open()) return Turn{};
+    if (!work.halving.best(history)) return Turn{Turn::Next::failed, failure_text(decision, history, work)};
+    LH_CHECK(publish(stage, planned, work, history));
+    LH_CHECK(work.runs->remove_states());
+    return Turn{Turn::Next::succeeded};
   }
-  return info;
+  if (decision.starts.empty()) {
+    LH_CHECK(work.runs->give_back(work.halving.left_behind(history)));
+    return Turn{};
+  }
+  LH_CHECK(work.runs->submit(decision.starts));
+  log_.info(format("event=rung_submitted stage={} round={} trials={} rung={} to_step={}", stage.id, work.runs->rounds(),
+                   decision.starts.size(), decision.starts.front().rung, decision.starts.front().to_step));
+  return Turn{Turn::Next::again};
 }
 
 // Why there is no winner, with what became of the first trial.
@@ -168,14 +130,8 @@ void SearchStages::tell(const LedgerStage& stage, Work& work, const std::vector<
   document.set("trials", std::move(list));
   document.set("rounds", work.runs->rounds());
   document.set("set_aside", ValueArray(set_aside.begin(), set_aside.end()));
-  const std::string text = to_json_pretty(document);
-  if (text == work.told) return;
-  work.told = text;
-  if (const Status written = write_file_renamed(join_path(stage_folder(run_dir_, stage.id), trials_file_name), text);
-      !written.ok())
-    log_.warn("event=trials_not_told error='" + written.error().message() + "'");
-  const double done = work.halving.cost(history).steps, planned = work.halving.planned_cost().steps;
-  work.events->progress(std::min(done, planned), std::max(1.0, planned), "steps of trials");
+  tell_trials(stage, work, document, work.halving.cost(history).steps, work.halving.planned_cost().steps,
+              "steps of trials");
 }
 
 }  // namespace longhaul

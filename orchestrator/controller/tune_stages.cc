@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/toml.h"
-#include "contracts/event.h"
 #include "contracts/memory_plan.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/controller/layout_question.h"
@@ -22,18 +21,21 @@
 
 namespace longhaul {
 
-struct TuneStages::Work {
-  std::int64_t started_ms = 0;
+struct TuneStages::Work final : OwnStages::Work {
   std::vector<Trial> candidates;
   ConfirmationLimits limits;
   std::unique_ptr<TrialRuns> runs;
-  std::unique_ptr<EventWriter> events;
-  std::string told;  // trials.json, as it was written last
+
+  bool open() const override { return runs->open(); }
+  bool unanswered() const override { return runs->unanswered(); }
+  Status cancel() override {
+    LH_CHECK(runs->cancel());
+    LH_CHECK(runs->poll());
+    return {};
+  }
 };
 
 namespace {
-
-constexpr int turns_max = 100;  // of one look: a round that ends at once is followed by the next
 
 // Of the rank that is planned to hold most; 0: not known before the trial runs.
 std::int64_t predicted_bytes(const PlannedStage& target, const Trial& trial, const SiteConfig& site) {
@@ -102,24 +104,7 @@ double tokens_per_step(const PlannedStage& stage) {
 
 TuneStages::TuneStages(const std::string& run_dir, const FrozenRun& run, const TickOptions& options, Clock& clock,
                        Logger& log, std::function<Status()> may_act)
-    : run_dir_(run_dir), run_(run), options_(options), clock_(clock), log_(log), may_act_(std::move(may_act)) {}
-TuneStages::~TuneStages() = default;
-
-bool TuneStages::unanswered() const {
-  return std::any_of(works_.begin(), works_.end(), [](const auto& entry) { return entry.second->runs->unanswered(); });
-}
-
-Status TuneStages::look(const RunLedger& ledger, std::map<std::string, JobInfo>& jobs) {
-  for (std::size_t i = 0; i < ledger.stages.size(); ++i) {  // in plan order
-    const LedgerStage& stage = ledger.stages[i];
-    const PlannedStage& planned = run_.plan.stages[i];
-    if (planned.kind != tune_kind_name || !stage.job_open() || stage.newest()->job.empty()) continue;
-    LH_TRY(JobInfo info, advance(ledger, stage, planned));
-    if (info.state == JobState::ended) works_.erase(info.key);
-    jobs.insert_or_assign(info.key, std::move(info));
-  }
-  return {};
-}
+    : OwnStages(tune_kind_name, run_dir, run, options, clock, log, std::move(may_act)) {}
 
 // The list is found once and written down: a later controller, of a later version, goes on with the same.
 Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, const PlannedStage& target,
@@ -164,64 +149,39 @@ void TuneStages::keep_forecast(const PlannedStage& tune, const PlannedStage& tar
     log_.warn("event=predictions_not_kept error='" + kept.error().message() + "'");
 }
 
-Result<TuneStages::Work*> TuneStages::work_of(const RunLedger& ledger, const LedgerStage& stage,
-                                              const PlannedStage& planned) {
-  const LedgerAttempt& attempt = *stage.newest();
-  const auto known = works_.find(attempt.key);
-  if (known != works_.end()) return known->second.get();
+Result<std::unique_ptr<OwnStages::Work>> TuneStages::begin(const RunLedger& ledger, const LedgerStage& stage,
+                                                           const PlannedStage& planned) const {
   LH_TRY(const PlannedStage target, target_of(planned));
   auto work = std::make_unique<Work>();
-  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
-  LH_TRY(work->started_ms, claim_own_job(attempt_dir, attempt.key, clock_));
   LH_TRY(work->candidates, candidates_of(planned, target, stage_folder(run_dir_, stage.id)));
   work->limits = limits_of(tune_settings_of(planned));
-  TrialRunsSetup setup{child_setup(run_dir_, run_, ledger, options_, may_act_, clock_), planned, target, stage.inputs};
+  TrialRunsSetup setup{setup_of_children(ledger), planned, target, stage.inputs};
   work->runs = std::make_unique<TrialRuns>(std::move(setup), clock_, log_);
-  work->events = std::make_unique<EventWriter>(clock_, join_path(attempt_dir, "events.jsonl"), 0);
-  return works_.emplace(attempt.key, std::move(work)).first->second.get();
+  return std::unique_ptr<OwnStages::Work>(std::move(work));
 }
 
-Result<JobInfo> TuneStages::advance(const RunLedger& ledger, const LedgerStage& stage, const PlannedStage& planned) {
-  const LedgerAttempt& attempt = *stage.newest();
-  const std::string attempt_dir = attempt_folder(run_dir_, stage.id, attempt.number);
-  JobInfo info = own_job(attempt_dir, attempt);
-  if (info.state == JobState::ended) return info;
-  const auto ended = [&](const std::string& outcome, const std::string& cause, int exit_code) {
-    return end_own_job(attempt_dir, attempt, info, outcome, cause, exit_code, clock_);
-  };
-  const auto found = work_of(ledger, stage, planned);
-  if (!found.ok() && found.error().code == ErrorCode::io) return found.error();
-  if (!found.ok()) return ended("failed", found.error().message(), bad_input_exit);
-  Work& work = **found;
-  info.started_ms = work.started_ms;
-  for (int turn = 0; turn < turns_max; ++turn) {
-    LH_TRY(const std::vector<TrialResult> results, work.runs->poll());
-    if (attempt.cancel_wanted) {
-      LH_CHECK(work.runs->cancel());
-      LH_CHECK(work.runs->poll());
-      if (work.runs->open()) return info;
-      return ended("cancelled", "cancelled on request", 0);
-    }
-    const ConfirmationDecision decision = decide_confirmation(work.candidates, results, work.limits);
-    tell(stage, work, results, decision);
-    for (const std::string& name : decision.stop) LH_CHECK(work.runs->stop(name));
-    if (decision.finished) {
-      if (work.runs->open()) return info;
-      if (decision.winner.empty()) return ended("failed", decision.problem, bad_input_exit);
-      LH_CHECK(publish(stage, planned, work, results, decision));
-      keep_for_later(stage, work, decision);
-      return ended("succeeded", "", 0);
-    }
-    if (decision.run.empty()) return info;
-    std::vector<Trial> next;
-    for (const std::string& name : decision.run)
-      for (const Trial& trial : work.candidates)
-        if (trial.name == name) next.push_back(trial);
-    LH_CHECK(work.runs->submit(next));
-    log_.info(format("event=trials_submitted stage={} round={} trials={}", stage.id, work.runs->rounds(),
-                     join(decision.run, ",")));
+Result<OwnStages::Turn> TuneStages::turn(const LedgerStage& stage, const PlannedStage& planned, OwnStages::Work& own) {
+  Work& work = static_cast<Work&>(own);
+  LH_TRY(const std::vector<TrialResult> results, work.runs->poll());
+  const ConfirmationDecision decision = decide_confirmation(work.candidates, results, work.limits);
+  tell(stage, work, results, decision);
+  for (const std::string& name : decision.stop) LH_CHECK(work.runs->stop(name));
+  if (decision.finished) {
+    if (work.runs->open()) return Turn{};
+    if (decision.winner.empty()) return Turn{Turn::Next::failed, decision.problem};
+    LH_CHECK(publish(stage, planned, work, results, decision));
+    keep_for_later(stage, work, decision);
+    return Turn{Turn::Next::succeeded};
   }
-  return info;
+  if (decision.run.empty()) return Turn{};
+  std::vector<Trial> next;
+  for (const std::string& name : decision.run)
+    for (const Trial& trial : work.candidates)
+      if (trial.name == name) next.push_back(trial);
+  LH_CHECK(work.runs->submit(next));
+  log_.info(format("event=trials_submitted stage={} round={} trials={}", stage.id, work.runs->rounds(),
+                   join(decision.run, ",")));
+  return Turn{Turn::Next::again};
 }
 
 Status TuneStages::publish(const LedgerStage& stage, const PlannedStage& planned, const Work& work,
@@ -288,14 +248,8 @@ void TuneStages::tell(const LedgerStage& stage, Work& work, const std::vector<Tr
   document.set("trials", std::move(list));
   document.set("winner", decision.winner);
   document.set("rounds", work.runs->rounds());
-  const std::string text = to_json_pretty(document);
-  if (text == work.told) return;
-  work.told = text;
-  if (const Status written = write_file_renamed(join_path(stage_folder(run_dir_, stage.id), trials_file_name), text);
-      !written.ok())
-    log_.warn("event=trials_not_told error='" + written.error().message() + "'");
   const int total = std::min<int>(work.limits.max_runs, static_cast<int>(work.candidates.size()));
-  work.events->progress(std::min(over, total), std::max(1, total), "trials");
+  tell_trials(stage, work, document, over, total, "trials");
 }
 
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "contracts/collective_deadline.h"
 #include "contracts/settings/hyper_search.h"
 #include "contracts/stage_kinds.h"
 #include "orchestrator/workflow/stage_layout.h"
@@ -51,6 +52,15 @@ void set_in(Value& settings, const char* group, const char* key, Value value) {
 }
 void set_known(Value& settings, const char* key, Value value) {
   if (settings.find(key)) settings.set(key, std::move(value));
+}
+
+// Of a training a rank may take long to its first step; of a trial that takes half of its time none will follow. So one
+// that stands still from the beginning is a hang, with the rank that is to blame, and not out of time.
+void notice_early_hangs(StageCommon& common) {
+  double& startup_s = common.resiliency.startup.value;
+  if (startup_s != ResiliencySettings{}.startup.value) return;  // somebody knows better
+  const double least_s = static_cast<double>(collective_deadline_ms) * 1e-3;
+  if (common.time_limit.value > 0) startup_s = std::min(startup_s, std::max(least_s, common.time_limit.value / 2));
 }
 
 // A few steps at full batch that leave nothing behind.
@@ -182,6 +192,7 @@ Result<PlannedStage> trial_stage(const PlannedStage& target, const PlannedStage&
   LH_TRY(PlannedStage made, stage_with(target, trial.settings));
   run_as_trial(tune, trial.name, inputs, made);
   made.common.job.resumable = "no";
+  notice_early_hangs(made.common);
   shorten(made.settings, trial.steps);
   return made;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Hyperparameters found on the Slurm cluster: each rung is an array of jobs, controllers are killed, a run is cancelled and goes on.
+"""Hyperparameters found on the Slurm cluster: each rung is an array of jobs, controllers are killed, a run is
+cancelled and goes on, a host is lost.
 
 usage: search_live_test.py LONGHAUL [CASE ...]
 """
@@ -8,27 +9,27 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 
+from faults_live_test import boot
 from slurm_cluster import wait_for
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+from trial_stages import claims, each_step_once, facts_of_rounds, shape, starts, steps_trained
 
-SHAPE = ("hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, num_key_value_heads = 2, "
-         "max_position_embeddings = 64")
 RATES = [1e-4, 1e-3, 4e-3, 1e-2]
+LR = f'[stage.search.space."optimizer.lr"]\nvalues = {RATES}\n'
 
 
-def search(steps, more="", keys="eta = 2\n"):
+def search(steps, more="", keys="trials = 4\neta = 2\n", space=LR, exclusive="no"):
     return f"""
 [stage.search]
 kind = "search"
 for = "pretrain"
-trials = 4
 min_steps = {steps // 4}
 time_limit = "5min"
 {keys}
-[stage.search.space."optimizer.lr"]
-values = {RATES}
+{space}
 [stage.search.trial]
 optimizer = {{ lr_schedule = "constant" }}
 [stage.pretrain]
@@ -40,46 +41,32 @@ sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 4
 threads = 1
-model = {{ {SHAPE} }}
+model = {shape(32, 2, 2)}
 optimizer = {{ warmup_steps = 2 }}
 hyperparameters = "@search"
-job = {{ gpus_per_node = 0, exclusive = "no" }}
+job = {{ gpus_per_node = 0, exclusive = "{exclusive}" }}
 {more}"""
+
+
+def stage_of(run):
+    return run.folder / "stages/search"
 
 
 def rounds(run):
     """{round: its starts}, in order."""
-    files = sorted((run.folder / "stages/search").glob("rounds/[0-9]*/starts.json"), key=lambda p: int(p.parts[-2]))
-    return {int(file.parts[-2]): json.loads(file.read_text())["starts"] for file in files}
-
-
-def facts_of_round(run, number, kind):
-    found = []
-    for log in sorted((run.folder / f"stages/search/rounds/{number}/log").glob("*.jsonl")):
-        for line in log.read_text().splitlines():
-            fact = json.loads(line) if line.endswith("}") else {}
-            if fact.get("fact") == kind:
-                found.append(fact)
+    found = collections.defaultdict(list)
+    for number, start in starts(stage_of(run)):
+        found[number].append(start)
     return found
 
 
-def steps_trained(run):
-    """{trial: every step that a job of it did, in the order of its jobs}."""
-    steps = collections.defaultdict(list)
-    logs = sorted((run.folder / "stages/search").glob("rounds/[0-9]*/stages/trial/*/attempts/*/events.jsonl"),
-                  key=lambda p: (int(p.parts[-7]), int(p.parts[-2])))
-    for log in logs:
-        for line in log.read_text().splitlines():
-            event = json.loads(line) if line.endswith("}") else {}
-            if event.get("kind") == "metric" and "loss" in event:
-                steps[log.parts[-4]].append(event["step"])
-    return steps
+def facts_of_round(run, number, kind):
+    return [fact for of_round, fact in facts_of_rounds(stage_of(run), kind) if of_round == number]
 
 
 def expect_nothing_twice(run):
-    steps = steps_trained(run)
-    expect("every trial trained each of its steps once",
-           all(done == list(range(1, len(done) + 1)) for done in steps.values()), dict(steps))
+    steps = steps_trained(stage_of(run))
+    expect("every trial trained each of its steps once", each_step_once(steps), dict(steps))
     return collections.Counter(len(done) for done in steps.values())
 
 
@@ -99,7 +86,7 @@ def each_rung_is_one_array_of_jobs(cluster, runs):
         jobs = [fact["with"]["job"] for fact in facts_of_round(run, number, "submitted")]
         arrays, tasks = {job.split("_")[0] for job in jobs}, sorted(job.split("_")[1] for job in jobs)
         expect(f"round {number} is one array", len(arrays) == 1 and tasks == [str(i) for i in range(len(starts))], jobs)
-    expect("4 of 4 steps, 2 of 16", expect_nothing_twice(run) == {4: 2, 16: 2}, dict(steps_trained(run)))
+    expect("4 of 4 steps, 2 of 16", expect_nothing_twice(run) == {4: 2, 16: 2}, dict(steps_trained(stage_of(run))))
     expect_winner(run)
     said = runs.longhaul("status", run.folder)
     expect("status shows the trials", "not among the best of rung 0" in said and "won" in said, said)
@@ -107,12 +94,12 @@ def each_rung_is_one_array_of_jobs(cluster, runs):
     expect("slurmctld knows of no other job: curate, tokenize, eight of trials, the training", sum(ended.values()) == 11, ended)
 
 
-def nothing_is_trained_twice_though_controllers_are_killed(cluster, runs):
-    run = runs.start("killed", TOKENS + search(400), driver="here")
+def kill_controllers(cluster, runs, run, pauses):
+    """Of a run that is driven from here, once a trial is submitted: one after the other, each after its pause. How many were killed."""
     wait_for("a job of the first rung", lambda: rounds(run) and facts_of_round(run, 1, "submitted"), 60, run.story)
     run.kill_session()
     kills = 1
-    for pause in (0.3, 0.7, 1.3, 2.1, 0.5, 3.1):
+    for pause in pauses:
         again = subprocess.Popen([str(runs.program), "resume", str(run.folder)], cwd=runs.folder, env=cluster.environment,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                  start_new_session=True)
@@ -124,7 +111,13 @@ def nothing_is_trained_twice_though_controllers_are_killed(cluster, runs):
             kills += 1
     runs.longhaul("resume", run.folder, code=None, seconds=120)
     run.wait("succeeded", 10)
-    expect("a quarter and all of the steps", expect_nothing_twice(run) == {100: 2, 400: 2}, dict(steps_trained(run)))
+    return kills
+
+
+def nothing_is_trained_twice_though_controllers_are_killed(cluster, runs):
+    run = runs.start("killed", TOKENS + search(400), driver="here")
+    kills = kill_controllers(cluster, runs, run, (0.3, 0.7, 1.3, 2.1, 0.5, 3.1))
+    expect("a quarter and all of the steps", expect_nothing_twice(run) == {100: 2, 400: 2}, dict(steps_trained(stage_of(run))))
     for number, starts in rounds(run).items():
         submitted = [fact["stage"] for fact in facts_of_round(run, number, "submitted")]
         expect(f"each trial of round {number} was submitted once", sorted(submitted) == sorted(
@@ -135,26 +128,82 @@ def nothing_is_trained_twice_though_controllers_are_killed(cluster, runs):
 
 def a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials(cluster, runs):
     run = runs.start("cancelled", TOKENS + search(4000, "checkpoint = { every_steps = 20 }\n"), driver="lead")
-    wait_for("steps beyond the first checkpoint", lambda: any(len(done) > 40 for done in steps_trained(run).values()), 90,
+    wait_for("steps beyond the first checkpoint", lambda: any(len(done) > 40 for done in steps_trained(stage_of(run)).values()), 90,
              run.story)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
     wait_for("no job is left", lambda: not cluster.call("squeue", "-h").stdout.strip(), 30, lambda: cluster.call("squeue").stdout)
-    before = {trial: len(done) for trial, done in steps_trained(run).items()}
+    before = {trial: len(done) for trial, done in steps_trained(stage_of(run)).items()}
     runs.longhaul("resume", run.folder)
-    wait_for("trials that go on", lambda: sum(len(done) > before.get(trial, 0) for trial, done in steps_trained(run).items()) >= 2,
+    wait_for("trials that go on", lambda: sum(len(done) > before.get(trial, 0) for trial, done in steps_trained(stage_of(run)).items()) >= 2,
              90, run.story)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)
-    for trial, done in steps_trained(run).items():
+    for trial, done in steps_trained(stage_of(run)).items():
         twice = [step for step, times in collections.Counter(done).items() if times > 1]
         expect(f"{trial} goes on from a checkpoint, not from the beginning", len(twice) < 20, (before, done[:10], twice))
     expect("nothing is published", not (run.folder / "stages/search/out").exists(), run.folder)
 
 
+def asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung(cluster, runs):
+    """Four trials on four hosts, in one array. The host of the best one is lost: it has to go on from its checkpoint to win."""
+    best, every = 3e-3, 40
+    run = runs.start("asha", TOKENS + search(
+        2400, f"checkpoint = {{ every_steps = {every} }}\n", 'method = "asha"\ntrials = 4\nat_once = 4\neta = 2\nfinalists = 1\n',
+        f'[stage.search.space."optimizer.lr"]\nvalues = [1e-7, 1e-6, 1e-5, {best}]\n', exclusive="yes"), driver="here")
+    stage, begun = stage_of(run), time.monotonic()
+    wait_for("the first trials", lambda: starts(stage), 60, run.story)
+    trial = next(start["trial"] for _, start in starts(stage) if start["settings"]["optimizer.lr"] == best)
+    wait_for("the best one is beyond its second checkpoint", lambda: len(steps_trained(stage)[trial]) > 2.5 * every, 60, run.story)
+    hosts = {path.parts[-4]: json.loads(path.read_text())["host"] for path in claims(stage)}
+    expect("each has a host of its own", len(hosts) == len(set(hosts.values())) == 4, hosts)
+    cluster.play("kill-node", hosts[trial])
+    try:
+        done = len(steps_trained(stage)[trial])
+        expect("it was in the middle of its rung", done < 600, done)
+        run.wait("succeeded", 90)
+        print(f"  search and training with a lost host: {time.monotonic() - begun:.0f} s", flush=True)
+    finally:
+        boot(cluster, hosts[trial])
+    arrays = {fact["with"]["job"].split("_")[0] for fact in facts_of_round(run, 1, "submitted")}
+    expect("the first rung is one array", len(arrays) == 1 and len(rounds(run)[1]) == 4, facts_of_round(run, 1, "submitted"))
+    again = [(start["rung"], start["why"]) for _, start in starts(stage) if start["trial"] == trial]
+    expect("it was lost once and begun again at its rung", [rung for rung, _ in again] == [0, 0, 1, 2] and again[1][1] == "lost 1 times", again)
+    found = tomllib.loads(run.out("search", "hyperparameters.toml"))
+    expect("the right one wins", found["optimizer"]["lr"] == best and found["found"]["winner"] == trial, found)
+    expect_winner(run)
+    steps = steps_trained(stage)
+    expect("nobody began twice", all(done.count(1) == 1 for done in steps.values()), {name: done.count(1) for name, done in steps.items()})
+    twice = len(steps[trial]) - len(set(steps[trial]))
+    expect("it went on from its newest checkpoint", len(set(steps[trial])) == 2400 and twice <= 2 * every, twice)
+    others = {name: done for name, done in steps.items() if name != trial}
+    expect("the others trained each step once", each_step_once(others), others)
+
+
+def tpe_proposes_the_same_though_controllers_are_killed(cluster, runs):
+    text = TOKENS + search(20, keys='proposals = "tpe"\nbrackets = 2\ntrials = 8\nfirst = 4\neta = 4\nfinalists = 1\n', space=(
+        '[stage.search.space."optimizer.lr"]\nmin = 1e-4\nmax = 1e-2\nscale = "log"\n'
+        '[stage.search.space."optimizer.weight_decay"]\nmin = 0.0\nmax = 0.3\n'))
+    calm = runs.start("calm", text, driver="lead")
+    killed = runs.start("restless", text, driver="here")
+    kills = kill_controllers(cluster, runs, killed, (0.4, 0.9, 1.7, 0.6, 2.3))
+    calm.wait("succeeded", 60)
+    proposals = [{start["trial"]: (start["settings"], start["why"]) for _, start in starts(stage_of(run)) if start["rung"] == 0}
+                 for run in (calm, killed)]
+    expect("the model proposed in the second bracket", sum("tpe: " in why for _, why in proposals[0].values()) == 4, proposals[0])
+    expect("the same, to the last bit", proposals[0] == proposals[1], proposals)
+    found = [tomllib.loads(run.out("search", "hyperparameters.toml")) for run in (calm, killed)]
+    expect("and the same won with the same loss", found[0]["optimizer"] == found[1]["optimizer"] and
+           found[0]["found"]["value"] == found[1]["found"]["value"], found)
+    expect_nothing_twice(killed)
+    print(f"  controllers killed: {kills}")
+
+
 CASES = {case.__name__: case for case in (each_rung_is_one_array_of_jobs,
                                           nothing_is_trained_twice_though_controllers_are_killed,
-                                          a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials)}
+                                          a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials,
+                                          tpe_proposes_the_same_though_controllers_are_killed,
+                                          asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung)}
 
 
 def main():

@@ -5,7 +5,6 @@ usage: tune_live_test.py LONGHAUL [CASE ...]
 """
 import collections
 import json
-import pathlib
 import signal
 import subprocess
 import sys
@@ -13,9 +12,8 @@ import tomllib
 
 from slurm_cluster import wait_for
 from slurm_runs import TOKENS, case_arguments, chosen_cases, expect, new_runs, play_cases
+from trial_stages import claims, facts_of_rounds, shape, trials_told
 
-SHAPE = ("hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, "
-         "max_position_embeddings = 64")
 PRETRAIN = f"""
 [stage.pretrain]
 kind = "pretrain"
@@ -26,7 +24,7 @@ sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 64
 threads = 1
-model = {{ {SHAPE} }}
+model = {shape(64, 4, 4)}
 parallel = "@layout"
 job = {{ gpus_per_node = 0, memory = "90M", exclusive = "no" }}
 """
@@ -57,27 +55,19 @@ candidates = [
 """
 
 
-def trials(run):
-    """{candidate: {outcome, why, ...}} as the stage has written them down."""
-    document = json.loads((run.folder / "stages/layout/trials.json").read_text())
-    return {one["name"]: one for one in document["trials"]}
+def stage_of(run):
+    return run.folder / "stages/layout"
 
 
-def facts_of_rounds(run, kind):
-    """What the logs of all rounds say of one kind: [(round, stage)]."""
-    found = []
-    for log in sorted((run.folder / "stages/layout/rounds").glob("*/log/*.jsonl")):
-        for line in log.read_text().splitlines():
-            fact = json.loads(line) if line.endswith("}") else {}
-            if fact.get("fact") == kind:
-                found.append((log.parts[-3], fact.get("stage"), fact.get("with") or {}))
-    return found
+def submitted_trials(run):
+    """[(round, stage)] of all rounds."""
+    return [(number, fact["stage"]) for number, fact in facts_of_rounds(stage_of(run), "submitted")]
 
 
-def jobs_of_trials(runs, run):
-    """{(round, stage): number of jobs that slurmctld has a record of}. Each has a folder of its own with the claim of its lead."""
+def jobs_of_trials(run):
+    """{(round, trial): ids of its jobs on Slurm}."""
     ids = collections.defaultdict(set)
-    for claim in (run.folder / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/claim*.json"):
+    for claim in claims(stage_of(run)):
         ids[(claim.parts[-7], claim.parts[-4])].add(json.loads(claim.read_text())["scheduler_job"])
     return ids
 
@@ -101,7 +91,7 @@ def expect_layout(run, winners):
 def every_outcome_is_recorded_and_the_winner_is_trained_with(cluster, runs):
     names = ("huge", "huge-tp2", "crash", "one", "dp2", "tp2")
     run = runs.start("outcomes", TOKENS + tune(names) + PRETRAIN, driver="lead").wait("succeeded", 80)
-    seen = trials(run)
+    seen = trials_told(stage_of(run))
     expect("too large for its job's memory", seen["huge"]["outcome"] == "out of memory", seen)
     expect("and it says how large", "too little memory" in seen["huge"]["why"], seen)
     expect("one that needs less is judged by itself", seen["huge-tp2"]["outcome"] in ("out of memory", "measured"), seen)
@@ -113,16 +103,16 @@ def every_outcome_is_recorded_and_the_winner_is_trained_with(cluster, runs):
            sorted(one["name"] for one in layout["found"]["candidates"] if one["why"]) == sorted(names), layout)
     said = runs.longhaul("status", run.folder)
     expect("status shows the trials", all(f"  {name} " in said for name in names), said)
-    expect("each trial was submitted once", len(facts_of_rounds(run, "submitted")) == len(set(
-        (r, s) for r, s, _ in facts_of_rounds(run, "submitted"))), facts_of_rounds(run, "submitted"))
-    expect("nothing of a trial is left to save", not list((run.folder / "stages/layout/rounds").glob("*/stages/trial/*/out")),
+    submitted = submitted_trials(run)
+    expect("each trial was submitted once", len(submitted) == len(set(submitted)), submitted)
+    expect("nothing of a trial is left to save", not list((stage_of(run) / "rounds").glob("*/stages/trial/*/out")),
            "a trial's model is still there")
 
 
 def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
     before = len(cluster.records())
     run = runs.start("killed", TOKENS + tune(("one", "dp2", "tp2"), steps=40) + PRETRAIN, driver="here")
-    wait_for("a job of the first round", lambda: facts_of_rounds(run, "submitted"), 40, run.story)
+    wait_for("a job of the first round", lambda: submitted_trials(run), 40, run.story)
     run.kill_session()
     kills = 1
     # Again and again, at whatever instant, until one comes to the end.
@@ -138,10 +128,10 @@ def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
     runs.longhaul("resume", run.folder, code=None, seconds=80)
     run.wait("succeeded", 10)
     expect_layout(run, ("one", "dp2", "tp2"))
-    jobs = jobs_of_trials(runs, run)
+    jobs = jobs_of_trials(run)
     expect("three trials", len(jobs) == 3, dict(jobs))
     expect("each of one job", all(len(ids) == 1 for ids in jobs.values()), dict(jobs))
-    submitted = facts_of_rounds(run, "submitted")
+    submitted = submitted_trials(run)
     expect("each submitted once", len(submitted) == 3, submitted)
     ended = records_since(runs, before)
     expect("slurmctld knows of no other job: curate, tokenize, three trials, the training",
@@ -152,7 +142,7 @@ def no_trial_runs_twice_though_the_controller_is_killed(cluster, runs):
 def cancelling_the_run_cancels_its_trials(cluster, runs):
     text = TOKENS + tune(("one", "dp2"), steps=5000) + PRETRAIN
     run = runs.start("cancelled", text, driver="lead")
-    events = lambda: (run.folder / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/events.jsonl")
+    events = lambda: (stage_of(run) / "rounds").glob("*/stages/trial/*/attempts/*/events.jsonl")
     wait_for("a trial that trains", lambda: any("metric" in file.read_text() for file in events()), 60, run.story)
     runs.longhaul("cancel", run.folder)
     run.wait("cancelled", 60)

@@ -13,22 +13,9 @@ import tomllib
 
 from scenario import LONGHAUL, case, expect, longhaul, main, runs, stage_status, wait_for
 from tiny_inputs import write_pages
+from trial_stages import TOKENS, checkpoints, claims, each_step_once, shape, starts, steps_trained, trials_told
 
-TOKENS = """[workflow]
-name = "tiny"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 2000
-threads = 1
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 300
-threads = 1
-"""
-SHAPE = ("{ hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, num_key_value_heads = 2, "
-         "max_position_embeddings = 64 }")
+SHAPE = shape(32, 2, 2)
 RATES = [1e-4, 1e-3, 4e-3, 1e-2]
 CONSTANT = 'optimizer = { lr = 7e-4, lr_schedule = "constant", warmup_steps = 2 }\n'
 COSINE = 'optimizer = { lr = 7e-4, warmup_steps = 2 }\n'
@@ -64,43 +51,14 @@ def stage_of(run):
     return run / "stages/search"
 
 
-def shown(run):
-    return json.loads((stage_of(run) / "trials.json").read_text())
-
-
 def found(run):
     return tomllib.loads((stage_of(run) / "out/hyperparameters.toml").read_text())
 
 
-def starts(run, skip=None):
-    """[(round, start)] in order."""
-    files = sorted(stage_of(run).glob("rounds/[0-9]*/starts.json"), key=lambda p: int(p.parts[-2]))
-    return [(int(file.parts[-2]), start) for file in files if int(file.parts[-2]) != skip
-            for start in json.loads(file.read_text())["starts"]]
-
-
-def steps_trained(run):
-    """{trial: steps of all its jobs, in order}, one entry for each time that a step was done."""
-    steps = collections.defaultdict(list)
-    logs = sorted(stage_of(run).glob("rounds/[0-9]*/stages/trial/*/attempts/*/events.jsonl"),
-                  key=lambda p: (int(p.parts[-7]), int(p.parts[-2])))
-    for log in logs:
-        for line in log.read_text().splitlines():
-            event = json.loads(line) if line.endswith("}") else {}
-            if event.get("kind") == "metric" and "loss" in event:
-                steps[log.parts[-4]].append(event["step"])
-    return steps
-
-
 def expect_nothing_twice(run):
-    steps = steps_trained(run)
-    expect("every trial trained each of its steps once", all(done == list(range(1, len(done) + 1)) for done in steps.values()),
-           dict(steps))
+    steps = steps_trained(stage_of(run))
+    expect("every trial trained each of its steps once", each_step_once(steps), dict(steps))
     return {trial: len(done) for trial, done in steps.items()}
-
-
-def jobs(run):
-    return list(stage_of(run).glob("rounds/[0-9]*/stages/trial/*/attempts/*/claim.json"))
 
 
 @case
@@ -112,7 +70,7 @@ def rungs_find_the_rate_that_the_training_takes(here):
     run = runs(here)[-1]
     lengths = collections.Counter(expect_nothing_twice(run).values())
     expect("four begin, two go on, and two to the end", lengths == {4: 2, 16: 2}, lengths)
-    expect("one run for each rung", [number for number, _ in starts(run)] == [1] * 4 + [2] * 2 + [3] * 2, starts(run))
+    expect("one run for each rung", [number for number, _ in starts(stage_of(run))] == [1] * 4 + [2] * 2 + [3] * 2, starts(stage_of(run)))
     result = found(run)
     rate = result["optimizer"]["lr"]
     expect("the rate is one of the list", rate in RATES, result)
@@ -161,7 +119,7 @@ def a_search_that_is_killed_goes_on_and_trains_nothing_twice(here):
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0, says=["going on with tiny-", "hyperparameters: ", "optimizer.lr = "])
     expect("one run", len(runs(here)) == 1, runs(here))
     expect_nothing_twice(runs(here)[0])
-    expect("each start had one job", len(jobs(runs(here)[0])) == len(starts(runs(here)[0])) == 8, jobs(runs(here)[0]))
+    expect("each start had one job", len(claims(stage_of(runs(here)[0]))) == len(starts(stage_of(runs(here)[0]))) == 8, claims(stage_of(runs(here)[0])))
 
 
 @case
@@ -179,10 +137,10 @@ def a_search_that_is_cancelled_goes_on_from_its_checkpoints(here):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     run = runs(here)[-1]
-    done = {start["trial"] for number, start in starts(run) if number == 1}
+    done = {start["trial"] for number, start in starts(stage_of(run)) if number == 1}
     expect("the first rung was done", len(done) == 4, done)
     longhaul(here, "resume", code=0)
-    expect("no trial of the first rung ran again", sum(start["rung"] == 0 for _, start in starts(run)) == 4, starts(run))
+    expect("no trial of the first rung ran again", sum(start["rung"] == 0 for _, start in starts(stage_of(run))) == 4, starts(stage_of(run)))
     expect_nothing_twice(run)
 
 
@@ -196,7 +154,7 @@ def what_diverges_or_is_too_large_is_an_outcome(here):
     environment = dict(os.environ, SLURM_MEM_PER_NODE="40")  # MiB, as a scheduler would grant them
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0, env=environment)
     run = runs(here)[-1]
-    seen = {one["settings"]: one for one in shown(run)["trials"]}
+    seen = {one["settings"]: one for one in trials_told(stage_of(run)).values()}
     ends = collections.Counter(one["outcome"] for one in seen.values())
     expect("one trains, one diverges, two are too large", ends == {"done": 1, "diverged": 1, "out_of_memory": 2}, seen)
     expect("with what it needs", any("too little memory" in one["why"] for one in seen.values()), seen)
@@ -222,16 +180,42 @@ def damaged_results_are_set_aside_named_and_made_again(here):
         process.wait()
     run = runs(here)[-1]
     (stage_of(run) / "rounds/2/starts.json").write_text('{"starts": [{"trial"')
-    lost = next(start["trial"] for number, start in starts_of_round(run, 1))
+    lost = next(start["trial"] for number, start in starts(stage_of(run), skip=2))
     shutil.rmtree(stage_of(run) / f"rounds/1/stages/trial/{lost}/state")
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0, says=["set aside: round 2: ", "optimizer.lr = "])
-    expect("the rung was done again", [start["rung"] for number, start in starts(run, skip=2) if number == 3][0] == 1, shown(run))
+    expect("the rung was done again", [start["rung"] for number, start in starts(stage_of(run), skip=2) if number == 3][0] == 1, trials_told(stage_of(run)))
     expect("what is damaged is in the artifact", any("round 2" in what for what in found(run)["found"]["set_aside"]), found(run))
 
 
-def starts_of_round(run, number):
-    file = stage_of(run) / f"rounds/{number}/starts.json"
-    return [(number, start) for start in json.loads(file.read_text())["starts"]]
+@case
+def trials_that_lost_give_their_checkpoints_back_while_others_go_on(here):
+    # One finalist: of four trials two go on, and the second of them stays in reserve until the first is done.
+    keys = "trials = 4\neta = 2\nmin_steps = 60\nfinalists = 1\n"
+    workflow(here, search(keys=keys) + pretrain().replace("steps = 16", "steps = 240"))
+    process = subprocess.Popen([LONGHAUL, "tune", "w.toml", "--stage", "search"], cwd=here, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for("the first rung", lambda: runs(here) and (stage_of(runs(here)[-1]) / "rounds/2/starts.json").exists(), 60)
+        stage = stage_of(runs(here)[-1])
+        seen = []  # as the last rung trains
+        wait_for("the last rung trains, and holds what may go on", lambda: process.poll() is not None or (
+            [start["rung"] for _, start in starts(stage)][-1] == 2 and seen.append(checkpoints(stage)) or
+            seen and {number for number, _ in seen[-1]} == {2, 3}), 60, lambda: seen[-3:])
+        expect("it had not ended", process.poll() is None and not (stage / "out").exists(), seen[-3:])
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    second = {start["trial"] for number, start in starts(stage) if number == 2}
+    finalist = {start["trial"] for number, start in starts(stage) if number == 3}
+    expect("two of four went on, one of them to the end", len(second) == 2 and len(finalist) == 1, starts(stage))
+    kept = {(2, trial) for trial in second} | {(3, trial) for trial in finalist}
+    expect("theirs are there, and no others", checkpoints(stage) == kept, checkpoints(stage))
+    # Killed while it removed one: what is left of it goes, whatever it looks like.
+    (stage / "rounds/1/.trash/left/checkpoints/step-00000060").mkdir(parents=True)
+    longhaul(here, "tune", "w.toml", "--stage", "search", code=0, says=["going on with tiny-", "optimizer.lr = "])
+    lengths = collections.Counter(expect_nothing_twice(runs(here)[0]).values())
+    expect("no step was lost by it", lengths == {60: 2, 120: 1, 240: 1}, lengths)
+    expect("nothing is left in the end", not checkpoints(stage) and not list(stage.glob("rounds/*/.trash")), checkpoints(stage))
 
 
 @case
@@ -240,9 +224,9 @@ def asha_starts_trials_as_places_become_free(here):
     longhaul(here, "tune", "w.toml", "--stage", "search", code=0)
     run = runs(here)[-1]
     expect_nothing_twice(run)
-    expect("some trained to the end", any(start["to_step"] == 16 for _, start in starts(run)), starts(run))
-    sizes = collections.Counter(number for number, _ in starts(run))
-    expect("no more begin at a time than there are places", len(sizes) > 3 and max(sizes.values()) <= 2, starts(run))
+    expect("some trained to the end", any(start["to_step"] == 16 for _, start in starts(stage_of(run))), starts(stage_of(run)))
+    sizes = collections.Counter(number for number, _ in starts(stage_of(run)))
+    expect("no more begin at a time than there are places", len(sizes) > 3 and max(sizes.values()) <= 2, starts(stage_of(run)))
 
 
 @case
@@ -255,7 +239,7 @@ def tpe_learns_from_the_first_bracket_and_params_stand_for_settings(here):
     longhaul(here, "run", "w.toml", code=0)
     run = runs(here)[-1]
     expect_nothing_twice(run)
-    expect("the model proposes in the second bracket", any("tpe: " in start["why"] for _, start in starts(run)), starts(run))
+    expect("the model proposes in the second bracket", any("tpe: " in start["why"] for _, start in starts(stage_of(run))), starts(stage_of(run)))
     result = found(run)
     task = tomllib.loads((run / "stages/pretrain/task.toml").read_text())["settings"]["optimizer"]
     expect("the param's value is the rate of the training", task["lr"] == result["optimizer"]["lr"], (task, result))

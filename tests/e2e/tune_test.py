@@ -7,35 +7,24 @@ import json
 import os
 import signal
 import subprocess
+import time
 import tomllib
 
-from scenario import LONGHAUL, case, events, expect, longhaul, main, runs, stage_status, wait_for
+from scenario import LONGHAUL, case, events, expect, longhaul, main, processes_holding, runs, stage_status, wait_for
 from tiny_inputs import write_pages
+from trial_stages import TOKENS, claims, shape, trials_told
 
-TOKENS = """[workflow]
-name = "tiny"
-[stage.corpus]
-kind = "curate"
-inputs = { documents = "pages" }
-heldout_bytes = 2000
-threads = 1
-[stage.tokens]
-kind = "tokenize"
-inputs = { corpus = "@corpus" }
-vocabulary = 300
-threads = 1
-"""
-PRETRAIN = """
+PRETRAIN = f"""
 [stage.pretrain]
 kind = "pretrain"
-inputs = { tokens = "@tokens" }
+inputs = {{ tokens = "@tokens" }}
 precision = "f32"
 steps = 8
 threads = 1
 sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 64
-model = { hidden_size = 64, num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2, max_position_embeddings = 64 }
+model = {shape(64, 4, 4)}
 parallel = "@layout"
 """
 
@@ -50,13 +39,8 @@ def workflow(here, candidates, more=""):
     (here / "w.toml").write_text(TOKENS + tune(candidates, more) + PRETRAIN)
 
 
-def trials(run):
-    return {one["name"]: one for one in json.loads((run / "stages/layout/trials.json").read_text())["trials"]}
-
-
-def jobs(run):
-    """Leads that began a trial: one claim each."""
-    return list((run / "stages/layout/rounds").glob("*/stages/trial/*/attempts/*/claim.json"))
+def stage_of(run):
+    return run / "stages/layout"
 
 
 ONE, TP2, DP2 = '{ name = "one", parallel = {} }', '{ name = "tp2", parallel = { tp = 2 } }', \
@@ -72,7 +56,7 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
     longhaul(here, "tune", "w.toml", "--stage", "pretrain", code=0,
              says=["trials of layout", ": the fastest", "# The layout of stage pretrain: ", "layout: "])
     first = runs(here)[-1]
-    expect("three jobs", len(jobs(first)) == 3, jobs(first))
+    expect("three jobs", len(claims(stage_of(first))) == 3, claims(stage_of(first)))
     longhaul(here, "report", first, code=0)
     page = (first / "report/index.html").read_text()
     for drawn in ("predicted against measured step time", "where a step's time goes", "pipeline of a step"):
@@ -81,16 +65,16 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
     told = next(one for one in json.loads((first / "report/report.json").read_text())["stages"] if one["id"] == "layout")["tuning"]
     expect("with what was predicted and measured", all(one["predicted_seconds"] > 0 for one in told["candidates"]) and
            any(one["won"] and one["step_seconds"] > 0 for one in told["candidates"]), told)
-    expect("no model is left of them", not list((first / "stages/layout/rounds").glob("*/stages/trial/*/out")))
-    expect("and no checkpoint", not list((first / "stages/layout/rounds").rglob("checkpoint.json")))
-    layout = tomllib.loads((first / "stages/layout/out/layout.toml").read_text())
+    expect("no model is left of them", not list((stage_of(first) / "rounds").glob("*/stages/trial/*/out")))
+    expect("and no checkpoint", not list((stage_of(first) / "rounds").rglob("checkpoint.json")))
+    layout = tomllib.loads((stage_of(first) / "out/layout.toml").read_text())
     longhaul(here, "run", "w.toml", code=0)
     second = runs(here)[-1]
     expect("a cached stage shows its trials too", "<h2>Tuning</h2>" in (second / "report/index.html").read_text())
-    expect("what was tuned is not tuned again", not (second / "stages/layout/rounds").exists())
+    expect("what was tuned is not tuned again", not (stage_of(second) / "rounds").exists())
     task = tomllib.loads((second / "stages/pretrain/task.toml").read_text())
     expect("the training has the winner's ranks", task["resources"]["ranks"] == layout["ranks"], task["resources"])
-    pasted = (first / "stages/layout/out/layout.toml").read_text().split("\n# How it was found.")[0]
+    pasted = (stage_of(first) / "out/layout.toml").read_text().split("\n# How it was found.")[0]
     bare = PRETRAIN.replace('parallel = "@layout"\n', "")
     if "micro_batch_size" in pasted:
         bare = bare.replace("micro_batch_size = 2\n", "")
@@ -108,7 +92,7 @@ def an_interrupted_tune_goes_on_and_runs_no_trial_twice(here):
     process = subprocess.Popen([LONGHAUL, "tune", "w.toml", "--stage", "layout"], cwd=here, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_for("the first trial", lambda: runs(here) and jobs(runs(here)[-1]), 60)
+        wait_for("the first trial", lambda: runs(here) and claims(stage_of(runs(here)[-1])), 60)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -117,7 +101,7 @@ def an_interrupted_tune_goes_on_and_runs_no_trial_twice(here):
     expect("a report of what is known so far", "<h2>Tuning</h2>" in half and "tp2" in half)
     longhaul(here, "tune", "w.toml", "--stage", "layout", code=0, says=["going on with tiny-", ": the fastest"])
     expect("one run", len(runs(here)) == 1, runs(here))
-    expect("each trial had one job", len(jobs(runs(here)[0])) == 3, jobs(runs(here)[0]))
+    expect("each trial had one job", len(claims(stage_of(runs(here)[0]))) == 3, claims(stage_of(runs(here)[0])))
 
 
 @case
@@ -127,11 +111,11 @@ def a_candidate_that_is_too_large_and_one_that_crashes_are_outcomes(here):
     workflow(here, (huge, crash, ONE))
     environment = dict(os.environ, SLURM_MEM_PER_NODE="90")  # MiB, as a scheduler would grant them
     longhaul(here, "run", "w.toml", code=0, env=environment)
-    seen = trials(runs(here)[-1])
+    seen = trials_told(stage_of(runs(here)[-1]))
     expect("the engine's own check is out of memory", seen["huge"]["outcome"] == "out of memory", seen)
     expect("with what it needs", "too little memory" in seen["huge"]["why"], seen)
     expect("a signal is a crash", seen["crash"]["outcome"] == "crash", seen)
-    layout = tomllib.loads((runs(here)[-1] / "stages/layout/out/layout.toml").read_text())
+    layout = tomllib.loads((stage_of(runs(here)[-1]) / "out/layout.toml").read_text())
     expect("the one that is left wins", layout["found"]["winner"] == "one", layout)
     expect("no fault is in the layout", "faults" not in layout, layout)
 
@@ -163,6 +147,32 @@ def what_was_measured_here_corrects_the_next_predictions(here):
     longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 2, the last by tiny-"])
     kept[0].write_text(kept[0].read_text()[:200])
     longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["measured here"])
+
+
+@case
+def candidates_that_hang_are_outcomes_and_the_others_go_on(here):
+    # One rank stands still in its own code and the other waits for it; the only rank of another one is stopped; a third
+    # never gets through its first step, which nobody has timed.
+    hung = '{ name = "hung", parallel = { dp_shard = 2 }, faults = { at = [{ name = "hung_rank", rank = 1, step = 4 }] } }'
+    stopped = '{ name = "stopped", parallel = {}, faults = { at = [{ name = "SIGSTOP", rank = 0, step = 4 }] } }'
+    early = '{ name = "early", parallel = { pp = 2 }, faults = { at = [{ name = "hung_rank", rank = 0, step = 1 }] } }'
+    workflow(here, (hung, stopped, early, ONE, TP2),
+             'at_once = 1\nresiliency = { hang_floor = "2s", hang_suspect = "1s", startup = "8s" }\n')
+    begun = time.monotonic()
+    longhaul(here, "run", "w.toml", code=0, deadline_s=180)
+    seconds = time.monotonic() - begun
+    run = runs(here)[-1]
+    seen = trials_told(stage_of(run))
+    for name in ("hung", "stopped", "early"):
+        expect(f"{name}: standing still is a hang", seen[name]["outcome"] == "hang", seen)
+        expect(f"{name}: and it says what stood still", "hang" in seen[name]["why"], seen)
+    expect("the others are measured", all(seen[name]["outcome"] in ("measured", "stopped") for name in ("one", "tp2")), seen)
+    expect("one job each", len(claims(stage_of(run))) == 5, claims(stage_of(run)))
+    layout = tomllib.loads((stage_of(run) / "out/layout.toml").read_text())
+    expect("one of those wins", layout["found"]["winner"] in ("one", "tp2"), layout)
+    expect("the training was done with it", stage_status(here, "pretrain")["state"] == "succeeded", stage_status(here, "pretrain"))
+    expect("nothing of them stands still any more", not processes_holding(run.name), processes_holding(run.name))
+    print(f"  with three hangs: {seconds:.0f} s")
 
 
 @case

@@ -37,6 +37,7 @@ std::vector<std::string> names_of(const Decision& decision) {
 }
 
 using Names = std::vector<std::string>;
+using Set = std::set<std::string>;
 
 }  // namespace
 
@@ -207,6 +208,63 @@ TEST_CASE("a result that was set aside is made again, in either method") {
   }
 }
 
+TEST_CASE("rounds: who can have no place in the next rung is left behind, but for one in reserve for each finalist") {
+  const Halving h(search("rounds", 8, 4, 10, 160));  // two places in rung 1, one finalist
+  const RungResult running0{0, RungEnd::running, 0, 0};
+  std::vector<Trial> history;
+  for (int i = 0; i < 3; ++i) history.push_back(trial(i, {done(0, 1 + i)}));
+  for (int i = 3; i < 8; ++i) history.push_back(trial(i, {running0}));
+  CHECK(h.left_behind(history) == Set{"t0002"});  // two are better, whatever becomes of the five
+  for (int i = 3; i < 8; ++i) history[static_cast<std::size_t>(i)].results = {done(0, 1 + i)};
+  const Set six = {"t0002", "t0003", "t0004", "t0005", "t0006", "t0007"};
+  CHECK(h.left_behind(history) == six);
+  for (int i = 0; i < 2; ++i) history[static_cast<std::size_t>(i)].results.push_back({1, RungEnd::running, 0, 0});
+  CHECK(h.left_behind(history) == six);
+  for (int i = 0; i < 2; ++i) history[static_cast<std::size_t>(i)].results.back() = done(1, 1 + i);
+  CHECK(names_of(h.decide(history, 9)) == Names{"t0000"});
+  CHECK(h.left_behind(history) == six);  // the second is in reserve
+  history[0].results.push_back({2, RungEnd::running, 0, 0});
+  CHECK(h.left_behind(history) == six);
+  history[0].results.back() = done(2, 1);
+  CHECK(h.left_behind(history).size() == 8);
+}
+
+TEST_CASE("asha: a place may come as long as trials may come to the rung") {
+  for (const int finalists : {1, 2}) {
+    CAPTURE(finalists);
+    HyperSearchSettings s = search("asha", 12, 4, 10, 160);
+    s.proposals = "tpe";
+    s.finalists = finalists;
+    const Halving h(s);
+    std::vector<Trial> history;
+    for (int i = 0; i < 5; ++i) history.push_back(trial(i, {done(0, 1 + i)}));
+    // The first goes on at once; of twelve three will, and with two finalists one more is in reserve.
+    CHECK(names_of(h.decide(history, 1)) == Names{"t0000"});
+    CHECK(h.left_behind(history) == (finalists == 1 ? Set{"t0003", "t0004"} : Set{"t0004"}));
+    // A better one later pushes the third out.
+    history.push_back(trial(5, {done(0, 0.5)}));
+    CHECK(h.left_behind(history) == (finalists == 1 ? Set{"t0002", "t0003", "t0004"} : Set{"t0003", "t0004"}));
+  }
+}
+
+TEST_CASE("what failed is left behind at once, what was lost is not, and nobody is for certain") {
+  HyperSearchSettings s = search("rounds", 5, 5, 4, 20);
+  s.losses_max = 2;
+  const Halving h(s);
+  std::vector<Trial> history = {trial(0, {{0, RungEnd::diverged, 0, 3}}), trial(1, {{0, RungEnd::hung, 0, 3}}),
+                                trial(2, {{0, RungEnd::lost, 0, 3}}), trial(3, {{0, RungEnd::running, 0, 0}}),
+                                trial(4, {})};
+  CHECK(h.left_behind(history) == Set{"t0000", "t0001"});
+  history[2].results.push_back({0, RungEnd::lost, 0, 3});
+  CHECK(h.left_behind(history) == Set{"t0000", "t0001", "t0002"});
+  // One place, one in reserve; when both have failed the third goes on though it was left behind.
+  for (int i = 0; i < 5; ++i) history[static_cast<std::size_t>(i)].results = {done(0, 1 + i)};
+  CHECK(h.left_behind(history) == Set{"t0002", "t0003", "t0004"});
+  for (int i = 0; i < 2; ++i) history[static_cast<std::size_t>(i)].results.push_back({1, RungEnd::crashed, 0, 0});
+  CHECK(names_of(h.decide(history, 9)) == Names{"t0002"});
+  CHECK(h.left_behind(history) == Set{"t0000", "t0001", "t0004"});
+}
+
 TEST_CASE("with fewer trials than eta the best still trains to the end") {
   for (const char* method : {"asha", "rounds"})
     for (int trials : {1, 2, 3, 5}) {
@@ -275,6 +333,13 @@ TEST_CASE("schedules and warm-ups whose prefixes cannot be compared are refused 
 
 namespace {
 
+bool has_failed(const Trial& trial, const HyperSearchSettings& settings) {
+  const RungEnd end = trial.results.back().end;
+  if (end == RungEnd::lost)
+    return std::ranges::count(trial.results, RungEnd::lost, &RungResult::end) >= settings.losses_max;
+  return end != RungEnd::done && end != RungEnd::running;
+}
+
 // What must hold of every search, whatever happens in it.
 void check_search(const HyperSearchSettings& settings, int slots, std::uint64_t seed) {
   const Halving h(settings);
@@ -293,7 +358,16 @@ void check_search(const HyperSearchSettings& settings, int slots, std::uint64_t 
     return result;
   };
   bool finished = false;
+  std::map<std::string, std::ptrdiff_t> left;  // behind: when so many trials had failed
   const auto after = [&](const std::vector<Trial>& history, const Decision& d) {
+    const std::ptrdiff_t failed =
+        std::ranges::count_if(history, [&](const Trial& t) { return has_failed(t, settings); });
+    const Set now = h.left_behind(history);
+    for (const std::string& name : now) left.emplace(name, failed);
+    for (const TrialStart& s : d.starts) CHECK(!now.contains(s.trial));
+    for (const auto& [name, failed_then] : left)
+      CHECK((now.contains(name) || failed - failed_then > settings.finalists));
+    std::erase_if(left, [&](const auto& one) { return !now.contains(one.first); });
     // The history alone is enough: written, read and asked again, it gives the same answer.
     std::vector<std::string> aside;
     const auto text = parse_json(to_json(history_to_value(history)));

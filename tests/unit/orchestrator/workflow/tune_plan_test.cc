@@ -154,6 +154,8 @@ TEST_CASE("a trial is short, saves nothing, and fails at once; the layout makes 
   CHECK(made->common.resiliency.restarts == 0);
   CHECK(made->common.on_failure == "continue");
   CHECK(made->common.time_limit.value == 1800);
+  CHECK(made->common.resiliency.startup.value == 900);  // of its time half, of a training's start all
+  CHECK(plan.stages[1].common.resiliency.startup.value == 1800);
   CHECK(made->inputs[0].paths == std::vector<std::string>{"/made/tokens"});
   CHECK(made->settings.get_integer("steps") == 20);
   CHECK(made->settings.get_integer("micro_batch_size") == 4);

@@ -7,7 +7,7 @@ namespace longhaul {
 namespace {
 
 using Hosts = std::vector<std::string>;
-using Names = std::set<std::string>;
+using NodeNames = std::set<std::string>;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ TEST_CASE("scheduler vote: of two nodes one is no majority, unless the scheduler
 }
 
 TEST_CASE("scheduler vote: whoever is not on the scheduler's list is the one that was cut off") {
-  CHECK(gone_by_list({"n1", "n2"}, "n2", {"n2"}) == Names{"n1"});
+  CHECK(gone_by_list({"n1", "n2"}, "n2", {"n2"}) == NodeNames{"n1"});
   CHECK(gone_by_list({"n1", "n2"}, "n1", {"n2"}).empty());
   CHECK(gone_by_list({"n1", "n2"}, "n1", {}).empty());
   CHECK(gone_by_list({"n1", "n2"}, "n1", {"n1", "n2", "n3"}).empty());
@@ -40,11 +40,11 @@ TEST_CASE("scheduler vote: it is asked politely, an error votes for nobody, and 
   answer = Hosts{"n2"};
   CHECK(vote.look({"n1", "n2"}).empty());  // not asked again yet
   clock.advance_ms(5'000);
-  CHECK(vote.look({"n1", "n2"}) == Names{"n1"});
+  CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
   CHECK(asked == 2);
   clock.advance_ms(5'000);
   answer = make_error(ErrorCode::unavailable, "slurmctld is silent");
-  CHECK(vote.look({"n1", "n2"}) == Names{"n1"});
+  CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
   CHECK(asked == 3);
   CHECK(!ask_for_nodes_of("")().ok());
 }
