@@ -85,17 +85,36 @@ class Confirmation {
 
   bool is_compared(std::size_t i) { return verdict(i).seconds.known() && verdict(i).state != CandidateState::failed; }
 
-  // Also of those that are still running, once they have shown enough. Of those that the intervals do not tell from the
-  // fastest, the one whose fastest steps are faster: on a machine that others use as well a trial has slow minutes.
+  // How differently trials were disturbed: the deviation of the logarithm of a trial's centre over its fastest steps.
+  // Where nobody disturbs, that ratio is the same for all.
+  double disturbance() {
+    double sum = 0, squares = 0;
+    int count = 0;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (!is_compared(i)) continue;
+      const double ratio = std::log(verdict(i).seconds.centre / verdict(i).seconds.floor);
+      sum += ratio, squares += ratio * ratio, ++count;
+    }
+    if (count < 3) return 0;
+    return std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1)));
+  }
+
+  // Slower than the other one whatever the scatter of the steps and whoever disturbed which of the two.
+  bool is_behind(std::size_t i, std::size_t other) {
+    return verdict(i).seconds.low > verdict(other).seconds.high * (1 + normal_z(limits_.confidence) * disturbance_);
+  }
+
+  // Also of those that are still running, once they have shown enough. Of those that are not behind the fastest, the
+  // one whose fastest steps are faster: on a machine that others use as well a trial has slow minutes.
   void choose_leader() {
+    disturbance_ = disturbance();
     std::size_t fastest = none;
     for (std::size_t i = 0; i < trials_.size(); ++i)
       if (is_compared(i) && (fastest == none || verdict(i).seconds.centre < verdict(fastest).seconds.centre))
         fastest = i;
     leader_ = fastest;
     for (std::size_t i = 0; i < trials_.size(); ++i)
-      if (is_compared(i) && verdict(i).seconds.low <= verdict(fastest).seconds.high &&
-          verdict(i).seconds.floor < verdict(leader_).seconds.floor)
+      if (is_compared(i) && !is_behind(i, fastest) && verdict(i).seconds.floor < verdict(leader_).seconds.floor)
         leader_ = i;
   }
 
@@ -201,8 +220,7 @@ class Confirmation {
     decision_.winner = verdict(leader_).name;
     decision_.separated = true;
     for (std::size_t i = 0; i < trials_.size(); ++i)
-      if (i != leader_ && verdict(i).state == CandidateState::measured &&
-          verdict(i).seconds.low <= verdict(leader_).seconds.high)
+      if (i != leader_ && verdict(i).state == CandidateState::measured && !is_behind(i, leader_))
         decision_.separated = false;
   }
 
@@ -234,7 +252,7 @@ class Confirmation {
     const StepTimeInterval& first = verdict(leader_).seconds;
     const double behind = 100 * (seen.seconds.centre / first.centre - 1);
     const double floor_behind = 100 * (seen.seconds.floor / first.floor - 1);
-    if (seen.seconds.low > first.high) return text + format(": {:.1f} % slower than {}", behind, verdict(leader_).name);
+    if (is_behind(i, leader_)) return text + format(": {:.1f} % slower than {}", behind, verdict(leader_).name);
     return text +
            format(
                ": {:+.1f} % beside {}, {:+.1f} % in their fastest steps; {:.0f} % confidence does not tell them apart",
@@ -254,6 +272,7 @@ class Confirmation {
   const ConfirmationLimits& limits_;
   std::vector<const TrialResult*> found_;  // by candidate; null: not submitted
   std::size_t leader_ = none;
+  double disturbance_ = 0;                        // relative
   std::optional<MeasuredCorrection> correction_;  // once something was measured that had been predicted
   ConfirmationDecision decision_;
 };

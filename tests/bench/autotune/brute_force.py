@@ -12,12 +12,12 @@ chosen one's excess over the best, the trials that it took, how far the worst li
 constants of the time model predict the candidates. Bar: 5 % with at most 5 trials where the worst takes at least 1.3 times as long as
 the best. Exit code 1: a bar is missed, or nothing counted.
 
-usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 3] [--finals 10] [--constants FILE] [--folder F [--evaluate]]
+usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 3] [--finals 10] [--constants FILE] [--folder F [--evaluate | --ask-again]]
 
 With --site test-cluster the trials are jobs of a real Slurm: start one with tests/cluster/cluster up 2 and take its environment.
 --constants FILE: the tuner chooses a second time with the site's measured constants (`longhaul tune --calibrate`); the candidates of both
 are measured together, so that the two are told apart by nothing but their constants, and the bar holds for both.
---evaluate: nothing runs; what an earlier call left in F is judged again.
+--evaluate: nothing runs; what an earlier call left in F is judged again. --ask-again: the tuner chooses again first.
 """
 import argparse
 import json
@@ -204,22 +204,37 @@ def measure_all(bench, folder, model, candidates, count, loads):
     return passes
 
 
-def play(bench, folder, model):
-    folder.mkdir(parents=True)
-    write_pages(folder / "pages", 7, pages=60)
-    loads, choices, candidates = [os.getloadavg()[0]], {}, []
+def ask(bench, folder, model):
+    """The tuner's choice with each constants, and the candidates of all."""
+    choices, candidates = {}, []
     for name, constants in bench.constants.items():
         stage = bench.tune(folder, model, None, constants)
         trials = trials_of(stage)
         choices[name] = {"winner": trials["winner"], "trials": sum(one["outcome"] != "not run" for one in trials["trials"])}
         known = {one["name"] for one in candidates}
         candidates += [one for one in json.loads((stage / "candidates.json").read_text()) if one["name"] not in known]
+    for name, choice in choices.items():
+        choice["predicted"] = bench.predictions(folder, model, candidates, bench.constants[name])
+    return choices, candidates
+
+
+def ask_again(bench, folder, model, shown):
+    """In a folder of its own: what was measured before would correct its predictions."""
+    again = pathlib.Path(tempfile.mkdtemp(prefix="again-", dir=folder))
+    write_pages(again / "pages", 7, pages=60)
+    choices, _ = ask(bench, again, model)
+    return {**shown, "choices": choices, "load": shown["load"] + [os.getloadavg()[0]]}
+
+
+def play(bench, folder, model):
+    folder.mkdir(parents=True)
+    write_pages(folder / "pages", 7, pages=60)
+    loads = [os.getloadavg()[0]]
+    choices, candidates = ask(bench, folder, model)
     passes = measure_all(bench, folder, model, candidates, bench.passes, loads)
     floors = {name: floor_of(steps) for name, steps in steps_of(folder).items()}
     wanted = set(sorted(floors, key=floors.get)[:FINALISTS]) | {choice["winner"] for choice in choices.values()}
     measure_all(bench, folder, model, [one for one in candidates if one["name"] in wanted], bench.finals, loads)
-    for name, choice in choices.items():
-        choice["predicted"] = bench.predictions(folder, model, candidates, bench.constants[name])
     return {"model": model[0], "candidates": len(candidates), "passes": passes, "load": loads, "choices": choices}
 
 
@@ -266,6 +281,7 @@ def main():
     parser.add_argument("--constants")
     parser.add_argument("--folder")
     parser.add_argument("--evaluate", action="store_true")
+    parser.add_argument("--ask-again", action="store_true")
     options = parser.parse_args()
     # Hosts of the test cluster have a /tmp of their own.
     here = None if options.site == "local" else pathlib.Path(__file__).resolve().parents[3] / "build"
@@ -275,7 +291,9 @@ def main():
     for index in options.models:
         place = folder / MODELS[index][0]
         kept = folder / f"{MODELS[index][0]}.json"
-        if not options.evaluate:
+        if options.ask_again:
+            kept.write_text(json.dumps(ask_again(bench, place, MODELS[index], json.loads(kept.read_text())), indent=1))
+        elif not options.evaluate:
             kept.write_text(json.dumps(play(bench, place, MODELS[index]), indent=1))
         counts, wrong = show(json.loads(kept.read_text()), steps_of(place))
         counted, missed = counted + counts, missed + wrong
