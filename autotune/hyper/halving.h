@@ -88,7 +88,8 @@ class Halving {
   // What rounds will cost if nothing fails.
   SearchCost planned_cost() const;
   std::optional<BestTrial> best(const std::vector<Trial>& history) const;
-  // Names of the trials that are left behind (above). Whoever is stays so, unless more fail than there are finalists.
+  // Names of the trials that are left behind (above). None of them is started again, unless more trials fail from then
+  // on than there are finalists.
   std::set<std::string> left_behind(const std::vector<Trial>& history) const;
   const HyperSearchSettings& settings() const { return settings_; }
 

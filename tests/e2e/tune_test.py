@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import tomllib
 
 from scenario import LONGHAUL, case, events, expect, longhaul, main, processes_holding, runs, stage_status, wait_for
@@ -151,28 +150,24 @@ def what_was_measured_here_corrects_the_next_predictions(here):
 
 @case
 def candidates_that_hang_are_outcomes_and_the_others_go_on(here):
-    # One rank stands still in its own code and the other waits for it; the only rank of another one is stopped; a third
-    # never gets through its first step, which nobody has timed.
-    hung = '{ name = "hung", parallel = { dp_shard = 2 }, faults = { at = [{ name = "hung_rank", rank = 1, step = 4 }] } }'
-    stopped = '{ name = "stopped", parallel = {}, faults = { at = [{ name = "SIGSTOP", rank = 0, step = 4 }] } }'
-    early = '{ name = "early", parallel = { pp = 2 }, faults = { at = [{ name = "hung_rank", rank = 0, step = 1 }] } }'
-    workflow(here, (hung, stopped, early, ONE, TP2),
-             'at_once = 1\nresiliency = { hang_floor = "2s", hang_suspect = "1s", startup = "8s" }\n')
-    begun = time.monotonic()
+    # One rank stands still in its own code and the other waits for it; the only rank of another candidate is stopped. What
+    # nobody has timed yet may take long on a machine that is busy, so the first steps are long over.
+    hung = '{ name = "hung", parallel = { dp_shard = 2 }, faults = { at = [{ name = "hung_rank", rank = 1, step = 8 }] } }'
+    stopped = '{ name = "stopped", parallel = {}, faults = { at = [{ name = "SIGSTOP", rank = 0, step = 8 }] } }'
+    workflow(here, (hung, stopped, ONE, TP2),
+             'at_once = 1\nresiliency = { hang_floor = "5s", hang_suspect = "2s", host_silent = "3s", startup = "45s" }\n')
     longhaul(here, "run", "w.toml", code=0, deadline_s=180)
-    seconds = time.monotonic() - begun
     run = runs(here)[-1]
     seen = trials_told(stage_of(run))
-    for name in ("hung", "stopped", "early"):
+    for name in ("hung", "stopped"):
         expect(f"{name}: standing still is a hang", seen[name]["outcome"] == "hang", seen)
-        expect(f"{name}: and it says what stood still", "hang" in seen[name]["why"], seen)
+    expect("and it says who stood still", "rank 1 stands" in seen["hung"]["why"] and "SIGSTOP" in seen["stopped"]["why"], seen)
     expect("the others are measured", all(seen[name]["outcome"] in ("measured", "stopped") for name in ("one", "tp2")), seen)
-    expect("one job each", len(claims(stage_of(run))) == 5, claims(stage_of(run)))
+    expect("one job each", len(claims(stage_of(run))) == 4, claims(stage_of(run)))
     layout = tomllib.loads((stage_of(run) / "out/layout.toml").read_text())
     expect("one of those wins", layout["found"]["winner"] in ("one", "tp2"), layout)
     expect("the training was done with it", stage_status(here, "pretrain")["state"] == "succeeded", stage_status(here, "pretrain"))
     expect("nothing of them stands still any more", not processes_holding(run.name), processes_holding(run.name))
-    print(f"  with three hangs: {seconds:.0f} s")
 
 
 @case

@@ -272,7 +272,7 @@ def medians_in_seconds(shown, floors):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     parser.add_argument("longhaul")
     parser.add_argument("--site", default="local")
     parser.add_argument("--models", type=int, nargs="*", default=range(len(MODELS)))

@@ -358,16 +358,19 @@ void check_search(const HyperSearchSettings& settings, int slots, std::uint64_t 
     return result;
   };
   bool finished = false;
-  std::map<std::string, std::ptrdiff_t> left;  // behind: when so many trials had failed
+  std::map<std::string, std::ptrdiff_t> left;  // behind: since so many trials had failed
   const auto after = [&](const std::vector<Trial>& history, const Decision& d) {
     const std::ptrdiff_t failed =
         std::ranges::count_if(history, [&](const Trial& t) { return has_failed(t, settings); });
     const Set now = h.left_behind(history);
+    for (const TrialStart& s : d.starts) {
+      CHECK(!now.contains(s.trial));
+      const auto found = left.find(s.trial);
+      if (found == left.end()) continue;
+      CHECK(failed - found->second > settings.finalists);  // otherwise nobody would have needed its checkpoint
+      left.erase(found);
+    }
     for (const std::string& name : now) left.emplace(name, failed);
-    for (const TrialStart& s : d.starts) CHECK(!now.contains(s.trial));
-    for (const auto& [name, failed_then] : left)
-      CHECK((now.contains(name) || failed - failed_then > settings.finalists));
-    std::erase_if(left, [&](const auto& one) { return !now.contains(one.first); });
     // The history alone is enough: written, read and asked again, it gives the same answer.
     std::vector<std::string> aside;
     const auto text = parse_json(to_json(history_to_value(history)));
