@@ -311,7 +311,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
   if (const std::string& group = loaded->site.config.group; !group.empty())
     for (const std::string& folder : {runs, join_path(runs, ".artifacts")})
-      if (const auto shared = make_shared_folder(folder, group); !shared.ok()) return refuse(shared.error());
+      if (const auto given = make_shared_folder(folder, group); !given.ok()) return refuse(given.error());
   RunOrigin origin;
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/group_access.h"
 #include "base/hash.h"
