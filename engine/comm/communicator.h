@@ -60,8 +60,8 @@ struct CommOptions {
 class CommOperation {
  public:
   virtual ~CommOperation() = default;
-  virtual Result<bool> poll() = 0;                      // true: done, outputs written
-  virtual std::vector<int> waiting_for() = 0;           // ranks of the group not heard of, as far as known
+  virtual Result<bool> poll() = 0;             // true: done, outputs written
+  virtual std::vector<int> waiting_for() = 0;  // ranks of the group not heard of, as far as known
   // Sleeps until poll() may answer otherwise, a millisecond at most; false: this backend is not told, ask it again.
   virtual bool doze() { return false; }
   virtual void abandon(const std::string& reason) = 0;  // never touches the caller's buffers again
