@@ -158,6 +158,10 @@ def controller_down_by_the_site(cluster, runs):
     undisturbed(training, ranks)
     training.end(runs)
     operator.over.set()
+    # A slurmctld that was killed gives the number of a job that it had not saved to the next one: a host that still has
+    # steps of the old job refuses the new one and is drained.
+    wait_for("hosts without steps", lambda: not cluster.steps_on_hosts(), 60, cluster.steps_on_hosts)
+    cluster.play("heal")
 
 
 CASES = {case.__name__: case for case in (xid, ecc_storm, refused_without_simulated_gpus, network_cut_by_the_site, controller_down_by_the_site)}

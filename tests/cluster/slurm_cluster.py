@@ -119,6 +119,12 @@ class SlurmCluster:
         wait_for(f"{' '.join(nodes)} {state}", lambda: all(self.node_states()[n].rstrip("*") == state for n in nodes),
                  seconds, self.node_states)
 
+    def steps_on_hosts(self):
+        """Living hosts on which steps of jobs run, whether slurmctld knows those or not."""
+        def asked(node):
+            return self.call(PROGRAM, "exec", "--state", self.state, node, "--", "pgrep", "slurmstepd", check=False)
+        return [node for node in self.nodes() if asked(node).returncode == 0]
+
     # ----------------------------------------------------------------------------------------------------------- records
     def records(self):
         """What slurmctld wrote when a job came to an end (jobcomp/filetxt), oldest first: {JobId: int, JobState, ...}. A job
