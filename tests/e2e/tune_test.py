@@ -142,7 +142,6 @@ def what_was_measured_here_corrects_the_next_predictions(here):
     ratios = [one["seconds"] / one["predicted_seconds"] for one in measured]
     expect("predictions are corrected by about what was seen", 0.8 * min(ratios) < after["correction"] < 1.25 * max(ratios), (after, ratios))
     expect("of what constants alone say", abs(after["step_seconds"] / after["correction"] / before["step_seconds"] - 1) < 1e-6, (before, after))
-    expect("and are surer", after["step_seconds_high"] / after["step_seconds"] < before["step_seconds_high"] / before["step_seconds"])
     longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 2, the last by tiny-"])
     kept[0].write_text(kept[0].read_text()[:200])
     longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["measured here"])
