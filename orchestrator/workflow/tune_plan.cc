@@ -112,7 +112,7 @@ void check_candidate_keys(const TunePlanning& planning, const Value& entry, Diag
                       format("stage.{}.candidates: '{}{}' is no part of a layout", planning.stage, prefix, member.key),
                       nearest.empty()
                           ? format("write it into [stage.{}]; a layout has: {}", planning.target, join(known, ", "))
-                          : "did you mean '" + prefix + nearest + "'?");
+                          : format("did you mean '{}{}'?", prefix, nearest));
     }
   };
   look(entry, keys, "");
