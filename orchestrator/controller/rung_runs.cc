@@ -327,7 +327,7 @@ Status RungRuns::give_back(const std::set<std::string>& left_behind) {
     }
     if (round->trash_is_empty) continue;
     const Status emptied = remove_tree(round->trash());
-    round->trash_is_empty = true;  // or as empty as it gets for now
+    round->trash_is_empty = true;  // what resisted goes with the winner: remove_states
     if (!emptied.ok())
       log_.warn(format("event=trash_not_emptied stage={} round={} error='{}' next=with_the_winner", setup_.search.id(),
                        round->number, emptied.error().message()));
