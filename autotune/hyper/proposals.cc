@@ -67,6 +67,11 @@ struct Observed {
   std::size_t done = 0;   // with a metric
 };
 
+// Of the configuration, not of the machine or its users.
+bool is_bad(RungEnd end) {
+  return end != RungEnd::done && end != RungEnd::running && end != RungEnd::lost && end != RungEnd::stopped;
+}
+
 Observed observed_of(const HyperSearchSettings& settings, const SearchSpace& space, const std::vector<Trial>& history) {
   const double sign = settings.mode == "max" ? -1 : 1;
   using Rank = std::tuple<int, int, double, std::string>;
@@ -79,8 +84,10 @@ Observed observed_of(const HyperSearchSettings& settings, const SearchSpace& spa
     bool failed = false, done = false;
     for (const RungResult& r : trial.results) {
       if (r.end == RungEnd::done) rank = {0, -r.rung, sign * r.metric, trial.name}, done = true;
-      failed |= r.end != RungEnd::done && r.end != RungEnd::running && r.end != RungEnd::lost;
+      failed |= is_bad(r.end);
     }
+    // What others ended before anything was known says nothing, and need not be kept away from.
+    if (!done && trial.results.back().end == RungEnd::stopped) continue;
     // A training that fails on a later rung is no good one, whatever it promised.
     if (failed) rank = {1, 0, 0, trial.name};
     observed.done += done && !failed, observed.ended += done || failed;

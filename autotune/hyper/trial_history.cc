@@ -11,7 +11,7 @@ namespace longhaul::hyper {
 namespace {
 
 constexpr RungEnd all_ends[] = {RungEnd::running, RungEnd::done, RungEnd::diverged, RungEnd::out_of_memory,
-                                RungEnd::crashed, RungEnd::hung, RungEnd::lost};
+                                RungEnd::crashed, RungEnd::hung, RungEnd::stopped,  RungEnd::lost};
 
 // What is wrong with a written result; "" if it was read.
 std::string read_result(const Value& written, RungResult& result) {
@@ -56,6 +56,7 @@ const char* to_string(RungEnd end) {
     case RungEnd::out_of_memory: return "out_of_memory";
     case RungEnd::crashed: return "crashed";
     case RungEnd::hung: return "hung";
+    case RungEnd::stopped: return "stopped";
     case RungEnd::lost: return "lost";
   }
   return "?";

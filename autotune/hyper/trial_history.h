@@ -15,10 +15,11 @@ enum class RungEnd {
   running,
   done,           // has a metric
   diverged,       // the metric, or the loss on the way, is no number
-  out_of_memory,  // these three are the configuration's fault, or the program's: not tried again
+  out_of_memory,  // the next three are the configuration's fault, or the program's: not tried again
   crashed,
   hung,
-  lost,  // the host, the allocation or the result itself: tried again
+  stopped,  // by a person, or by its time limit: not tried again, and says nothing of the configuration
+  lost,     // the host, the allocation or the result itself: tried again
 };
 const char* to_string(RungEnd end);
 std::optional<RungEnd> rung_end_of(const std::string& text);  // its inverse

@@ -133,7 +133,8 @@ class Confirmation {
     for (std::size_t i = 0; i < trials_.size(); ++i) {
       const CandidateVerdict& seen = verdict(i);
       if (i == leader_ || seen.state != CandidateState::running || !seen.seconds.known()) continue;
-      if (seen.seconds.low > verdict(leader_).seconds.high) decision_.stop.push_back(seen.name);
+      const bool slower = seen.seconds.low > verdict(leader_).seconds.high;
+      if (slower && seen.seconds.floor > verdict(leader_).seconds.floor) decision_.stop.push_back(seen.name);
     }
   }
 

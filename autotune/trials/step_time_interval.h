@@ -21,9 +21,12 @@ inline constexpr int steps_for_interval = 3;
 
 // The mean of the middle 40 % of the steps (30 % trimmed on each side: slow steps come in groups), with the t interval
 // of Yuen 1974 ("The two-sample trimmed t for unequal population variances", Biometrika 61): winsorised variance, h - 1
-// degrees of freedom for h values in the middle. `repeat_sigma` is added in quadrature: the relative deviation between
-// two jobs of the same settings, which no steps of one job can tell. Values that are not finite or not positive are
-// left out. With fewer than steps_for_interval steps nothing is known.
+// degrees of freedom for h values in the middle. From 20 steps on it is widened, where steps come in slow and fast
+// stretches, by the means of up to ten batches of consecutive steps (winsorised; Conway 1963, "Some tactical
+// problems in digital simulation", Management Science 10). `repeat_sigma` is added in quadrature: the
+// relative deviation between two jobs of the same settings, which no steps of one job can tell. Values that are not
+// finite or not positive are left out; the others come in the order of the steps. With fewer than steps_for_interval
+// steps nothing is known.
 StepTimeInterval step_time_interval(std::span<const double> step_seconds, double confidence, double repeat_sigma);
 
 // The two-sided quantile of Student's t: P(|T| <= t) = confidence for `freedom` >= 1 degrees of freedom. Closed forms

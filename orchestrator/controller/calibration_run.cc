@@ -13,9 +13,9 @@
 #include "base/toml.h"
 #include "contracts/benchmark_result.h"
 #include "contracts/settings/training.h"
-#include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/layout_question.h"
 #include "orchestrator/controller/tune_stages.h"
+#include "orchestrator/controller/written_layout.h"
 #include "orchestrator/state/tune_files.h"
 #include "orchestrator/workflow/trial_stage.h"
 

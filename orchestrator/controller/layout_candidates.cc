@@ -4,13 +4,17 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/controller/processor_memory.h"
+#include "orchestrator/controller/written_layout.h"
 #include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
 namespace {
 
 constexpr int candidates_max = 24, searched = 400;
+constexpr int searched_on_processors = 4000;  // what fits is asked afterwards
 
 // The best of each way to cut model and batch first, then the best of the others: a trial of a layout that differs from
 // another one in ZeRO or recomputation alone says little that the first has not said.
@@ -24,8 +28,27 @@ std::vector<RankedLayout> unlike_first(const std::vector<RankedLayout>& best) {
     (fresh ? first : others).push_back(ranked);
   }
   first.insert(first.end(), others.begin(), others.end());
-  if (first.size() > candidates_max) first.resize(candidates_max);
   return first;
+}
+
+// Of ranks on processors.
+Result<std::vector<RankedLayout>> those_that_fit(const std::vector<RankedLayout>& found, const ProcessorMemory& place) {
+  std::vector<RankedLayout> fitting;
+  double least = any_memory;
+  for (const RankedLayout& ranked : found) {
+    const auto node = place.of(ranked.layout);
+    if (!node.ok() && node.error().code == ErrorCode::unsupported) return found;  // nobody knows before it runs
+    if (!node.ok()) continue;
+    least = std::min(least, static_cast<double>(node->bytes));
+    if (place.fits(*node)) fitting.push_back(ranked);
+    if (fitting.size() == candidates_max) break;
+  }
+  if (fitting.empty() && least < any_memory)
+    return make_error(ErrorCode::unavailable,
+                      format("none of the {} fastest layouts fits: the smallest needs {} on a node and there are {}",
+                             found.size(), human_bytes(least), human_bytes(place.there_is())),
+                      "more nodes, a smaller micro_batch_size, or nodes with more memory (node.memory of the site)");
+  return fitting;
 }
 
 Result<PredictionBasis> read_basis(const std::string& constants_path, const std::string& measured_path) {
@@ -39,14 +62,24 @@ std::vector<int> whole_numbers(const std::vector<std::int64_t>& from) {
   return {from.begin(), from.end()};
 }
 
+int ranks_of(const PlannedStage& target) {
+  return std::max(target.common.ranks, target.dims.world_size());
+}
+
+int ranks_of_a_node(const PlannedStage& target) {
+  const int nodes = std::max(1, target.common.nodes);
+  return (ranks_of(target) + nodes - 1) / nodes;
+}
+
 // Which layout of the target's ranks is best, as far as the tune stage leaves it open.
-Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const PlannedStage& tune,
-                                       const PlannedStage& target, const SiteConfig& site) {
+Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const StageOrigins& origins,
+                                       const PlannedStage& tune, const PlannedStage& target, const SiteConfig& site) {
   const TuneSettings settings = tune_settings_of(tune);
-  const int nodes = std::max(1, target.common.nodes), ranks = std::max(target.common.ranks, target.dims.world_size());
+  const int ranks = ranks_of(target);
   PlannedStage stage = target;
   stage.dims = {}, stage.dims.dp_replicate = ranks;  // any layout of these ranks: the search says which
-  LH_TRY(LayoutQuestion question, layout_question(stage, site, basis, (ranks + nodes - 1) / nodes, {}));
+  if (Value* pipeline = stage.settings.find("pipeline")) *pipeline = pipeline_fields().to_value({});
+  LH_TRY(LayoutQuestion question, layout_question(stage, site, basis, ranks_of_a_node(target), origins));
   SearchSpace& space = question.search.space;
   space.tp = whole_numbers(settings.tp), space.pp = whole_numbers(settings.pp), space.cp = whole_numbers(settings.cp);
   space.ep = whole_numbers(settings.ep), space.micro_batch_size = whole_numbers(settings.micro_batch_size);
@@ -54,15 +87,22 @@ Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const Plann
   return question;
 }
 
-Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const PlannedStage& tune,
-                                             const PlannedStage& target, const SiteConfig& site) {
-  LH_TRY(LayoutQuestion question, tuning_question(basis, tune, target, site));
-  question.search.best = searched;
+Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const StageOrigins& origins,
+                                             const PlannedStage& tune, const PlannedStage& target,
+                                             const SiteConfig& site) {
+  LH_TRY(LayoutQuestion question, tuning_question(basis, origins, tune, target, site));
+  question.search.best = question.on_gpus ? searched : searched_on_processors;
+  if (!question.on_gpus) question.search.memory_limit = any_memory;
   LH_TRY(const SearchOutcome found, search_layouts(question.search));
+  std::vector<RankedLayout> chosen = unlike_first(found.best);
+  if (!question.on_gpus) {
+    LH_TRY(chosen, those_that_fit(chosen, {target, site, ranks_of_a_node(target)}));
+  }
+  if (chosen.size() > candidates_max) chosen.resize(candidates_max);
   std::vector<Trial> trials;
-  for (const RankedLayout& ranked : unlike_first(found.best)) {
+  for (const RankedLayout& ranked : chosen) {
     Trial trial;
-    trial.settings = written_layout(ranked.layout);
+    trial.settings = written_over(target.settings, ranked.layout, question.search.space.offload);
     trial.name = candidate_name(trial.settings);
     trial.predicted_seconds = ranked.seconds(), trial.predicted_sigma = ranked.time.sigma;
     trial.correction = ranked.time.correction;
@@ -74,23 +114,23 @@ Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const
 }
 
 // As the candidate would be trained: with its own ranks and nodes.
-Result<LayoutForecast> candidate_forecast(const PredictionBasis& basis, const PlannedStage& target, const Trial& trial,
-                                          const SiteConfig& site) {
+Result<LayoutForecast> candidate_forecast(const PredictionBasis& basis, const StageOrigins& origins,
+                                          const PlannedStage& target, const Trial& trial, const SiteConfig& site) {
   LH_TRY(const PlannedStage stage, stage_with(target, trial.settings));
   const int nodes = std::max(1, stage.common.nodes), ranks = stage.dims.world_size();
-  LH_TRY(const LayoutQuestion question, layout_question(stage, site, basis, (ranks + nodes - 1) / nodes, {}));
+  LH_TRY(const LayoutQuestion question, layout_question(stage, site, basis, (ranks + nodes - 1) / nodes, origins));
   return forecast_layout(question.search, question.layout, trial.name);
 }
 
-Result<TuningForecast> forecast_candidates(const PredictionBasis& basis, const PlannedStage& tune,
-                                           const PlannedStage& target, const std::vector<Trial>& candidates,
-                                           const SiteConfig& site) {
-  LH_TRY(LayoutQuestion question, tuning_question(basis, tune, target, site));
+Result<TuningForecast> forecast_candidates(const PredictionBasis& basis, const StageOrigins& origins,
+                                           const PlannedStage& tune, const PlannedStage& target,
+                                           const std::vector<Trial>& candidates, const SiteConfig& site) {
+  LH_TRY(LayoutQuestion question, tuning_question(basis, origins, tune, target, site));
   TuningForecast forecast;
   forecast.device = question.device;
   if (question.search.memory_limit < 1e17) forecast.memory_limit = question.search.memory_limit;
   for (const Trial& trial : candidates)
-    if (auto one = candidate_forecast(basis, target, trial, site); one.ok())
+    if (auto one = candidate_forecast(basis, origins, target, trial, site); one.ok())
       forecast.candidates.push_back(std::move(one).value());
   if (!question.on_gpus) {  // the closed form of memory is that of GPUs; here the exact plan stands with the trials
     for (LayoutForecast& one : forecast.candidates) one.memory = 0;
@@ -103,44 +143,20 @@ Result<TuningForecast> forecast_candidates(const PredictionBasis& basis, const P
 
 }  // namespace
 
-Value written_layout(const TrainingLayout& layout) {
-  Value written = Value::make_table();
-  Value parallel = changed_part(parallel_dims_fields().to_value(layout.dims), parallel_dims_fields().to_value({}));
-  if (parallel.is_null()) parallel.set("dp_replicate", layout.dims.dp_replicate);
-  written.set("parallel", std::move(parallel));
-  written.set("micro_batch_size", layout.micro_batch_size);
-  if (layout.dims.pp > 1) {
-    Value& pipeline = written.set("pipeline", Value::make_table());
-    pipeline.set("schedule", to_string(layout.schedule));
-  }
-  const Recompute& again = layout.recompute;
-  if (again.any()) {
-    Value& recompute = written.set("recompute", Value::make_table());
-    Value& modules = recompute.set("modules", Value::make_array());
-    for (const auto& [wanted, name] : {std::pair{again.norms, "norms"}, std::pair{again.attention, "attention"},
-                                       std::pair{again.activation, "activation"},
-                                       std::pair{again.feed_forward, "feed_forward"}, std::pair{again.block, "block"}})
-      if (wanted) modules.push_back(name);
-    if (again.layers > 0) recompute.set("layers", again.layers);
-  }
-  if (layout.offload_moments) written.set("optimizer", Value::make_table()).set("offload", "host");
-  return written;
-}
-
 LayoutSearch layout_search_with(const std::string& constants_path, const std::string& measured_path) {
-  return [constants_path, measured_path](const PlannedStage& tune, const PlannedStage& target,
+  return [constants_path, measured_path](const RunPlan& plan, const PlannedStage& tune, const PlannedStage& target,
                                          const SiteConfig& site) -> Result<std::vector<Trial>> {
     LH_TRY(const PredictionBasis basis, read_basis(constants_path, measured_path));
-    return search_candidates(basis, tune, target, site);
+    return search_candidates(basis, origins_of(plan, target), tune, target, site);
   };
 }
 
 LayoutForecasts layout_forecasts_with(const std::string& constants_path, const std::string& measured_path) {
-  return [constants_path, measured_path](const PlannedStage& tune, const PlannedStage& target,
+  return [constants_path, measured_path](const RunPlan& plan, const PlannedStage& tune, const PlannedStage& target,
                                          const std::vector<Trial>& candidates,
                                          const SiteConfig& site) -> Result<TuningForecast> {
     LH_TRY(const PredictionBasis basis, read_basis(constants_path, measured_path));
-    return forecast_candidates(basis, tune, target, candidates, site);
+    return forecast_candidates(basis, origins_of(plan, target), tune, target, candidates, site);
   };
 }
 

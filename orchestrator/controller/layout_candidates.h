@@ -1,7 +1,6 @@
 // Candidates of a tune stage that has none written: what the search finds best, as trials (autotune/trials/trial.h).
 #pragma once
 
-#include "autotune/time/training_case.h"
 #include "orchestrator/controller/tick.h"
 
 namespace longhaul {
@@ -17,9 +16,5 @@ LayoutForecasts layout_forecasts_with(const std::string& constants_path, const s
 
 // As StepPrediction has it, by the constants in this file. unsupported: what LayoutQuestion does not know.
 StepPrediction step_prediction_with(const std::string& constants_path);
-
-// A layout as a user would write it in a stage's table: parallel = { ... }, micro_batch_size, and what of pipeline,
-// recompute and optimizer differs from the defaults.
-Value written_layout(const TrainingLayout& layout);
 
 }  // namespace longhaul

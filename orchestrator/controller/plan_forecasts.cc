@@ -3,43 +3,11 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "contracts/memory_plan.h"
 #include "contracts/settings/training.h"
-#include "orchestrator/controller/layout_candidates.h"
-#include "orchestrator/controller/stage_outline.h"
-#include "orchestrator/workflow/trial_stage.h"
+#include "orchestrator/controller/processor_memory.h"
 
 namespace longhaul {
 namespace {
-
-// Of the node whose ranks will hold most together.
-Result<NodeMemory> fullest_node(const PlannedStage& stage, const SiteConfig& site, int ranks_per_node) {
-  LH_TRY(const TrainingOutline outline, stage_outline(stage, site));
-  const int ranks = ranks_per_node > 0 ? ranks_per_node : stage.dims.world_size();
-  NodeMemory fullest;
-  for (const std::vector<int>& of_node : ranks_by_node(outline.dims, ranks)) {
-    LH_TRY(const NodeMemory node, plan_node_memory(outline, of_node));
-    if (node.bytes > fullest.bytes) fullest = node;
-  }
-  return fullest;
-}
-
-constexpr double any_memory = 1e18;
-
-// The trainings of a plan on processors, where the engine's own plan of memory stands in place of the closed form,
-// which is that of GPUs.
-struct ProcessorMemory {
-  const PlannedStage& stage;  // its vocabulary known
-  const SiteConfig& site;
-  int ranks_per_node;
-
-  double there_is() const { return static_cast<double>(site.node.memory.value); }  // of a node; 0: not known
-  bool fits(const NodeMemory& node) const { return there_is() == 0 || static_cast<double>(node.bytes) <= there_is(); }
-  Result<NodeMemory> of(const TrainingLayout& layout) const {
-    LH_TRY(const PlannedStage laid_out, stage_with(stage, written_layout(layout)));
-    return fullest_node(laid_out, site, ranks_per_node);
-  }
-};
 
 double worst_bytes(const NodeMemory& node) {
   return static_cast<double>(node.worst.plan.bytes.total());
@@ -64,7 +32,7 @@ Status find_what_fits(SearchQuestion question, const ProcessorMemory& memory, Tr
 
 // The ranks of a node share its memory: there is as much for the worst as its part of what all of them need.
 Status plan_processor_memory(const SearchQuestion& question, const ProcessorMemory& memory, TrainingForecast& f) {
-  const auto of_stage = fullest_node(memory.stage, memory.site, memory.ranks_per_node);
+  const auto of_stage = memory.as_written();
   if (!of_stage.ok() && of_stage.error().code == ErrorCode::unsupported) {
     f.memory = f.tuning.memory_limit = 0, f.memory_limit = any_memory;
     for (LayoutForecast& one : f.tuning.candidates) one.memory = 0;

@@ -53,6 +53,7 @@ hyper::RungEnd end_of_failure(const std::string& lead_class, const std::string& 
     case TrialOutcome::out_of_memory: return RungEnd::out_of_memory;
     case TrialOutcome::hang: return RungEnd::hung;
     case TrialOutcome::lost: return RungEnd::lost;
+    case TrialOutcome::stopped: return RungEnd::stopped;
     default: return RungEnd::crashed;
   }
 }

@@ -4,8 +4,8 @@
 
 #include "autotune/trials/layout_artifact.h"
 #include "base/text.h"
-#include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/controller/written_layout.h"
 
 namespace longhaul {
 

@@ -22,13 +22,14 @@ struct RunPlan;
 struct SiteConfig;
 
 // Candidates for the layout of a planned stage, the best prediction first. `tune` is the stage that asks, with what it
-// allows (contracts/settings/tune.h).
-using LayoutSearch =
-    std::function<Result<std::vector<Trial>>(const PlannedStage& tune, const PlannedStage& target, const SiteConfig&)>;
+// allows (contracts/settings/tune.h); the plan says what the target begins with.
+using LayoutSearch = std::function<Result<std::vector<Trial>>(const RunPlan&, const PlannedStage& tune,
+                                                              const PlannedStage& target, const SiteConfig&)>;
 
 // What arithmetic says of these candidates and of what else there is, for the report. Decides nothing.
-using LayoutForecasts = std::function<Result<TuningForecast>(const PlannedStage& tune, const PlannedStage& target,
-                                                             const std::vector<Trial>& candidates, const SiteConfig&)>;
+using LayoutForecasts =
+    std::function<Result<TuningForecast>(const RunPlan&, const PlannedStage& tune, const PlannedStage& target,
+                                         const std::vector<Trial>& candidates, const SiteConfig&)>;
 
 // A training as constants alone predict it, to be kept beside what it took.
 using StepPrediction =

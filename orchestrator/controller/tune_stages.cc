@@ -118,7 +118,7 @@ Result<std::vector<Trial>> TuneStages::candidates_of(const PlannedStage& tune, c
       if (!options_.search)
         return make_error(ErrorCode::unsupported, "no candidates given and this version has no search",
                           "write candidates = [{ parallel = { ... } }, ...] in the stage");
-      LH_TRY(found, options_.search(tune, known, site.config));
+      LH_TRY(found, options_.search(run_.plan, tune, known, site.config));
     }
     for (Trial& trial : found)
       if (trial.predicted_bytes == 0) trial.predicted_bytes = predicted_bytes(known, trial, site.config);
@@ -138,8 +138,9 @@ void TuneStages::keep_forecast(const PlannedStage& tune, const PlannedStage& tar
   const std::string path = join_path(folder, predictions_file_name);
   if (!options_.forecasts || file_exists(path)) return;
   const auto site = load_site(join_path(run_dir_, "site.toml"), {});
-  auto forecast = site.ok() ? options_.forecasts(tune, with_vocabulary(target, run_.plan), candidates, site->config)
-                            : Result<TuningForecast>(site.error());
+  auto forecast =
+      site.ok() ? options_.forecasts(run_.plan, tune, with_vocabulary(target, run_.plan), candidates, site->config)
+                : Result<TuningForecast>(site.error());
   if (!forecast.ok()) {
     log_.info(format("event=nothing_predicted stage={} reason='{}'", tune.id(), forecast.error().message()));
     return;

@@ -34,7 +34,7 @@ std::string label_of(const Value& value) {
   std::vector<std::string> parts;
   if (value.is_array())
     for (const Value& element : value.as_array()) parts.push_back(label_of(element));
-  return join(parts, "+");
+  return parts.empty() ? "none" : join(parts, "+");
 }
 
 void collect_labels(const Value& table, std::vector<std::string>& labels) {

@@ -10,7 +10,7 @@ import subprocess
 import tomllib
 
 from scenario import LONGHAUL, case, events, expect, longhaul, main, processes_holding, runs, stage_status, wait_for
-from tiny_inputs import write_pages
+from tiny_inputs import write_pages, write_questions
 from trial_stages import TOKENS, claims, shape, trials_told
 
 PRETRAIN = f"""
@@ -145,6 +145,72 @@ def what_was_measured_here_corrects_the_next_predictions(here):
     longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 2, the last by tiny-"])
     kept[0].write_text(kept[0].read_text()[:200])
     longhaul(here, "plan", "w.toml", code=0, says=["set aside: ", kept[0].name], never=["measured here"])
+
+
+@case
+def a_training_that_ended_well_is_a_measurement_too(here):
+    write_pages(here / "pages", 7, pages=8)
+    bare = PRETRAIN.replace('parallel = "@layout"', "")
+    kept = lambda: sorted((here / "runs/.measured").glob("*.json"))  # noqa: E731
+    (here / "w.toml").write_text(TOKENS + bare)
+    longhaul(here, "run", "w.toml", code=0)
+    expect("eight steps are too few to go by", not kept(), kept())
+    longer = bare.replace("steps = 8", "steps = 24")
+    (here / "w.toml").write_text(TOKENS + longer + 'faults = { at = [{ name = "slow_rank", rank = 0, step = 3, lasts = "1s" }] }\n')
+    longhaul(here, "run", "w.toml", code=0)
+    expect("a training with injected faults is none", not kept(), kept())
+    (here / "w.toml").write_text(TOKENS + longer.replace("global_batch_size = 64", "global_batch_size = 32"))
+    longhaul(here, "run", "w.toml", code=0)
+    expect("one of 24 steps is", len(kept()) == 1, kept())
+    measured = json.loads(kept()[0].read_text())["trainings"]
+    expect("one", len(measured) == 1, measured)
+    steps = sorted(32 * 64 / one["tokens_per_s"] for one in events(runs(here)[-1], "pretrain", "metric") if one.get("tokens_per_s"))
+    expect("with a step time that its steps had", steps[0] <= measured[0]["seconds"] <= steps[-1], (measured, steps))
+    longhaul(here, "plan", "w.toml", code=0, says=["step times measured here: 1, the last by tiny-"])
+    longhaul(here, "run", "w.toml", code=0)
+    expect("what is not trained again is not measured again", len(kept()) == 1, kept())
+
+
+@case
+def a_training_in_phases_is_tuned_in_its_longest_and_what_builds_on_it_is_forecast(here):
+    write_pages(here / "pages", 7, pages=8)
+    phases = PRETRAIN.replace("steps = 8\n", "").replace("sequence_length = 64\n", "") + """
+[[stage.pretrain.phase]]
+name = "short"
+steps = 4
+sequence_length = 32
+[[stage.pretrain.phase]]
+name = "long"
+steps = 8
+sequence_length = 64
+"""
+    (here / "w.toml").write_text(TOKENS + tune((ONE, TP2)) + phases)
+    longhaul(here, "tune", "w.toml", "--stage", "pretrain", code=0, says=["trials of layout", ": the fastest"])
+    trial = next((stage_of(runs(here)[-1]) / "rounds").rglob("task.toml"))
+    settings = tomllib.loads(trial.read_text())["settings"]
+    expect("trials have the longest phase alone", settings["sequence_length"] == 64 and not settings.get("phase"), settings)
+    (here / "s.toml").write_text(TOKENS + tune((ONE, TP2), 'phase = "short"\n') + phases)
+    longhaul(here, "tune", "s.toml", "--stage", "pretrain", code=0)
+    trial = next((stage_of(runs(here)[-1]) / "rounds").rglob("task.toml"))
+    expect("or the one that is named", tomllib.loads(trial.read_text())["settings"]["sequence_length"] == 32, trial.read_text())
+    (here / "t.toml").write_text(TOKENS + tune((ONE, TP2), 'phase = "middle"\n') + phases)
+    longhaul(here, "tune", "t.toml", "--stage", "pretrain", code=2, says=["middle", "short", "long"])
+    longhaul(here, "run", "w.toml", code=0)
+    expect("both phases are trained", len(events(runs(here)[-1], "pretrain", "metric")) == 12)
+    write_questions(here / "questions", 7, questions=20)
+    (here / "f.toml").write_text(TOKENS + tune((ONE, TP2)) + phases + """
+[stage.sft]
+kind = "sft"
+inputs = { model = "@pretrain", data = "questions/train.jsonl" }
+threads = 1
+sequence_length = 64
+micro_batch_size = 2
+global_batch_size = 4
+epochs = 1.0
+""")
+    told = json.loads(longhaul(here, "plan", "f.toml", "--json", code=0).out)["predicted"]
+    sft = [one for one in told if one["stage"] == "sft"]
+    expect("sft is forecast with the model behind it", sft and sft[0]["step_seconds"] > 0 and "problem" not in sft[0], told)
 
 
 @case

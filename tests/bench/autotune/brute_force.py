@@ -17,7 +17,8 @@ usage: brute_force.py LONGHAUL [--site test-cluster] [--models 0 1 2] [--passes 
 With --site test-cluster the trials are jobs of a real Slurm: start one with tests/cluster/cluster up 2 and take its environment.
 --constants FILE: the tuner chooses a second time with the site's measured constants (`longhaul tune --calibrate`); the candidates of both
 are measured together, so that the two are told apart by nothing but their constants, and the bar holds for both.
---evaluate: nothing runs; what an earlier call left in F is judged again. --ask-again: the tuner chooses again first.
+--evaluate: nothing runs; what an earlier call left in F is judged again. --ask-again: the tuner chooses again first, and the finals
+are run again with what it has chosen.
 """
 import argparse
 import json
@@ -97,7 +98,6 @@ class Bench:
     def __init__(self, options):
         self.program = str(pathlib.Path(options.longhaul).resolve())
         self.site, self.passes, self.finals = options.site, options.passes, options.finals
-        self.questions = 0
         self.constants = {"shipped": None}  # by the name under which they are printed
         if options.constants:
             self.constants["measured"] = str(pathlib.Path(options.constants).resolve())
@@ -112,10 +112,9 @@ class Bench:
         return done.stdout
 
     def tune(self, folder, model, candidates=None, constants=None):
-        self.questions += 1
-        (folder / "w.toml").write_text(tuned_workflow(model, self.questions, candidates))
         runs = folder / "runs"
         before = set(runs.glob("*")) if runs.exists() else set()
+        (folder / "w.toml").write_text(tuned_workflow(model, 1 + len(before), candidates))
         self.call(folder, ["tune", "w.toml", "--stage", "pretrain"], constants)
         made = sorted(set(runs.glob("*")) - before)
         if not made:
@@ -222,8 +221,17 @@ def ask_again(bench, folder, model, shown):
     """In a folder of its own: what was measured before would correct its predictions."""
     again = pathlib.Path(tempfile.mkdtemp(prefix="again-", dir=folder))
     write_pages(again / "pages", 7, pages=60)
-    choices, _ = ask(bench, again, model)
-    return {**shown, "choices": choices, "load": shown["load"] + [os.getloadavg()[0]]}
+    choices, candidates = ask(bench, again, model)
+    loads = [os.getloadavg()[0]]
+    play_finals(bench, folder, model, candidates, choices, loads)
+    return {**shown, "choices": choices, "load": shown["load"] + loads}
+
+
+def play_finals(bench, folder, model, candidates, choices, loads):
+    """Of the three that look best and the chosen ones."""
+    floors = {name: floor_of(steps) for name, steps in steps_of(folder).items()}
+    wanted = set(sorted(floors, key=floors.get)[:FINALISTS]) | {choice["winner"] for choice in choices.values()}
+    measure_all(bench, folder, model, [one for one in candidates if one["name"] in wanted], bench.finals, loads)
 
 
 def play(bench, folder, model):
@@ -232,9 +240,7 @@ def play(bench, folder, model):
     loads = [os.getloadavg()[0]]
     choices, candidates = ask(bench, folder, model)
     passes = measure_all(bench, folder, model, candidates, bench.passes, loads)
-    floors = {name: floor_of(steps) for name, steps in steps_of(folder).items()}
-    wanted = set(sorted(floors, key=floors.get)[:FINALISTS]) | {choice["winner"] for choice in choices.values()}
-    measure_all(bench, folder, model, [one for one in candidates if one["name"] in wanted], bench.finals, loads)
+    play_finals(bench, folder, model, candidates, choices, loads)
     return {"model": model[0], "candidates": len(candidates), "passes": passes, "load": loads, "choices": choices}
 
 

@@ -153,6 +153,8 @@ TEST_CASE("what diverged is the worst, what failed has had its turn, neither goe
       trial(0, {{0, RungEnd::diverged, 0, 3}}), trial(1, {{0, RungEnd::out_of_memory, 0, 0}}), trial(2, {done(0, 8)}),
       trial(3, {{0, RungEnd::crashed, 0, 1}}),  trial(4, {{0, RungEnd::hung, 0, 2}}),          trial(5, {done(0, 7)})};
   CHECK(names_of(h.decide(history, 9)) == Names{"t0005", "t0002"});
+  history[3].results[0].end = RungEnd::stopped;  // by a person: the same
+  CHECK(names_of(h.decide(history, 9)) == Names{"t0005", "t0002"});
   // All of them: it ends, and says how.
   for (Trial& t : history) t.results = {{0, RungEnd::diverged, 0, 3}};
   const Decision d = h.decide(history, 9);

@@ -140,4 +140,21 @@ TEST_CASE("the model learns from all rungs, and takes failures for bad") {
   CHECK(right <= 2);
 }
 
+TEST_CASE("a trial that was stopped from outside teaches the model nothing") {
+  HyperSearchSettings s = settings_of({toy::range("x", 0, 1)}, "tpe", 100);
+  std::vector<Trial> history;
+  for (int i = 0; i < 20; ++i)
+    history.push_back({trial_name(i), Value(ValueTable{{"x", (i + 0.5) / 20, {}}}), {{0, RungEnd::done, 1.0 * i, 1}}});
+  const auto next = [&](RungEnd end) {
+    std::vector<Trial> more = history;
+    for (int i = 20; i < 40; ++i)
+      more.push_back({trial_name(i), Value(ValueTable{{"x", 0.02 + 0.001 * i, {}}}), {{0, end, 0, 0}}});
+    int there = 0;  // where all of those trials were, which is where the good ones are
+    for (int i = 40; i < 80; ++i) there += propose(s, more, i)->settings.get_number("x") < 0.12;
+    return there;
+  };
+  const int stopped = next(RungEnd::stopped), crashed = next(RungEnd::crashed);
+  CHECK_MESSAGE(crashed < stopped, crashed << " and " << stopped);
+}
+
 }  // namespace longhaul::hyper

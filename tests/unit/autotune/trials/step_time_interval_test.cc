@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -56,6 +57,32 @@ TEST_CASE("an interval of 95 % holds the true centre in about 95 of 100 cases") 
   }
   CHECK(held > 0.93 * cases);
   CHECK(held < 0.975 * cases);
+}
+
+TEST_CASE("where steps come in slow and fast stretches an interval is wider") {
+  const std::uint64_t seed = 11;
+  MESSAGE("seed ", seed);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, 0.03);
+  std::bernoulli_distribution changes(1.0 / 15);  // a stretch is 15 steps long
+  int held = 0, held_mixed = 0;
+  constexpr int cases = 1000, steps_of_trial = 150;
+  for (int i = 0; i < cases; ++i) {
+    std::vector<double> steps;
+    bool slow = random() % 2 == 0;
+    for (int step = 0; step < steps_of_trial; ++step) {
+      if (changes(random)) slow = !slow;
+      steps.push_back((slow ? 1.15 : 0.85) + noise(random));
+    }
+    const auto interval = step_time_interval(steps, 0.95, 0);
+    held += interval.low <= 1 && 1 <= interval.high;
+    std::shuffle(steps.begin(), steps.end(), random);  // the same steps without their order
+    const auto mixed = step_time_interval(steps, 0.95, 0);
+    held_mixed += mixed.low <= 1 && 1 <= mixed.high;
+  }
+  MESSAGE("held ", held, ", without their order ", held_mixed, " of ", cases);
+  CHECK(held > 0.75 * cases);
+  CHECK(held_mixed < 0.5 * cases);
 }
 
 }  // namespace longhaul

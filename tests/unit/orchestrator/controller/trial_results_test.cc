@@ -6,7 +6,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/fault_event.h"
+#include "orchestrator/controller/rung_results.h"
 #include "orchestrator/state/run_folder.h"
+#include "resiliency/fault_class.h"
 #include "tests/support/scratch.h"
 
 namespace longhaul {
@@ -98,6 +100,19 @@ TEST_CASE("how a trial failed is told by its lead, or else by how its job ended"
   CHECK(outcome_of_fault("", "time_limit", "x") == TrialOutcome::stopped);
   CHECK(outcome_of_fault("", "bad_input", "x") == TrialOutcome::refused);
   CHECK(outcome_of_fault("exception", "program", "x") == TrialOutcome::crash);
+}
+
+TEST_CASE("a rung that a person or its time limit has ended says nothing of its configuration") {
+  LeftBehind left;
+  left.stage.state = StageState::failed;
+  const auto end_of = [&](const char* fault) {
+    left.stage.attempts.back().fault = fault;
+    return read_rung_outcome(left.scratch.path(), left.planned, left.stage, "heldout_loss").result.end;
+  };
+  for (const FaultClass fault : {FaultClass::cancelled_there, FaultClass::wall_time})
+    CHECK_MESSAGE(end_of(to_string(fault)) == hyper::RungEnd::stopped, to_string(fault));
+  CHECK(end_of(to_string(FaultClass::node_fail)) == hyper::RungEnd::lost);
+  CHECK(end_of("killed") == hyper::RungEnd::crashed);
 }
 
 }  // namespace longhaul

@@ -281,7 +281,7 @@ TEST_CASE("a search gives the candidates once; without one the stage says so") {
   TrialsRig rig;
   TickOptions options = rig.options();
   int asked = 0;
-  options.search = [&](const PlannedStage& tune, const PlannedStage& target,
+  options.search = [&](const RunPlan&, const PlannedStage& tune, const PlannedStage& target,
                        const SiteConfig&) -> Result<std::vector<Trial>> {
     ++asked;
     CHECK(tune.id() == "layout");
