@@ -199,10 +199,27 @@ def tpe_proposes_the_same_though_controllers_are_killed(cluster, runs):
     print(f"  controllers killed: {kills}")
 
 
+def a_trial_that_scancel_ends_is_no_bad_configuration(cluster, runs):
+    run = runs.start("scancel", TOKENS + search(1200), driver="here")
+    stage = stage_of(run)
+    wait_for("steps of the first trial", lambda: any(len(done) > 5 for done in steps_trained(stage).values()), 60, run.story)
+    trial = next(name for name, done in steps_trained(stage).items() if len(done) > 5)
+    job = next(fact["with"]["job"] for fact in facts_of_round(run, 1, "submitted") if fact["stage"] == "trial/" + trial)
+    cluster.call("scancel", job)
+    run.wait("succeeded", 120)
+    told = json.loads((stage / "trials.json").read_text())["trials"]
+    ended = {one["name"]: one["outcome"] for one in told}
+    expect("it was stopped, the others were not", [name for name, outcome in ended.items() if outcome == "stopped"] == [trial] and
+           "crashed" not in ended.values(), told)
+    expect("it was not tried again", sum(start["trial"] == trial for _, start in starts(stage)) == 1, starts(stage))
+    expect_winner(run)
+
+
 CASES = {case.__name__: case for case in (each_rung_is_one_array_of_jobs,
                                           nothing_is_trained_twice_though_controllers_are_killed,
                                           a_cancelled_search_goes_on_from_the_checkpoints_of_its_trials,
                                           tpe_proposes_the_same_though_controllers_are_killed,
+                                          a_trial_that_scancel_ends_is_no_bad_configuration,
                                           asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung)}
 
 

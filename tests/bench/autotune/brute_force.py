@@ -3,7 +3,8 @@
 
 For three small models on one and two ranks: `longhaul tune` searches and confirms (max_runs = 5); then every candidate of the same
 list is measured, without predictions, in --passes passes over the list, each in another order, so that a busy minute of the machine
-meets other candidates each time. The three that look best and the chosen one then run --finals times more.
+meets other candidates each time. The three that look best and the chosen one then run --finals times more, each time as many steps as the tuner
+may give a trial at a site that is disturbed: a few steps of a slow minute say nothing.
 
 Other users of the same processors only ever add time: on a machine that is not one's own, steps of one candidate have two humps, half as
 long again apart, and a pass lies in one or the other. So a candidate's time is its floor, the third fastest of all its measured steps (two
@@ -43,6 +44,7 @@ MODELS = [
 ]
 EXCESS_MAX, TRIALS_MAX, SPREAD_COUNTS = 0.05, 5, 1.3
 FINALISTS = 3
+STEPS, FINAL_STEPS = 11, 60
 FLOOR = 2  # faster steps that may be luck
 WARM_UP_STEPS = 2
 COMMAND_LIMIT_S = 3600
@@ -82,9 +84,9 @@ def keys_of(model):
     return dict(zip(("name", "ranks", "hidden", "layers", "heads", "kv", "sequence", "batch", "vocabulary"), model))
 
 
-def tuned_workflow(model, question, candidates=None):
+def tuned_workflow(model, question, candidates=None, steps=STEPS):
     """`question` changes the confidence by a hair: a tune stage that was answered once is not asked again."""
-    stage = f'\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = 11\nwarmup_steps = {WARM_UP_STEPS}\nat_once = 1\n'
+    stage = f'\n[stage.layout]\nkind = "tune"\nfor = "pretrain"\nsteps = {steps}\nwarmup_steps = {WARM_UP_STEPS}\nat_once = 1\n'
     if candidates is None:
         stage += f"max_runs = {TRIALS_MAX}\nconfidence = {0.95 - 1e-6 * question}\n"
     else:
@@ -111,10 +113,10 @@ class Bench:
             raise SystemExit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def tune(self, folder, model, candidates=None, constants=None):
+    def tune(self, folder, model, candidates=None, constants=None, steps=STEPS):
         runs = folder / "runs"
         before = set(runs.glob("*")) if runs.exists() else set()
-        (folder / "w.toml").write_text(tuned_workflow(model, 1 + len(before), candidates))
+        (folder / "w.toml").write_text(tuned_workflow(model, 1 + len(before), candidates, steps))
         self.call(folder, ["tune", "w.toml", "--stage", "pretrain"], constants)
         made = sorted(set(runs.glob("*")) - before)
         if not made:
@@ -189,7 +191,7 @@ def prediction_text(predicted, times):
             f"{100 * (times[first] / min(times.values()) - 1):.1f} % above the best")
 
 
-def measure_all(bench, folder, model, candidates, count, loads):
+def measure_all(bench, folder, model, candidates, count, loads, steps=STEPS):
     """Seconds of a step of each candidate in each of `count` passes."""
     passes = {}
     for number in range(count):
@@ -197,7 +199,7 @@ def measure_all(bench, folder, model, candidates, count, loads):
         order = candidates[turn:] + candidates[:turn]
         if number % 2 == 1:
             order.reverse()
-        for name, seconds in measured(bench.tune(folder, model, order)).items():
+        for name, seconds in measured(bench.tune(folder, model, order, steps=steps)).items():
             passes.setdefault(name, []).append(seconds)
         loads.append(os.getloadavg()[0])
     return passes
@@ -231,7 +233,7 @@ def play_finals(bench, folder, model, candidates, choices, loads):
     """Of the three that look best and the chosen ones."""
     floors = {name: floor_of(steps) for name, steps in steps_of(folder).items()}
     wanted = set(sorted(floors, key=floors.get)[:FINALISTS]) | {choice["winner"] for choice in choices.values()}
-    measure_all(bench, folder, model, [one for one in candidates if one["name"] in wanted], bench.finals, loads)
+    measure_all(bench, folder, model, [one for one in candidates if one["name"] in wanted], bench.finals, loads, FINAL_STEPS)
 
 
 def play(bench, folder, model):
@@ -283,7 +285,7 @@ def main():
     parser.add_argument("--site", default="local")
     parser.add_argument("--models", type=int, nargs="*", default=range(len(MODELS)))
     parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument("--finals", type=int, default=10)
+    parser.add_argument("--finals", type=int, default=4)
     parser.add_argument("--constants")
     parser.add_argument("--folder")
     parser.add_argument("--evaluate", action="store_true")
