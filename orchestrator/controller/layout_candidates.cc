@@ -74,6 +74,10 @@ int ranks_of_a_node(const PlannedStage& target) {
 // Which layout of the target's ranks is best, as far as the tune stage leaves it open.
 Result<LayoutQuestion> tuning_question(const PredictionBasis& basis, const StageOrigins& origins,
                                        const PlannedStage& tune, const PlannedStage& target, const SiteConfig& site) {
+  if (target.kind == "align")
+    return make_error(ErrorCode::unsupported,
+                      format("layouts of stage {} are not searched: it is an align stage", target.id()),
+                      "write candidates = [{ parallel = { ... } }, ...] in the tune stage");
   const TuneSettings settings = tune_settings_of(tune);
   const int ranks = ranks_of(target);
   PlannedStage stage = target;

@@ -94,9 +94,20 @@ const PlannedStage* stage_behind(const RunPlan& plan, const PlannedStage& stage,
   return nullptr;
 }
 
-// An sft stage as the pretraining that it is to processors and messages.
+// Both answers of a pair are sequences of a step; what the reference model says of them is computed once, before the
+// first (engine/tasks/align_stage.cc).
+Result<PretrainSettings> alignment_as_pretraining(const PlannedStage& stage) {
+  LH_TRY(const AlignSettings align, align_fields().parse(stage.settings, ""));
+  PretrainSettings same;
+  same.optimizer = align.optimizer, same.precision = align.precision, same.sequence_length = align.sequence_length;
+  same.micro_batch_size = 2 * align.micro_batch_size, same.global_batch_size = 2 * align.global_batch_size;
+  return same;
+}
+
+// An sft or align stage as the pretraining that it is to processors and messages.
 Result<PretrainSettings> as_pretraining(const PlannedStage& stage) {
   if (stage.kind == "pretrain") return pretrain_fields().parse(stage.settings, "");
+  if (stage.kind == "align") return alignment_as_pretraining(stage);
   LH_TRY(const SftSettings sft, sft_fields().parse(stage.settings, ""));
   PretrainSettings same;
   same.pipeline = sft.pipeline, same.recompute = sft.recompute, same.optimizer = sft.optimizer;
@@ -146,9 +157,10 @@ PlannedStage with_vocabulary(PlannedStage stage, const RunPlan& plan) {
 Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConfig& site, const PredictionBasis& basis,
                                        int ranks_per_node, const StageOrigins& origins) {
   const bool given = begins_with_a_model(stage);
-  if ((stage.kind != "pretrain" && stage.kind != "sft") || (given && !origins.model))
+  const bool known = stage.kind == "pretrain" || stage.kind == "sft" || stage.kind == "align";
+  if (!known || (given && !origins.model))
     return make_error(ErrorCode::unsupported, format("stage {} takes its model from an input", stage.id()),
-                      "step times are predicted for pretrain and sft whose model a stage of the same workflow makes");
+                      "step times are predicted for pretrain, sft and align whose model a stage of the workflow makes");
   LH_TRY(const PretrainSettings settings, as_pretraining(stage));
   LayoutQuestion q;
   TrainingTask& task = q.search.task;
@@ -158,6 +170,8 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
     LH_TRY(task.shape, resolve_shape(settings.model));
   }
   if (stage.kind == "sft") q.notes.emplace_back("as if every row were full: sequence_length tokens");
+  if (stage.kind == "align")
+    q.notes.emplace_back("as if both answers of each pair were full; without the reference scores, computed once");
   if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
   task.sequence_length = settings.sequence_length, task.global_batch_size = settings.global_batch_size;

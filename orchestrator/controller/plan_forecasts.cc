@@ -68,9 +68,9 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
     return none;
   }
   if (!question->on_gpus) question->search.memory_limit = any_memory;  // judged below
-  // Layouts of one rank leave nothing to search.
-  auto made = forecast_training(question->search, question->layout, configured_steps(stage.settings),
-                                stage.dims.world_size() > 1);
+  // Layouts of one rank leave nothing to search, and an align stage has few of its own.
+  const bool searched = stage.dims.world_size() > 1 && stage.kind != "align";
+  auto made = forecast_training(question->search, question->layout, configured_steps(stage.settings), searched);
   if (!made.ok()) {
     none.problem = made.error().message();
     return none;
@@ -91,7 +91,7 @@ TrainingForecast forecast_of(const RunPlan& plan, const PlannedStage& stage, con
       return none;
     }
   }
-  if (made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
+  if (searched && made->on_gpus && made->nodes > 1 && ranks_per_node > 0) {
     auto after = layout_after_loss(question->search, made->nodes - 1, ranks_per_node);
     if (after.ok()) {
       made->after_loss = *after;

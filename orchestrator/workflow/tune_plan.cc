@@ -144,14 +144,29 @@ Value planned_candidate(const TunePlanning& planning, const PlannedStage& target
   return planned;
 }
 
+// Without candidates: what the search has to know is known, or can be when the stage's turn comes.
+void check_search(const TunePlanning& planning, Diagnostics& diagnostics) {
+  const std::string where = "stage." + planning.stage + ": no candidates given and ";
+  const char* hint =
+      "write them, for example candidates = [{ parallel = { tp = 2 } }, { parallel = { dp_shard = 2 } }]";
+  const Value* inputs = planning.target_written.find("inputs");
+  const Value* model = inputs ? inputs->find("model") : nullptr;
+  if (!planning.can_search)
+    diagnostics.add(planning.written.pos, where + "this version has no search", hint);
+  else if (planning.kind->name == "align")
+    diagnostics.add(planning.written.pos, where + "layouts of align stages are not searched", hint);
+  else if (model && model->is_string() && !starts_with(model->as_string(), "@"))
+    diagnostics.add(planning.written.pos,
+                    where + "'" + planning.target +
+                        "' begins with a model that no stage of this workflow makes, whose "
+                        "shape a search cannot know",
+                    hint);
+}
+
 void plan_candidates(const TunePlanning& planning, Value& settings, StageCommon& common, Diagnostics& diagnostics) {
   const Value* list = settings.find(tune_candidates_key);
   if (!list) {
-    if (!planning.can_search)
-      diagnostics.add(planning.written.pos,
-                      "stage." + planning.stage + ": no candidates given and this version has no search",
-                      "write them, for example candidates = [{ parallel = { tp = 2 } }, { parallel = { dp_shard = 2 } "
-                      "}]");
+    check_search(planning, diagnostics);
     return;
   }
   const PlannedStage target = target_stage(planning);

@@ -206,10 +206,19 @@ sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 4
 epochs = 1.0
+[stage.align]
+kind = "align"
+inputs = { model = "@sft", data = "questions/pairs-train.jsonl" }
+threads = 1
+sequence_length = 64
+micro_batch_size = 2
+global_batch_size = 4
+epochs = 1.0
 """)
     told = json.loads(longhaul(here, "plan", "f.toml", "--json", code=0).out)["predicted"]
-    sft = [one for one in told if one["stage"] == "sft"]
-    expect("sft is forecast with the model behind it", sft and sft[0]["step_seconds"] > 0 and "problem" not in sft[0], told)
+    sft, align = (next(one for one in told if one["stage"] == name) for name in ("sft", "align"))
+    expect("sft is forecast with the model behind it", sft["step_seconds"] > 0 and "problem" not in sft, told)
+    expect("align as well, with two sequences a pair", 1.2 < align["step_seconds"] / sft["step_seconds"] < 2.5, (sft, align))
 
 
 @case

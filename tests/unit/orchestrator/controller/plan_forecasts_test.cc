@@ -193,6 +193,25 @@ TEST_CASE("supervised finetuning is predicted with the model of the pretraining 
   CHECK(on_processors[1].memory == 0);
 }
 
+TEST_CASE("alignment is predicted as a training on both answers of its pairs, and its layout is not searched") {
+  RunPlan plan = plan_of(16);
+  AlignSettings settings;
+  settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 512;
+  PlannedStage align = plan.stages[1];
+  align.stage = "align", align.kind = "align", align.settings = align_fields().to_value(settings);
+  align.inputs = {PlannedInput{}};
+  align.inputs.front().name = "model", align.inputs.front().stages = {"pretrain"};
+  plan.stages.push_back(align);
+  const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
+  REQUIRE(forecasts.size() == 2);
+  REQUIRE_MESSAGE(forecasts[1].problem.empty(), forecasts[1].problem);
+  // As many tokens as the pretraining, in micro-batches of two sequences.
+  CHECK(forecasts[1].layout.micro_batch_size == 2);
+  CHECK(forecasts[1].seconds() == doctest::Approx(forecasts[0].seconds()).epsilon(0.1));
+  CHECK(forecasts[1].memory > forecasts[0].memory);
+  CHECK(!forecasts[1].better);
+}
+
 TEST_CASE("of a training in phases the time is that of all and the memory that of the longest sequences") {
   RunPlan plan = plan_of(64);
   const auto alone = plan_forecasts(plan, gpu_site("H100"), {}, {constants()}).front();  // 1000 steps of 8192 tokens

@@ -222,6 +222,24 @@ TEST_CASE("what is wrong with a tune stage, its candidates and who takes its lay
   has(with_candidates("{ parallel = {} }") + "matrix = { seed = [1, 2] }\n", "a matrix of several trainings");
 }
 
+TEST_CASE("what a search could not know when its turn comes is refused when it is planned") {
+  const auto said = [](const std::string& kind, const std::string& model) {
+    return planned_tune("[workflow]\nname = \"w\"\n[stage.layout]\nkind = \"tune\"\nfor = \"t\"\n[stage.t]\nkind = \"" +
+                            kind + "\"\ninputs = { data = \"pairs\", model = \"" + model +
+                            "\" }\nparallel = \"@layout\"\n",
+                        {}, true)
+        .diagnostics.render("");
+  };
+  const std::string file = said("sft", "model"), align = said("align", "model");
+  CHECK_MESSAGE(file.find("'t' begins with a model that no stage of this workflow makes") != std::string::npos, file);
+  CHECK_MESSAGE(align.find("layouts of align stages are not searched") != std::string::npos, align);
+  const std::string text = tune_begin + tune_laid_out + "[stage.sft-layout]\nkind = \"tune\"\nfor = \"sft\"\n" +
+                           "[stage.sft]\nkind = \"sft\"\ninputs = { data = \"pairs\", model = \"@pretrain\" }\n" +
+                           "threads = 1\nsequence_length = 64\nparallel = \"@sft-layout\"\n";
+  const auto known = planned_tune(text, {}, true);
+  CHECK_MESSAGE(known.diagnostics.empty(), known.diagnostics.render(""));
+}
+
 TEST_CASE("tune alone: the tune stage and what it needs, one with defaults where there is none") {
   const std::string tokens =
       "[stage.corpus]\nkind = \"curate\"\ninputs = { documents = \"pages\" }\n"
