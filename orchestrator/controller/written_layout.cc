@@ -27,7 +27,8 @@ void write_pipeline(const Value& settings, const TrainingLayout& layout, Value& 
   if (const Value* own = group_of(settings, "pipeline")) {
     if (own->get_integer("group") != 0) pipeline.set("group", 0);
     const Value* dealt = own->find("stage_layers");
-    if (dealt && dealt->is_array() && dealt->size() > 0 && dealt->size() != static_cast<std::size_t>(dims.pp * dims.vp))
+    if (dealt && dealt->is_array() && dealt->size() > 0 &&
+        static_cast<std::int64_t>(dealt->size()) != std::int64_t{dims.pp} * dims.vp)
       pipeline.set("stage_layers", Value::make_array());
   }
   if (pipeline.size() > 0) written.set("pipeline", std::move(pipeline));
