@@ -328,7 +328,8 @@ TEST_CASE("trials that a rung has left behind give their checkpoints back, those
     if (words[2] == "16") kept.insert("3 " + words[0]);
   }
   CHECK(kept.size() == 3);  // one finalist, one in reserve for it
-  CHECK_MESSAGE(rig.saved() == kept, join({rig.saved().begin(), rig.saved().end()}, ", "));
+  const std::set<std::string> saved = rig.saved();
+  CHECK_MESSAGE(saved == kept, join({saved.begin(), saved.end()}, ", "));
   // A controller that was killed while it removed one has left this.
   REQUIRE(make_directories(rig.round_folder(1) + "/.trash/0123/checkpoints").ok());
   rig.tick_until([](const RunStatus&) { return true; });
