@@ -31,6 +31,17 @@ std::vector<RankedLayout> unlike_first(const std::vector<RankedLayout>& best) {
   return first;
 }
 
+// The engine's plan of a large layout takes tens of milliseconds, so not every one is asked for it: the first ones, and
+// of the others those that the closed form holds for leanest.
+std::vector<RankedLayout> worth_planning(std::vector<RankedLayout> found) {
+  constexpr std::size_t first = 80, leanest = 40;
+  if (found.size() <= first + leanest) return found;
+  std::ranges::stable_sort(found.begin() + first, found.end(), {},
+                           [](const RankedLayout& ranked) { return ranked.memory.total(); });
+  found.resize(first + leanest);
+  return found;
+}
+
 // Of ranks on processors.
 Result<std::vector<RankedLayout>> those_that_fit(const std::vector<RankedLayout>& found, const ProcessorMemory& place) {
   std::vector<RankedLayout> fitting;
@@ -44,10 +55,11 @@ Result<std::vector<RankedLayout>> those_that_fit(const std::vector<RankedLayout>
     if (fitting.size() == candidates_max) break;
   }
   if (fitting.empty() && least < any_memory)
-    return make_error(ErrorCode::unavailable,
-                      format("none of the {} fastest layouts fits: the smallest needs {} on a node and there are {}",
-                             found.size(), human_bytes(least), human_bytes(place.there_is())),
-                      "more nodes, a smaller micro_batch_size, or nodes with more memory (node.memory of the site)");
+    return make_error(
+        ErrorCode::unavailable,
+        format("none of {} layouts fits, the fastest and the leanest: the smallest needs {} on a node and there are {}",
+               found.size(), human_bytes(least), human_bytes(place.there_is())),
+        "more nodes, a smaller micro_batch_size, or nodes with more memory (node.memory of the site)");
   return fitting;
 }
 
@@ -100,7 +112,7 @@ Result<std::vector<Trial>> search_candidates(const PredictionBasis& basis, const
   LH_TRY(const SearchOutcome found, search_layouts(question.search));
   std::vector<RankedLayout> chosen = unlike_first(found.best);
   if (!question.on_gpus) {
-    LH_TRY(chosen, those_that_fit(chosen, {target, site, ranks_of_a_node(target)}));
+    LH_TRY(chosen, those_that_fit(worth_planning(std::move(chosen)), {target, site, ranks_of_a_node(target)}));
   }
   if (chosen.size() > candidates_max) chosen.resize(candidates_max);
   std::vector<Trial> trials;

@@ -197,24 +197,17 @@ sequence_length = 64
     steps = [one["step"] for one in events(runs(here)[-1], "pretrain", "metric") if one.get("tokens_per_s")]
     expect("both phases are trained", steps == list(range(1, 13)), steps)
     write_questions(here / "questions", 7, questions=20)
-    (here / "f.toml").write_text(TOKENS + tune((ONE, TP2)) + phases + """
-[stage.sft]
-kind = "sft"
-inputs = { model = "@pretrain", data = "questions/train.jsonl" }
+    later = "".join(f"""
+[stage.{kind}]
+kind = "{kind}"
+inputs = {{ model = "@{model}", data = "questions/{data}" }}
 threads = 1
 sequence_length = 64
 micro_batch_size = 2
 global_batch_size = 4
 epochs = 1.0
-[stage.align]
-kind = "align"
-inputs = { model = "@sft", data = "questions/pairs-train.jsonl" }
-threads = 1
-sequence_length = 64
-micro_batch_size = 2
-global_batch_size = 4
-epochs = 1.0
-""")
+""" for kind, model, data in (("sft", "pretrain", "train.jsonl"), ("align", "sft", "pairs-train.jsonl")))
+    (here / "f.toml").write_text(TOKENS + tune((ONE, TP2)) + phases + later)
     told = json.loads(longhaul(here, "plan", "f.toml", "--json", code=0).out)["predicted"]
     sft, align = (next(one for one in told if one["stage"] == name) for name in ("sft", "align"))
     expect("sft is forecast with the model behind it", sft["step_seconds"] > 0 and "problem" not in sft, told)

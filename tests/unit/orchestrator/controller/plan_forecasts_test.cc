@@ -43,6 +43,15 @@ RunPlan plan_of(int ranks) {
   return plan;
 }
 
+// A training of the model that the pretraining makes, on as many ranks.
+PlannedStage behind_pretrain(const RunPlan& plan, const char* kind, Value settings) {
+  PlannedStage stage = plan.stages[1];
+  stage.stage = stage.kind = kind, stage.settings = std::move(settings);
+  stage.inputs = {PlannedInput{}};
+  stage.inputs.front().name = "model", stage.inputs.front().stages = {"pretrain"};
+  return stage;
+}
+
 SiteConfig gpu_site(const std::string& gpu) {
   SiteConfig site;
   site.name = "somewhere", site.scheduler = "slurm";
@@ -175,11 +184,7 @@ TEST_CASE("supervised finetuning is predicted with the model of the pretraining 
   RunPlan plan = plan_of(16);
   SftSettings settings;
   settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 1024;
-  PlannedStage sft = plan.stages[1];
-  sft.stage = "sft", sft.kind = "sft", sft.settings = sft_fields().to_value(settings);
-  sft.inputs = {PlannedInput{}};
-  sft.inputs.front().name = "model", sft.inputs.front().stages = {"pretrain"};
-  plan.stages.push_back(sft);
+  plan.stages.push_back(behind_pretrain(plan, "sft", sft_fields().to_value(settings)));
   const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
   REQUIRE(forecasts.size() == 2);
   CHECK(forecasts[1].problem.empty());
@@ -197,11 +202,7 @@ TEST_CASE("alignment is predicted as a training on both answers of its pairs, an
   RunPlan plan = plan_of(16);
   AlignSettings settings;
   settings.sequence_length = 8192, settings.micro_batch_size = 1, settings.global_batch_size = 512;
-  PlannedStage align = plan.stages[1];
-  align.stage = "align", align.kind = "align", align.settings = align_fields().to_value(settings);
-  align.inputs = {PlannedInput{}};
-  align.inputs.front().name = "model", align.inputs.front().stages = {"pretrain"};
-  plan.stages.push_back(align);
+  plan.stages.push_back(behind_pretrain(plan, "align", align_fields().to_value(settings)));
   const auto forecasts = plan_forecasts(plan, gpu_site("H100"), {}, {constants()});
   REQUIRE(forecasts.size() == 2);
   REQUIRE_MESSAGE(forecasts[1].problem.empty(), forecasts[1].problem);
