@@ -39,6 +39,21 @@ def cases_of(test):
     return passed, failed, skipped
 
 
+# What a test says where it fails: a check of doctest with its values, a case of a script, a sanitizer.
+TELLING = re.compile(r"ERROR|FAILED|FATAL|^TEST CASE|^\s+values:|Error:|timed out|expected")
+LINES_TOLD, LINE_MAX = 12, 300
+
+
+def failing_lines(test):
+    said = test.findtext("system-out") or ""
+    lines = [line.rstrip() for line in said.splitlines()]
+    # doctest also names cases that say something and pass: only the name right before an error tells something.
+    told = [i for i, line in enumerate(lines) if TELLING.search(line)]
+    told = [i for k, i in enumerate(told) if not lines[i].startswith("TEST CASE") or
+            (k + 1 < len(told) and not lines[told[k + 1]].startswith("TEST CASE"))]
+    return [lines[i][:LINE_MAX] for i in told[:LINES_TOLD]]
+
+
 # They hang on timers of Slurm and of the operating system, with more programs than cores.
 LIVE_LABELS = {"cluster", "fault", "e2e"}
 AGAIN_MAX = 3
@@ -86,6 +101,7 @@ def main():
     def of_data(labels):
         return labels == ["data"]
 
+    told_by = {}  # test -> the lines that tell why it failed
     rows = {}  # (build, label) -> [passed, failed, skipped]
     total = [0, 0, 0]
     failed_names, skipped_names, excused_names, again_names = [], [], [], []
@@ -93,6 +109,10 @@ def main():
         labels = labels_by_test(results.with_suffix(".json"))
         again = results.with_name(results.stem + "-again.xml")
         second = results_of(again, labels) if again.exists() else {}
+        for path in (results, again) if again.exists() else (results,):
+            for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+                if cases_of(test)[1]:
+                    told_by.setdefault(f"{results.stem}: {test.get('name')}", []).extend(failing_lines(test))
         for test, counts in results_of(results, labels).items():
             name = f"{results.stem}: {test}"
             if counts[1] and test in second:
@@ -120,9 +140,9 @@ def main():
         excused = of_data([label]) and excused_names
         if floor is not None and passed + failed < floor and not excused:
             problems.append(f"label {label}: {passed + failed} test cases ran, the floor in tests/floors.txt is {floor}")
-    problems += [f"failed: {name}" for name in failed_names]
+    problems += ["\n  ".join([f"failed: {name}", *told_by[name]]) for name in failed_names]
     for name in again_names:
-        print(f"failed, and was tried again: {name}")
+        print("\n  ".join([f"failed, and was tried again: {name}", *told_by[name]]))
     for name in excused_names:
         print(f"skipped, its data is not here: {name}")
     if arguments.no_skips:

@@ -149,7 +149,7 @@ def asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung(cluster, runs):
     """Four trials on four hosts, in one array. The host of the best one is lost: it has to go on from its checkpoint to win."""
     best, every = 3e-3, 20
     run = runs.start("asha", TOKENS + search(
-        1200, f"checkpoint = {{ every_steps = {every} }}\n", 'method = "asha"\ntrials = 4\nat_once = 4\neta = 2\nfinalists = 1\n',
+        2400, f"checkpoint = {{ every_steps = {every} }}\n", 'method = "asha"\ntrials = 4\nat_once = 4\neta = 2\nfinalists = 1\n',
         f'[stage.search.space."optimizer.lr"]\nvalues = [1e-7, 1e-6, 1e-5, {best}]\n', exclusive="yes"), driver="here")
     stage, begun = stage_of(run), time.monotonic()
     wait_for("the first trials", lambda: starts(stage), 60, run.story)
@@ -160,8 +160,8 @@ def asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung(cluster, runs):
     cluster.play("kill-node", hosts[trial])
     try:
         done = len(steps_trained(stage)[trial])
-        expect("it was in the middle of its rung", done < 300, done)
-        run.wait("succeeded", 90)
+        expect("it was in the middle of its rung", done < 600, done)
+        run.wait("succeeded", 180)
         print(f"  search and training with a lost host: {time.monotonic() - begun:.0f} s", flush=True)
     finally:
         boot(cluster, hosts[trial])
@@ -175,7 +175,7 @@ def asha_goes_on_when_a_host_is_lost_in_the_middle_of_a_rung(cluster, runs):
     steps = steps_trained(stage)
     expect("nobody began twice", all(done.count(1) == 1 for done in steps.values()), {name: done.count(1) for name, done in steps.items()})
     twice = len(steps[trial]) - len(set(steps[trial]))
-    expect("it went on from its newest checkpoint", len(set(steps[trial])) == 1200 and twice <= 2 * every, twice)
+    expect("it went on from its newest checkpoint", len(set(steps[trial])) == 2400 and twice <= 2 * every, twice)
     others = {name: done for name, done in steps.items() if name != trial}
     expect("the others trained each step once", each_step_once(others), others)
 
@@ -200,13 +200,13 @@ def tpe_proposes_the_same_though_controllers_are_killed(cluster, runs):
 
 
 def a_trial_that_scancel_ends_is_no_bad_configuration(cluster, runs):
-    run = runs.start("scancel", TOKENS + search(1200), driver="here")
+    run = runs.start("scancel", TOKENS + search(4000, keys="trials = 4\neta = 4\n"), driver="here")  # its rung takes seconds
     stage = stage_of(run)
     wait_for("steps of the first trial", lambda: any(len(done) > 5 for done in steps_trained(stage).values()), 60, run.story)
     trial = next(name for name, done in steps_trained(stage).items() if len(done) > 5)
     job = next(fact["with"]["job"] for fact in facts_of_round(run, 1, "submitted") if fact["stage"] == "trial/" + trial)
     cluster.call("scancel", job)
-    run.wait("succeeded", 120)
+    run.wait("succeeded", 180)
     told = json.loads((stage / "trials.json").read_text())["trials"]
     ended = {one["name"]: one["outcome"] for one in told}
     expect("it was stopped, the others were not", [name for name, outcome in ended.items() if outcome == "stopped"] == [trial] and
