@@ -39,8 +39,9 @@ for step in range(first + 1, options.steps + 1):
     beat.section("forward")
     x = random.Random(step).uniform(-1, 1)
     error = slope * x - 3 * x
-    time.sleep(0.02)
+    time.sleep(0.01)
     beat.section("backward")
+    time.sleep(0.01)
     slope -= 0.5 * error * x
     beat.enqueued("dp")
     beat.waits("dp")

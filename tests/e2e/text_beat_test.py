@@ -86,7 +86,8 @@ def failures(here):
 
 
 def on_purpose(name):
-    return f'resiliency = {{ hang_act = "5s", hang_suspect = "1s", restarts = 2 }}\n[stage.train.faults]\nat = [ {{ name = "{name}", rank = 1, step = 30 }} ]\n'
+    # Late enough that each section was seen: one that never was may take as long as a start.
+    return f'resiliency = {{ hang_act = "5s", hang_suspect = "1s", restarts = 2 }}\n[stage.train.faults]\nat = [ {{ name = "{name}", rank = 1, step = 80 }} ]\n'
 
 
 @case
