@@ -1,0 +1,35 @@
+// How kernels that work on rows are started: with accesses of 16 bytes where every row begins at a multiple of them.
+#pragma once
+
+#include <initializer_list>
+
+#include "engine/ops/cuda/device_code.h"
+
+namespace longhaul::cuda {
+
+template <class T>
+bool rows_are_aligned(Index columns, std::initializer_list<const void*> starts) {
+  if (columns % pack_of<T> != 0) return false;
+  for (const void* start : starts)
+    if (reinterpret_cast<std::uintptr_t>(start) % 16 != 0) return false;
+  return true;
+}
+
+// f(T, n): of the type, with n elements for each access.
+template <int n>
+struct Width {
+  static constexpr int value = n;
+};
+template <class T, class F>
+void with_width(Index columns, std::initializer_list<const void*> starts, const F& f) {
+  if (rows_are_aligned<T>(columns, starts))
+    f(Width<pack_of<T>>{});
+  else
+    f(Width<1>{});
+}
+
+inline unsigned blocks_for(Index n, Index per_block) {
+  return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
+
+}  // namespace longhaul::cuda
