@@ -11,7 +11,7 @@ namespace longhaul {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-inline PhiloxBlock philox4x32(PhiloxBlock counter, std::array<std::uint32_t, 2> key) {
+constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * counter[2];
@@ -28,7 +28,7 @@ struct Philox {
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
 
-  PhiloxBlock block(std::uint64_t index) const {
+  constexpr PhiloxBlock block(std::uint64_t index) const {
     return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                        static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
@@ -65,7 +65,7 @@ class PhiloxSequence {
   }
 
  private:
-  __extension__ using Wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using): nvcc reads it
   Philox philox_;
   std::uint64_t next_ = 0;
 };

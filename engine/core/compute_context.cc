@@ -5,6 +5,9 @@ namespace longhaul {
 ComputeContext::ComputeContext(int threads, CpuLevel level) : threads_(threads), level_(level) {
   LH_ASSERT(threads >= 1, std::to_string(threads));
 }
+ComputeContext::ComputeContext(const DeviceOps& device, int threads) : ComputeContext(threads) {
+  device_ops_ = &device;
+}
 ComputeContext::~ComputeContext() = default;
 
 std::byte* ComputeContext::scratch(int slot, std::int64_t bytes) const {

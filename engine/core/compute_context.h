@@ -13,6 +13,7 @@
 namespace longhaul {
 
 struct GemmCache;  // engine/ops/cpu/gemm_onednn.cc
+class DeviceOps;   // engine/ops/device_ops.h
 
 // Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
 // for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
@@ -21,10 +22,13 @@ enum class CpuLevel { portable, avx2, avx512, avx512_bf16, best };
 class ComputeContext {
  public:
   explicit ComputeContext(int threads = 1, CpuLevel level = CpuLevel::best);
+  // Operations run on a device; what they are given lies in its memory. Borrowed.
+  explicit ComputeContext(const DeviceOps& device, int threads = 1);
   ~ComputeContext();
   ComputeContext(const ComputeContext&) = delete;
   ComputeContext& operator=(const ComputeContext&) = delete;
 
+  const DeviceOps* device_ops() const { return device_ops_; }  // null: operations run on the processor
   int threads() const { return threads_; }
   CpuLevel cpu_level() const { return level_; }
 
@@ -56,6 +60,7 @@ class ComputeContext {
  private:
   int threads_;
   CpuLevel level_;
+  const DeviceOps* device_ops_ = nullptr;
   mutable std::function<void()> between_;
   mutable Trace* trace_ = nullptr;
   mutable Buffer scratch_[4];

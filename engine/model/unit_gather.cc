@@ -4,19 +4,13 @@
 #include <utility>
 
 #include "contracts/units_at_once.h"
+#include "engine/comm/view_bytes.h"
 
 namespace longhaul {
 namespace {
 
 // The unit in use, the one whose norm ends it, one on its way, and a tied embedding at the other end.
 constexpr std::size_t windows_max = 4;
-
-ConstBytes bytes_of(ConstView view) {
-  return {static_cast<const std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
-}
-Bytes bytes_of(View view) {
-  return {static_cast<std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
-}
 
 }  // namespace
 

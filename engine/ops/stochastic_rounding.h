@@ -15,7 +15,7 @@
 namespace longhaul {
 
 // draw: 16 random bits. Infinity stays, NaN stays (quiet) NaN; above the largest bf16 it may become infinity.
-inline bf16 round_stochastically(float value, std::uint32_t draw) {
+constexpr bf16 round_stochastically(float value, std::uint32_t draw) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(value);
   if (value != value) return bf16(value);
   return bf16::from_bits(static_cast<std::uint16_t>((u + draw) >> 16));
@@ -23,13 +23,13 @@ inline bf16 round_stochastically(float value, std::uint32_t draw) {
 
 // 16 bits for an element of a tensor. Sixteen blocks of Philox serve 128 neighbours so that sixteen of them have the
 // same half of the same word of neighbouring blocks, as vector code makes them.
-inline std::uint32_t rounding_draw(const Philox& random, std::int64_t element) {
+constexpr std::uint32_t rounding_draw(const Philox& random, std::int64_t element) {
   const auto i = static_cast<std::uint64_t>(element);
   return random.block(i / 128 * 16 + i % 16)[i % 128 / 32] >> (i % 32 / 16 * 16) & 0xFFFF;
 }
 // AdamW's first moment takes them as they are, the second with their bytes exchanged: each is uniform, and the leading
 // bits of the two, which decide nearly always, are independent.
-inline std::uint32_t draw_of_second(std::uint32_t draw) {
+constexpr std::uint32_t draw_of_second(std::uint32_t draw) {
   return (draw >> 8 | draw << 8) & 0xFFFF;
 }
 
@@ -37,7 +37,7 @@ inline std::uint32_t draw_of_second(std::uint32_t draw) {
 struct ElementOrder {
   std::int64_t origin = 0;
   std::int64_t width = std::numeric_limits<std::int64_t>::max(), stride = 0;
-  std::int64_t index(std::int64_t i) const { return origin + i / width * stride + i % width; }
+  constexpr std::int64_t index(std::int64_t i) const { return origin + i / width * stride + i % width; }
 };
 
 }  // namespace longhaul

@@ -2,14 +2,9 @@
 
 #include <utility>
 
+#include "engine/comm/view_bytes.h"
+
 namespace longhaul {
-namespace {
-
-ConstBytes bytes_of(ConstView view) {
-  return {static_cast<const std::byte*>(view.data()), static_cast<std::size_t>(view.bytes())};
-}
-
-}  // namespace
 
 PipelineLink::PipelineLink(Mesh& mesh, int chunk)
     : communicator_(mesh.pipeline_communicator()),

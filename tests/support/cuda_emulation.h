@@ -30,7 +30,8 @@ struct alignas(16) uint4 {
 struct alignas(8) uint2 {
   unsigned x, y;
 };
-using cudaStream_t = struct CudaEmulationStream*;
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
 
 extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 

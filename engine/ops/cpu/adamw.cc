@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -39,6 +40,8 @@ std::byte* at(const View& view, std::int64_t i) {
 
 void adamw_update(const ComputeContext& context, const AdamWStep& step, std::span<float> master, View m, View v,
                   std::span<const float> grad, View compute_copy, const AdamWRounding* rounding) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->adamw_update(step, master, m, v, grad, compute_copy, rounding);
   using cpu::Index;
   const auto n = static_cast<Index>(master.size());
   if (n == 0) return;

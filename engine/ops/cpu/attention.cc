@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -114,6 +115,8 @@ void forward(const ComputeContext& context, const AttentionShape& s, const Atten
 
 void attention_forward(const ComputeContext& context, const AttentionShape& shape, ConstView q, ConstView k,
                        ConstView v, View out, std::span<float> lse, std::span<const std::int32_t> first_key) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->attention_forward(shape, q, k, v, out, lse, first_key);
   const AttentionArgs a = args_of(shape);
   check_first_key(shape, a, first_key);
   if (!lse.empty()) cpu::check_size(lse.size(), shape.batch * shape.heads * shape.seq, "lse");
@@ -127,6 +130,8 @@ void attention_forward(const ComputeContext& context, const AttentionShape& shap
 void attention_backward(const ComputeContext& context, const AttentionShape& shape, ConstView dout, ConstView q,
                         ConstView k, ConstView v, ConstView out, std::span<const float> lse, View dq, View dk, View dv,
                         std::span<const std::int32_t> first_key) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->attention_backward(shape, dout, q, k, v, out, lse, dq, dk, dv, first_key);
   const AttentionArgs a = args_of(shape);
   check_first_key(shape, a, first_key);
   cpu::check_size(lse.size(), shape.batch * shape.heads * shape.seq, "lse");

@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 #include "engine/ops/gemm.h"
 
 namespace longhaul {
@@ -46,6 +47,8 @@ void rows(const ComputeContext& context, CrossEntropyShape shape, const T* z, st
 
 void cross_entropy_forward(const ComputeContext& context, CrossEntropyShape shape, ConstView logits,
                            std::span<const std::int32_t> targets, std::span<float> loss) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->cross_entropy_forward(shape, logits, targets, loss);
   check_targets(shape.tokens, shape.vocab, targets, loss);
   cpu::with_float_type(logits.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
@@ -57,6 +60,8 @@ void cross_entropy_forward(const ComputeContext& context, CrossEntropyShape shap
 void cross_entropy_forward_backward(const ComputeContext& context, CrossEntropyShape shape, ConstView logits,
                                     std::span<const std::int32_t> targets, std::span<const float> weights,
                                     std::span<float> loss, View dlogits) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->cross_entropy_forward_backward(shape, logits, targets, weights, loss, dlogits);
   check_targets(shape.tokens, shape.vocab, targets, loss);
   cpu::check_size(weights.size(), shape.tokens, "weights");
   cpu::with_float_type(logits.dtype(), "cross_entropy", [&](auto type) {
@@ -70,6 +75,8 @@ void cross_entropy_forward_backward(const ComputeContext& context, CrossEntropyS
 void lm_head_loss(const ComputeContext& context, const LmHeadShape& shape, ConstView x, ConstView weight,
                   std::span<const std::int32_t> targets, std::span<const float> weights, std::span<float> loss, View dx,
                   View dweight) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->lm_head_loss(shape, x, weight, targets, weights, loss, dx, dweight);
   check_targets(shape.tokens, shape.vocab, targets, loss);
   LH_ASSERT(shape.chunk_tokens >= 1, std::to_string(shape.chunk_tokens));
   LH_ASSERT(!dx.empty() || dweight.empty(), "lm_head_loss: the gradient of the weight comes with that of x");

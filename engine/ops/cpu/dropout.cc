@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -51,6 +52,7 @@ void keep_of_row(const Philox& random, std::uint64_t first_block, Index blocks, 
 
 void dropout(const ComputeContext& context, const DropoutMask& mask, std::int64_t rows, std::int64_t columns,
              ConstView x, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->dropout(mask, rows, columns, x, out);
   LH_ASSERT(mask.drops() && mask.rate < 1 && mask.place >= 0 && mask.place < static_cast<std::int64_t>(kPlaces),
             format("dropout of {} at place {}", mask.rate, mask.place));
   const auto threshold = static_cast<std::uint32_t>(std::lround(mask.rate * 65536.0));

@@ -7,6 +7,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -34,6 +35,7 @@ double blocked_sum(const ComputeContext& context, Index n, const F& part) {
 }  // namespace
 
 void add(const ComputeContext& context, ConstView a, ConstView b, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->add(a, b, out);
   const Index n = out.size();
   cpu::with_float_type(out.dtype(), "add", [&](auto type) {
     using T = decltype(type);
@@ -47,6 +49,7 @@ void add(const ComputeContext& context, ConstView a, ConstView b, View out) {
 }
 
 void add_to_rows(const ComputeContext& context, ConstView x, std::int64_t rows, View y) {
+  if (const DeviceOps* device = context.device_ops()) return device->add_to_rows(x, rows, y);
   const Index columns = x.size();
   cpu::with_float_type(y.dtype(), "add_to_rows", [&](auto type) {
     using T = decltype(type);
@@ -60,6 +63,7 @@ void add_to_rows(const ComputeContext& context, ConstView x, std::int64_t rows, 
 }
 
 void axpy(const ComputeContext& context, float alpha, std::span<const float> x, std::span<float> y) {
+  if (const DeviceOps* device = context.device_ops()) return device->axpy(alpha, x, y);
   cpu::check_size(x.size(), count(y.size()), "axpy x");
   parallel_for(context, count(y.size()), kGrain, [&](Index begin, Index end) {
     cpu::kernels(context).axpy(alpha, x.data() + begin, y.data() + begin, end - begin);
@@ -67,11 +71,13 @@ void axpy(const ComputeContext& context, float alpha, std::span<const float> x, 
 }
 
 void scale(const ComputeContext& context, float alpha, std::span<float> x) {
+  if (const DeviceOps* device = context.device_ops()) return device->scale(alpha, x);
   parallel_for(context, count(x.size()), kGrain,
                [&](Index begin, Index end) { cpu::kernels(context).scale(alpha, x.data() + begin, end - begin); });
 }
 
 void fill(const ComputeContext& context, View x, float value) {
+  if (const DeviceOps* device = context.device_ops()) return device->fill(x, value);
   cpu::with_float_type(x.dtype(), "fill", [&](auto type) {
     using T = decltype(type);
     T* p = cpu::elements<T>(x, x.size(), "x");
@@ -80,6 +86,7 @@ void fill(const ComputeContext& context, View x, float value) {
 }
 
 void cast(const ComputeContext& context, ConstView x, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->cast(x, out);
   LH_ASSERT(x.size() == out.size(), x.shape().text() + " -> " + out.shape().text());
   parallel_for(context, out.size(), kGrain, [&](Index begin, Index end) {
     const Index n = end - begin;
@@ -97,16 +104,19 @@ void cast(const ComputeContext& context, ConstView x, View out) {
 }
 
 double sum_of_squares(const ComputeContext& context, std::span<const float> x) {
+  if (const DeviceOps* device = context.device_ops()) return device->sum_of_squares(x);
   return blocked_sum(context, count(x.size()),
                      [&](Index begin, Index n) { return cpu::kernels(context).sum_of_squares(x.data() + begin, n); });
 }
 
 double sum(const ComputeContext& context, std::span<const float> x) {
+  if (const DeviceOps* device = context.device_ops()) return device->sum(x);
   return blocked_sum(context, count(x.size()),
                      [&](Index begin, Index n) { return cpu::kernels(context).sum(x.data() + begin, n); });
 }
 
 bool any_not_finite(const ComputeContext& context, std::span<const float> x) {
+  if (const DeviceOps* device = context.device_ops()) return device->any_not_finite(x);
   // 0 * x is 0 for finite x and NaN otherwise, and NaN survives a sum.
   const double zeros = blocked_sum(context, count(x.size()), [&](Index begin, Index n) {
     float total = 0.0F;

@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -22,6 +23,7 @@ void check_ids(EmbeddingShape shape, std::span<const std::int32_t> ids) {
 
 void embedding_forward(const ComputeContext& context, EmbeddingShape shape, std::span<const std::int32_t> ids,
                        ConstView table, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->embedding_forward(shape, ids, table, out);
   using cpu::Index;
   check_ids(shape, ids);
   cpu::with_float_type(table.dtype(), "embedding", [&](auto type) {
@@ -42,6 +44,7 @@ void embedding_forward(const ComputeContext& context, EmbeddingShape shape, std:
 
 void embedding_backward(const ComputeContext& context, EmbeddingShape shape, std::span<const std::int32_t> ids,
                         ConstView dout, std::span<float> dtable) {
+  if (const DeviceOps* device = context.device_ops()) return device->embedding_backward(shape, ids, dout, dtable);
   using cpu::Index;
   check_ids(shape, ids);
   cpu::check_size(dtable.size(), shape.vocab * shape.hidden, "dtable");

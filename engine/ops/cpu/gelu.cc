@@ -3,6 +3,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -10,6 +11,7 @@ constexpr cpu::Index kGrain = 4096;  // elements
 }
 
 void gelu_forward(const ComputeContext& context, ConstView x, View y) {
+  if (const DeviceOps* device = context.device_ops()) return device->gelu_forward(x, y);
   using cpu::Index;
   const Index n = y.size();
   cpu::with_float_type(x.dtype(), "gelu", [&](auto type) {
@@ -23,6 +25,7 @@ void gelu_forward(const ComputeContext& context, ConstView x, View y) {
 }
 
 void gelu_backward(const ComputeContext& context, ConstView dy, ConstView x, View dx) {
+  if (const DeviceOps* device = context.device_ops()) return device->gelu_backward(dy, x, dx);
   using cpu::Index;
   const Index n = dx.size();
   cpu::with_float_type(x.dtype(), "gelu", [&](auto type) {

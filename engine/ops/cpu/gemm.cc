@@ -8,6 +8,7 @@
 #include "engine/ops/cpu/gemm_case.h"
 #include "engine/ops/cpu/gemm_onednn.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemv.h"
 
@@ -100,6 +101,7 @@ void gemm_portable(const ComputeContext& context, const GemmShape& shape, ConstV
 }
 
 void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  if (const DeviceOps* device = context.device_ops()) return device->gemm(shape, a, b, c);
   const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
   check(key, a, b, c);
   if (key.m == 0 || key.n == 0) return;
@@ -144,6 +146,7 @@ bool gemm_with_bias(const ComputeContext& context, const GemmShape& shape, Const
 
 void linear_forward(const ComputeContext& context, LinearShape shape, ConstView x, ConstView weight, View y,
                     ConstView bias) {
+  if (const DeviceOps* device = context.device_ops()) return device->linear_forward(shape, x, weight, y, bias);
   LH_ASSERT(bias.empty() || (bias.dtype() == y.dtype() && bias.size() == shape.out), bias.shape().text());
   if (shape.tokens <= kGemvTokensMax) {
     gemv(context, shape, x, weight, y);
@@ -159,6 +162,8 @@ void linear_forward(const ComputeContext& context, LinearShape shape, ConstView 
 
 void linear_backward_input(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView weight, View dx,
                            bool accumulate) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->linear_backward_input(shape, dy, weight, dx, accumulate);
   GemmShape g{.m = shape.tokens, .n = shape.in, .k = shape.out};
   g.beta = accumulate ? 1.0F : 0.0F;
   gemm(context, g, dy, weight, dx);
@@ -166,6 +171,8 @@ void linear_backward_input(const ComputeContext& context, LinearShape shape, Con
 
 void linear_backward_weight(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView x, View dweight,
                             View dbias, bool accumulate) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->linear_backward_weight(shape, dy, x, dweight, dbias, accumulate);
   LH_ASSERT(dweight.dtype() == DType::f32, "gradients of weights are f32");
   GemmShape g{.m = shape.out, .n = shape.in, .k = shape.tokens};
   g.transpose_a = true;

@@ -5,6 +5,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -21,6 +22,8 @@ float* statistics_of(std::span<float> statistics, Index row) {
 
 void layernorm_forward(const ComputeContext& context, LayerNormShape shape, ConstView x, ConstView weight,
                        ConstView bias, View y, std::span<float> statistics) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->layernorm_forward(shape, x, weight, bias, y, statistics);
   const Index n = shape.tokens * shape.hidden;
   if (!statistics.empty()) cpu::check_size(statistics.size(), 2 * shape.tokens, "statistics");
   cpu::with_float_type(x.dtype(), "layernorm", [&](auto type) {
@@ -40,6 +43,8 @@ void layernorm_forward(const ComputeContext& context, LayerNormShape shape, Cons
 void add_layernorm_forward(const ComputeContext& context, LayerNormShape shape, ConstView a, ConstView b,
                            ConstView column_bias, ConstView weight, ConstView bias, View sum, View y,
                            std::span<float> statistics) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->add_layernorm_forward(shape, a, b, column_bias, weight, bias, sum, y, statistics);
   const Index n = shape.tokens * shape.hidden;
   if (!statistics.empty()) cpu::check_size(statistics.size(), 2 * shape.tokens, "statistics");
   cpu::with_float_type(a.dtype(), "add_layernorm", [&](auto type) {
@@ -63,6 +68,8 @@ void add_layernorm_forward(const ComputeContext& context, LayerNormShape shape, 
 void layernorm_backward(const ComputeContext& context, LayerNormShape shape, ConstView dy, ConstView x,
                         ConstView weight, std::span<const float> statistics, View dx, std::span<float> dweight,
                         std::span<float> dbias, bool accumulate_dx) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->layernorm_backward(shape, dy, x, weight, statistics, dx, dweight, dbias, accumulate_dx);
   const Index n = shape.tokens * shape.hidden, hidden = shape.hidden;
   const Index chunks = (shape.tokens + kChunkRows - 1) / kChunkRows;
   cpu::check_size(statistics.size(), 2 * shape.tokens, "statistics");

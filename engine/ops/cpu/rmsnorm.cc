@@ -5,6 +5,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -21,6 +22,7 @@ float* row_or_null(std::span<float> values, Index row) {
 
 void rmsnorm_forward(const ComputeContext& context, RmsNormShape shape, ConstView x, ConstView weight, View y,
                      std::span<float> inv_rms) {
+  if (const DeviceOps* device = context.device_ops()) return device->rmsnorm_forward(shape, x, weight, y, inv_rms);
   const Index n = shape.tokens * shape.hidden;
   if (!inv_rms.empty()) cpu::check_size(inv_rms.size(), shape.tokens, "inv_rms");
   cpu::with_float_type(x.dtype(), "rmsnorm", [&](auto type) {
@@ -37,6 +39,8 @@ void rmsnorm_forward(const ComputeContext& context, RmsNormShape shape, ConstVie
 
 void add_rmsnorm_forward(const ComputeContext& context, RmsNormShape shape, ConstView a, ConstView b, ConstView weight,
                          View sum, View y, std::span<float> inv_rms) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->add_rmsnorm_forward(shape, a, b, weight, sum, y, inv_rms);
   const Index n = shape.tokens * shape.hidden;
   if (!inv_rms.empty()) cpu::check_size(inv_rms.size(), shape.tokens, "inv_rms");
   cpu::with_float_type(a.dtype(), "add_rmsnorm", [&](auto type) {
@@ -56,6 +60,8 @@ void add_rmsnorm_forward(const ComputeContext& context, RmsNormShape shape, Cons
 
 void rmsnorm_backward(const ComputeContext& context, RmsNormShape shape, ConstView dy, ConstView x, ConstView weight,
                       std::span<const float> inv_rms, View dx, std::span<float> dweight, bool accumulate_dx) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->rmsnorm_backward(shape, dy, x, weight, inv_rms, dx, dweight, accumulate_dx);
   const Index n = shape.tokens * shape.hidden, hidden = shape.hidden;
   const Index chunks = (shape.tokens + kChunkRows - 1) / kChunkRows;
   cpu::check_size(inv_rms.size(), shape.tokens, "inv_rms");

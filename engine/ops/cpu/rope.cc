@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 
@@ -50,6 +51,8 @@ RopeTable make_rope_table(std::int64_t positions, std::int64_t head_dim, double 
 
 void rope_apply(const ComputeContext& context, RopeShape shape, const RopeTable& table,
                 std::span<const std::int32_t> positions, std::int64_t seq, View x, bool inverse) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->rope_apply(shape, table, positions, seq, x, inverse);
   using cpu::Index;
   const Index row = shape.heads * shape.head_dim, stride = shape.row_stride == 0 ? row : shape.row_stride;
   LH_ASSERT(table.half_dim * 2 == shape.head_dim,

@@ -3,11 +3,14 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 
 void softmax_rows(const ComputeContext& context, std::int64_t rows, std::int64_t columns, ConstView logits,
                   float temperature, std::span<float> probabilities) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->softmax_rows(rows, columns, logits, temperature, probabilities);
   LH_ASSERT(temperature > 0.0F, std::to_string(temperature));
   cpu::check_size(probabilities.size(), rows * columns, "probabilities");
   cpu::with_float_type(logits.dtype(), "softmax", [&](auto type) {

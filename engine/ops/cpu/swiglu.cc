@@ -3,6 +3,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -18,6 +19,7 @@ cpu::Index extent_of(SwiGluShape shape) {
 }  // namespace
 
 void swiglu_forward(const ComputeContext& context, SwiGluShape shape, ConstView gate, ConstView up, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->swiglu_forward(shape, gate, up, out);
   using cpu::Index;
   const Index stride = stride_of(shape), extent = extent_of(shape);
   cpu::with_float_type(gate.dtype(), "swiglu", [&](auto type) {
@@ -35,6 +37,7 @@ void swiglu_forward(const ComputeContext& context, SwiGluShape shape, ConstView 
 
 void swiglu_backward(const ComputeContext& context, SwiGluShape shape, ConstView dout, ConstView gate, ConstView up,
                      View dgate, View dup) {
+  if (const DeviceOps* device = context.device_ops()) return device->swiglu_backward(shape, dout, gate, up, dgate, dup);
   using cpu::Index;
   const Index stride = stride_of(shape), extent = extent_of(shape);
   cpu::with_float_type(gate.dtype(), "swiglu", [&](auto type) {

@@ -1,19 +1,23 @@
 // What kernels share: conversions, accesses of 16 bytes, sums over a warp and a block in a fixed order.
 #pragma once
 
-#include "engine/core/dtype.h"
 #include "engine/ops/cuda/cuda_api.h"
+#include "engine/ops/cuda/stream.h"
 
 namespace longhaul::cuda {
 
-using Index = std::int64_t;
-
 inline constexpr int warp_size = 32;
 
-__device__ inline float to_float(float x) { return x; }
-__device__ inline float to_float(bf16 x) { return static_cast<float>(x); }
+__device__ inline float to_float(float x) {
+  return x;
+}
+__device__ inline float to_float(bf16 x) {
+  return static_cast<float>(x);
+}
 template <class T>
-__device__ inline T from_float(float x) { return T(x); }
+__device__ inline T from_float(float x) {
+  return T(x);
+}
 
 // As many elements as fit into one access of 16 bytes; or one, where rows do not begin at multiples of 16 bytes.
 template <class T, int n>
@@ -26,40 +30,54 @@ inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T));
 template <int n, class T>
 __device__ inline void load(const T* from, float (&to)[n]) {
   const Pack<T, n> pack = *reinterpret_cast<const Pack<T, n>*>(from);
-LONGHAUL_UNROLL
+  LONGHAUL_UNROLL
   for (int i = 0; i < n; ++i) to[i] = to_float(pack.value[i]);
 }
 template <int n, class T>
 __device__ inline void store(const float (&from)[n], T* to) {
   Pack<T, n> pack;
-LONGHAUL_UNROLL
+  LONGHAUL_UNROLL
   for (int i = 0; i < n; ++i) pack.value[i] = from_float<T>(from[i]);
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 
 // All threads of the warp get the sum; pairs of neighbours first, always in the same order.
-__device__ inline float sum_over_warp(float x) {
-LONGHAUL_UNROLL
+template <class F>
+__device__ inline F sum_over_warp(F x) {
+  LONGHAUL_UNROLL
   for (int mask = 1; mask < warp_size; mask *= 2) x += shuffle_xor(x, mask);
   return x;
 }
 __device__ inline float max_over_warp(float x) {
-LONGHAUL_UNROLL
+  LONGHAUL_UNROLL
   for (int mask = 1; mask < warp_size; mask *= 2) x = fmaxf(x, shuffle_xor(x, mask));
   return x;
 }
 
-// The same over a block of whole warps, with `parts`: one float per warp in shared memory, free again after the call.
-__device__ inline float sum_over_block(float x, float* parts) {
+// The same over a block of whole warps, with `parts`: one number per warp in shared memory, free again after the call.
+template <class F>
+__device__ inline F sum_over_block(F x, F* parts) {
   const int warps = static_cast<int>(blockDim.x) / warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   x = sum_over_warp(x);
   if (warps == 1) return x;
   if (threadIdx.x % warp_size == 0) parts[warp] = x;
   sync_block();
-  float sum = 0.0F;
+  F sum = 0;
   for (int i = 0; i < warps; ++i) sum += parts[i];
   sync_block();
   return sum;
+}
+
+__device__ inline float max_over_block(float x, float* parts) {
+  const int warps = static_cast<int>(blockDim.x) / warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  x = max_over_warp(x);
+  if (warps == 1) return x;
+  if (threadIdx.x % warp_size == 0) parts[warp] = x;
+  sync_block();
+  float top = parts[0];
+  for (int i = 1; i < warps; ++i) top = fmaxf(top, parts[i]);
+  sync_block();
+  return top;
 }
 
 }  // namespace longhaul::cuda

@@ -1,8 +1,8 @@
-#include "engine/ops/cuda/norm_kernels.h"
-
 #include <algorithm>
 
+#include "engine/ops/cuda/norm_kernels.h"
 #include "engine/ops/cuda/row_access.h"
+#include "engine/ops/cuda/row_parts.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -28,11 +28,11 @@ __global__ void __launch_bounds__(row_threads) rmsnorm_forward_kernel(RmsNormFor
     if (p.b != nullptr) {
       float w[n];
       load<n>(p.b + at + i, w);
-LONGHAUL_UNROLL
+      LONGHAUL_UNROLL
       for (int j = 0; j < n; ++j) v[j] = to_float(from_float<T>(v[j] + w[j]));
       store<n>(v, p.sum + at + i);
     }
-LONGHAUL_UNROLL
+    LONGHAUL_UNROLL
     for (int j = 0; j < n; ++j) squares += v[j] * v[j];
   }
   const float r = rsqrtf(sum_over_block(squares, parts) / static_cast<float>(p.hidden) + p.eps);
@@ -42,7 +42,7 @@ LONGHAUL_UNROLL
     float v[n], w[n];
     load<n>(x + at + i, v);
     load<n>(p.weight + i, w);
-LONGHAUL_UNROLL
+    LONGHAUL_UNROLL
     for (int j = 0; j < n; ++j) v[j] = normed<T>(v[j], r, w[j]);
     store<n>(v, p.y + at + i);
   }
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(row_threads) rmsnorm_backward_kernel(RmsNormBa
     for (Index i = first; i < p.hidden; i += step) {
       float dy[n], x[n], w[n];
       load<n>(p.dy + at + i, dy), load<n>(p.x + at + i, x), load<n>(p.weight + i, w);
-LONGHAUL_UNROLL
+      LONGHAUL_UNROLL
       for (int j = 0; j < n; ++j) products += dy[j] * w[j] * (x[j] * r);
     }
     const float mean = sum_over_block(products, parts) / static_cast<float>(p.hidden);
@@ -73,7 +73,7 @@ LONGHAUL_UNROLL
       float dy[n], x[n], w[n], dx[n];
       load<n>(p.dy + at + i, dy), load<n>(p.x + at + i, x), load<n>(p.weight + i, w);
       if (p.accumulate_dx) load<n>(p.dx + at + i, dx);
-LONGHAUL_UNROLL
+      LONGHAUL_UNROLL
       for (int j = 0; j < n; ++j) {
         const float normal = x[j] * r, gradient = r * (dy[j] * w[j] - normal * mean);
         dx[j] = p.accumulate_dx ? dx[j] + gradient : gradient;
@@ -84,25 +84,17 @@ LONGHAUL_UNROLL
   }
 }
 
-__global__ void __launch_bounds__(row_threads) add_parts_kernel(const float* parts, Index count, Index columns, float* to) {
-  const Index column = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
-  float sum = 0.0F;
-  for (Index i = 0; i < count; ++i) sum += parts[i * columns + column];
-  to[column] += sum;
-}
-
 }  // namespace
 
 Index rmsnorm_backward_blocks(Index tokens) {
-  return std::min<Index>(tokens, 2 * 132);
+  return std::min<Index>(tokens, row_part_blocks_max);
 }
 
 template <class T>
 void rmsnorm_forward(cudaStream_t stream, const RmsNormForward<T>& p) {
   with_width<T>(p.hidden, {p.a, p.b, p.weight, p.sum, p.y}, [&](auto width) {
-    launch("rmsnorm_forward", stream, rmsnorm_forward_kernel<T, decltype(width)::value>, dim3(static_cast<unsigned>(p.tokens)),
-           dim3(row_threads), reduce_bytes, p);
+    launch("rmsnorm_forward", stream, rmsnorm_forward_kernel<T, decltype(width)::value>,
+           dim3(static_cast<unsigned>(p.tokens)), dim3(row_threads), reduce_bytes, p);
   });
 }
 
@@ -112,12 +104,10 @@ void rmsnorm_backward(cudaStream_t stream, const RmsNormBackward<T>& p) {
   RmsNormBackward<T> arguments = p;
   if (p.dweight == nullptr) arguments.parts = nullptr;
   with_width<T>(p.hidden, {p.dy, p.x, p.weight, p.dx, p.parts}, [&](auto width) {
-    launch("rmsnorm_backward", stream, rmsnorm_backward_kernel<T, decltype(width)::value>, dim3(static_cast<unsigned>(blocks)),
-           dim3(row_threads), reduce_bytes, arguments);
+    launch("rmsnorm_backward", stream, rmsnorm_backward_kernel<T, decltype(width)::value>,
+           dim3(static_cast<unsigned>(blocks)), dim3(row_threads), reduce_bytes, arguments);
   });
-  if (p.dweight != nullptr)
-    launch("add_parts", stream, add_parts_kernel, dim3(blocks_for(p.hidden, row_threads)), dim3(row_threads), 0,
-           static_cast<const float*>(p.parts), blocks, p.hidden, p.dweight);
+  if (p.dweight != nullptr) add_parts(stream, blocks, p.hidden, p.hidden, p.parts, p.dweight);
 }
 
 template void rmsnorm_forward(cudaStream_t, const RmsNormForward<float>&);

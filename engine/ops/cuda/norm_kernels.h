@@ -3,18 +3,18 @@
 // `parts` [rmsnorm_backward_blocks(tokens), hidden] f32 is scratch, added up in a fixed order.
 #pragma once
 
-#include "engine/ops/cuda/device_code.h"
+#include "engine/ops/cuda/stream.h"
 
 namespace longhaul::cuda {
 
 template <class T>
 struct RmsNormForward {
-  const T* a;           // [tokens, hidden]: x, or what b is added to
-  const T* b;           // null: x is a
-  const T* weight;      // [hidden]
-  T* sum;               // a + b; null where b is
-  T* y;                 // [tokens, hidden]
-  float* inv_rms;       // [tokens] or null
+  const T* a;       // [tokens, hidden]: x, or what b is added to
+  const T* b;       // null: x is a
+  const T* weight;  // [hidden]
+  T* sum;           // a + b; null where b is
+  T* y;             // [tokens, hidden]
+  float* inv_rms;   // [tokens] or null
   Index tokens, hidden;
   float eps;
 };

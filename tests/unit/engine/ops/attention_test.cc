@@ -34,8 +34,8 @@ TEST_CASE(
     "attention forward and backward follow the reference on odd sizes, with grouped heads, past keys, documents") {
   for (const AttentionSizes& z : kAttentionSizes) {
     for (DType dtype : kTypes) {
-      for (CpuLevel level : kLevels) {
-        const ComputeContext context(2, level);
+      for (const Backend& level : kBackends) {
+        const OpContext context(2, level);
         const std::uint64_t seed = 900 + static_cast<std::uint64_t>(z.seq);
         const reference::AttentionCase c = case_of(z);
         const Index nq = z.batch * z.seq * z.heads * z.head_dim, nkv = z.batch * z.kv_seq * z.kv_heads * z.head_dim;

@@ -15,16 +15,16 @@ namespace {
 template <class F>
 void layernorm_for_all(const F& fn) {
   for (DType dtype : kTypes) {
-    for (CpuLevel level : kLevels) fn(dtype, level);
+    for (const Backend& level : kBackends) fn(dtype, level);
   }
 }
 
 }  // namespace
 
 TEST_CASE("layernorm forward, backward, accumulation, and residual with bias in one pass") {
-  layernorm_for_all([](DType dtype, CpuLevel level) {
+  layernorm_for_all([](DType dtype, Backend level) {
     for (const auto& [tokens, hidden] : {std::array<Index, 2>{1, 3}, {150, 67}, {33, 256}}) {
-      const ComputeContext context(2, level);
+      const OpContext context(2, level);
       const std::uint64_t seed = 210;
       const LayerNormShape shape{tokens, hidden, 1e-5F};
       const Index n = tokens * hidden;
@@ -63,9 +63,9 @@ TEST_CASE("layernorm forward, backward, accumulation, and residual with bias in 
 
 TEST_CASE("layernorm of a row far from zero keeps its digits") {
   // The variance comes from the distances to the mean: E[x^2] - E[x]^2 in f32 would be noise here.
-  layernorm_for_all([](DType dtype, CpuLevel level) {
+  layernorm_for_all([](DType dtype, Backend level) {
     if (dtype != DType::f32) return;
-    const ComputeContext context(1, level);
+    const OpContext context(1, level);
     Values x = random_values(dtype, 100, 5);
     for (std::size_t i = 0; i < 100; ++i) x.tensor.span<float>()[i] += 4096.0F;
     x.exact = exact_of(x.tensor);
@@ -78,8 +78,8 @@ TEST_CASE("layernorm of a row far from zero keeps its digits") {
 }
 
 TEST_CASE("gelu and its gradient, in place too, far tails included") {
-  layernorm_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(2, level);
+  layernorm_for_all([](DType dtype, Backend level) {
+    const OpContext context(2, level);
     const Index n = 20011;
     Values x = random_values(dtype, n, 31, 2.5), dy = random_values(dtype, n, 32);
     Tensor y(dtype, {n}), dx(dtype, {n});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
 #include "engine/ops/reference/reference.h"
+#include "tests/support/emulated_device.h"
 
 namespace longhaul::op_check {
 
@@ -112,12 +114,37 @@ inline void check_gradient(const std::string& what, const std::function<Vector(c
   }
 }
 
+// What operations run on: the processor, with each of its instruction sets; and a GPU's kernels, emulated.
+struct Backend {
+  CpuLevel level = CpuLevel::best;
+  bool gpu = false;
+};
 inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
                                    CpuLevel::best};
+inline const Backend kBackends[] = {{CpuLevel::portable}, {CpuLevel::avx2}, {CpuLevel::avx512}, {CpuLevel::avx512_bf16},
+                                    {CpuLevel::best},     {CpuLevel::best, true}};
+
+class OpContext {
+ public:
+  OpContext(int threads, Backend on) : cpu_(threads, on.level) {
+    if (on.gpu) gpu_ = std::make_unique<testing::EmulatedGpu>();
+  }
+  operator const ComputeContext&() const { return gpu_ ? gpu_->context() : cpu_; }  // NOLINT: implicit on purpose
+
+ private:
+  ComputeContext cpu_;
+  std::unique_ptr<testing::EmulatedGpu> gpu_;
+};
+
 inline const DType kTypes[] = {DType::f32, DType::bf16};
 
 inline std::string case_text(const std::string& shape, DType dtype, CpuLevel level, std::uint64_t seed) {
   return format("{} dtype={} level={} seed={}", shape, dtype_name(dtype), static_cast<int>(level), seed);
+}
+
+inline std::string case_text(const std::string& shape, DType dtype, Backend on, std::uint64_t seed) {
+  return on.gpu ? format("{} dtype={} emulated GPU seed={}", shape, dtype_name(dtype), seed)
+                : case_text(shape, dtype, on.level, seed);
 }
 
 }  // namespace longhaul::op_check

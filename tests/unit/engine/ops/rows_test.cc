@@ -22,7 +22,7 @@ namespace {
 template <class F>
 void rows_for_all(const F& fn) {
   for (DType dtype : kTypes) {
-    for (CpuLevel level : kLevels) fn(dtype, level);
+    for (const Backend& level : kBackends) fn(dtype, level);
   }
 }
 
@@ -49,9 +49,9 @@ TEST_CASE("the vector exponential is good to two units in the last place and end
 }
 
 TEST_CASE("rmsnorm forward, backward, accumulation, and the residual in one pass") {
-  rows_for_all([](DType dtype, CpuLevel level) {
+  rows_for_all([](DType dtype, Backend level) {
     for (const auto& [tokens, hidden] : {std::array<Index, 2>{1, 3}, {150, 67}, {33, 256}}) {
-      const ComputeContext context(2, level);
+      const OpContext context(2, level);
       const std::uint64_t seed = 200;
       const RmsNormShape shape{tokens, hidden, 1e-5F};
       const Index n = tokens * hidden;
@@ -95,8 +95,8 @@ TEST_CASE("rmsnorm in bf16 casts before it multiplies by the weight, like Huggin
 }
 
 TEST_CASE("rope: tables, positions, slices, and the inverse rotation") {
-  rows_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(2, level);
+  rows_for_all([](DType dtype, Backend level) {
+    const OpContext context(2, level);
     const Index tokens = 9, heads = 3, d = 22, stride = 80;
     const RopeTable table = make_rope_table(64, d, 10000.0);
     const std::vector<float> f32 = rope_frequencies(d, 10000.0);
@@ -140,8 +140,8 @@ TEST_CASE("rope scaling of Llama 3.1: long waves divided, short ones alone, betw
 }
 
 TEST_CASE("swiglu forward and backward, tight and in one tensor of gate and up") {
-  rows_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(2, level);
+  rows_for_all([](DType dtype, Backend level) {
+    const OpContext context(2, level);
     const Index tokens = 21, ffn = 43;
     const Values both = random_values(dtype, tokens * 2 * ffn, 300, 3.0),
                  dout = random_values(dtype, tokens * ffn, 301);
@@ -174,8 +174,8 @@ TEST_CASE("swiglu forward and backward, tight and in one tensor of gate and up")
 }
 
 TEST_CASE("embedding copies rows, and its gradient sums repeated ids") {
-  rows_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(2, level);
+  rows_for_all([](DType dtype, Backend level) {
+    const OpContext context(2, level);
     const EmbeddingShape shape{200, 31, 133};
     const reference::Ids ids = random_ids(200, 31, 5);
     const Values table = random_values(dtype, 31 * 133, 6), dout = random_values(dtype, 200 * 133, 7);
@@ -188,9 +188,9 @@ TEST_CASE("embedding copies rows, and its gradient sums repeated ids") {
 }
 
 TEST_CASE("cross-entropy: loss, weighted gradient, masked tokens, ignored targets, in place") {
-  rows_for_all([](DType dtype, CpuLevel level) {
+  rows_for_all([](DType dtype, Backend level) {
     for (Index vocab : {5, 97, 5003}) {
-      const ComputeContext context(2, level);
+      const OpContext context(2, level);
       const Index tokens = 19;
       Values z = random_values(dtype, tokens * vocab, 400, 4.0);
       reference::Ids targets = random_ids(tokens, vocab, 401);
@@ -293,8 +293,8 @@ TEST_CASE("flat arrays: sums, norms with the same bits for every thread count, c
 }
 
 TEST_CASE("NaN is never swallowed: exponential, loss, attention") {
-  rows_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(1, level);
+  rows_for_all([](DType dtype, Backend level) {
+    const OpContext context(1, level);
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const float x[] = {0.0F, nan};
     float y[2];
@@ -325,8 +325,8 @@ TEST_CASE("NaN is never swallowed: exponential, loss, attention") {
 }
 
 TEST_CASE("softmax of rows") {
-  rows_for_all([](DType dtype, CpuLevel level) {
-    const ComputeContext context(2, level);
+  rows_for_all([](DType dtype, Backend level) {
+    const OpContext context(2, level);
     const Values z = random_values(dtype, 7 * 133, 12, 5.0);
     std::vector<float> p(7 * 133);
     softmax_rows(context, 7, 133, z, 0.7F, p);

@@ -23,19 +23,24 @@ void check_rmsnorm(Index tokens, Index hidden, bool shifted) {
   Tensor y(dtype, {n + shift}), sum(dtype, {n + shift});
   std::vector<float> r(static_cast<std::size_t>(tokens));
   const auto part = [&](const Tensor& t) { return t.view().reshaped({n + shift}).rows(shift, n + shift); };
-  cuda::rmsnorm_forward<T>({}, {from(x), nullptr, from(w), nullptr, y.span<T>().data() + shift, r.data(), tokens, hidden, 1e-5F});
+  cuda::rmsnorm_forward<T>(
+      {}, {from(x), nullptr, from(w), nullptr, y.span<T>().data() + shift, r.data(), tokens, hidden, 1e-5F});
   check_close("y", part(y), reference::rmsnorm(tokens, hidden, 1e-5F, exact(x), exact(w)), tolerance(dtype));
-  cuda::rmsnorm_forward<T>({}, {from(x), from(more), from(w), sum.span<T>().data() + shift, y.span<T>().data() + shift, nullptr, tokens, hidden, 1e-5F});
+  cuda::rmsnorm_forward<T>({}, {from(x), from(more), from(w), sum.span<T>().data() + shift, y.span<T>().data() + shift,
+                                nullptr, tokens, hidden, 1e-5F});
   Vector added = exact(x);
   for (std::size_t i = 0; i < added.size(); ++i) added[i] += exact(more)[i];
   check_close("sum", part(sum), added, tolerance(dtype));
-  check_close("y of sum", part(y), reference::rmsnorm(tokens, hidden, 1e-5F, exact_of(part(sum)), exact(w)), tolerance(dtype));
+  check_close("y of sum", part(y), reference::rmsnorm(tokens, hidden, 1e-5F, exact_of(part(sum)), exact(w)),
+              tolerance(dtype));
 
   const auto want = reference::rmsnorm_backward(tokens, hidden, 1e-5F, exact(dy), exact(x), exact(w));
   Tensor dx(dtype, {n + shift}), dw(DType::f32, {hidden});
   std::vector<float> parts(static_cast<std::size_t>(cuda::rmsnorm_backward_blocks(tokens) * hidden), NAN);
   dw.span<float>()[0] = 3.0F;
-  cuda::RmsNormBackward<T> back{from(dy), from(x), from(w), r.data(), dx.span<T>().data() + shift, dw.span<float>().data(), parts.data(), tokens, hidden, false};
+  cuda::RmsNormBackward<T> back{
+      from(dy),     from(x), from(w), r.data(), dx.span<T>().data() + shift, dw.span<float>().data(),
+      parts.data(), tokens,  hidden,  false};
   cuda::rmsnorm_backward<T>({}, back);
   Vector dweight = want.dweight;
   dweight[0] += 3.0;

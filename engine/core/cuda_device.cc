@@ -1,0 +1,134 @@
+#include "engine/core/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace longhaul {
+namespace {
+
+void check(cudaError_t status, const char* call) {
+  LH_ASSERT(status == cudaSuccess, format("{}: {} ({})", call, cudaGetErrorName(status), cudaGetErrorString(status)));
+}
+
+class Gpu final : public CudaDevice {
+ public:
+  Gpu(int index, std::string name, cudaStream_t stream) : index_(index), name_(std::move(name)), stream_(stream) {}
+  ~Gpu() override { (void)cudaStreamDestroy(stream_); }
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  std::string name() const override { return format("{}, GPU {}", name_, index_); }
+  CUstream_st* stream() const override { return stream_; }
+
+  Result<std::byte*> allocate(std::int64_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+    if (status != cudaSuccess) {
+      (void)cudaGetLastError();  // it is told here, and would be told again by the next call
+      std::size_t unused = 0, all = 0;
+      (void)cudaMemGetInfo(&unused, &all);
+      return make_error(ErrorCode::internal,
+                        format("{}: {:.2f} GB asked for, {:.2f} of {:.2f} GB are free ({})", name(),
+                               1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(unused),
+                               1e-9 * static_cast<double>(all), cudaGetErrorName(status)),
+                        "take a smaller micro-batch, recompute more, or spread the model over more GPUs");
+    }
+    zero(memory, bytes);
+    return static_cast<std::byte*>(memory);
+  }
+  void release(std::byte* memory) override { check(cudaFree(memory), "cudaFree"); }  // waits for the device
+
+  // From memory that is not pinned: CUDA takes the bytes into its own before it comes back.
+  void copy_in(const void* host, void* device, std::int64_t bytes) override {
+    check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream_),
+          "cudaMemcpyAsync to the device");
+  }
+  void copy_out(const void* device, void* host, std::int64_t bytes) override {
+    check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
+          "cudaMemcpyAsync to the host");
+    finish();
+  }
+  void copy(const void* from, void* to, std::int64_t bytes) override {
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_),
+          "cudaMemcpyAsync within the device");
+  }
+  void zero(void* device, std::int64_t bytes) override {
+    check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(bytes), stream_), "cudaMemsetAsync");
+  }
+  void finish() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ private:
+  int index_;
+  std::string name_;
+  cudaStream_t stream_;
+};
+
+Error failed(const char* call, cudaError_t status) {
+  const std::string what = format("{}: {} ({})", call, cudaGetErrorName(status), cudaGetErrorString(status));
+  switch (status) {
+    case cudaErrorInsufficientDriver: {
+      int driver = 0, runtime = 0;
+      (void)cudaDriverGetVersion(&driver), (void)cudaRuntimeGetVersion(&runtime);
+      return make_error(ErrorCode::invalid_input,
+                        driver == 0
+                            ? format("this host has no NVIDIA driver ({})", what)
+                            : format("the driver knows CUDA {}.{}, this program needs {}.{} ({})", driver / 1000,
+                                     driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, what),
+                        "run on a host with GPUs and a newer driver, build with an older CUDA, or train on processors "
+                        "(gpus_per_node = 0)");
+    }
+    case cudaErrorNoDevice:
+      return make_error(ErrorCode::invalid_input, format("this process sees no GPU ({})", what),
+                        "ask for GPUs in the job (gpus_per_node), and look at CUDA_VISIBLE_DEVICES");
+    case cudaErrorDevicesUnavailable:
+      return make_error(ErrorCode::invalid_input, format("another process holds the GPU ({})", what),
+                        "end it, or leave the node out; nvidia-smi shows processes and the compute mode");
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+      return make_error(ErrorCode::invalid_input, format("the GPU's memory is in a bad state ({})", what),
+                        "leave the node out until it was reset; longhaul-worker health shows pending repairs");
+    default: return make_error(ErrorCode::internal, what, "longhaul-worker health tests the GPU");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> open_gpu(const GpuWanted& wanted) {
+  int count = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
+    return failed("cudaGetDeviceCount", status);
+  if (wanted.index < 0 || wanted.index >= count)
+    return make_error(ErrorCode::invalid_input, format("GPU {} of {} was asked for", wanted.index, count),
+                      "start as many ranks on a host as it has GPUs");
+  cudaDeviceProp properties{};
+  if (const cudaError_t status = cudaGetDeviceProperties(&properties, wanted.index); status != cudaSuccess)
+    return failed("cudaGetDeviceProperties", status);
+  const int capability = 10 * properties.major + properties.minor;
+  if (capability < wanted.capability_least)
+    return make_error(
+        ErrorCode::invalid_input,
+        format("{} has compute capability {}.{}, this build needs {}.{}", properties.name, properties.major,
+               properties.minor, wanted.capability_least / 10, wanted.capability_least % 10),
+        "build with that architecture (CMAKE_CUDA_ARCHITECTURES)");
+  if (const cudaError_t status = cudaSetDevice(wanted.index); status != cudaSuccess)
+    return failed("cudaSetDevice", status);
+  std::size_t unused = 0, all = 0;
+  if (const cudaError_t status = cudaMemGetInfo(&unused, &all); status != cudaSuccess)
+    return failed("cudaMemGetInfo", status);
+  if (static_cast<std::int64_t>(unused) < wanted.bytes_free)
+    return make_error(ErrorCode::invalid_input,
+                      format("{} has {:.1f} of {:.1f} GB free, {:.1f} GB are needed", properties.name,
+                             1e-9 * static_cast<double>(unused), 1e-9 * static_cast<double>(all),
+                             1e-9 * static_cast<double>(wanted.bytes_free)),
+                      "another process may hold the rest (nvidia-smi); else take a smaller micro-batch, recompute "
+                      "more, or spread the model over more GPUs");
+  cudaStream_t stream = nullptr;
+  if (const cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); status != cudaSuccess)
+    return failed("cudaStreamCreateWithFlags", status);
+  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(wanted.index, properties.name, stream));
+}
+
+}  // namespace longhaul

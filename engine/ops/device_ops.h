@@ -1,0 +1,92 @@
+// The operations of a device (a GPU), under the contracts of the headers of this room: every view and span that they
+// are given lies in the device's memory, except where a comment says so. They are put into the device's one stream, in
+// the order of the calls, and may run later; what gives a number back waits for it. An operation with a context that
+// has a device comes here (ComputeContext::device_ops).
+//
+// What an implementation does not have ends the process and says so: an operation is there or it is not, it never runs
+// somewhere else unasked.
+#pragma once
+
+#include "engine/ops/adamw.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/layernorm.h"
+#include "engine/ops/rmsnorm.h"
+#include "engine/ops/rope.h"
+#include "engine/ops/swiglu.h"
+
+namespace longhaul {
+
+class DeviceOps {
+ public:
+  using Floats = std::span<float>;
+  using ConstFloats = std::span<const float>;
+  using Ids = std::span<const std::int32_t>;
+  virtual ~DeviceOps() = default;
+
+  virtual void gemm(const GemmShape& shape, ConstView a, ConstView b, View c) const;
+  virtual void linear_forward(LinearShape shape, ConstView x, ConstView weight, View y, ConstView bias) const;
+  virtual void linear_backward_input(LinearShape shape, ConstView dy, ConstView weight, View dx, bool accumulate) const;
+  virtual void linear_backward_weight(LinearShape shape, ConstView dy, ConstView x, View dweight, View dbias,
+                                      bool accumulate) const;
+
+  virtual void rmsnorm_forward(RmsNormShape shape, ConstView x, ConstView weight, View y, Floats inv_rms) const;
+  virtual void rmsnorm_backward(RmsNormShape shape, ConstView dy, ConstView x, ConstView weight, ConstFloats inv_rms,
+                                View dx, Floats dweight, bool accumulate_dx) const;
+  virtual void add_rmsnorm_forward(RmsNormShape shape, ConstView a, ConstView b, ConstView weight, View sum, View y,
+                                   Floats inv_rms) const;
+  virtual void layernorm_forward(LayerNormShape shape, ConstView x, ConstView weight, ConstView bias, View y,
+                                 Floats statistics) const;
+  virtual void layernorm_backward(LayerNormShape shape, ConstView dy, ConstView x, ConstView weight,
+                                  ConstFloats statistics, View dx, Floats dweight, Floats dbias,
+                                  bool accumulate_dx) const;
+  virtual void add_layernorm_forward(LayerNormShape shape, ConstView a, ConstView b, ConstView column_bias,
+                                     ConstView weight, ConstView bias, View sum, View y, Floats statistics) const;
+
+  virtual void add(ConstView a, ConstView b, View out) const;
+  virtual void add_to_rows(ConstView x, std::int64_t rows, View y) const;
+  virtual void axpy(float alpha, ConstFloats x, Floats y) const;
+  virtual void scale(float alpha, Floats x) const;
+  virtual void fill(View x, float value) const;
+  virtual void cast(ConstView x, View out) const;
+  virtual double sum(ConstFloats x) const;
+  virtual double sum_of_squares(ConstFloats x) const;
+  virtual bool any_not_finite(ConstFloats x) const;
+
+  virtual void swiglu_forward(SwiGluShape shape, ConstView gate, ConstView up, View out) const;
+  virtual void swiglu_backward(SwiGluShape shape, ConstView dout, ConstView gate, ConstView up, View dgate,
+                               View dup) const;
+  virtual void gelu_forward(ConstView x, View y) const;
+  virtual void gelu_backward(ConstView dy, ConstView x, View dx) const;
+  // The table lies in the memory of the host; it is taken to the device once and kept as long as it is the same.
+  virtual void rope_apply(RopeShape shape, const RopeTable& table, Ids positions, std::int64_t seq, View x,
+                          bool inverse) const;
+  virtual void dropout(const DropoutMask& mask, std::int64_t rows, std::int64_t columns, ConstView x, View out) const;
+
+  virtual void embedding_forward(EmbeddingShape shape, Ids ids, ConstView table, View out) const;
+  virtual void embedding_backward(EmbeddingShape shape, Ids ids, ConstView dout, Floats dtable) const;
+  virtual void cross_entropy_forward(CrossEntropyShape shape, ConstView logits, Ids targets, Floats loss) const;
+  virtual void cross_entropy_forward_backward(CrossEntropyShape shape, ConstView logits, Ids targets,
+                                              ConstFloats weights, Floats loss, View dlogits) const;
+  virtual void lm_head_loss(const LmHeadShape& shape, ConstView x, ConstView weight, Ids targets, ConstFloats weights,
+                            Floats loss, View dx, View dweight) const;
+  virtual void softmax_rows(std::int64_t rows, std::int64_t columns, ConstView logits, float temperature,
+                            Floats probabilities) const;
+
+  virtual void attention_forward(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
+                                 Floats lse, Ids first_key) const;
+  virtual void attention_backward(const AttentionShape& shape, ConstView dout, ConstView q, ConstView k, ConstView v,
+                                  ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const;
+
+  virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
+                            const AdamWRounding* rounding) const;
+
+ protected:
+  // Ends the process: this device has no `operation`.
+  [[noreturn]] void missing(const char* operation) const;
+};
+
+}  // namespace longhaul
