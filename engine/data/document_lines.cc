@@ -14,7 +14,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t batch_bytes = 16 << 20;
-constexpr std::size_t problems_shown = 20;
+constexpr std::size_t line_problems_shown = 20;
 
 Result<DocumentLine> read_document(std::string_view line) {
   LH_TRY(Value object, parse_json(line));
@@ -67,7 +67,7 @@ Status for_each_document(const std::string& path, int threads,
     for (std::thread& worker : workers) worker.join();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!errors[i]) continue;
-      if (problems.size() < problems_shown)
+      if (problems.size() < line_problems_shown)
         problems.add(SourcePos{path, rows[i].line, 0}, errors[i]->what);
       else
         ++hidden;

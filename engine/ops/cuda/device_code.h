@@ -48,9 +48,13 @@ __device__ inline F sum_over_warp(F x) {
   for (int mask = 1; mask < warp_size; mask *= 2) x += shuffle_xor(x, mask);
   return x;
 }
+// The larger; NaN when one of them is (fmaxf() would lose it, and with it the sign that a step has gone wrong).
+__device__ inline float larger(float a, float b) {
+  return a > b || a != a ? a : b;
+}
 __device__ inline float max_over_warp(float x) {
   LONGHAUL_UNROLL
-  for (int mask = 1; mask < warp_size; mask *= 2) x = fmaxf(x, shuffle_xor(x, mask));
+  for (int mask = 1; mask < warp_size; mask *= 2) x = larger(x, shuffle_xor(x, mask));
   return x;
 }
 
@@ -75,7 +79,7 @@ __device__ inline float max_over_block(float x, float* parts) {
   if (threadIdx.x % warp_size == 0) parts[warp] = x;
   sync_block();
   float top = parts[0];
-  for (int i = 1; i < warps; ++i) top = fmaxf(top, parts[i]);
+  for (int i = 1; i < warps; ++i) top = larger(top, parts[i]);
   sync_block();
   return top;
 }

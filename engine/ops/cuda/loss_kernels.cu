@@ -21,7 +21,7 @@ __device__ TopAndTotal top_and_total(const T* row, Index columns, float inverse_
     load<n>(row + i, v);
     float here = top;
     LONGHAUL_UNROLL
-    for (int j = 0; j < n; ++j) v[j] *= inverse_temperature, here = fmaxf(here, v[j]);
+    for (int j = 0; j < n; ++j) v[j] *= inverse_temperature, here = larger(here, v[j]);
     total = here == -INFINITY ? 0.0F : total * __expf(top - here);
     if (here == -INFINITY) continue;
     LONGHAUL_UNROLL

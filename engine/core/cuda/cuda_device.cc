@@ -1,4 +1,4 @@
-#include "engine/core/cuda_device.h"
+#include "engine/core/cuda/cuda_device.h"
 
 #include <cuda_runtime_api.h>
 

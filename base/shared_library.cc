@@ -1,0 +1,32 @@
+#include "base/shared_library.h"
+
+#include <dlfcn.h>
+
+#include "base/text.h"
+
+namespace longhaul {
+
+void SharedLibrary::Close::operator()(void* handle) const {
+  (void)::dlclose(handle);
+}
+
+Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names) {
+  std::string told;
+  for (const std::string& name : names) {
+    SharedLibrary library;
+    library.handle_.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (library.handle_) {
+      library.name_ = name;
+      return library;
+    }
+    const char* why = ::dlerror();
+    told += format("{}{}", told.empty() ? "" : "; ", why ? why : "no reason given");
+  }
+  return make_error(ErrorCode::not_found, "cannot load: " + told);
+}
+
+void* SharedLibrary::address_of(const char* name) const {
+  return ::dlsym(handle_.get(), name);
+}
+
+}  // namespace longhaul
