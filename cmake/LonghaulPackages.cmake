@@ -54,7 +54,10 @@ if(NOT LONGHAUL_HAVE_LIBDW)
   message(STATUS "stacks: libdw is not used; dumps of ranks hold the state of their threads without native stacks")
 endif()
 
-# CUDA
+# CUDA: its compiler, its headers and the small static runtime. The large libraries (cuBLASLt, NCCL, cuDNN, CUPTI) are
+# opened by the program when it finds a GPU, not linked.
+set(LONGHAUL_CUDA_ARCHITECTURES "80" CACHE STRING "GPUs to compile for: 80 (A100; later ones translate it when they load
+ it), 90a (H100, H200, GH200), 100 (B200), several with ';' between")
 set(LONGHAUL_HAVE_CUDA OFF)
 if(NOT LONGHAUL_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -63,10 +66,12 @@ if(NOT LONGHAUL_CUDA STREQUAL "OFF")
   endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80)
-    endif()
+    set(CMAKE_CUDA_ARCHITECTURES ${LONGHAUL_CUDA_ARCHITECTURES})
     enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # a CMake older than the compiler does not know that it can
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    endif()
+    find_package(CUDAToolkit 12.0 REQUIRED)
     set(LONGHAUL_HAVE_CUDA ON)
   elseif(LONGHAUL_CUDA STREQUAL "ON")
     message(FATAL_ERROR "LONGHAUL_CUDA=ON but no nvcc was found; set CMAKE_CUDA_COMPILER or use LONGHAUL_CUDA=OFF")

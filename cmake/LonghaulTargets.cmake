@@ -9,6 +9,7 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
 function(longhaul_options target)

@@ -8,8 +8,12 @@ namespace longhaul {
 
 namespace {
 
-std::byte* bytes_of_array(const StateArray& array) {
-  return static_cast<std::byte*>(array.memory().data());
+std::int64_t bytes_of_array(const StateArray& array) {
+  return array.size() * dtype_bytes(array.dtype());
+}
+template <class Byte>
+std::span<Byte> bytes_of_copy(Byte* copy, const StateArray& array) {
+  return {copy, static_cast<std::size_t>(bytes_of_array(array))};
 }
 
 void copy_bytes_together(const ComputeContext& context, const std::byte* from, std::byte* to, std::int64_t bytes) {
@@ -23,12 +27,12 @@ void copy_bytes_together(const ComputeContext& context, const std::byte* from, s
 Result<MemorySnapshot> MemorySnapshot::create(const TrainingState& state, MemoryAccount* account) {
   MemorySnapshot snapshot;
   for (const StateArray* array : {&state.masters, &state.exp_avg, &state.exp_avg_sq}) {
-    if (!array->in_memory())
+    if (array->in_place())
       return make_error(ErrorCode::unsupported,
                         "the optimizer's moments lie outside of memory: no copy of them is kept",
                         "optimizer.offload = \"none\" allows one");
     Array copy;
-    copy.bytes = array->memory().bytes();
+    copy.bytes = bytes_of_array(*array);
     LH_TRY(copy.memory, PageBuffer::create(copy.bytes, account));
     snapshot.arrays_.push_back(std::move(copy));
   }
@@ -40,8 +44,12 @@ void MemorySnapshot::take(const ComputeContext& context, const TrainingState& st
   std::size_t at = 0;
   for (const StateArray* array : {&state.masters, &state.exp_avg, &state.exp_avg_sq}) {
     Array& copy = arrays_[at++];
-    LH_ASSERT(copy.bytes == array->memory().bytes(), "another state than the snapshot was made for");
-    copy_bytes_together(context, bytes_of_array(*array), copy.memory.data(), copy.bytes);
+    LH_ASSERT(copy.bytes == bytes_of_array(*array), "another state than the snapshot was made for");
+    if (array->in_memory())
+      copy_bytes_together(context, static_cast<const std::byte*>(array->memory().data()), copy.memory.data(),
+                          copy.bytes);
+    else
+      LH_ASSERT(array->read({0, array->size()}, bytes_of_copy(copy.memory.data(), *array)).ok(), "of a device");
   }
   progress_ = state.progress;
   extra_ = state.extra;
@@ -53,7 +61,10 @@ void MemorySnapshot::restore(const ComputeContext& context, TrainingState& state
   std::size_t at = 0;
   for (const StateArray* array : {&state.masters, &state.exp_avg, &state.exp_avg_sq}) {
     const Array& copy = arrays_[at++];
-    copy_bytes_together(context, copy.memory.data(), bytes_of_array(*array), copy.bytes);
+    if (array->in_memory())
+      copy_bytes_together(context, copy.memory.data(), static_cast<std::byte*>(array->memory().data()), copy.bytes);
+    else
+      LH_ASSERT(array->write({0, array->size()}, bytes_of_copy(copy.memory.data(), *array)).ok(), "of a device");
   }
   state.progress = progress_;
   state.extra = extra_;

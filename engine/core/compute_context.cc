@@ -5,8 +5,8 @@ namespace longhaul {
 ComputeContext::ComputeContext(int threads, CpuLevel level) : threads_(threads), level_(level) {
   LH_ASSERT(threads >= 1, std::to_string(threads));
 }
-ComputeContext::ComputeContext(const DeviceOps& device, int threads) : ComputeContext(threads) {
-  device_ops_ = &device;
+ComputeContext::ComputeContext(Device& device, const DeviceOps& ops, int threads) : ComputeContext(threads) {
+  device_ops_ = &ops, device_ = &device;
 }
 ComputeContext::~ComputeContext() = default;
 

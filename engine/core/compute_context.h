@@ -14,6 +14,7 @@ namespace longhaul {
 
 struct GemmCache;  // engine/ops/cpu/gemm_onednn.cc
 class DeviceOps;   // engine/ops/device_ops.h
+class Device;      // engine/core/device.h
 
 // Which of the compiled instruction sets the operations use. `best` asks the processor; the others are for tests and
 // for runs that must give the same bits on unlike nodes. Asking for more than the processor has gives the best it has.
@@ -23,12 +24,13 @@ class ComputeContext {
  public:
   explicit ComputeContext(int threads = 1, CpuLevel level = CpuLevel::best);
   // Operations run on a device; what they are given lies in its memory. Borrowed.
-  explicit ComputeContext(const DeviceOps& device, int threads = 1);
+  ComputeContext(Device& device, const DeviceOps& ops, int threads = 1);
   ~ComputeContext();
   ComputeContext(const ComputeContext&) = delete;
   ComputeContext& operator=(const ComputeContext&) = delete;
 
   const DeviceOps* device_ops() const { return device_ops_; }  // null: operations run on the processor
+  Device* device() const { return device_; }  // whose memory that is
   int threads() const { return threads_; }
   CpuLevel cpu_level() const { return level_; }
 
@@ -61,6 +63,7 @@ class ComputeContext {
   int threads_;
   CpuLevel level_;
   const DeviceOps* device_ops_ = nullptr;
+  Device* device_ = nullptr;
   mutable std::function<void()> between_;
   mutable Trace* trace_ = nullptr;
   mutable Buffer scratch_[4];

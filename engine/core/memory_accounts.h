@@ -10,8 +10,13 @@ namespace longhaul {
 
 class MemoryAccounts {
  public:
-  MemoryAccounts() {
+  // On a device: what its operations work on lies there, the rest in the memory of the host. Borrowed.
+  explicit MemoryAccounts(Device* device = nullptr) {
     for (MemoryAccount& account : accounts_) account.whole = &all_;
+    for (const MemoryCategory category :
+         {MemoryCategory::weights, MemoryCategory::gathered_weights, MemoryCategory::master, MemoryCategory::gradients,
+          MemoryCategory::optimizer, MemoryCategory::activations, MemoryCategory::attention})
+      of(category).device = device;
   }
   MemoryAccounts(const MemoryAccounts&) = delete;
   MemoryAccounts& operator=(const MemoryAccounts&) = delete;

@@ -5,20 +5,30 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/core/device.h"
 
 namespace longhaul {
 
 Buffer::Buffer(std::int64_t bytes, MemoryAccount* account) : bytes_(bytes), account_(account) {
   LH_ASSERT(bytes >= 0, std::to_string(bytes));
   const std::size_t size = bytes == 0 ? kTensorAlignment : static_cast<std::size_t>(bytes);
-  data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t{kTensorAlignment}));
-  std::memset(data_, 0, size);
+  if (Device* of = device()) {
+    const Result<std::byte*> memory = of->allocate(static_cast<std::int64_t>(size));
+    LH_ASSERT(memory.ok(), memory.ok() ? "" : memory.error().message());  // what a rank takes was planned
+    data_ = *memory;
+  } else {
+    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t{kTensorAlignment}));
+    std::memset(data_, 0, size);
+  }
   if (account_ != nullptr) account_->add(bytes_);
 }
 
 void Buffer::release() {
   if (data_ == nullptr) return;
-  ::operator delete(data_, std::align_val_t{kTensorAlignment});
+  if (Device* of = device())
+    of->release(data_);
+  else
+    ::operator delete(data_, std::align_val_t{kTensorAlignment});
   if (account_ != nullptr) account_->add(-bytes_);
   data_ = nullptr;
   bytes_ = 0;

@@ -17,11 +17,14 @@
 
 namespace longhaul {
 
-// Counts bytes of the buffers that were given this account. Not thread-safe: one per rank.
+class Device;  // engine/core/device.h
+
+// Counts bytes of the buffers that were given this account, and says where they lie. Not thread-safe: one per rank.
 struct MemoryAccount {
   std::int64_t bytes_now = 0;
   std::int64_t bytes_peak = 0;
   MemoryAccount* whole = nullptr;  // which counts them as well
+  Device* device = nullptr;        // whose memory the buffers are of; null: the host's. Outlives them
   void add(std::int64_t bytes) {
     bytes_now += bytes;
     if (bytes_now > bytes_peak) bytes_peak = bytes_now;
@@ -31,7 +34,8 @@ struct MemoryAccount {
 
 inline constexpr std::size_t kTensorAlignment = 64;
 
-// Owns `bytes` bytes, aligned to 64, zeroed. Moves, never copies. An account that is given must outlive the buffer.
+// Owns `bytes` bytes, aligned to 64, zeroed, where the account says. Moves, never copies. An account that is given must
+// outlive the buffer.
 class Buffer {
  public:
   Buffer() = default;
@@ -48,6 +52,7 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
+  Device* device() const { return account_ ? account_->device : nullptr; }
 
  private:
   void release();
@@ -181,6 +186,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   std::int64_t size() const { return buffer_.data() == nullptr ? 0 : shape_.size(); }
   std::int64_t bytes() const { return buffer_.bytes(); }
+  Device* device() const { return buffer_.device(); }  // null: of the host
 
  private:
   Buffer buffer_;

@@ -77,8 +77,8 @@ void Block::backward(const ComputeContext& context, int slot_index, const Gradie
   Workspace& w = activations_.workspace();
   const View dx = first_rows(w.dx, r), branch = first_rows(w.branch, r);
   if (target.overwrite) {
-    input_norm_.clear(target);
-    post_norm_.clear(target);
+    input_norm_.clear(context, target);
+    post_norm_.clear(context, target);
   }
   feed_forward_->backward_input(context, slot_index,
                                 reaches(context, slot.batch, ModelDropout::feed_forward_place(layer_), w.dx), branch);

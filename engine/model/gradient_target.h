@@ -1,12 +1,11 @@
 // Where a backward pass puts its parameter gradients: a flat f32 array in the layout of ParameterLayout.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
 
-#include "engine/core/tensor.h"
+#include "engine/ops/elementwise.h"
 
 namespace longhaul {
 
@@ -35,7 +34,9 @@ struct GradientTarget {
   View bias(std::int64_t begin, std::int64_t elements) const {
     return begin < 0 ? View() : View(at(begin), Shape{elements});
   }
-  void clear(std::int64_t begin, std::int64_t end) const { std::fill_n(at(begin), end - begin, 0.0F); }
+  void clear(const ComputeContext& context, std::int64_t begin, std::int64_t end) const {
+    fill(context, View(at(begin), Shape{end - begin}), 0.0F);
+  }
   float* at(std::int64_t begin) const { return locate ? locate(begin) : flat.data() + begin; }
   void say_ready(std::int64_t begin, std::int64_t end) const {
     if (ready) ready(begin, end);

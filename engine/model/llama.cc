@@ -72,6 +72,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                                                 account_of(options.memory, MemoryCategory::experts))
                    : nullptr),
       activations_(sizes_of(parameters, options, tensor_), account_of(options.memory, MemoryCategory::activations)),
+      losses_(account_of(options.memory, MemoryCategory::batches)),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
                                         account_of(options.memory, MemoryCategory::attention))),
@@ -101,6 +102,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   for (int layer = layers.first; layer < layers.last; ++layer)
     blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(), layer,
                          layer - layers.first);
+  for (int slot = 0; slot < options.slots; ++slot)
+    batches_.emplace_back(account_of(options.memory, MemoryCategory::batches));
   if (link_.first() && tensor_.splits()) local_ids_.reserve(static_cast<std::size_t>(activations_.tokens_max()));
   tables_.set(bytes_of_vector(rope_.cosines) + bytes_of_vector(rope_.sines) + bytes_of_vector(local_ids_));
 }
@@ -197,6 +200,15 @@ ConstView Llama::output_weight() const {
   return parameters_.weight(output_, ids_, shape().hidden_size);
 }
 
+// What the host changes or counts is done before the batch goes to a device.
+MicroBatch Llama::place(const ComputeContext& context, int slot, const MicroBatch& batch) {
+  if (context.device() == nullptr) return batch;
+  MicroBatch local = batch;
+  local.ids = local_ids(batch);
+  if (positions_ >= 0) local.positions = positions_of(batch);
+  return batches_[static_cast<std::size_t>(slot)].place(context, local);
+}
+
 std::span<const std::int32_t> Llama::local_ids(const MicroBatch& batch) {
   if (!tensor_.splits()) return batch.ids;
   local_ids_.assign(batch.ids.begin(), batch.ids.end());
@@ -228,7 +240,7 @@ void Llama::embed_tokens(const ComputeContext& context, const MicroBatch& batch,
   if (!tensor_.splits()) return embedding_forward(context, {t, ids_, h}, batch.ids, table, out);
   const View found = first_rows(activations_.workspace().full, t);
   const View partial = first_rows(activations_.workspace().partial, t);
-  embedding_forward(context, {t, ids_, h}, local_ids(batch), table, found);
+  embedding_forward(context, {t, ids_, h}, context.device() ? batch.ids : local_ids(batch), table, found);
   cast(context, found, partial);
   tensor_.sum_rows(context, partial, activations_.workspace().landing, t, h, out);
 }
@@ -263,7 +275,7 @@ void Llama::drop_embedding(const ComputeContext& context, const MicroBatch& batc
 
 void Llama::forward(const ComputeContext& context, int slot_index, const MicroBatch& batch) {
   ActivationSlot& slot = activations_.slot(slot_index);
-  slot.batch = batch;
+  slot.batch = place(context, slot_index, batch);
   const std::int64_t r = tensor_.rows(batch.tokens());
   BlockOutput input{slot.x, slot.final_norm, slot.final_inv_rms, link_.last() ? &final_norm_ : nullptr};
   if (!blocks_.empty()) {
@@ -271,7 +283,7 @@ void Llama::forward(const ComputeContext& context, int slot_index, const MicroBa
     input = {first.x, first.input_norm, first.input_inv_rms, &blocks_.front().input_norm()};
   }
   if (link_.first()) {
-    embed(context, batch, first_rows(input.x, r));
+    embed(context, slot.batch, first_rows(input.x, r));
     drop_embedding(context, batch, first_rows(input.x, r));
   } else {
     link_.receive_activation(first_rows(input.x, r));
@@ -292,11 +304,14 @@ void Llama::token_losses(const ComputeContext& context, int slot_index, std::spa
   if (!link_.last()) return;
   const ActivationSlot& slot = activations_.slot(slot_index);
   const std::int64_t t = slot.batch.tokens();
+  const PlacedLosses::Spans placed = losses_.place(context, {}, loss);
   if (tensor_.splits())
-    return vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
-                               slot.batch.targets, {}, loss, {}, {}, {});
-  lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t), output_weight(),
-               slot.batch.targets, {}, loss, {}, {});
+    vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
+                        slot.batch.targets, {}, placed.losses, {}, {}, {});
+  else
+    lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t),
+                 output_weight(), slot.batch.targets, {}, placed.losses, {}, {});
+  losses_.take(context, placed, loss);
 }
 
 void Llama::logits(const ComputeContext& context, int slot_index, std::int64_t begin, std::int64_t end, View out) {
@@ -315,9 +330,9 @@ void Llama::output_backward(const ComputeContext& context, int slot_index, std::
   const std::int64_t t = slot.batch.tokens(), r = tensor_.rows(t), h = shape().hidden_size, v = ids_;
   const View branch = first_rows(w.branch, r);
   if (target.overwrite) {
-    final_norm_.clear(target);
-    if (link_.first() && output_ != embedding_) target.clear(embedding_, embedding_ + v * h);
-    if (link_.first()) clear_positions(target);
+    final_norm_.clear(context, target);
+    if (link_.first() && output_ != embedding_) target.clear(context, embedding_, embedding_ + v * h);
+    if (link_.first()) clear_positions(context, target);
   }
   if (tensor_.splits()) {
     const View partial = first_rows(w.partial, t);
@@ -348,7 +363,8 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   const MicroBatch& batch = activations_.slot(slot_index).batch;
   const std::int64_t h = shape().hidden_size, places = shape().max_position_embeddings;
   const View all = all_rows(dx, batch.tokens());
-  embedding_backward(context, {batch.tokens(), ids_, h}, local_ids(batch), all, target.vector(embedding_, ids_ * h));
+  embedding_backward(context, {batch.tokens(), ids_, h}, context.device() ? batch.ids : local_ids(batch), all,
+                     target.vector(embedding_, ids_ * h));
   if (positions_ >= 0) {
     embedding_backward(context, {batch.tokens(), places, h}, positions_of(batch), all,
                        target.vector(positions_, places * h));
@@ -357,13 +373,13 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
   target.say_ready(embedding_, embedding_ + ids_ * h);
 }
 
-void Llama::clear_positions(const GradientTarget& target) const {
-  if (positions_ >= 0) target.clear(positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
+void Llama::clear_positions(const ComputeContext& context, const GradientTarget& target) const {
+  if (positions_ >= 0) target.clear(context, positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
 }
 
-void Llama::clear_tables(const GradientTarget& target) const {
-  target.clear(embedding_, embedding_ + ids_ * shape().hidden_size);
-  clear_positions(target);
+void Llama::clear_tables(const ComputeContext& context, const GradientTarget& target) const {
+  target.clear(context, embedding_, embedding_ + ids_ * shape().hidden_size);
+  clear_positions(context, target);
 }
 
 // From the loss, or from what the next stage says of this one's output.
@@ -371,7 +387,7 @@ void Llama::backward_to_input(const ComputeContext& context, int slot_index, std
                               std::span<float> loss, const GradientTarget& target) {
   if (link_.last()) return output_backward(context, slot_index, weights, loss, target);
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
-  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(target);
+  if (target.overwrite && link_.first() && !activations_.split_backward()) clear_tables(context, target);
   link_.receive_gradient(first_rows(activations_.workspace().dx, tensor_.rows(t)));
 }
 
@@ -379,14 +395,21 @@ void Llama::backward(const ComputeContext& context, int slot_index, std::span<co
                      std::span<float> loss, const GradientTarget& target) {
   const bool split = activations_.split_backward();
   weigh(weights);
-  backward_to_input(context, slot_index, weights, loss, target);
+  const PlacedLosses::Spans placed = losses_.place(context, weights, loss);
+  backward_to_input(context, slot_index, placed.weights, placed.losses, target);
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward(context, slot_index, target);
   ActivationSlot& slot = activations_.slot(slot_index);
   const View dx = first_rows(activations_.workspace().dx, tensor_.rows(slot.batch.tokens()));
-  if (!link_.first()) return link_.send_gradient(dx);
-  drop_embedding(context, slot.batch, dx);
-  if (!split) return embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
-  cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
+  if (!link_.first()) {
+    link_.send_gradient(dx);
+  } else {
+    drop_embedding(context, slot.batch, dx);
+    if (split)
+      cast(context, dx, first_rows(slot.embedding_gradient, dx.shape()[0]));
+    else
+      embedding_weight_backward(context, slot_index, activations_.workspace().dx, target);
+  }
+  if (link_.last()) losses_.take(context, placed, loss);  // once everything is asked for: a device is not kept waiting
 }
 
 void Llama::backward_weight(const ComputeContext& context, int slot_index, const GradientTarget& target) {
@@ -394,7 +417,7 @@ void Llama::backward_weight(const ComputeContext& context, int slot_index, const
   for (std::size_t l = blocks_.size(); l-- > 0;) blocks_[l].backward_weight(context, slot_index, target);
   if (!link_.first()) return;
   // Where the output is here, too, its backward has cleared the embedding and may have added to it.
-  if (target.overwrite && !link_.last()) clear_tables(target);
+  if (target.overwrite && !link_.last()) clear_tables(context, target);
   embedding_weight_backward(context, slot_index, activations_.slot(slot_index).embedding_gradient, target);
 }
 

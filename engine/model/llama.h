@@ -22,6 +22,7 @@
 #include "engine/model/gradient_target.h"
 #include "engine/model/moe_state.h"
 #include "engine/model/parameter_store.h"
+#include "engine/model/placed_batch.h"
 #include "engine/parallel/context_attention.h"
 #include "engine/parallel/pipeline_link.h"
 #include "engine/parallel/vocab_parallel_loss.h"
@@ -100,12 +101,14 @@ class Llama {
 
  private:
   ConstView output_weight() const;
+  // The batch as the operations find it, in the memory of that slot.
+  MicroBatch place(const ComputeContext& context, int slot, const MicroBatch& batch);
   // What a micro-batch weighs in the step's mean.
   void weigh(std::span<const float> weights);
   void output_backward(const ComputeContext& context, int slot, std::span<const float> weights, std::span<float> loss,
                        const GradientTarget& target);
-  void clear_positions(const GradientTarget& target) const;
-  void clear_tables(const GradientTarget& target) const;  // of the first stage
+  void clear_positions(const ComputeContext& context, const GradientTarget& target) const;
+  void clear_tables(const ComputeContext& context, const GradientTarget& target) const;  // of the first stage
   void embedding_weight_backward(const ComputeContext& context, int slot, View dx, const GradientTarget& target);
   void embed(const ComputeContext& context, const MicroBatch& batch, View out);
   void embed_tokens(const ComputeContext& context, const MicroBatch& batch, View out);
@@ -126,6 +129,8 @@ class Llama {
   PipelineLink link_;
   std::unique_ptr<MoeState> experts_;
   Activations activations_;
+  std::vector<PlacedBatch> batches_;  // of the slots
+  PlacedLosses losses_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   Tensor masked_;                                // with dropout
   ModelDropout dropout_;

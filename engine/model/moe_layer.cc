@@ -395,7 +395,7 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   const bool accumulate = !target.overwrite;
   linear_backward_weight(context, {m, hidden_, experts_}, ConstView(g.logits), in_f32(context, x, m),
                          target.matrix(gate_, experts_, hidden_), {}, accumulate);
-  if (bias_ >= 0 && target.overwrite) target.clear(bias_, bias_ + experts_);
+  if (bias_ >= 0 && target.overwrite) target.clear(context, bias_, bias_ + experts_);
   if (shared_ > 0) {
     linear_backward_weight(context, {m, shared_, hidden_}, g.shared.take(dtype_, {m, hidden_}), shared_activated(s, m),
                            target.matrix(shared_down_, hidden_, shared_), {}, accumulate);

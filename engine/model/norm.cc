@@ -47,8 +47,8 @@ void Norm::backward(const ComputeContext& context, std::int64_t rows, ConstView 
                      target.vector(weight_, hidden_), target.vector(bias_, hidden_), accumulate_dx);
 }
 
-void Norm::clear(const GradientTarget& target) const {
-  for (const auto& [begin, end] : ranges()) target.clear(begin, end);
+void Norm::clear(const ComputeContext& context, const GradientTarget& target) const {
+  for (const auto& [begin, end] : ranges()) target.clear(context, begin, end);
 }
 
 void Norm::say_ready(const GradientTarget& target) const {

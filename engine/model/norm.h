@@ -29,7 +29,7 @@ class Norm {
                 const GradientTarget& target, bool accumulate_dx) const;
 
   // Zeroes the gradients of its parameters.
-  void clear(const GradientTarget& target) const;
+  void clear(const ComputeContext& context, const GradientTarget& target) const;
   void say_ready(const GradientTarget& target) const;
   // Their flat ranges.
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges() const;

@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "engine/core/parallel_for.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -43,11 +44,14 @@ ConstView ParameterStore::vector(std::int64_t begin, std::int64_t elements) cons
 void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, std::span<const float> box) {
   LH_ASSERT(static_cast<std::int64_t>(box.size()) == p.end - p.begin, p.spec.name);
   layout_.owned().for_each_in({p.begin, p.end}, [&](FlatRange flat, FlatRange packed) {
-    const auto values = part_of(box, {flat.begin - p.begin, flat.end - p.begin});
-    std::copy(values.begin(), values.end(), part_of(masters(), packed).begin());
-    if (compute_dtype_ == DType::bf16) cast(context, values, compute_.view().rows(packed.begin, packed.end));
+    const std::span<float> mine = part_of(masters(), packed);
+    copy_in(context, part_of(box, {flat.begin - p.begin, flat.end - p.begin}), mine);
+    if (compute_dtype_ == DType::bf16) cast(context, mine, compute_.view().rows(packed.begin, packed.end));
   });
-  if (!whole_.view().empty()) cast(context, box, whole_.view().rows(p.begin, p.end));
+  if (whole_.view().empty()) return;
+  Tensor placed(DType::f32, Shape{p.end - p.begin}, account_of(memory_, MemoryCategory::gathered_weights));
+  copy_in(context, box, placed);
+  cast(context, placed, whole_.view().rows(p.begin, p.end));
 }
 
 void ParameterStore::refresh_compute_copy(const ComputeContext& context) {

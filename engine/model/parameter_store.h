@@ -30,6 +30,7 @@ class ParameterStore {
   // Packed as layout().owned(): without ZeRO the flat order itself.
   std::span<float> masters() { return master_.span<float>(); }
   std::span<const float> masters() const { return master_.span<float>(); }
+  Device* device() const { return master_.device(); }  // where masters and weights lie; null: the host's memory
   // Of the same elements, the bf16 copy; empty in f32: that is what adamw_update wants.
   View compute_copy() { return compute_dtype_ == DType::f32 ? View() : compute_.view(); }
   // Compute weights [begin, begin + rows * columns) of the flat order as a matrix; with ZeRO 3 until other units were

@@ -2,27 +2,41 @@
 
 #include <algorithm>
 
+#include "engine/core/device.h"
 #include "engine/parallel/box_copy.h"
 
 namespace longhaul {
 
+void MasterShare::read(FlatRange packed, std::span<float> out) const {
+  const std::span<const float> from = part_of(values_, packed);
+  LH_ASSERT(from.size() == out.size(), std::to_string(out.size()));
+  if (device_ && !out.empty())
+    device_->copy_out(from.data(), out.data(), static_cast<std::int64_t>(out.size_bytes()));
+  else
+    std::copy(from.begin(), from.end(), out.begin());
+}
+
 namespace {
 
 // All that this rank's model has of one unit.
-Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, std::span<const float> masters,
+Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, const MasterShare& masters,
                    std::vector<float>& all) {
   all.resize(static_cast<std::size_t>(layout.units()[unit].flat.size()));
-  const std::span<const float> mine = part_of(masters, layout.owned().pieces()[unit].packed());
-  if (mine.size() < all.size()) return mesh.shard(layout.units()[unit].experts).all_gather(mine, std::span<float>(all));
-  std::copy(mine.begin(), mine.end(), all.begin());
-  return {};
+  const FlatRange mine = layout.owned().pieces()[unit].packed();
+  if (mine.size() == std::ssize(all)) {
+    masters.read(mine, all);
+    return {};
+  }
+  std::vector<float> share(static_cast<std::size_t>(mine.size()));
+  masters.read(mine, share);
+  return mesh.shard(layout.units()[unit].experts).all_gather(std::span<const float>(share), std::span<float>(all));
 }
 
 }  // namespace
 
 // Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
 Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
-                      std::span<const float> masters, const ParameterLayout& whole_layout, std::span<float> whole) {
+                      const MasterShare& masters, const ParameterLayout& whole_layout, std::span<float> whole) {
   CollectiveGroup& ranks = mesh.whole();
   const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
   std::vector<float> mine, all, unit_values;
@@ -75,7 +89,7 @@ std::vector<std::pair<int, Box>> holders_of(const ParameterSpec& spec, const Mod
 // This rank's box of one parameter after the other, from the shares of its unit.
 class HeldBoxes {
  public:
-  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, std::span<const float> masters)
+  HeldBoxes(Mesh& mesh, const ParameterLayout& layout, const MasterShare& masters)
       : mesh_(mesh), layout_(layout), masters_(masters), unit_(layout.units().size()) {}
   // Collective over the ranks that share the optimizer. Empty where this rank holds nothing of it.
   Result<std::span<const float>> of(const std::string& name) {
@@ -92,7 +106,7 @@ class HeldBoxes {
  private:
   Mesh& mesh_;
   const ParameterLayout& layout_;
-  std::span<const float> masters_;
+  MasterShare masters_;
   std::size_t unit_;  // whose values values_ has
   std::vector<float> values_;
 };
@@ -100,7 +114,7 @@ class HeldBoxes {
 }  // namespace
 
 Status gather_each_parameter(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
-                             std::span<const float> masters, const TakeParameter& take) {
+                             const MasterShare& masters, const TakeParameter& take) {
   // Of the first ranks that hold the whole model; the others only give their shares.
   const bool gathers = global_rank_of(mesh.dims(), mesh.whole_coordinates().front()) == 0;
   if (!gathers && (mesh.dims().zero == 0 || (!shape.is_moe() && mesh.at().dp_replicate > 0))) return {};

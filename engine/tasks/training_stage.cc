@@ -235,7 +235,7 @@ Status TrainingStage::write_model(const std::string& folder) {
   };
   const Status begun = run_.is_first() ? begin() : Status();
   const Status gathered =
-      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), std::as_const(*store_).masters(),
+      gather_each_parameter(run_.mesh, store_->shape(), store_->layout(), {store_->masters(), store_->device()},
                             [&](const ParameterSpec& spec, std::span<const float> values) {
                               return writer ? writer->add(spec.name, values) : Status();
                             });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contracts/units_at_once.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -54,8 +55,9 @@ BucketGradientSum::BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, 
   }
 }
 
-void BucketGradientSum::begin(int) {
-  std::ranges::fill(owned_.span<float>(), 0.0F);
+void BucketGradientSum::begin(const ComputeContext& context, int) {
+  context_ = &context;
+  fill(context, owned_, 0.0F);
 }
 
 GradientTarget BucketGradientSum::target(const ComputeContext& context, int) {
@@ -101,7 +103,7 @@ BucketGradientSum::Bucket& BucketGradientSum::bucket_of(int unit) {
   }
   free->unit = unit, free->complete = false;
   for (const FlatRange& gap : gaps_[static_cast<std::size_t>(unit)])
-    std::ranges::fill(part_of(free->gradient.span<float>(), gap), 0.0F);
+    fill(*context_, part_of(free->gradient.span<float>(), gap), 0.0F);
   return *free;
 }
 
@@ -118,7 +120,7 @@ void BucketGradientSum::reduce(int unit) {
     bucket.pending =
         shard->reduce_scatter_sum(sum, share, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum));
   else
-    std::copy(sum.begin(), sum.end(), share.begin());
+    copy_within(*context_, sum, share);
   if (!options_.overlap) collect(bucket);
 }
 

@@ -9,7 +9,7 @@ class BucketGradientSum final : public GradientSum {
  public:
   BucketGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
                     const GradientSumOptions& options, MemoryAccount* account);
-  void begin(int micro_batches) override;
+  void begin(const ComputeContext& context, int micro_batches) override;
   GradientTarget target(const ComputeContext& context, int index) override;
   GradientTarget scratch() override;
   void done(const ComputeContext&, int) override {}

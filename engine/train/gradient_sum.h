@@ -35,10 +35,10 @@ struct GradientSumOptions {
 class GradientSum {
  public:
   virtual ~GradientSum() = default;
-  // Of a step with that many micro-batches here, one of the numbers named.
-  virtual void begin(int micro_batches) = 0;
+  // Of a step with that many micro-batches here, one of the numbers named. The context outlives the step.
+  virtual void begin(const ComputeContext& context, int micro_batches) = 0;
   // Where the backward of micro-batch i of this step (from 0; each part's in order) writes. It says ready for every
-  // part once. The context outlives the step.
+  // part once.
   virtual GradientTarget target(const ComputeContext& context, int index) = 0;
   // Where a backward may write what nobody wants summed, outside of begin() to finish(): overwritten by what follows.
   virtual GradientTarget scratch() = 0;

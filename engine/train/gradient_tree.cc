@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -52,7 +53,7 @@ void GradientTree::accept(const ComputeContext& context, FlatRange part, int ind
   const auto done = static_cast<unsigned>(index / group_);
   std::size_t level = 0;
   for (; (done >> level) & 1U; ++level) axpy(context, 1.0F, at(level), leaf);
-  if (index + 1 < micro_batches_) std::copy(leaf.begin(), leaf.end(), at(level).begin());
+  if (index + 1 < micro_batches_) copy_within(context, leaf, at(level));
 }
 
 std::int64_t GradientTree::bytes() const {

@@ -190,7 +190,7 @@ void Trainer::poll() {
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
   guard_of_sums_.begin();
-  gradient_->begin(micro_batches_);
+  gradient_->begin(context_, micro_batches_);
   schedule_ = schedules_.at(micro_batches_);
   // The first micro-batch's is looked at where a neighbour has computed it as well.
   const std::optional<std::uint64_t> flip = gradient_flip();

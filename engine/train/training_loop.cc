@@ -38,7 +38,7 @@ TrainingState TrainingLoop::state() {
   TrainingState state;
   state.layout = &trainer_.store().layout();
   state.shape = trainer_.store().shape();
-  state.masters = trainer_.store().masters();
+  state.masters = {trainer_.store().masters(), trainer_.store().device()};
   state.exp_avg = trainer_.optimizer().exp_avg();
   state.exp_avg_sq = trainer_.optimizer().exp_avg_sq();
   state.progress = trainer_.progress();

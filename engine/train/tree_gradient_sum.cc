@@ -4,6 +4,7 @@
 
 #include "contracts/units_at_once.h"
 #include "engine/comm/tree_sum.h"
+#include "engine/core/transfer.h"
 
 namespace longhaul {
 
@@ -110,7 +111,7 @@ void TreeGradientSum::start(int unit) {
     under_way_.push_back(
         {unit, shard->reduce_scatter_sum(sum, mine, guard_.take(*shard, CollectiveKind::reduce_scatter_sum, sum))});
   else
-    std::copy(sum.begin(), sum.end(), mine.begin());
+    copy_within(*context_, sum, mine);
 }
 
 Communicator* TreeGradientSum::communicator_of(int unit) const {

@@ -14,8 +14,8 @@ class TreeGradientSum final : public GradientSum {
  public:
   TreeGradientSum(const ParameterLayout& layout, Mesh& mesh, ContributionGuard& guard,
                   const GradientSumOptions& options, MemoryAccount* account);
-  void begin(int micro_batches) override {
-    micro_batches_ = micro_batches;
+  void begin(const ComputeContext& context, int micro_batches) override {
+    context_ = &context, micro_batches_ = micro_batches;
     tree_.begin(micro_batches);
     progress_.begin();
     waiting_.clear();
@@ -46,7 +46,8 @@ class TreeGradientSum final : public GradientSum {
   int batches_;                             // that meet in an expert and are kept apart
   std::int64_t expert_size_ = 0;            // of all of those
   std::vector<std::int64_t> expert_begin_;  // of each unit among the experts' units
-  int micro_batches_ = 0;                   // of this step
+  const ComputeContext* context_ = nullptr;  // of this step
+  int micro_batches_ = 0;
   GradientTree tree_;
   UnitProgress progress_;
   struct UnitSum {

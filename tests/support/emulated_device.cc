@@ -1,33 +1,101 @@
 #include "tests/support/emulated_device.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
-#include <new>
+
+#include "base/text.h"
+#include "tests/support/cuda_emulation.h"
 
 namespace longhaul::testing {
+namespace {
+
+constexpr std::int64_t page = 4096;
+
+// Of all devices whose kernels this thread runs.
+struct Scope {
+  explicit Scope(EmulatedDevice& device) : device_(device) { device_.open(); }
+  ~Scope() { device_.close(); }
+  EmulatedDevice& device_;
+};
+
+}  // namespace
+
+EmulatedDevice::EmulatedDevice(std::int64_t bytes) : bytes_(bytes) {
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
+  memory_ = static_cast<std::byte*>(memory);
+  cuda::launch_scope() = {[this] { open(); }, [this] { close(); }};
+}
+
+EmulatedDevice::~EmulatedDevice() {
+  cuda::launch_scope() = {};
+  (void)::munmap(memory_, static_cast<std::size_t>(bytes_));
+}
+
+void EmulatedDevice::open() {
+  if (open_++ > 0 || used_ == 0) return;
+  LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_READ | PROT_WRITE) == 0, "mprotect");
+}
+
+void EmulatedDevice::close() {
+  if (--open_ > 0 || used_ == 0) return;
+  LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_NONE) == 0, "mprotect");
+}
 
 Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
-  auto* memory = static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256}));
-  std::memset(memory, 0, static_cast<std::size_t>(bytes));
+  const std::int64_t size = std::max(page, (bytes + page - 1) / page * page);
+  std::byte* memory = nullptr;
+  if (const auto found = free_.find(size); found != free_.end()) {
+    memory = found->second;
+    free_.erase(found);
+  } else {
+    if (used_ + size > bytes_)
+      return make_error(ErrorCode::internal, format("{} bytes asked for, {} of {} are free", bytes, bytes_ - used_,
+                                                    bytes_));
+    LH_ASSERT(open_ == 0, "an allocation inside of a kernel");
+    memory = memory_ + used_;
+    used_ += size;
+  }
+  alive_[memory] = size;
+  taken_ += size;
+  const Scope scope(*this);
+  std::memset(memory, 0, static_cast<std::size_t>(size));
   return memory;
 }
+
+// What was there is written over: whoever goes on using it computes nonsense.
 void EmulatedDevice::release(std::byte* memory) {
-  ::operator delete(memory, std::align_val_t{256});
+  const auto found = alive_.find(memory);
+  LH_ASSERT(found != alive_.end(), "released twice, or never taken");
+  const Scope scope(*this);
+  std::memset(memory, 0xFF, static_cast<std::size_t>(found->second));
+  taken_ -= found->second;
+  free_.emplace(found->second, memory);
+  alive_.erase(found);
 }
+
 void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes) {
+  const Scope scope(*this);
   std::memcpy(device, host, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::copy_out(const void* device, void* host, std::int64_t bytes) {
+  const Scope scope(*this);
   std::memcpy(host, device, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::copy(const void* from, void* to, std::int64_t bytes) {
+  const Scope scope(*this);
   std::memmove(to, from, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::zero(void* device, std::int64_t bytes) {
+  const Scope scope(*this);
   std::memset(device, 0, static_cast<std::size_t>(bytes));
 }
 
 void HostGemm::run(cudaStream_t, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  const Scope scope(device_);
   gemm_portable(context_, shape, a, b, c);
 }
 

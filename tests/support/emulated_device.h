@@ -1,18 +1,31 @@
-// A GPU on the processor: memory of the host, kernels run thread by thread (cuda_emulation.h), products by the
-// processor's own GEMM. What the engine gives to a device's operations runs through the host code and the kernels that
-// a GPU runs. Tests may touch its memory as they like.
+// A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What the
+// engine gives to a device's operations runs through the host code and the kernels that a GPU runs. Its memory can be
+// touched by kernels and copies alone: anything else that reads or writes there ends the program (a segmentation fault),
+// as it would beside a GPU. Operations may be given memory of the host as well, for tests of single operations.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
 #include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/gpu.h"
 
 namespace longhaul::testing {
 
+// Of one thread at a time.
 class EmulatedDevice final : public Device {
  public:
+  explicit EmulatedDevice(std::int64_t bytes = std::int64_t{1} << 30);  // of address space; touched pages cost memory
+  ~EmulatedDevice() override;
+  EmulatedDevice(const EmulatedDevice&) = delete;
+  EmulatedDevice& operator=(const EmulatedDevice&) = delete;
+  // While kernels, products and copies run. They may be inside each other.
+  void open();
+  void close();
+  std::int64_t bytes_taken() const { return taken_; }
+
   std::string name() const override { return "a GPU emulated on the processor"; }
   Result<std::byte*> allocate(std::int64_t bytes) override;
   void release(std::byte* memory) override;
@@ -21,20 +34,31 @@ class EmulatedDevice final : public Device {
   void copy(const void* from, void* to, std::int64_t bytes) override;
   void zero(void* device, std::int64_t bytes) override;
   void finish() override {}
+
+ private:
+  std::byte* memory_;
+  std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
+  int open_ = 0;
+  std::map<std::byte*, std::int64_t> alive_;
+  std::multimap<std::int64_t, std::byte*> free_;  // by size
 };
 
 class HostGemm final : public cuda::DeviceGemm {
  public:
+  explicit HostGemm(EmulatedDevice& device) : device_(device) {}
   void run(cudaStream_t, const GemmShape& shape, ConstView a, ConstView b, View c) override;
 
  private:
+  EmulatedDevice& device_;
   ComputeContext context_;
 };
 
 // Device, products and operations, and a context that uses them.
-class EmulatedGpu {
+class EmulatedGpu final : public Gpu {
  public:
-  EmulatedGpu() : ops_(device_, nullptr, gemm_), context_(ops_) {}
+  EmulatedGpu() : gemm_(device_), ops_(device_, nullptr, gemm_), context_(device_, ops_) {}
+  EmulatedDevice& device() override { return device_; }
+  const DeviceOps& ops() const override { return ops_; }
   const ComputeContext& context() const { return context_; }
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/core/cuda/device_code_probe.h"
 
 namespace longhaul {
 namespace {
@@ -96,39 +97,37 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> open_gpu(const GpuWanted& wanted) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index, std::int64_t bytes_free) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
-  if (wanted.index < 0 || wanted.index >= count)
-    return make_error(ErrorCode::invalid_input, format("GPU {} of {} was asked for", wanted.index, count),
+  if (index < 0 || index >= count)
+    return make_error(ErrorCode::invalid_input, format("GPU {} was asked for, this process sees {}", index, count),
                       "start as many ranks on a host as it has GPUs");
   cudaDeviceProp properties{};
-  if (const cudaError_t status = cudaGetDeviceProperties(&properties, wanted.index); status != cudaSuccess)
+  if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess)
     return failed("cudaGetDeviceProperties", status);
-  const int capability = 10 * properties.major + properties.minor;
-  if (capability < wanted.capability_least)
-    return make_error(
-        ErrorCode::invalid_input,
-        format("{} has compute capability {}.{}, this build needs {}.{}", properties.name, properties.major,
-               properties.minor, wanted.capability_least / 10, wanted.capability_least % 10),
-        "build with that architecture (CMAKE_CUDA_ARCHITECTURES)");
-  if (const cudaError_t status = cudaSetDevice(wanted.index); status != cudaSuccess)
+  if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
     return failed("cudaSetDevice", status);
   std::size_t unused = 0, all = 0;
   if (const cudaError_t status = cudaMemGetInfo(&unused, &all); status != cudaSuccess)
     return failed("cudaMemGetInfo", status);
-  if (static_cast<std::int64_t>(unused) < wanted.bytes_free)
+  if (static_cast<std::int64_t>(unused) < bytes_free)
     return make_error(ErrorCode::invalid_input,
                       format("{} has {:.1f} of {:.1f} GB free, {:.1f} GB are needed", properties.name,
                              1e-9 * static_cast<double>(unused), 1e-9 * static_cast<double>(all),
-                             1e-9 * static_cast<double>(wanted.bytes_free)),
+                             1e-9 * static_cast<double>(bytes_free)),
                       "another process may hold the rest (nvidia-smi); else take a smaller micro-batch, recompute "
                       "more, or spread the model over more GPUs");
+  if (const cudaError_t status = cuda::has_code_for_this_gpu(); status != cudaSuccess)
+    return make_error(ErrorCode::invalid_input,
+                      format("this build has no code for {} (compute capability {}.{}; {})", properties.name,
+                             properties.major, properties.minor, cudaGetErrorName(status)),
+                      format("build with -DLONGHAUL_CUDA_ARCHITECTURES={}{}", properties.major, properties.minor));
   cudaStream_t stream = nullptr;
   if (const cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); status != cudaSuccess)
     return failed("cudaStreamCreateWithFlags", status);
-  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(wanted.index, properties.name, stream));
+  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(index, properties.name, stream));
 }
 
 }  // namespace longhaul

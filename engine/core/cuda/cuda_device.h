@@ -12,19 +12,11 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
+  // Before anything is taken; what can be wrong is told apart (engine/ops/cuda/open_gpu.h). `bytes_free`: that have to be
+  // free; 0: not asked.
+  static Result<std::unique_ptr<CudaDevice>> open(int index, std::int64_t bytes_free);
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
 };
-
-struct GpuWanted {
-  int index = 0;                // among those that the process sees
-  std::int64_t bytes_free = 0;  // that have to be free; 0: not asked
-  int capability_least = 80;    // 10 * major + minor: what this build has code for
-};
-
-// Before anything is taken. Errors (unavailable or invalid_input) tell apart, with a remedy: no driver, one too old for
-// this CUDA, no GPU seen, no such index, one too old for this build, one in exclusive use by another process, one whose
-// memory is in a bad state, and too little free memory.
-Result<std::unique_ptr<CudaDevice>> open_gpu(const GpuWanted& wanted);
 
 }  // namespace longhaul

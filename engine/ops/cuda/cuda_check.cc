@@ -1,5 +1,6 @@
 #include "engine/ops/cuda/cuda_check.h"
 
+#include "base/result.h"
 #include "base/text.h"
 
 namespace longhaul::cuda {

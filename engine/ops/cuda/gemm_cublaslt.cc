@@ -1,31 +1,26 @@
 #include "engine/ops/cuda/gemm_cublaslt.h"
 
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
+#include <type_traits>
 
 #include "base/text.h"
+#include "engine/ops/cuda/cublaslt_library.h"
 
 namespace longhaul::cuda {
 namespace {
 
 constexpr std::int64_t workspace_bytes = 64 << 20;  // what cuBLAS itself takes on Hopper is half of it
 
-template <class Handle, cublasStatus_t (*destroy)(Handle)>
-struct Destroy {
-  using pointer = Handle;
-  void operator()(Handle handle) const { (void)destroy(handle); }
-};
-using LtHandle = std::unique_ptr<void, Destroy<cublasLtHandle_t, cublasLtDestroy>>;
-using Operation = std::unique_ptr<void, Destroy<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>>;
-using Layout = std::unique_ptr<void, Destroy<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>>;
-using Preference = std::unique_ptr<void, Destroy<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>>;
-
-void check(cublasStatus_t status, const char* call, const std::string& what) {
-  LH_ASSERT(status == CUBLAS_STATUS_SUCCESS, format("{}: {} ({})", call, cublasLtGetStatusString(status), what));
-}
+// Ends what one of the library's functions made.
+template <class Handle>
+using Made = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
+using LtHandle = Made<cublasLtHandle_t>;
+using Operation = Made<cublasLtMatmulDesc_t>;
+using Layout = Made<cublasLtMatrixLayout_t>;
+using Preference = Made<cublasLtMatmulPreference_t>;
 
 cudaDataType_t type_of(DType dtype) {
   LH_ASSERT(dtype == DType::f32 || dtype == DType::bf16, std::string("a product of ") + dtype_name(dtype));
@@ -61,7 +56,8 @@ struct Plan {
 // moves.
 class CublasLtGemm final : public DeviceGemm {
  public:
-  CublasLtGemm(Device& device, LtHandle handle) : handle_(std::move(handle)), workspace_(device, workspace_bytes) {}
+  CublasLtGemm(Device& device, CublasLt library, LtHandle handle)
+      : lt_(std::move(library)), handle_(std::move(handle)), workspace_(device, workspace_bytes) {}
 
   void run(cudaStream_t stream, const GemmShape& s, ConstView a, ConstView b, View c) override {
     if (s.m == 0 || s.n == 0) return;
@@ -77,7 +73,7 @@ class CublasLtGemm final : public DeviceGemm {
     auto found = plans_.find(key);
     if (found == plans_.end()) found = plans_.emplace(key, plan(key)).first;
     const Plan& p = found->second;
-    check(cublasLtMatmul(handle_.get(), p.operation.get(), &s.alpha, b.data(), p.first.get(), a.data(), p.second.get(),
+    check(lt_.matmul(handle_.get(), p.operation.get(), &s.alpha, b.data(), p.first.get(), a.data(), p.second.get(),
                          &s.beta, c.data(), p.result.get(), c.data(), p.result.get(), &p.algorithm, workspace_.data(),
                          static_cast<std::size_t>(workspace_.bytes()), stream),
           "cublasLtMatmul", key.text());
@@ -86,31 +82,37 @@ class CublasLtGemm final : public DeviceGemm {
  private:
   static std::int64_t stride(std::int64_t given, std::int64_t tight) { return given == 0 ? tight : given; }
 
-  static Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld, const std::string& what) {
+  void check(cublasStatus_t status, const char* call, const std::string& what) const {
+    LH_ASSERT(status == CUBLAS_STATUS_SUCCESS, format("{}: {} ({})", call, lt_.status_text(status), what));
+  }
+
+  Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                const std::string& what) const {
     cublasLtMatrixLayout_t made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
+    check(lt_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
                                      static_cast<std::uint64_t>(columns), ld),
           "cublasLtMatrixLayoutCreate", what);
-    return Layout(made);
+    return Layout(made, lt_.layout_destroy);
   }
 
   Plan plan(const Case& key) const {
     const std::string what = key.text();
     const auto [m, n, k, lda, ldb, ldc] = key.sizes;
-    Plan p;
     cublasLtMatmulDesc_t operation = nullptr;
-    check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate", what);
-    p.operation.reset(operation);
+    check(lt_.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate", what);
+    Operation owned(operation, lt_.desc_destroy);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
       const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-      check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value),
+      check(lt_.desc_set(operation, attribute, &value, sizeof value),
             "cublasLtMatmulDescSetAttribute", what);
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a);
-    p.first = key.transpose_b ? layout(key.ab, k, n, ldb, what) : layout(key.ab, n, k, ldb, what);
-    p.second = key.transpose_a ? layout(key.ab, m, k, lda, what) : layout(key.ab, k, m, lda, what);
-    p.result = layout(key.c, n, m, ldc, what);
+    Plan p{std::move(owned),
+           key.transpose_b ? layout(key.ab, k, n, ldb, what) : layout(key.ab, n, k, ldb, what),
+           key.transpose_a ? layout(key.ab, m, k, lda, what) : layout(key.ab, k, m, lda, what),
+           layout(key.c, n, m, ldc, what),
+           {}};
     choose(key, p);
     return p;
   }
@@ -118,10 +120,10 @@ class CublasLtGemm final : public DeviceGemm {
   void choose(const Case& key, Plan& p) const {
     const std::string what = key.text();
     cublasLtMatmulPreference_t made = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate", what);
-    const Preference preference(made);
+    check(lt_.preference_create(&made), "cublasLtMatmulPreferenceCreate", what);
+    const Preference preference(made, lt_.preference_destroy);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &value, sizeof value),
+      check(lt_.preference_set(made, attribute, &value, sizeof value),
             "cublasLtMatmulPreferenceSetAttribute", what);
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
@@ -135,13 +137,14 @@ class CublasLtGemm final : public DeviceGemm {
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
     const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_.get(), p.operation.get(), p.first.get(), p.second.get(), p.result.get(),
+        lt_.heuristic(handle_.get(), p.operation.get(), p.first.get(), p.second.get(), p.result.get(),
                                        p.result.get(), made, 1, &best, &count);
     check(count == 0 && status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status,
           "cublasLtMatmulAlgoGetHeuristic", what);
     p.algorithm = best.algo;
   }
 
+  CublasLt lt_;  // before what it made
   LtHandle handle_;
   DeviceMemory workspace_;
   std::map<Case, Plan> plans_;
@@ -150,11 +153,13 @@ class CublasLtGemm final : public DeviceGemm {
 }  // namespace
 
 Result<std::unique_ptr<DeviceGemm>> make_cublaslt_gemm(Device& device) {
-  cublasLtHandle_t handle = nullptr;
-  if (const cublasStatus_t status = cublasLtCreate(&handle); status != CUBLAS_STATUS_SUCCESS)
-    return make_error(ErrorCode::internal, format("cublasLtCreate: {}", cublasLtGetStatusString(status)),
+  LH_TRY(CublasLt library, CublasLt::open());
+  cublasLtHandle_t made = nullptr;
+  if (const cublasStatus_t status = library.create(&made); status != CUBLAS_STATUS_SUCCESS)
+    return make_error(ErrorCode::internal, format("cublasLtCreate: {}", library.status_text(status)),
                       "look whether another program holds the GPU, and whether the driver fits this CUDA");
-  return std::unique_ptr<DeviceGemm>(std::make_unique<CublasLtGemm>(device, LtHandle(handle)));
+  LtHandle handle(made, library.destroy);
+  return std::unique_ptr<DeviceGemm>(std::make_unique<CublasLtGemm>(device, std::move(library), std::move(handle)));
 }
 
 }  // namespace longhaul::cuda

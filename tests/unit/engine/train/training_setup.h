@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "engine/checkpoint/file_state_place.h"
+#include "engine/ops/gpu.h"
 #include "engine/train/trainer.h"
 
 namespace longhaul::test {
@@ -94,6 +95,7 @@ struct SetupOptions {
   std::int64_t replay_every = 0;
   SpikeSettings on_spike;
   std::string moments = "f32", rounding = "nearest";
+  Gpu* gpu = nullptr;                 // borrowed: computes there
   std::string offload_dir;            // moments in a file there,
   std::int64_t offload_block = 2048;  // in blocks of so many weights
 };
@@ -102,7 +104,9 @@ struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
                          const SetupOptions& setup = {})
-      : mesh(ranks ? *ranks : own_mesh),
+      : memory(setup.gpu ? &setup.gpu->device() : nullptr),
+        context(setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1)),
+        mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, &memory, place_of(mesh, setup)),
         options(trainer_options(global_batch, steps, micro_batch, setup)),
         offloaded(offload(setup)),
@@ -166,7 +170,7 @@ struct TrainingSetup {
   }
 
   MemoryAccounts memory;
-  ComputeContext context{1};
+  ComputeContext context;
   Mesh own_mesh;
   Mesh& mesh;
   ParameterStore store;

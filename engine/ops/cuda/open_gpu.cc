@@ -1,0 +1,31 @@
+#include "engine/ops/cuda/open_gpu.h"
+
+#include "engine/core/cuda/cuda_device.h"
+#include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/cuda/gemm_cublaslt.h"
+
+namespace longhaul::cuda {
+namespace {
+
+class CudaGpu final : public Gpu {
+ public:
+  CudaGpu(std::unique_ptr<CudaDevice> device, std::unique_ptr<DeviceGemm> gemm)
+      : device_(std::move(device)), gemm_(std::move(gemm)), ops_(*device_, device_->stream(), *gemm_) {}
+  Device& device() override { return *device_; }
+  const DeviceOps& ops() const override { return ops_; }
+
+ private:
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<DeviceGemm> gemm_;
+  CudaOps ops_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Gpu>> open_gpu(const GpuWanted& wanted) {
+  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(wanted.index, wanted.bytes_free));
+  LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device));
+  return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
+}
+
+}  // namespace longhaul::cuda

@@ -1,0 +1,83 @@
+// Training on a GPU that the processor emulates: the kernels, the host code around them and every copy between host and
+// device are those of a real one, and memory of the device that the host touches ends the program.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "base/text.h"
+#include "engine/core/transfer.h"
+#include "tests/support/emulated_device.h"
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+using longhaul::testing::EmulatedGpu;
+
+namespace {
+
+struct Curve {
+  std::vector<double> losses, norms;
+  std::vector<float> weights;
+};
+
+Curve train(const test::SetupOptions& options, DType dtype, int steps, std::int64_t global_batch = 4) {
+  test::TrainingSetup setup(global_batch, 20, 2, nullptr, dtype, 8, options);
+  Curve curve;
+  for (int i = 0; i < steps; ++i) {
+    const auto report = setup.trainer.step();
+    REQUIRE_MESSAGE(report.ok(), report.error().message());
+    curve.losses.push_back(report->loss), curve.norms.push_back(report->grad_norm);
+  }
+  curve.weights.resize(static_cast<std::size_t>(setup.store.layout().owned().size()));
+  copy_out(setup.context, setup.store.masters(), std::span<float>(curve.weights));
+  return curve;
+}
+
+Curve train_on_gpu(test::SetupOptions options, DType dtype, int steps, std::int64_t global_batch = 4) {
+  EmulatedGpu gpu;
+  options.gpu = &gpu;
+  const Curve curve = train(options, dtype, steps, global_batch);
+  CHECK(gpu.device().bytes_taken() > 0);  // scratch of the operations is left
+  return curve;
+}
+
+void check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit) {
+  const Curve host = train(options, dtype, steps), gpu = train_on_gpu(options, dtype, steps);
+  for (std::size_t i = 0; i < host.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(gpu.losses[i] - host.losses[i]) <= limit * host.losses[i]);
+  }
+  CHECK(host.losses.back() < 0.9 * host.losses.front());  // something was learnt
+}
+
+}  // namespace
+
+TEST_CASE("20 steps on a GPU: the loss curve of the processor, f32 within 1e-4, bf16 within 2e-2") {
+  check_same_curve({}, DType::f32, 20, 1e-4);
+  check_same_curve({}, DType::bf16, 20, 2e-2);
+}
+
+TEST_CASE("training on a GPU twice gives the same bits") {
+  const Curve one = train_on_gpu({}, DType::bf16, 3), two = train_on_gpu({}, DType::bf16, 3);
+  CHECK(one.losses == two.losses);
+  CHECK(one.norms == two.norms);
+  CHECK(std::memcmp(one.weights.data(), two.weights.data(), one.weights.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("what a model may have beside that: GPT-2, an output of its own, documents in a sequence, dropout") {
+  check_same_curve(test::training_gpt2_shape(), DType::f32, 6, 1e-4);
+  check_same_curve(test::training_shape(2, false), DType::f32, 6, 1e-4);
+  test::SetupOptions packed;
+  packed.packed = true;
+  check_same_curve(packed, DType::f32, 6, 1e-4);
+  test::SetupOptions dropout;
+  dropout.dropout = 0.1;
+  check_same_curve(dropout, DType::f32, 6, 1e-4);
+}
+
+TEST_CASE("recomputed activations change no bit on a GPU") {
+  test::SetupOptions recompute;
+  recompute.recompute.attention = recompute.recompute.norms = recompute.recompute.activation = true;
+  const Curve kept = train_on_gpu({}, DType::f32, 2), again = train_on_gpu(recompute, DType::f32, 2);
+  CHECK(kept.losses == again.losses);
+  CHECK(std::memcmp(kept.weights.data(), again.weights.data(), kept.weights.size() * sizeof(float)) == 0);
+}
