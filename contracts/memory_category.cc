@@ -28,6 +28,16 @@ const char* to_string(MemoryCategory category) {
   return "?";
 }
 
+bool lies_on_device(MemoryCategory category) {
+  switch (category) {
+    case MemoryCategory::messages:
+    case MemoryCategory::batches:
+    case MemoryCategory::checkpoint:
+    case MemoryCategory::process: return false;
+    default: return true;
+  }
+}
+
 std::int64_t MemoryTable::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }

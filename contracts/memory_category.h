@@ -31,6 +31,8 @@ enum class MemoryCategory {
 };
 inline constexpr int memory_categories = 15;
 const char* to_string(MemoryCategory category);
+// Where a rank computes on a device: is it of the device's memory, or of the host's?
+bool lies_on_device(MemoryCategory category);
 
 // Bytes of each category.
 struct MemoryTable {

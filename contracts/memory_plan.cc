@@ -433,7 +433,9 @@ Result<WorstRank> plan_worst_rank(const TrainingOutline& outline) {
 Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node) {
   NodeMemory node;
   for (const int rank : ranks_of_node) {
-    LH_TRY(const MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+    LH_TRY(MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+    for (int i = 0; outline.gpu && i < memory_categories; ++i)
+      if (const auto category = static_cast<MemoryCategory>(i); lies_on_device(category)) plan.bytes[category] = 0;
     node.bytes += plan.bytes.total();
     if (plan.bytes.total() > node.worst.plan.bytes.total()) node.worst = {rank, plan};
   }
@@ -476,6 +478,29 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
 }
 
 }  // namespace
+
+std::int64_t planned_on_device(const MemoryTable& planned) {
+  std::int64_t bytes = gpu_allowance;
+  for (int i = 0; i < memory_categories; ++i)
+    if (const auto category = static_cast<MemoryCategory>(i); lies_on_device(category)) bytes += planned[category];
+  return bytes;
+}
+
+Status check_gpu_memory(const TrainingOutline& outline, int rank, std::int64_t free_bytes, const std::string& gpu) {
+  const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  LH_TRY(MemoryPlan plan, plan_training_memory(outline, coordinates_of(outline.dims, rank)));
+  const std::int64_t needed = planned_on_device(plan.bytes);
+  if (needed <= free_bytes) return {};
+  for (int i = 0; i < memory_categories; ++i)
+    if (const auto category = static_cast<MemoryCategory>(i); !lies_on_device(category)) plan.bytes[category] = 0;
+  const MemoryCategory largest = plan.bytes.largest();
+  return make_error(ErrorCode::unavailable,
+                    format("too little memory on {}: rank {} needs {}, and {} are free; most of it for {}: {} ({}, and "
+                           "{} for the driver, libraries and single operations)",
+                           gpu, rank, text(needed), text(free_bytes), to_string(largest), text(plan.bytes[largest]),
+                           memory_text(plan.bytes), text(gpu_allowance)),
+                    remedy(largest, outline) + "; if another process holds a part (nvidia-smi), end it");
+}
 
 Status check_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node, std::int64_t available_bytes,
                     const std::string& available_from) {

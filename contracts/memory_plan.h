@@ -43,12 +43,20 @@ struct WorstRank {
 };
 Result<WorstRank> plan_worst_rank(const TrainingOutline& outline);
 
-// What ranks of one node will hold together.
+// What ranks of one node will hold together, of the memory of the host.
 struct NodeMemory {
   std::int64_t bytes = 0;
   WorstRank worst;  // of them
 };
 Result<NodeMemory> plan_node_memory(const TrainingOutline& outline, std::span<const int> ranks_of_node);
+
+// What a rank that computes on a GPU will hold there, with `gpu_allowance` for what the driver, libraries and single
+// operations take beside.
+constexpr std::int64_t gpu_allowance = std::int64_t{1} << 30;
+std::int64_t planned_on_device(const MemoryTable& planned);
+// Refused (unavailable) where less is free; `gpu` names it. The error says the largest category and what would make it
+// smaller.
+Status check_gpu_memory(const TrainingOutline& outline, int rank, std::int64_t free_bytes, const std::string& gpu);
 
 // The ranks of one node and what they may hold together. Refused (unavailable) where they need more: the error names
 // the sum, the rank with the largest part of it, its largest category, and what would make that one smaller.

@@ -25,6 +25,7 @@ struct TrainingOutline {
   std::int64_t sequence_length = 0;      // tokens, of the longest phase
   std::vector<int> micro_batches = {1};  // of a rank in a step: every number that there may be, ascending
   bool bf16 = true;                      // compute type; masters and gradients are f32
+  bool gpu = false;                      // ranks compute on a GPU each, whose memory holds what lies_on_device() says
   bool deterministic = true;
   int first_moment_bytes = 4, second_moment_bytes = 4;  // of a weight (optimizer.moments)
   bool moments_on_disk = false;                         // optimizer.offload = "node_local"
@@ -68,6 +69,7 @@ Status take_settings(const Settings& settings, const ParallelDims& dims, Trainin
   o.micro_batches.clear();
   for (const std::int64_t batch : batch_sizes(settings.batch_rampup, settings.global_batch_size))
     o.micro_batches.push_back(static_cast<int>(batch / settings.micro_batch_size / dims.dp()));
+  o.gpu = settings.device == "gpu";
   o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
   o.set_moments(settings.optimizer);
   LH_TRY(o.recompute, recompute_from(settings.recompute));

@@ -4,6 +4,9 @@
 #include <malloc.h>
 #endif
 
+#ifdef LONGHAUL_HAVE_CUDA
+#include "engine/ops/cuda/open_gpu.h"
+#endif
 #include "engine/tasks/command_line.h"
 
 namespace {
@@ -27,6 +30,10 @@ void give_back_what_is_freed() {
 
 int main(int argc, char** argv) {
   give_back_what_is_freed();
-  return longhaul::engine_main(
-      argc, argv, {number_of("SLURM_MEM_PER_NODE"), number_of("SLURM_MEM_PER_CPU"), number_of("SLURM_CPUS_ON_NODE")});
+  longhaul::EngineSurroundings around;
+  around.scheduler = {number_of("SLURM_MEM_PER_NODE"), number_of("SLURM_MEM_PER_CPU"), number_of("SLURM_CPUS_ON_NODE")};
+#ifdef LONGHAUL_HAVE_CUDA
+  around.open_gpu = longhaul::cuda::open_gpu;
+#endif
+  return longhaul::engine_main(argc, argv, around);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "contracts/settings/compute_device.h"
 
 namespace longhaul {
 
@@ -408,6 +409,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("milestone_every", &P::milestone_every, milestone_options())
           .field("precision", &P::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("device", &P::device, device_options())
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
@@ -467,6 +469,7 @@ const FieldTable<SftSettings>& sft_fields() {
                   .max = 0.9})
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("device", &S::device, device_options())
           .field("seed", &S::seed, {.help = "of the data order", .min = 0})
           .field("cp_attention", &S::cp_attention, cp_attention_options())
           .field("tensorboard", &S::tensorboard, tensorboard_options())
@@ -506,6 +509,7 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("milestone_every", &A::milestone_every, milestone_options())
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
+          .field("device", &A::device, device_options())
           .field("seed", &A::seed, {.help = "of the data order", .min = 0})
           .field("tensorboard", &A::tensorboard, tensorboard_options())
           .field("peak_tflops", &A::peak_tflops, peak_options());

@@ -10,13 +10,14 @@ namespace longhaul {
 
 class MemoryAccounts {
  public:
-  // On a device: what its operations work on lies there, the rest in the memory of the host. Borrowed.
-  explicit MemoryAccounts(Device* device = nullptr) {
+  MemoryAccounts() {
     for (MemoryAccount& account : accounts_) account.whole = &all_;
-    for (const MemoryCategory category :
-         {MemoryCategory::weights, MemoryCategory::gathered_weights, MemoryCategory::master, MemoryCategory::gradients,
-          MemoryCategory::optimizer, MemoryCategory::activations, MemoryCategory::attention})
-      of(category).device = device;
+  }
+  // Before anything is taken: what operations work on lies in that device's memory, the rest in the host's. Borrowed.
+  void place_on(Device& device) {
+    LH_ASSERT(all_.bytes_peak == 0, "memory was taken before its place was known");
+    for (std::size_t i = 0; i < accounts_.size(); ++i)
+      if (lies_on_device(static_cast<MemoryCategory>(i))) accounts_[i].device = &device;
   }
   MemoryAccounts(const MemoryAccounts&) = delete;
   MemoryAccounts& operator=(const MemoryAccounts&) = delete;

@@ -2,7 +2,6 @@
 // without CUDA has none, and tests put an emulated one in its place.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -18,12 +17,8 @@ class Gpu {
   virtual const DeviceOps& ops() const = 0;
 };
 
-struct GpuWanted {
-  int index = 0;                // among those that the process sees
-  std::int64_t bytes_free = 0;  // that have to be free before anything is taken; 0: not asked
-};
-
-// An error says what is missing and what to do about it; nothing was taken then.
-using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(const GpuWanted&)>;
+// The GPU of the rank with that number among those of its host: the only one that the process sees, or the one of that
+// number. An error says what is missing and what to do about it; nothing was taken then. Empty: this program has none.
+using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(int local_rank)>;
 
 }  // namespace longhaul

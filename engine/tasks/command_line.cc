@@ -84,16 +84,35 @@ struct RankProcess {
   std::optional<int> exit_code;
 };
 
+Result<std::unique_ptr<Gpu>> open_gpu(const OpenGpu& open, const Launch& launch, int rank) {
+  if (!open)
+    return make_error(ErrorCode::unsupported, "device = \"gpu\", but this engine was built without CUDA",
+                      "build it where nvcc is (-DLONGHAUL_CUDA=ON), or set device = \"cpu\"");
+  int local_rank = 0;  // of its host
+  for (int other = 0; other < rank && other < static_cast<int>(launch.rank_host.size()); ++other)
+    local_rank += launch.rank_host[static_cast<std::size_t>(other)] ==
+                  launch.rank_host[static_cast<std::size_t>(rank)];
+  return open(local_rank);
+}
+
 // The ranks of a stage while its communicator lives.
 Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh,
                    HeartbeatPage* beat, const Reconnect& reconnect, Trace& trace, MemoryAccounts& memory,
-                   const SchedulerMemory& scheduler) {
+                   const EngineSurroundings& around) {
   CollectiveGroup& group = mesh.world();
-  const ComputeContext compute(task.resources.threads);
+  std::unique_ptr<Gpu> gpu;
+  if (task.settings.get_string("device") == "gpu") {
+    Result<std::unique_ptr<Gpu>> opened = open_gpu(around.open_gpu, launch, group.rank());
+    LH_CHECK(group.agree(opened.ok() ? Status() : Status(opened.error())));
+    gpu = std::move(*opened);
+    memory.place_on(gpu->device());
+  }
+  const int threads = task.resources.threads;
+  const ComputeContext compute = gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads);
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
   TaskRun run{task,       launch, clock,   compute,   mesh,      group, events,      beat,
-              stop_asked, &trace, &memory, scheduler, reconnect, {},    &stop_signal};
+              stop_asked, &trace, &memory, around.scheduler, reconnect, {}, &stop_signal, gpu.get()};
   const Status status = run_stage(run);
   process.exit_code = run.exit_code;
   const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));
@@ -105,7 +124,7 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
 constexpr std::int64_t reconnect_deadline_ms = 60'000;
 
 Status run_with_mpi(RankProcess& process, MpiRuntime& runtime, const Task& task, const Launch& launch,
-                    const Clock& clock, Trace& trace, MemoryAccounts& memory, const SchedulerMemory& scheduler) {
+                    const Clock& clock, Trace& trace, MemoryAccounts& memory, const EngineSurroundings& around) {
   LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, runtime.rank()));
   CommOptions options;
   options.clock = &clock;
@@ -125,10 +144,10 @@ Status run_with_mpi(RankProcess& process, MpiRuntime& runtime, const Task& task,
     world = std::move(fresh);
     return {};
   };
-  return run_as_rank(process, task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, scheduler);
+  return run_as_rank(process, task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, around);
 }
 
-Status run_command(int argc, char** argv, const Options& options, const SchedulerMemory& scheduler,
+Status run_command(int argc, char** argv, const Options& options, const EngineSurroundings& around,
                    RankProcess& process) {
   LH_TRY(const std::string task_path, options.require("task"));
   LH_TRY(const std::string launch_path, options.require("launch"));
@@ -147,7 +166,7 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
     LH_CHECK(load_faults());
     Mesh mesh;
     LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
-    return run_as_rank(process, task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, scheduler);
+    return run_as_rank(process, task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, around);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   process.rank = runtime->rank();
@@ -156,13 +175,19 @@ Status run_command(int argc, char** argv, const Options& options, const Schedule
                       format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
   LH_CHECK(load_faults());
-  return run_with_mpi(process, *runtime, task, launch, clock, trace, memory, scheduler);
+  return run_with_mpi(process, *runtime, task, launch, clock, trace, memory, around);
+}
+
+std::string cuda_text(const OpenGpu& open) {
+  if (!open) return "none";
+  const Result<std::unique_ptr<Gpu>> gpu = open(0);
+  return gpu.ok() ? "built in; " + (*gpu)->device().name() : "built in; not usable here: " + gpu.error().message();
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
-Status print_info() {
-  std::printf("operations: cpu, %s\ncommunicators: threads, mpi\ncuda operations: none\n",
-              cpu::kernels_name(ComputeContext()));
+Status print_info(const EngineSurroundings& around) {
+  std::printf("operations: cpu, %s\ncommunicators: threads, mpi\ncuda operations: %s\n",
+              cpu::kernels_name(ComputeContext()), cuda_text(around.open_gpu).c_str());
 #ifdef LONGHAUL_HAVE_CURATE
   std::printf("curation: built in\n");
 #else
@@ -171,14 +196,14 @@ Status print_info() {
   return {};
 }
 
-Status dispatch(int argc, char** argv, const SchedulerMemory& scheduler, RankProcess& process) {
+Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankProcess& process) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
   if (command == "run") {
     process.rank = std::atoi(options.get("rank", "0").c_str());
-    return run_command(argc, argv, options, scheduler, process);
+    return run_command(argc, argv, options, around, process);
   }
-  if (command == "info") return print_info();
+  if (command == "info") return print_info(around);
   if (command == "tokenize-ids") {
     LH_TRY(const std::string tokenizer, options.require("tokenizer"));
     LH_TRY(const std::string documents, options.require("documents"));
@@ -217,7 +242,7 @@ int engine_exit_code(ErrorCode code) {
   return 1;
 }
 
-int engine_main(int argc, char** argv, const SchedulerMemory& scheduler) {
+int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
     std::printf("%s%s", kUsage, checkpoint_commands_usage);
     return 0;
@@ -229,7 +254,7 @@ int engine_main(int argc, char** argv, const SchedulerMemory& scheduler) {
   RankProcess process;
   const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
   const Status status =
-      on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, scheduler, process);
+      on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, around, process);
   if (status.ok()) return 0;
   const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
   std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());

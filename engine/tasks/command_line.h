@@ -12,11 +12,17 @@
 #pragma once
 
 #include "base/result.h"
+#include "engine/ops/gpu.h"
 #include "engine/tasks/available_memory.h"
 
 namespace longhaul {
 
-int engine_main(int argc, char** argv, const SchedulerMemory& scheduler = {});
+// What main knows of where it runs.
+struct EngineSurroundings {
+  SchedulerMemory scheduler;
+  OpenGpu open_gpu;  // empty: built without
+};
+int engine_main(int argc, char** argv, const EngineSurroundings& around = {});
 // 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,
 // 11 unavailable; 0 is success. As far as they mean the same, the numbers are those of `longhaul`.
 int engine_exit_code(ErrorCode code);

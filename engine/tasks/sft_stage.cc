@@ -76,6 +76,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.shape = config.shape;
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.precision = settings.precision;
+  stage_settings.device = settings.device;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;

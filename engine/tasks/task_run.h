@@ -12,6 +12,7 @@
 #include "contracts/task.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/memory_accounts.h"
+#include "engine/ops/gpu.h"
 #include "engine/parallel/mesh.h"
 #include "engine/tasks/available_memory.h"
 #include "resiliency/beat/heartbeat_page.h"
@@ -37,6 +38,7 @@ struct TaskRun {
   std::function<Status(std::int64_t epoch)> reconnect = {};
   std::optional<int> exit_code = {};              // of a process whose stage fails; empty: that of its error
   const std::atomic<int>* stop_signal = nullptr;  // the first that raised `stop`; may be null
+  Gpu* gpu = nullptr;                             // where `compute` computes; null: on the processor
 
   bool is_first() const { return group.is_first(); }
   // A settings struct of the task's kind, read by its field table.

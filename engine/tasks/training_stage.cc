@@ -14,6 +14,7 @@
 #include "contracts/fault_event.h"
 #include "contracts/layout_check.h"
 #include "contracts/memory_plan.h"
+#include "contracts/settings/compute_device.h"
 #include "contracts/weight_decay.h"
 #include "engine/data/chat.h"
 #include "engine/model/model_folder.h"
@@ -70,6 +71,7 @@ Status TrainingStage::prepare() {
     LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
                               length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
+  LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
   LH_CHECK(check_replay());
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
@@ -160,6 +162,8 @@ Status TrainingStage::check_memory_here() const {
         [&] { return available_memory(run_.scheduler); },
         [&](const AvailableMemory& found) { return check_memory(plan, ranks, found.bytes, found.from); },
         [] { std::this_thread::sleep_for(std::chrono::milliseconds(memory_pause_ms)); });
+  if (fits.ok() && run_.gpu)
+    fits = check_gpu_memory(plan, run_.group.rank(), run_.gpu->device().free_bytes(), run_.gpu->device().name());
   LH_CHECK(run_.group.agree(fits));
   if (!run_.is_first()) return {};
   LH_TRY(const WorstRank worst, plan_worst_rank(plan));

@@ -15,6 +15,7 @@ namespace longhaul {
 struct TrainingStageSettings {
   ModelShape shape;
   std::string precision;  // "bf16" | "f32"
+  std::string device = "cpu";
   std::uint64_t seed = 1;
   MoeSettings moe;
   OptimizerSettings optimizer;

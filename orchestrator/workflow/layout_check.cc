@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "contracts/settings/compute_device.h"
 #include "contracts/layout_check.h"
 #include "contracts/settings/training.h"
 
@@ -56,6 +57,8 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                        shape.error().hint);
   if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
     context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
+  if (const Status there = check_device(pretrain.device, *shape, dims); !there.ok())
+    context.add({"device"}, there.error().what, there.error().hint);
   std::set<std::string> said;  // once, of however many phases
   const auto check_length = [&](std::int64_t length, const std::string& phase) {
     const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};

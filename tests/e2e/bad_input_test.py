@@ -55,6 +55,18 @@ FIRST = 10  # line of the first setting of pretrain()
 
 
 @case
+def gpus_and_what_is_not_there_for_them(here):
+    refused(here, pretrain(device='"tpu"'), f"w.toml:{FIRST}:", "device", "cpu, gpu")
+    refused(here, pretrain(device='"gpu"', optimizer='{ offload = "node_local", offload_dir = "/tmp" }'),
+            f"w.toml:{FIRST}:", 'optimizer.offload = "node_local"', "stay in their memory")
+    refused(here, pretrain(device='"gpu"', corruption='{ check = "replay" }'), f"w.toml:{FIRST}:",
+            "corruption.check", "processors only")
+    experts = MODEL.replace("{ ", '{ architecture = "mixtral", num_local_experts = 4, ')
+    refused(here, pretrain(device='"gpu"') + experts, f"w.toml:{FIRST}:", "a model with experts", 'device = "cpu"')
+    refused(here, pretrain(device='"gpu"', ranks=2) + MODEL, "one rank")
+
+
+@case
 def exit_codes_are_documented(here):
     text = longhaul(here, "run", "--help", code=OK).text
     for code in (OK, USAGE, INVALID, NOT_FOUND, RUN_FAILED, SYSTEM):

@@ -3,7 +3,7 @@
 must be those of a training that nobody touched, bit for bit. It has everything that a training may have: phases with
 other mixes and lengths, a growing batch, blended inputs, documents kept apart, dropout, experts, steps that are skipped.
 
-usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N] [--dense] [--local]
+usage: kill_training.py --bin FOLDER [--kills N] [--ranks N] [--seed N] [--dense] [--local] [--gpu]
 """
 import argparse
 import json
@@ -23,14 +23,14 @@ from training_files import write_dataset, write_toml  # noqa: E402
 STEP_DEADLINE_S = 120
 
 
-def settings(steps, experts, local_dir):
+def settings(steps, experts, local_dir, device="cpu"):
     third = steps // 3
     model = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
              "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
     if experts:
         model |= {"architecture": "mixtral", "num_local_experts": 4, "moe_intermediate_size": 32}
     return {
-        "model": model, "precision": "bf16", "seed": 3, "sequence_length": 32, "micro_batch_size": 2,
+        "model": model, "precision": "bf16", "device": device, "seed": 3, "sequence_length": 32, "micro_batch_size": 2,
         "global_batch_size": 16, "batch_rampup": {"start": 4, "increment": 4, "samples": 12 * third // 2},
         "optimizer": {"lr": 0.01, "no_decay": ["norms", "embeddings"]},
         # Nearly every restart finds copies on the node that are newer than the newest checkpoint.
@@ -62,7 +62,7 @@ class Training:
 
     zero = 1
 
-    def __init__(self, folder, engine, ranks, steps, inputs, experts, local):
+    def __init__(self, folder, engine, ranks, steps, inputs, experts, local, device="cpu"):
         self.folder, self.engine, self.ranks, self.local, self.launches = folder, engine, ranks, local, 0
         folder.mkdir()
         local_dir = folder / "node" if local else None
@@ -81,7 +81,7 @@ class Training:
                     "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
                     "parallel": parallel,
                     "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()},
-                    "settings": settings(steps, experts, local_dir)})
+                    "settings": settings(steps, experts, local_dir, device)})
 
     def start(self):
         self.launches += 1
@@ -184,12 +184,15 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--dense", action="store_true", help="a model without experts")
     parser.add_argument("--local", action="store_true", help="with copies on the node after every step")
+    parser.add_argument("--gpu", action="store_true", help="on a GPU that the processor emulates; a dense model, one rank")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     draw = random.Random(arguments.seed)
     steps = max(40, 15 * arguments.kills)
-    engine = pathlib.Path(arguments.bin).resolve() / "longhaul-engine"
+    arguments.dense |= arguments.gpu
+    device = "gpu" if arguments.gpu else "cpu"
+    engine = pathlib.Path(arguments.bin).resolve() / f"longhaul-engine{'-emulated-gpu' if arguments.gpu else ''}"
     with tempfile.TemporaryDirectory(prefix="longhaul-kill-training-") as name:
         here = pathlib.Path(name)
         source = pathlib.Path(__file__).resolve().parents[1] / "parity" / "golden" / "model-untied" / "tokenizer.json"
@@ -203,12 +206,14 @@ def main():
                 start, stride = draw.randrange(250), draw.randint(1, 7)
                 documents.append([(start + stride * i) % 250 for i in range(draw.randint(3, 60))])
             write_dataset(inputs[input_name] / "train", documents)
-        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local)
+        whole = Training(here / "whole", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local,
+                         device)
         log = whole.start()
         if whole.process.wait(timeout=STEP_DEADLINE_S * 5) != 0:
             raise SystemExit(f"the untouched training ended with {whole.process.returncode}:\n{log.read_text()}")
         curve = {m["step"]: m for m in whole.metrics()}
-        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local)
+        killed = Training(here / "killed", engine, arguments.ranks, steps, inputs, not arguments.dense, arguments.local,
+                         device)
         kills = kill_at_random_steps(killed, arguments.kills, steps, draw)
         if kills < arguments.kills:
             raise SystemExit(f"only {kills} of {arguments.kills} kills before it was done")

@@ -17,7 +17,7 @@ namespace longhaul::testing {
 // Of one thread at a time.
 class EmulatedDevice final : public Device {
  public:
-  explicit EmulatedDevice(std::int64_t bytes = std::int64_t{1} << 30);  // of address space; touched pages cost memory
+  explicit EmulatedDevice(std::int64_t bytes = std::int64_t{4} << 30);  // of address space; touched pages cost memory
   ~EmulatedDevice() override;
   EmulatedDevice(const EmulatedDevice&) = delete;
   EmulatedDevice& operator=(const EmulatedDevice&) = delete;
@@ -27,6 +27,7 @@ class EmulatedDevice final : public Device {
   std::int64_t bytes_taken() const { return taken_; }
 
   std::string name() const override { return "a GPU emulated on the processor"; }
+  std::int64_t free_bytes() const override { return bytes_ - taken_; }
   Result<std::byte*> allocate(std::int64_t bytes) override;
   void release(std::byte* memory) override;
   void copy_in(const void* host, void* device, std::int64_t bytes) override;

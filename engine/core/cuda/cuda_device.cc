@@ -23,6 +23,11 @@ class Gpu final : public CudaDevice {
 
   std::string name() const override { return format("{}, GPU {}", name_, index_); }
   CUstream_st* stream() const override { return stream_; }
+  std::int64_t free_bytes() const override {
+    std::size_t unused = 0, all = 0;
+    check(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
+    return static_cast<std::int64_t>(unused);
+  }
 
   Result<std::byte*> allocate(std::int64_t bytes) override {
     void* memory = nullptr;
@@ -97,28 +102,23 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int index, std::int64_t bytes_free) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
+  const int index = count == 1 ? 0 : local_rank;  // a launcher may show each rank its own
   if (index < 0 || index >= count)
-    return make_error(ErrorCode::invalid_input, format("GPU {} was asked for, this process sees {}", index, count),
-                      "start as many ranks on a host as it has GPUs");
+    return make_error(ErrorCode::invalid_input,
+                      format("this is rank {} of its host, and the process sees {} GPUs", local_rank, count),
+                      "start as many ranks on a host as the job has GPUs there");
   cudaDeviceProp properties{};
   if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess)
     return failed("cudaGetDeviceProperties", status);
   if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
     return failed("cudaSetDevice", status);
-  std::size_t unused = 0, all = 0;
+  std::size_t unused = 0, all = 0;  // makes the context: a GPU that is held or broken says so here
   if (const cudaError_t status = cudaMemGetInfo(&unused, &all); status != cudaSuccess)
     return failed("cudaMemGetInfo", status);
-  if (static_cast<std::int64_t>(unused) < bytes_free)
-    return make_error(ErrorCode::invalid_input,
-                      format("{} has {:.1f} of {:.1f} GB free, {:.1f} GB are needed", properties.name,
-                             1e-9 * static_cast<double>(unused), 1e-9 * static_cast<double>(all),
-                             1e-9 * static_cast<double>(bytes_free)),
-                      "another process may hold the rest (nvidia-smi); else take a smaller micro-batch, recompute "
-                      "more, or spread the model over more GPUs");
   if (const cudaError_t status = cuda::has_code_for_this_gpu(); status != cudaSuccess)
     return make_error(ErrorCode::invalid_input,
                       format("this build has no code for {} (compute capability {}.{}; {})", properties.name,

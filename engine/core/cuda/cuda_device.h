@@ -12,9 +12,9 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
-  // Before anything is taken; what can be wrong is told apart (engine/ops/cuda/open_gpu.h). `bytes_free`: that have to be
-  // free; 0: not asked.
-  static Result<std::unique_ptr<CudaDevice>> open(int index, std::int64_t bytes_free);
+  // The only GPU that the process sees, or the one of that number; what can be wrong is told apart
+  // (engine/ops/cuda/open_gpu.h).
+  static Result<std::unique_ptr<CudaDevice>> open(int local_rank);
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
 };

@@ -22,8 +22,8 @@ class CudaGpu final : public Gpu {
 
 }  // namespace
 
-Result<std::unique_ptr<Gpu>> open_gpu(const GpuWanted& wanted) {
-  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(wanted.index, wanted.bytes_free));
+Result<std::unique_ptr<Gpu>> open_gpu(int local_rank) {
+  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank));
   LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device));
   return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
 }

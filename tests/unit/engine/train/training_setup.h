@@ -104,7 +104,7 @@ struct TrainingSetup {
   explicit TrainingSetup(std::int64_t global_batch, std::int64_t steps, std::int64_t micro_batch = 2,
                          Mesh* ranks = nullptr, DType dtype = DType::f32, std::int64_t distinct = 8,
                          const SetupOptions& setup = {})
-      : memory(setup.gpu ? &setup.gpu->device() : nullptr),
+      : memory(accounts_of(setup.gpu, own_memory)),
         context(setup.gpu ? ComputeContext(setup.gpu->device(), setup.gpu->ops()) : ComputeContext(1)),
         mesh(ranks ? *ranks : own_mesh),
         store(setup.shape, dtype, &memory, place_of(mesh, setup)),
@@ -117,6 +117,10 @@ struct TrainingSetup {
     source.packed = setup.packed;
     initialize_parameters(context, store, 1);
     store.refresh_compute_copy(context);
+  }
+  static MemoryAccounts& accounts_of(Gpu* gpu, MemoryAccounts& accounts) {
+    if (gpu) accounts.place_on(gpu->device());
+    return accounts;
   }
   std::unique_ptr<MomentStream> offload(const SetupOptions& setup) {
     if (setup.offload_dir.empty()) return nullptr;
@@ -169,7 +173,8 @@ struct TrainingSetup {
     return o;
   }
 
-  MemoryAccounts memory;
+  MemoryAccounts own_memory;
+  MemoryAccounts& memory;
   ComputeContext context;
   Mesh own_mesh;
   Mesh& mesh;

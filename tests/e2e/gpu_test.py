@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""device = "gpu" with the engine's own programs: on an emulated GPU a training gives the curve of the processor, goes on
+from a checkpoint that the other kind of device wrote, and says what it holds where; an engine without a usable GPU says
+so before anything begins.
+
+usage: gpu_test.py BIN_FOLDER SOURCE_DIR
+"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from training_files import write_dataset, write_toml  # noqa: E402
+
+BIN, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+SETTINGS = {
+    "model": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "max_position_embeddings": 64},
+    "seed": 3, "sequence_length": 32, "micro_batch_size": 2, "global_batch_size": 4, "steps": 8,
+    "optimizer": {"lr": 0.01, "lr_schedule": "constant"}, "checkpoint": {"every_steps": 4},
+}
+
+
+def train(folder, tokens, engine, code=0, **changes):
+    """Runs the engine; returns its events and what it wrote to the terminal."""
+    folder.mkdir(exist_ok=True)
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    write_toml(folder / "task.toml",
+               {"file": "longhaul task", "format": 1, "run": "gpu", "stage": "pretrain", "kind": "pretrain",
+                "kind_version": 1, "key": "k", "resources": {"ranks": 1, "threads": 1, "nodes": 1}, "parallel": {},
+                "inputs": {"tokens": {"paths": [str(tokens)]}}, "settings": {**SETTINGS, **changes}})
+    write_toml(folder / "launch.toml",
+               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": 1, "hosts": ["here"],
+                "rank_host": [0], "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
+                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": {}})
+    done = subprocess.run([BIN / engine, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml"],
+                          capture_output=True, text=True, timeout=200)
+    if done.returncode != code:
+        sys.exit(f"{engine} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
+    events = folder / "events.jsonl"
+    return [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else [], done.stderr
+
+
+def losses(events):
+    return {e["step"]: e["loss"] for e in events if e.get("kind") == "metric" and "loss" in e}
+
+
+def check_same(cpu, gpu, limit, what):
+    if not cpu or cpu.keys() != gpu.keys():
+        sys.exit(f"{what}: steps {sorted(cpu)} and {sorted(gpu)}")
+    worst = max(abs(gpu[step] - cpu[step]) / cpu[step] for step in cpu)
+    print(f"{what}: losses differ by {worst:.1e} at most, allowed {limit:.0e}")
+    if worst > limit:
+        sys.exit(f"{what}: {cpu} and {gpu}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="longhaul-gpu-") as name:
+        here = pathlib.Path(name)
+        tokens = here / "tokens"
+        tokens.mkdir()
+        shutil.copy(SOURCE / "tests/parity/golden/model-untied/tokenizer.json", tokens / "tokenizer.json")
+        write_dataset(tokens / "train", [[(7 * d + 3 * i) % 250 for i in range(40)] for d in range(60)])
+        on_cpu, on_gpu = ("longhaul-engine", {"device": "cpu"}), ("longhaul-engine-emulated-gpu", {"device": "gpu"})
+
+        for precision, limit in (("f32", 1e-4), ("bf16", 2e-2)):
+            curves = [losses(train(here / f"{precision}-{settings['device']}", tokens, engine, precision=precision,
+                                   **settings)[0]) for engine, settings in (on_cpu, on_gpu)]
+            check_same(*curves, limit, f"8 steps in {precision}")
+
+        # Each goes on from the other's checkpoint, as the processor alone would.
+        whole, _ = train(here / "whole", tokens, on_cpu[0], precision="f32", steps=12, **on_cpu[1])
+        for first, then in ((on_cpu, on_gpu), (on_gpu, on_cpu)):
+            folder = here / f"{first[1]['device']}-first"
+            train(folder, tokens, first[0], precision="f32", **first[1])
+            shutil.rmtree(folder / "out")
+            events, _ = train(folder, tokens, then[0], precision="f32", steps=12, **then[1])
+            check_same(losses(whole), losses(events), 1e-3, f"8 steps on {first[1]['device']}, 4 on the other")
+
+        # Too little memory, and no GPU: said before anything begins.
+        big = {"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 8, "num_attention_heads": 64,
+               "num_key_value_heads": 8, "max_position_embeddings": 64}
+        events, said = train(here / "big", tokens, on_gpu[0], code=11, model=big, **on_gpu[1])
+        if "too little memory on a GPU emulated on the processor" not in said or "free" not in said:
+            sys.exit(f"too large a model: {said}")
+        events, said = train(here / "none", tokens, "longhaul-engine", code=5, **on_gpu[1])
+        if losses(events) or not any(words in said for words in ("built without CUDA",)):
+            sys.exit(f"no GPU: {said}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
