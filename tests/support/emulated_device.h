@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "engine/core/allocated_ranges.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
 #include "engine/ops/cuda/cuda_ops.h"
@@ -21,6 +22,15 @@ class EmulatedDevice final : public Device {
   void copy(const void* from, void* to, std::int64_t bytes) override;
   void zero(void* device, std::int64_t bytes) override;
   void finish() override {}
+  bool owns(const void* address) const override { return ranges_.contain(address); }
+  Result<std::unique_ptr<DeviceQueue>> queue() override;
+  Result<std::byte*> allocate_host(std::int64_t bytes) override;
+  void release_host(std::byte* memory) override;
+  Result<std::byte*> share(std::byte* memory, std::int64_t) override { return memory; }
+  void unshare(std::byte*) override {}
+
+ private:
+  AllocatedRanges ranges_;
 };
 
 class HostGemm final : public cuda::DeviceGemm {
