@@ -5,7 +5,7 @@
 // when the device has done what it was asked for before it was started, and is done when the device has done it. It is
 // made when the first operation needs it; rank 0 of the group leaves NCCL's id at the rendezvous. A pair of ranks that
 // sends messages has one more for each direction and tag, as NCCL would make a receive wait for an earlier one of
-// another tag, and sends wait for receives.
+// another tag, and sends wait for receives. Whichever operation is polled, all that the rank has started go on.
 //
 // Sums go along the tree of tree_sum.h: rows travel as they are and are added by a kernel, so that the bits are those
 // of the other backends. NCCL's own sums move half as much of a small one, in an order of NCCL's choice.

@@ -63,6 +63,12 @@ std::uint64_t* NcclState::word_on_device(const HeartbeatPage& page, std::atomic<
   return reinterpret_cast<std::uint64_t*>(page_on_device_ + (reinterpret_cast<std::byte*>(word) - memory));
 }
 
+void NcclState::progress() {
+  for (std::size_t i = 0; i < at_work.size(); ++i)
+    if (!at_work[i]->advance().ok() || !at_work[i]->has_steps()) at_work[i] = nullptr;
+  std::erase(at_work, nullptr);
+}
+
 bool NcclState::tend_closing() {
   std::erase_if(closing, [](const std::shared_ptr<NcclGroup>& group) { return group->closed(); });
   return closing.empty();
@@ -70,12 +76,25 @@ bool NcclState::tend_closing() {
 
 // A queue with something in it that does not end cannot be destroyed.
 NcclGroup::~NcclGroup() {
+  std::erase(state_.at_work, this);
   if (communicator_ != nullptr) leave("it was dropped");
   if (!state_.lost.empty()) (void)queue_.release();
 }
 
+void NcclGroup::add(const char* call, NcclStep step) {
+  if (std::ranges::find(state_.at_work, this) == state_.at_work.end()) state_.at_work.push_back(this);
+  steps_.push_back({call, std::move(step)});
+}
+
 Status NcclGroup::advance() {
   if (left_) return make_error(ErrorCode::aborted, *left_);
+  if (error_) return *error_;
+  const Status status = go_on();
+  if (!status.ok()) error_ = status.error();
+  return status;
+}
+
+Status NcclGroup::go_on() {
   if (communicator_ == nullptr) {
     LH_TRY(const bool begun, make());
     if (!begun) return {};

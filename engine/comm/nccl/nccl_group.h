@@ -30,6 +30,9 @@ struct NcclState {
   // The address by which the device knows a word of the page; null: the page cannot be shared, and counted_by_host says
   // why.
   std::uint64_t* word_on_device(const HeartbeatPage& page, std::atomic<std::uint64_t>* word);
+  // Every group that still has something to ask for goes on: what one rank waits for in one of them may be what it
+  // sends in another. A group keeps its errors for those who wait for it.
+  void progress();
   // Groups that are closing, as far as they have come; true: none is left.
   bool tend_closing();
 
@@ -42,6 +45,7 @@ struct NcclState {
   StagingPool on_device, on_host;
   std::string lost;  // why the process has to be started anew; empty: it has not
   std::string counted_by_host;
+  std::vector<NcclGroup*> at_work;  // those with steps
   std::vector<std::shared_ptr<NcclGroup>> closing;
 
  private:
@@ -66,9 +70,11 @@ class NcclGroup {
   bool left() const { return left_.has_value(); }
 
   // Behind those added before. `call` names it in errors.
-  void add(const char* call, NcclStep step) { steps_.push_back({call, std::move(step)}); }
-  // Makes the communicator, and asks for what can be asked for now. Does not wait. Errors are the communicator's.
+  void add(const char* call, NcclStep step);
+  // Makes the communicator, and asks for what can be asked for now. Does not wait. Errors are the communicator's, and
+  // last.
   Status advance();
+  bool has_steps() const { return !steps_.empty(); }
   // While it is being made: the ranks that have not come.
   std::vector<int> not_come() const;
   // Aborts it. What it was given is not touched any more when this comes back, or the process is lost.
@@ -82,6 +88,7 @@ class NcclGroup {
     const char* call;
     NcclStep run;
   };
+  Status go_on();
   Result<bool> make();
   Result<std::optional<ncclUniqueId>> find_id();
   Result<bool> settled();
@@ -96,6 +103,7 @@ class NcclGroup {
   std::int64_t look_again_ns_ = 0, look_pause_ns_ = 0;
   std::deque<Step> steps_;
   std::optional<std::string> left_;
+  std::optional<Error> error_;
 };
 
 }  // namespace longhaul

@@ -333,6 +333,7 @@ void NcclOperation::add_end() {
 Result<bool> NcclOperation::poll() {
   const auto is_done = [this] { return work_->done && work_->done->reached(); };
   if (!is_done()) {
+    state_->progress();
     LH_CHECK(group_->advance());
     LH_CHECK(check_sizes());
     if (!is_done()) return false;
