@@ -216,6 +216,7 @@ TEST_CASE("nccl: an error of NCCL's own names the call, and what NCCL says of it
 TEST_CASE("nccl: a communicator that cannot be aborted in time costs the process, and is waited for no longer") {
   const Misbehaving misbehaving("abort", 1);
   Wanted wanted;
+  wanted.data = DataOn::host;  // what lies on the device may still be written
   wanted.options.leave_ms = 100;
   const Failures failures = run_on_nccl(
       2,

@@ -11,7 +11,8 @@
 // of the other backends. NCCL's own sums move half as much of a small one, in an order of NCCL's choice.
 //
 // Spans of the host are copied through pinned memory. A communicator whose wait failed is aborted, and the wait comes
-// back when NCCL has let go of the buffers; where it does not in time, the process is lost (world() says so).
+// back when NCCL has let go of the buffers; where it does not in time, the process is lost (world() says so) and the
+// device may still write to them.
 #pragma once
 
 #include <memory>

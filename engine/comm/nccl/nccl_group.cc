@@ -106,7 +106,7 @@ Status NcclGroup::go_on() {
     if (steps_.empty()) return {};
     const Step step = std::move(steps_.front());
     steps_.pop_front();
-    doing_ = step.call;
+    if (step.call != nullptr) doing_ = step.call;
     LH_CHECK(step.run(communicator_, *queue_));
   }
 }

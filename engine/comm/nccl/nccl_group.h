@@ -69,7 +69,7 @@ class NcclGroup {
   int rank() const { return rank_; }
   bool left() const { return left_.has_value(); }
 
-  // Behind those added before. `call` names it in errors.
+  // Behind those added before. `call` names it in errors; null: of NCCL it asks nothing.
   void add(const char* call, NcclStep step);
   // Makes the communicator, and asks for what can be asked for now. Does not wait. Errors are the communicator's, and
   // last.

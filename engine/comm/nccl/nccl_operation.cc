@@ -120,7 +120,7 @@ Status NcclOperation::place_spans() {
     }
     w.out = in_place ? w.in_block.data() : w.out_block.data();
   }
-  add("a copy", [copy_within](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+  add(nullptr, [copy_within](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
     queue.follow_operations();
     const ConstBytes given = work.request.in;
     if (work.in_on_host.data() != nullptr)
@@ -249,7 +249,7 @@ Status NcclOperation::note_rows(std::size_t rows_bytes) {
   if (w.request.record == nullptr) return {};
   LH_TRY(w.taken_on_host, state_->on_host.take(length(w.request.in.size())));
   LH_TRY(w.rows_on_host, state_->on_host.take(length(rows_bytes)));
-  add("a copy", [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+  add(nullptr, [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
     const std::int64_t bytes = length(work.request.in.size());
     if (bytes > 0) queue.copy(work.in, work.taken_on_host.data(), bytes);
     return {};
@@ -269,7 +269,7 @@ Status NcclOperation::add_tree_reduce_scatter() {
         *nccl, *group, c, queue, [&](int r) { return Part{work.in + static_cast<std::size_t>(r) * row, row}; },
         [&](int r) { return Place{work.rows.data() + static_cast<std::size_t>(r) * row, row}; });
   });
-  add("a kernel", [group, row](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+  add(nullptr, [group, row](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
     add_rows(queue, work.request.kind, group->size(), row, work.rows.data(), work.out);
     return {};
   });
@@ -295,7 +295,7 @@ Status NcclOperation::add_tree_all_reduce() {
           *nccl, "ncclAllGather",
           nccl->ncclAllGather(work.in, work.rows.data(), work.request.in.size(), ncclInt8, c, queue.stream()), c);
     });
-    add("a kernel", [group](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+    add(nullptr, [group](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
       add_rows(queue, work.request.kind, group->size(), work.request.in.size(), work.rows.data(), work.out);
       return {};
     });
@@ -317,7 +317,7 @@ Status NcclOperation::add_tree_all_reduce() {
 }
 
 void NcclOperation::add_end() {
-  add("a copy", [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+  add(nullptr, [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
     const NcclRequest& request = work.request;
     if (work.out_on_host.data() != nullptr) queue.copy(work.out, work.out_on_host.data(), length(request.out.size()));
     if (work.rows_on_host.data() != nullptr)
