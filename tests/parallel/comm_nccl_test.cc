@@ -13,6 +13,7 @@
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/threads_communicator.h"
 #include "engine/core/tensor.h"
+#include "engine/ops/cuda/tree_rows.h"
 #include "tests/parallel/comm_contract.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/on_device_communicator.h"
@@ -42,6 +43,8 @@ class Misbehaving {
   const char* what_;
 };
 
+const NcclKernels kernels{cuda::tree_rows, cuda::write_word};
+
 enum class DataOn { host, device };
 
 struct Wanted {
@@ -58,7 +61,7 @@ Failures run_on_nccl(int size, const std::function<Failures(Rank&, NcclRuntime&)
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       longhaul::testing::EmulatedDevice device;
-      auto started = NcclRuntime::start(device, rendezvous, rank, size, wanted.options);
+      auto started = NcclRuntime::start(device, kernels, rendezvous, rank, size, wanted.options);
       Failures own;
       if (!started) {
         own.push_back(started.error().message());
@@ -279,7 +282,7 @@ TEST_CASE("nccl: staging memory is counted and used again") {
       NcclOptions options;
       options.library = fake_path;
       options.memory = &accounts[own];
-      const auto runtime = NcclRuntime::start(device, rendezvous, rank, 2, options);
+      const auto runtime = NcclRuntime::start(device, kernels, rendezvous, rank, 2, options);
       if (!runtime) return;
       const SystemClock clock;
       CommOptions comm_options;
@@ -304,13 +307,13 @@ TEST_CASE("nccl: a library that is not there, is too old, or is none is refused 
   ThreadsRendezvous rendezvous;
   NcclOptions options;
   options.library = "/nowhere/libnccl.so.2";
-  auto none = NcclRuntime::start(device, rendezvous, 0, 1, options);
+  auto none = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
   REQUIRE(!none.ok());
   CHECK(none.error().code == ErrorCode::not_found);
   CHECK(none.error().message().find("LD_LIBRARY_PATH") != std::string::npos);
   const Misbehaving old("old", 0);
   options.library = fake_path;
-  auto refused = NcclRuntime::start(device, rendezvous, 0, 1, options);
+  auto refused = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::unsupported);
   CHECK(refused.error().what.find("is version 2.13.4, 2.18.0 is needed") != std::string::npos);
@@ -326,4 +329,21 @@ TEST_CASE("nccl: words at a rendezvous of files are whole, and put once") {
   const Status again = other.put("id", "c");
   REQUIRE(!again.ok());
   CHECK(again.error().code == ErrorCode::conflict);
+}
+
+TEST_CASE("nccl: sums and largest values of any number of rows are those along the tree, bit for bit") {
+  for (int rows = 1; rows <= 37; ++rows) {
+    const std::size_t n = 19;
+    std::vector<float> terms, out(n), sum(n), largest(n);
+    for (int r = 0; r < rows; ++r)
+      for (float value : term(r, n, 11)) terms.push_back(value);
+    std::vector<const float*> pointers;
+    for (int r = 0; r < rows; ++r) pointers.push_back(terms.data() + static_cast<std::size_t>(r) * n);
+    tree_sum(pointers, sum);
+    tree_max(pointers, largest);
+    cuda::tree_rows(nullptr, false, rows, static_cast<std::int64_t>(n), terms.data(), out.data());
+    CHECK_MESSAGE(out == sum, rows);
+    cuda::tree_rows(nullptr, true, rows, static_cast<std::int64_t>(n), terms.data(), out.data());
+    CHECK_MESSAGE(out == largest, rows);
+  }
 }

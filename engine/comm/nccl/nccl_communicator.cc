@@ -85,13 +85,15 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, Rendezvous& rendezvous, int rank, int size,
+Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const NcclKernels& kernels,
+                                                        Rendezvous& rendezvous, int rank, int size,
                                                         const NcclOptions& options) {
+  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr, "the communicators need both kernels");
   LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
   std::vector<std::string> names;
   if (!options.library.empty()) names.push_back(options.library);
   LH_TRY(auto library, NcclLibrary::open(names));
-  auto state = std::make_shared<NcclState>(std::move(library), device, rendezvous, rank, size, options);
+  auto state = std::make_shared<NcclState>(std::move(library), device, kernels, rendezvous, rank, size, options);
   return std::unique_ptr<NcclRuntime>(new NcclRuntime(std::move(state)));
 }
 

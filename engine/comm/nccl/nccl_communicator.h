@@ -26,6 +26,15 @@ namespace longhaul {
 
 enum class NcclSums { tree, fastest };  // the same bits on every backend and layout; as NCCL likes
 
+// Kernels that the communicators ask for, of engine/ops/cuda/tree_rows.h.
+struct NcclKernels {
+  // out[i] = sum, or the largest, over r < rows, along the tree of tree_sum.h, of terms[r * n + i].
+  void (*tree_rows)(CUstream_st* stream, bool largest, std::int64_t rows, std::int64_t n, const float* terms,
+                    float* out) = nullptr;
+  // *word = value, seen by the host at once.
+  void (*write_word)(CUstream_st* stream, std::uint64_t* word, std::uint64_t value) = nullptr;
+};
+
 struct NcclOptions {
   std::string library;  // its file; empty: libnccl.so.2, as the loader finds it
   NcclSums sums = NcclSums::tree;
@@ -40,8 +49,8 @@ struct NcclState;
 class NcclRuntime {
  public:
   // The device and the rendezvous are borrowed. Errors: NCCL is not there, or not one that this program can use.
-  static Result<std::unique_ptr<NcclRuntime>> start(Device& device, Rendezvous& rendezvous, int rank, int size,
-                                                    const NcclOptions& options);
+  static Result<std::unique_ptr<NcclRuntime>> start(Device& device, const NcclKernels& kernels, Rendezvous& rendezvous,
+                                                    int rank, int size, const NcclOptions& options);
   // Waits until the ranks have parted, for close_ms at most.
   ~NcclRuntime();
   int rank() const;

@@ -28,10 +28,11 @@ bool is_accepted(ncclResult_t result) {
 
 }  // namespace
 
-NcclState::NcclState(std::shared_ptr<const NcclLibrary> library, Device& its_device, Rendezvous& meeting, int own,
-                     int all, const NcclOptions& given)
+NcclState::NcclState(std::shared_ptr<const NcclLibrary> library, Device& its_device, const NcclKernels& its_kernels,
+                     Rendezvous& meeting, int own, int all, const NcclOptions& given)
     : nccl(std::move(library)),
       device(its_device),
+      kernels(its_kernels),
       rendezvous(meeting),
       rank(own),
       size(all),

@@ -19,8 +19,8 @@ class NcclGroup;
 
 // What the communicators of a rank share.
 struct NcclState {
-  NcclState(std::shared_ptr<const NcclLibrary> library, Device& its_device, Rendezvous& meeting, int own, int all,
-            const NcclOptions& given);
+  NcclState(std::shared_ptr<const NcclLibrary> library, Device& its_device, const NcclKernels& its_kernels,
+            Rendezvous& meeting, int own, int all, const NcclOptions& given);
   ~NcclState();
   NcclState(const NcclState&) = delete;
   NcclState& operator=(const NcclState&) = delete;
@@ -38,6 +38,7 @@ struct NcclState {
 
   const std::shared_ptr<const NcclLibrary> nccl;
   Device& device;
+  const NcclKernels kernels;
   Rendezvous& rendezvous;
   const int rank, size;
   const NcclOptions options;

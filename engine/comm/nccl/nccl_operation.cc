@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/comm/nccl/tree_sum_kernels.h"
 
 namespace longhaul {
 namespace {
@@ -65,13 +64,12 @@ Status exchange(const NcclLibrary& nccl, const NcclGroup& group, ncclComm_t comm
 }
 
 // A kernel that adds up rows of `bytes` each.
-void add_rows(DeviceQueue& queue, CollectiveKind kind, int rows, std::size_t bytes, const std::byte* terms,
-              std::byte* out) {
+void add_rows(const NcclKernels& kernels, DeviceQueue& queue, CollectiveKind kind, int rows, std::size_t bytes,
+              const std::byte* terms, std::byte* out) {
   if (bytes == 0) return;
-  const auto operation = kind == CollectiveKind::all_reduce_max ? cuda::TreeOperation::max : cuda::TreeOperation::sum;
-  queue.run([=](CUstream_st* stream) {
-    cuda::tree_rows(stream, operation, rows, length(bytes / sizeof(float)), reinterpret_cast<const float*>(terms),
-                    reinterpret_cast<float*>(out));
+  queue.run([=, tree_rows = kernels.tree_rows](CUstream_st* stream) {
+    tree_rows(stream, kind == CollectiveKind::all_reduce_max, rows, length(bytes / sizeof(float)),
+              reinterpret_cast<const float*>(terms), reinterpret_cast<float*>(out));
   });
 }
 
@@ -269,8 +267,8 @@ Status NcclOperation::add_tree_reduce_scatter() {
         *nccl, *group, c, queue, [&](int r) { return Part{work.in + static_cast<std::size_t>(r) * row, row}; },
         [&](int r) { return Place{work.rows.data() + static_cast<std::size_t>(r) * row, row}; });
   });
-  add(nullptr, [group, row](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
-    add_rows(queue, work.request.kind, group->size(), row, work.rows.data(), work.out);
+  add(nullptr, [kernels = state_->kernels, group, row](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+    add_rows(kernels, queue, work.request.kind, group->size(), row, work.rows.data(), work.out);
     return {};
   });
   return {};
@@ -295,8 +293,8 @@ Status NcclOperation::add_tree_all_reduce() {
           *nccl, "ncclAllGather",
           nccl->ncclAllGather(work.in, work.rows.data(), work.request.in.size(), ncclInt8, c, queue.stream()), c);
     });
-    add(nullptr, [group](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
-      add_rows(queue, work.request.kind, group->size(), work.request.in.size(), work.rows.data(), work.out);
+    add(nullptr, [kernels = state_->kernels, group](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+      add_rows(kernels, queue, work.request.kind, group->size(), work.request.in.size(), work.rows.data(), work.out);
       return {};
     });
     return {};
@@ -306,25 +304,27 @@ Status NcclOperation::add_tree_all_reduce() {
         *nccl, *group, c, queue, [&](int r) { return Part{work.in + piece(r).begin, piece(r).size}; },
         [&](int r) { return Place{work.rows.data() + static_cast<std::size_t>(r) * own, own}; });
   });
-  add("ncclSend and ncclRecv of the sum", [nccl, group, piece, own](NcclWork& work, ncclComm_t c, DeviceQueue& queue) {
-    std::byte* const sum = work.out + piece(group->rank()).begin;
-    add_rows(queue, work.request.kind, group->size(), own, work.rows.data(), sum);
-    return exchange(
-        *nccl, *group, c, queue, [&](int) { return Part{sum, own}; },
-        [&](int r) { return Place{work.out + piece(r).begin, piece(r).size}; });
-  });
+  add("ncclSend and ncclRecv of the sum",
+      [nccl, kernels = state_->kernels, group, piece, own](NcclWork& work, ncclComm_t c, DeviceQueue& queue) {
+        std::byte* const sum = work.out + piece(group->rank()).begin;
+        add_rows(kernels, queue, work.request.kind, group->size(), own, work.rows.data(), sum);
+        return exchange(
+            *nccl, *group, c, queue, [&](int) { return Part{sum, own}; },
+            [&](int r) { return Place{work.out + piece(r).begin, piece(r).size}; });
+      });
   return {};
 }
 
 void NcclOperation::add_end() {
-  add(nullptr, [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+  add(nullptr, [write_word = state_->kernels.write_word](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
     const NcclRequest& request = work.request;
     if (work.out_on_host.data() != nullptr) queue.copy(work.out, work.out_on_host.data(), length(request.out.size()));
     if (work.rows_on_host.data() != nullptr)
       queue.copy(work.rows.data(), work.rows_on_host.data(), length(work.rows_bytes));
     if (request.word != nullptr)
-      queue.run(
-          [word = request.word, count = request.count](CUstream_st* stream) { cuda::write_word(stream, word, count); });
+      queue.run([write_word, word = request.word, count = request.count](CUstream_st* stream) {
+        write_word(stream, word, count);
+      });
     work.done = queue.mark();
     return {};
   });

@@ -1,6 +1,6 @@
 #include "base/result.h"
-#include "engine/comm/nccl/tree_sum_kernels.h"
 #include "engine/ops/cuda/cuda_api.h"
+#include "engine/ops/cuda/tree_rows.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -53,14 +53,14 @@ __global__ void write_word_kernel(std::uint64_t* word, std::uint64_t value) {
 
 }  // namespace
 
-void tree_rows(cudaStream_t stream, TreeOperation operation, Index rows, Index n, const float* terms, float* out) {
+void tree_rows(cudaStream_t stream, bool largest, Index rows, Index n, const float* terms, float* out) {
   LH_ASSERT(rows >= 1 && rows < Index{1} << levels_max, "a sum of no rows, or of more than a million");
   const Index wanted = (n + threads * elements_per_thread - 1) / (threads * elements_per_thread);
   const dim3 blocks(static_cast<unsigned>(wanted));
   const auto run = [&](const char* name, void (*kernel)(Index, Index, const float*, float*)) {
     launch(name, stream, kernel, blocks, dim3(threads), 0, rows, n, terms, out);
   };
-  operation == TreeOperation::sum ? run("tree_sum", tree_rows_kernel<Plus>) : run("tree_max", tree_rows_kernel<Max>);
+  largest ? run("tree_max", tree_rows_kernel<Max>) : run("tree_sum", tree_rows_kernel<Plus>);
 }
 
 void write_word(cudaStream_t stream, std::uint64_t* word, std::uint64_t value) {
