@@ -311,6 +311,10 @@ TEST_CASE("nccl: a library that is not there, is too old, or is none is refused 
   REQUIRE(!none.ok());
   CHECK(none.error().code == ErrorCode::not_found);
   CHECK(none.error().message().find("LD_LIBRARY_PATH") != std::string::npos);
+  options.library = "libc.so.6";
+  auto other = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
+  REQUIRE(!other.ok());
+  CHECK(other.error().what == "libc.so.6 is no NCCL: it does not tell its version");
   const Misbehaving old("old", 0);
   options.library = fake_path;
   auto refused = NcclRuntime::start(device, kernels, rendezvous, 0, 1, options);
