@@ -176,6 +176,7 @@ TEST_CASE(
     "works") {
   for (const char* what : {"init", "hang"}) {
     std::atomic<int> met{0};
+    std::atomic<bool> behaves{false};
     auto misbehaving = std::make_unique<Misbehaving>(what, 1);
     const Failures failures = run_on_nccl(3, [&](Rank& me, NcclRuntime&) {
       Failures out;
@@ -189,9 +190,8 @@ TEST_CASE(
                  status.error().what.find("all_reduce_sum number 0 of world (epoch 1) at rank") != std::string::npos,
                  status.error().what);
       }
-      if (++met == 3) misbehaving.reset();
-      while (met < 3) sched_yield();
-      while (met < 4 && me.rank == 0) met = 4;
+      if (++met == 3) misbehaving.reset(), behaves = true;
+      while (!behaves) sched_yield();
       const auto fresh = me.communicator();
       std::vector<float> data(100, 1.0F);
       expect_ok(out, fresh->wait(fresh->all_reduce_sum(data)), "the next epoch");
