@@ -79,7 +79,8 @@ bool NcclState::tend_closing() {
 NcclGroup::~NcclGroup() {
   std::erase(state_.at_work, this);
   if (communicator_ != nullptr) leave("it was dropped");
-  if (!state_.lost.empty()) (void)queue_.release();
+  if (!state_.lost.empty()) [[maybe_unused]]
+    DeviceQueue* kept = queue_.release();
 }
 
 void NcclGroup::add(const char* call, NcclStep step) {

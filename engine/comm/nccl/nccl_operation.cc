@@ -90,7 +90,8 @@ Status NcclOperation::begin() {
   LH_CHECK(place_spans());
   LH_CHECK(add_steps());
   add_end();
-  return group_->advance();
+  state_->progress();  // errors come when it is polled, with the operation's name
+  return {};
 }
 
 // Spans of the host get memory of the device, and pinned memory on the way.
@@ -138,7 +139,7 @@ Status NcclOperation::add_steps() {
   if (request.record != nullptr)
     return make_error(ErrorCode::unsupported, "NCCL's own sums do not show what each rank gave",
                       "check contributions with sums along the tree (NcclSums::tree)");
-  const auto call = [&](const char* name, auto ask) {
+  const auto call = [&](const char* name, const auto& ask) {
     add(name, [nccl, name, ask](NcclWork& w, ncclComm_t communicator, DeviceQueue& queue) {
       return accepted(*nccl, name, ask(w, communicator, queue.stream()), communicator);
     });
