@@ -125,6 +125,10 @@ Request Communicator::recv(Bytes data, int from, int tag) {
   return begin(CollectiveKind::recv, {}, data, from, tag);
 }
 
+std::atomic<std::uint64_t>* Communicator::completed_word() const {
+  return options_.beat ? options_.beat->completed_word(shown_as_) : nullptr;
+}
+
 std::string Communicator::text_of(const Request& request) const {
   return format("{} number {} of {} (epoch {}) at rank {} of {}", to_string(request.kind_), request.sequence_, name_,
                 epoch_, rank_, size_);
@@ -147,7 +151,7 @@ Result<bool> Communicator::test(Request& request) {
   if (!done) return fail(request, done.error().with_context(text_of(request)));
   if (*done) {
     counters_.completed.fetch_add(1, std::memory_order_relaxed);
-    if (options_.beat && !is_message(request.kind_)) options_.beat->completed(shown_as_);
+    if (options_.beat && !counted_on_device_ && !is_message(request.kind_)) options_.beat->completed(shown_as_);
     if (options_.trace) options_.trace->add(name_, to_string(request.kind_), request.begun_ns_, options_.trace->now());
     request.operation_.reset();
     return true;

@@ -7,6 +7,10 @@
 // receives match by (peer, tag) in order. Sums are f32 along one binary tree over the ranks (tree_sum.h): the same bits
 // every time, on every backend.
 //
+// Spans lie in the memory of the host or, where a backend is made for a device (staged_communicator.h, nccl/), each as
+// a whole in the host's or in that device's, which tells the two apart (Device::owns). What was asked of the device
+// before an operation is started is done before it begins.
+//
 // A communicator belongs to one thread at a time. Buffers must stay alive and unchanged until the request is done or
 // has failed; after a failure the communicator does not touch them again.
 #pragma once
@@ -148,6 +152,15 @@ class Communicator {
   };
   Communicator(int rank, std::vector<int> members, std::uint64_t epoch, std::string name, const CommOptions& options);
   virtual Result<std::unique_ptr<CommOperation>> start(const Arguments& arguments) = 0;
+  // For a communicator that stands on another one, which then counts and shows nothing of its own.
+  static Result<std::unique_ptr<CommOperation>> start_of(Communicator& other, const Arguments& arguments) {
+    return other.start(arguments);
+  }
+  // Where the heartbeat page shows how many collectives are completed; null where it does not. From count_on_device()
+  // on the device writes it, as each is completed.
+  std::atomic<std::uint64_t>* completed_word() const;
+  void count_on_device() { counted_on_device_ = true; }
+  static bool counts_on_device(const Communicator& other) { return other.counted_on_device_; }
 
  private:
   Request begin(CollectiveKind kind, ConstBytes in, Bytes out, int peer, int tag);
@@ -166,6 +179,7 @@ class Communicator {
   CommOptions options_;
   CommCounters counters_;
   int shown_as_ = -1;  // on the heartbeat page
+  bool counted_on_device_ = false;
   std::uint64_t sequence_ = 0;
   std::optional<Error> broken_;
 };

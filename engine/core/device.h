@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "engine/core/device_queue.h"
 
 namespace longhaul {
 
@@ -30,6 +32,20 @@ class Device {
   virtual void copy(const void* from, void* to, std::int64_t bytes) = 0;  // within the device
   virtual void zero(void* device, std::int64_t bytes) = 0;
   virtual void finish() = 0;  // until everything asked for is done
+
+  // Whether an address lies in what allocate() gave and nobody has released: who takes spans that may lie here or in
+  // the memory of the host (engine/comm) tells them apart by it.
+  virtual bool owns(const void* address) const = 0;
+
+  // For what goes on beside the operations. Goes before the device.
+  virtual Result<std::unique_ptr<DeviceQueue>> queue() = 0;
+  // The host's memory that a queue copies from and to. Not zeroed.
+  virtual Result<std::byte*> allocate_host(std::int64_t bytes) = 0;
+  virtual void release_host(std::byte* memory) = 0;
+  // Memory of this process that kernels may write from now on, until unshare(): whole pages, and not of a file on a
+  // disk. The address that kernels know it by. An error says that the system does not let it.
+  virtual Result<std::byte*> share(std::byte* memory, std::int64_t bytes) = 0;
+  virtual void unshare(std::byte* memory) = 0;
 };
 
 // Owns memory of a device. Moves, never copies; grows by being made anew.

@@ -131,6 +131,12 @@ class HeartbeatPage {
   void restart_counters(int communicator);
   void enqueued(int communicator);
   void completed(int communicator);
+  // The word that completed() adds to, for a device that writes it itself (engine/comm/nccl), and the page it lies in,
+  // as the memory of this process; null where there was no room for the communicator.
+  std::atomic<std::uint64_t>* completed_word(int communicator) const {
+    return communicator < 0 ? nullptr : &page_->communicator[communicator].completed;
+  }
+  void* memory() const { return page_; }
   void progress() { touch(); }  // nothing of the above changed, and yet the rank is at work
   // Another process than this one, whose words are passed on (beat_line.h). Signals and stacks are for this one.
   void process(std::int64_t pid) { page_->pid.store(pid, std::memory_order_relaxed); }

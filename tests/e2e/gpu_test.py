@@ -20,7 +20,7 @@ SETTINGS = {
     "model": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
               "num_key_value_heads": 2, "max_position_embeddings": 64},
     "seed": 3, "sequence_length": 32, "micro_batch_size": 2, "global_batch_size": 4, "steps": 8,
-    "optimizer": {"lr": 0.01, "lr_schedule": "constant"}, "checkpoint": {"every_steps": 4},
+    "optimizer": {"lr": 0.01, "lr_schedule": "constant", "warmup_steps": 0}, "checkpoint": {"every_steps": 4},
 }
 
 

@@ -6,7 +6,10 @@
 #include <cstdio>
 
 #include "engine/comm/mpi_communicator.h"
+#include "engine/comm/staged_communicator.h"
 #include "tests/parallel/comm_contract.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/on_device_communicator.h"
 
 using namespace longhaul;
 using namespace longhaul::comm_contract;
@@ -41,6 +44,14 @@ int main(int argc, char** argv) {
     return (*runtime)->world(epoch, options);
   };
   for (const Check& check : checks()) agree(check.name, check.run(me), false);
+  // For data on a device, by way of the host.
+  longhaul::testing::EmulatedDevice device;
+  me.make = [&](std::uint64_t epoch, const CommOptions& options) -> Result<std::unique_ptr<Communicator>> {
+    LH_TRY(std::unique_ptr<Communicator> on_host, (*runtime)->world(epoch, options));
+    return longhaul::testing::make_on_device_communicator(device, make_staged_communicator(device, std::move(on_host)));
+  };
+  for (const Check& check : checks()) agree(check.name, check.run(me), false);
+  if (me.size > 1) agree("planted error", check_sums(me, true), true);
   if (me.rank == 0) std::printf("%zu operations in quarantine at rank 0\n", (*runtime)->quarantined());
   std::fflush(stdout);
   runtime = make_error(ErrorCode::aborted, "finished");  // MPI_Finalize

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "tests/support/cuda_emulation.h"
+#include "tests/support/emulated_queue.h"
 
 namespace longhaul::testing {
 namespace {
@@ -22,26 +23,26 @@ struct Scope {
 
 }  // namespace
 
-EmulatedDevice::EmulatedDevice(std::int64_t bytes) : bytes_(bytes) {
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE,
+EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes) : guarded_(guarded), bytes_(bytes) {
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
   memory_ = static_cast<std::byte*>(memory);
-  cuda::launch_scope() = {[this] { open(); }, [this] { close(); }};
+  if (guarded) cuda::launch_scope() = {[this] { open(); }, [this] { close(); }};
 }
 
 EmulatedDevice::~EmulatedDevice() {
-  cuda::launch_scope() = {};
+  if (guarded_) cuda::launch_scope() = {};
   (void)::munmap(memory_, static_cast<std::size_t>(bytes_));
 }
 
 void EmulatedDevice::open() {
-  if (open_++ > 0 || used_ == 0) return;
+  if (!guarded_ || open_++ > 0 || used_ == 0) return;
   LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_READ | PROT_WRITE) == 0, "mprotect");
 }
 
 void EmulatedDevice::close() {
-  if (--open_ > 0 || used_ == 0) return;
+  if (!guarded_ || --open_ > 0 || used_ == 0) return;
   LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_NONE) == 0, "mprotect");
 }
 
@@ -55,11 +56,12 @@ Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
     if (used_ + size > bytes_)
       return make_error(ErrorCode::internal, format("{} bytes asked for, {} of {} are free", bytes, bytes_ - used_,
                                                     bytes_));
-    LH_ASSERT(open_ == 0, "an allocation inside of a kernel");
+    LH_ASSERT(!guarded_ || open_ == 0, "an allocation inside of a kernel");
     memory = memory_ + used_;
     used_ += size;
   }
   alive_[memory] = size;
+  ranges_.add(memory, bytes);
   taken_ += size;
   const Scope scope(*this);
   std::memset(memory, 0, static_cast<std::size_t>(size));
@@ -70,6 +72,7 @@ Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
 void EmulatedDevice::release(std::byte* memory) {
   const auto found = alive_.find(memory);
   LH_ASSERT(found != alive_.end(), "released twice, or never taken");
+  ranges_.remove(memory);
   const Scope scope(*this);
   std::memset(memory, 0xFF, static_cast<std::size_t>(found->second));
   taken_ -= found->second;
@@ -92,6 +95,16 @@ void EmulatedDevice::copy(const void* from, void* to, std::int64_t bytes) {
 void EmulatedDevice::zero(void* device, std::int64_t bytes) {
   const Scope scope(*this);
   std::memset(device, 0, static_cast<std::size_t>(bytes));
+}
+
+Result<std::unique_ptr<DeviceQueue>> EmulatedDevice::queue() {
+  return std::unique_ptr<DeviceQueue>(std::make_unique<EmulatedQueue>());
+}
+Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
+  return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256}));
+}
+void EmulatedDevice::release_host(std::byte* memory) {
+  ::operator delete(memory, std::align_val_t{256});
 }
 
 void HostGemm::run(cudaStream_t, const GemmShape& shape, ConstView a, ConstView b, View c) {

@@ -1,12 +1,13 @@
 // A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What the
-// engine gives to a device's operations runs through the host code and the kernels that a GPU runs. Its memory can be
-// touched by kernels and copies alone: anything else that reads or writes there ends the program (a segmentation fault),
-// as it would beside a GPU. Operations may be given memory of the host as well, for tests of single operations.
+// engine gives to a device's operations runs through the host code and the kernels that a GPU runs. The memory of an
+// EmulatedGpu can be touched by kernels and copies alone: anything else that reads or writes there ends the program (a
+// segmentation fault), as it would beside a GPU. Operations may be given memory of the host as well, for tests of single operations.
 #pragma once
 
 #include <map>
 #include <memory>
 
+#include "engine/core/allocated_ranges.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
 #include "engine/ops/cuda/cuda_ops.h"
@@ -14,10 +15,12 @@
 
 namespace longhaul::testing {
 
-// Of one thread at a time.
+// Of one thread at a time, beside its queues.
 class EmulatedDevice final : public Device {
  public:
-  explicit EmulatedDevice(std::int64_t bytes = std::int64_t{4} << 30);  // of address space; touched pages cost memory
+  // Guarded: the memory can be touched while open() alone, so that it has no queues, whose threads touch it at any time.
+  // bytes: of address space; touched pages cost memory.
+  explicit EmulatedDevice(bool guarded = false, std::int64_t bytes = std::int64_t{4} << 30);
   ~EmulatedDevice() override;
   EmulatedDevice(const EmulatedDevice&) = delete;
   EmulatedDevice& operator=(const EmulatedDevice&) = delete;
@@ -35,13 +38,21 @@ class EmulatedDevice final : public Device {
   void copy(const void* from, void* to, std::int64_t bytes) override;
   void zero(void* device, std::int64_t bytes) override;
   void finish() override {}
+  bool owns(const void* address) const override { return ranges_.contain(address); }
+  Result<std::unique_ptr<DeviceQueue>> queue() override;
+  Result<std::byte*> allocate_host(std::int64_t bytes) override;
+  void release_host(std::byte* memory) override;
+  Result<std::byte*> share(std::byte* memory, std::int64_t) override { return memory; }
+  void unshare(std::byte*) override {}
 
  private:
+  bool guarded_;
   std::byte* memory_;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
   std::map<std::byte*, std::int64_t> alive_;
   std::multimap<std::int64_t, std::byte*> free_;  // by size
+  AllocatedRanges ranges_;
 };
 
 class HostGemm final : public cuda::DeviceGemm {
@@ -63,7 +74,7 @@ class EmulatedGpu final : public Gpu {
   const ComputeContext& context() const { return context_; }
 
  private:
-  EmulatedDevice device_;
+  EmulatedDevice device_{true};
   HostGemm gemm_;
   cuda::CudaOps ops_;
   ComputeContext context_;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/core/allocated_ranges.h"
+#include "engine/core/cuda/cuda_queue.h"
 #include "engine/core/cuda/device_code_probe.h"
 
 namespace longhaul {
@@ -43,9 +45,13 @@ class Gpu final : public CudaDevice {
                         "take a smaller micro-batch, recompute more, or spread the model over more GPUs");
     }
     zero(memory, bytes);
+    ranges_.add(static_cast<std::byte*>(memory), bytes);
     return static_cast<std::byte*>(memory);
   }
-  void release(std::byte* memory) override { check(cudaFree(memory), "cudaFree"); }  // waits for the device
+  void release(std::byte* memory) override {
+    ranges_.remove(memory);
+    check(cudaFree(memory), "cudaFree");  // waits for the device
+  }
 
   // From memory that is not pinned: CUDA takes the bytes into its own before it comes back.
   void copy_in(const void* host, void* device, std::int64_t bytes) override {
@@ -66,7 +72,35 @@ class Gpu final : public CudaDevice {
   }
   void finish() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
+  bool owns(const void* address) const override { return ranges_.contain(address); }
+  Result<std::unique_ptr<DeviceQueue>> queue() override { return make_cuda_queue(stream_); }
+  Result<std::byte*> allocate_host(std::int64_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
+    if (status != cudaSuccess) {
+      (void)cudaGetLastError();
+      return make_error(ErrorCode::internal,
+                        format("{}: {:.2f} GB of pinned host memory were refused ({})", name(),
+                               1e-9 * static_cast<double>(bytes), cudaGetErrorName(status)),
+                        "look at the job's memory limit and at ulimit -l");
+    }
+    return static_cast<std::byte*>(memory);
+  }
+  void release_host(std::byte* memory) override { check(cudaFreeHost(memory), "cudaFreeHost"); }
+  Result<std::byte*> share(std::byte* memory, std::int64_t bytes) override {
+    cudaError_t status = cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterMapped);
+    void* known_as = nullptr;
+    if (status == cudaSuccess) status = cudaHostGetDevicePointer(&known_as, memory, 0);
+    if (status == cudaSuccess) return static_cast<std::byte*>(known_as);
+    (void)cudaGetLastError();
+    return make_error(ErrorCode::unavailable,
+                      format("{}: host memory cannot be shared ({})", name(), cudaGetErrorName(status)),
+                      "memory of a file must be of one in memory (/dev/shm)");
+  }
+  void unshare(std::byte* memory) override { check(cudaHostUnregister(memory), "cudaHostUnregister"); }
+
  private:
+  AllocatedRanges ranges_;
   int index_;
   std::string name_;
   cudaStream_t stream_;

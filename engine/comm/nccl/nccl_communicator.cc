@@ -1,0 +1,135 @@
+#include "engine/comm/nccl/nccl_communicator.h"
+
+#include <time.h>
+
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/comm/nccl/nccl_operation.h"
+
+namespace longhaul {
+namespace {
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<NcclState> state, std::vector<int> members, int axis, int rank, std::uint64_t epoch,
+                   const std::string& name, const CommOptions& options)
+      : Communicator(rank, std::move(members), epoch, name, options), state_(std::move(state)), axis_(axis) {
+    group_ = make_group("", size(), rank);
+    if (std::atomic<std::uint64_t>* word = completed_word()) word_ = state_->word_on_device(*options.beat, word);
+    if (word_ != nullptr) count_on_device();
+  }
+  ~NcclCommunicator() override {
+    bool left = broken() || group_->left();
+    for (const auto& [key, lane] : lanes_) left = left || lane->left();
+    close(group_, left);
+    for (auto& [key, lane] : lanes_) close(lane, left);
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  std::unique_ptr<Communicator> subgroup(int axis, const std::string& name, std::span<const int> ranks) override {
+    std::vector<int> chosen;
+    int own = -1;
+    for (int r : ranks) {
+      LH_ASSERT(r >= 0 && r < size(), format("{}: rank {} of {}", name, r, size()));
+      if (r == rank()) own = static_cast<int>(chosen.size());
+      chosen.push_back(members()[static_cast<std::size_t>(r)]);
+    }
+    LH_ASSERT(own >= 0 && axis >= 1 && axis < 16, format("{}: axis {}, rank {} must be a member", name, axis, rank()));
+    return std::make_unique<NcclCommunicator>(state_, chosen, axis, own, epoch(), name, options());
+  }
+
+ protected:
+  Result<std::unique_ptr<CommOperation>> start(const Arguments& a) override {
+    NcclRequest request{a.kind, a.in, a.out, a.peer, {}, {}, a.record};
+    request.in_bytes.assign(a.in_bytes.begin(), a.in_bytes.end());
+    request.out_bytes.assign(a.out_bytes.begin(), a.out_bytes.end());
+    const bool message = a.kind == CollectiveKind::send || a.kind == CollectiveKind::recv;
+    if (!message) request.word = word_, request.count = ++collectives_;
+    auto operation = std::make_unique<NcclOperation>(state_, message ? lane(a) : group_, std::move(request));
+    if (const Status begun = operation->begin(); !begun) {
+      operation->abandon(begun.error().what);
+      return begun.error();
+    }
+    return std::unique_ptr<CommOperation>(std::move(operation));
+  }
+
+ private:
+  std::shared_ptr<NcclGroup> make_group(const std::string& lane, int ranks, int own) {
+    return std::make_shared<NcclGroup>(*state_, state_->fresh_name(epoch(), axis_, members(), lane), ranks, own);
+  }
+  // Of two: the one that sends, the one that receives.
+  const std::shared_ptr<NcclGroup>& lane(const Arguments& a) {
+    const bool sends = a.kind == CollectiveKind::send;
+    const int from = sends ? rank() : a.peer, to = sends ? a.peer : rank();
+    std::shared_ptr<NcclGroup>& lane = lanes_[{from, to, a.tag}];
+    if (!lane) lane = make_group(format("-from{}-to{}-tag{}", from, to, a.tag), 2, sends ? 0 : 1);
+    return lane;
+  }
+  void close(std::shared_ptr<NcclGroup>& group, bool at_once) {
+    at_once ? group->leave("its communicator was left") : group->begin_close();
+    if (!group->closed()) state_->closing.push_back(std::move(group));
+  }
+
+  std::shared_ptr<NcclState> state_;
+  int axis_;
+  std::shared_ptr<NcclGroup> group_;
+  std::map<std::tuple<int, int, int>, std::shared_ptr<NcclGroup>> lanes_;  // by sender, receiver, tag
+  std::uint64_t collectives_ = 0;
+  std::uint64_t* word_ = nullptr;  // of the heartbeat page, as the device knows it
+};
+
+}  // namespace
+
+Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const NcclKernels& kernels,
+                                                        Rendezvous& rendezvous, int rank, int size,
+                                                        const NcclOptions& options) {
+  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr, "the communicators need both kernels");
+  LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
+  std::vector<std::string> names;
+  if (!options.library.empty()) names.push_back(options.library);
+  LH_TRY(auto library, NcclLibrary::open(names));
+  auto state = std::make_shared<NcclState>(std::move(library), device, kernels, rendezvous, rank, size, options);
+  return std::unique_ptr<NcclRuntime>(new NcclRuntime(std::move(state)));
+}
+
+NcclRuntime::~NcclRuntime() {
+  const Deadline deadline(state_->clock, state_->options.close_ms);
+  while (state_->lost.empty() && !state_->tend_closing() && !deadline.passed()) {
+    const struct timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+  }
+  for (const std::shared_ptr<NcclGroup>& group : state_->closing)
+    if (state_->lost.empty()) group->leave("the other ranks did not part from it in time");
+  // What the device may still write to is not given back.
+  if (!state_->lost.empty()) (void)new std::shared_ptr<NcclState>(state_);
+}
+
+int NcclRuntime::rank() const {
+  return state_->rank;
+}
+int NcclRuntime::size() const {
+  return state_->size;
+}
+std::string NcclRuntime::version() const {
+  return nccl_version_text(state_->nccl->version());
+}
+const std::string& NcclRuntime::counted_by_host() const {
+  return state_->counted_by_host;
+}
+
+Result<std::unique_ptr<Communicator>> NcclRuntime::world(std::uint64_t epoch, const CommOptions& options) {
+  LH_ASSERT(options.clock != nullptr, "a communicator needs a clock");
+  (void)state_->tend_closing();
+  if (!state_->lost.empty()) return make_error(ErrorCode::unavailable, state_->lost, "start the process anew");
+  std::vector<int> members(static_cast<std::size_t>(state_->size));
+  std::iota(members.begin(), members.end(), 0);
+  return std::unique_ptr<Communicator>(
+      std::make_unique<NcclCommunicator>(state_, members, 0, state_->rank, epoch, "world", options));
+}
+
+}  // namespace longhaul

@@ -1,0 +1,217 @@
+#include "engine/comm/nccl/nccl_group.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "resiliency/beat/heartbeat_page.h"
+
+namespace longhaul {
+namespace {
+
+void pause() {
+  const struct timespec a_moment{0, 100'000};
+  nanosleep(&a_moment, nullptr);
+}
+
+// NCCL made a call, or goes on with it.
+bool is_accepted(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
+}  // namespace
+
+NcclState::NcclState(std::shared_ptr<const NcclLibrary> library, Device& its_device, const NcclKernels& its_kernels,
+                     Rendezvous& meeting, int own, int all, const NcclOptions& given)
+    : nccl(std::move(library)),
+      device(its_device),
+      kernels(its_kernels),
+      rendezvous(meeting),
+      rank(own),
+      size(all),
+      options(given),
+      on_device(its_device, StagingPlace::device, given.memory),
+      on_host(its_device, StagingPlace::host, given.memory) {}
+
+NcclState::~NcclState() {
+  if (page_ != nullptr) device.unshare(page_);
+}
+
+std::string NcclState::fresh_name(std::uint64_t epoch, int axis, const std::vector<int>& members,
+                                  const std::string& lane) {
+  const std::string_view bytes(reinterpret_cast<const char*>(members.data()), members.size() * sizeof(int));
+  const std::string name = format("epoch{}-axis{}-{:016x}{}", epoch, axis, xxh3_64(bytes), lane);
+  return format("{}-{}", name, made_[name]++);
+}
+
+std::uint64_t* NcclState::word_on_device(const HeartbeatPage& page, std::atomic<std::uint64_t>* word) {
+  auto* const memory = static_cast<std::byte*>(page.memory());
+  if (memory != page_) {
+    if (page_ != nullptr) device.unshare(page_);
+    page_ = nullptr;
+    const Result<std::byte*> shared = device.share(memory, static_cast<std::int64_t>(beat_page_bytes));
+    counted_by_host = shared.ok() ? "" : shared.error().message();
+    if (!shared.ok()) return nullptr;
+    page_ = memory, page_on_device_ = *shared;
+  }
+  return reinterpret_cast<std::uint64_t*>(page_on_device_ + (reinterpret_cast<std::byte*>(word) - memory));
+}
+
+void NcclState::progress() {
+  for (std::size_t i = 0; i < at_work.size(); ++i)
+    if (!at_work[i]->advance().ok() || !at_work[i]->has_steps()) at_work[i] = nullptr;
+  std::erase(at_work, nullptr);
+}
+
+bool NcclState::tend_closing() {
+  std::erase_if(closing, [](const std::shared_ptr<NcclGroup>& group) { return group->closed(); });
+  return closing.empty();
+}
+
+// A queue with something in it that does not end cannot be destroyed.
+NcclGroup::~NcclGroup() {
+  std::erase(state_.at_work, this);
+  if (communicator_ != nullptr) leave("it was dropped");
+  if (!state_.lost.empty()) [[maybe_unused]]
+    DeviceQueue* kept = queue_.release();
+}
+
+void NcclGroup::add(const char* call, NcclStep step) {
+  if (std::ranges::find(state_.at_work, this) == state_.at_work.end()) state_.at_work.push_back(this);
+  steps_.push_back({call, std::move(step)});
+}
+
+Status NcclGroup::advance() {
+  if (left_) return make_error(ErrorCode::aborted, *left_);
+  if (error_) return *error_;
+  const Status status = go_on();
+  if (!status.ok()) error_ = status.error();
+  return status;
+}
+
+Status NcclGroup::go_on() {
+  if (communicator_ == nullptr) {
+    LH_TRY(const bool begun, make());
+    if (!begun) return {};
+  }
+  for (;;) {
+    LH_TRY(const bool free, settled());
+    if (!free) return {};
+    made_ = true;
+    if (steps_.empty()) return {};
+    const Step step = std::move(steps_.front());
+    steps_.pop_front();
+    if (step.call != nullptr) doing_ = step.call;
+    LH_CHECK(step.run(communicator_, *queue_));
+  }
+}
+
+Result<bool> NcclGroup::settled() {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = state_.nccl->ncclCommGetAsyncError(communicator_, &state);
+  if (asked != ncclSuccess) return state_.nccl->failed("ncclCommGetAsyncError", asked, communicator_);
+  if (!is_accepted(state)) return state_.nccl->failed(doing_, state, communicator_);
+  return state == ncclSuccess;
+}
+
+Result<std::optional<ncclUniqueId>> NcclGroup::find_id() {
+  ncclUniqueId id;
+  if (rank_ == 0) {
+    const ncclResult_t result = state_.nccl->ncclGetUniqueId(&id);
+    if (result != ncclSuccess) return state_.nccl->failed("ncclGetUniqueId", result, nullptr);
+    LH_CHECK(state_.rendezvous.put(name_, std::string(id.internal, sizeof id.internal)));
+    return std::optional(id);
+  }
+  if (!announced_) LH_CHECK(state_.rendezvous.put(format("{}.rank{}", name_, rank_), "here"));
+  announced_ = true;
+  const std::int64_t now = state_.clock.monotonic_ns();
+  if (now < look_again_ns_) return std::optional<ncclUniqueId>();
+  LH_TRY(const std::optional<std::string> word, state_.rendezvous.look(name_));
+  if (!word) {  // ever less often, as many look at once
+    look_pause_ns_ = std::clamp<std::int64_t>(2 * look_pause_ns_, 100'000, 50'000'000);
+    look_again_ns_ = now + look_pause_ns_;
+    return std::optional<ncclUniqueId>();
+  }
+  if (word->size() != sizeof id.internal)
+    return make_error(ErrorCode::corrupt,
+                      format("the word {} has {} bytes, {} were expected", name_, word->size(), sizeof id.internal));
+  std::memcpy(id.internal, word->data(), sizeof id.internal);
+  return std::optional(id);
+}
+
+// True once NCCL has begun to make it.
+Result<bool> NcclGroup::make() {
+  LH_TRY(const std::optional<ncclUniqueId> id, find_id());
+  if (!id) return false;
+  if (!queue_) {
+    LH_TRY(queue_, state_.device.queue());
+  }
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t result = state_.nccl->ncclCommInitRankConfig(&communicator_, size_, *id, rank_, &config);
+  if (!is_accepted(result)) return state_.nccl->failed("ncclCommInitRankConfig", result, nullptr);
+  return true;
+}
+
+std::vector<int> NcclGroup::not_come() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < size_ && !made_; ++r) {
+    const auto word = state_.rendezvous.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
+    if (word.ok() && !word->has_value()) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+void NcclGroup::leave(const std::string& reason) {
+  if (left_) return;
+  left_ = reason;
+  if (communicator_ != nullptr) {
+    auto aborted = std::make_shared<std::atomic<bool>>(false);
+    // NCCL waits there for its kernels to end: on a thread of its own, which may outlive everything here.
+    std::thread([nccl = state_.nccl, communicator = communicator_, aborted] {
+      (void)nccl->ncclCommAbort(communicator);
+      aborted->store(true, std::memory_order_release);
+    }).detach();
+    communicator_ = nullptr;
+    const Deadline deadline(state_.clock, state_.options.leave_ms);
+    while (!aborted->load(std::memory_order_acquire) || !queue_->idle()) {
+      if (deadline.passed()) {
+        state_.lost =
+            format("NCCL did not let go of {} within {} ms after: {}", name_, state_.options.leave_ms, reason);
+        return;
+      }
+      pause();
+    }
+  }
+  steps_.clear();
+}
+
+void NcclGroup::begin_close() {
+  if (left_ || communicator_ == nullptr) return;
+  if (!steps_.empty() || !made_) return leave("it was closed before it was done");
+  doing_ = "ncclCommFinalize";
+  const ncclResult_t result = state_.nccl->ncclCommFinalize(communicator_);
+  if (!is_accepted(result)) leave(state_.nccl->failed(doing_, result, communicator_).what);
+}
+
+bool NcclGroup::closed() {
+  if (communicator_ == nullptr) return true;
+  const Result<bool> done = settled();
+  if (done.ok() && !*done) return false;
+  if (!done.ok()) {
+    leave(done.error().what);
+    return true;
+  }
+  (void)state_.nccl->ncclCommDestroy(communicator_);
+  communicator_ = nullptr;
+  return true;
+}
+
+}  // namespace longhaul

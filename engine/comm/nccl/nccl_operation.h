@@ -1,0 +1,64 @@
+// One operation of a communicator over NCCL: where its spans lie while it runs, the steps that it is made of, and what
+// the host does when it is done.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/comm/nccl/nccl_group.h"
+
+namespace longhaul {
+
+// What is asked for: Communicator::Arguments, which only communicators see.
+struct NcclRequest {
+  CollectiveKind kind{};
+  ConstBytes in;
+  Bytes out;
+  int peer = 0;                                  // root of a broadcast; else not read
+  std::vector<std::size_t> in_bytes, out_bytes;  // all_to_all_v
+  ContributionRecord* record = nullptr;
+  std::uint64_t* word = nullptr;  // as the device knows it: takes `count` when the operation is done; may be null
+  std::uint64_t count = 0;
+};
+
+// What the device works on. Kept until the device has done it.
+struct NcclWork {
+  NcclRequest request;
+  const std::byte* in = nullptr;  // on the device
+  std::byte* out = nullptr;
+  StagingBlock in_block, out_block, rows, sizes;                                     // of the device
+  StagingBlock in_on_host, out_on_host, sizes_on_host, taken_on_host, rows_on_host;  // pinned
+  std::size_t rows_bytes = 0;
+  std::unique_ptr<QueueMark> sizes_came, done;
+};
+
+class NcclOperation final : public CommOperation {
+ public:
+  NcclOperation(std::shared_ptr<NcclState> state, std::shared_ptr<NcclGroup> group, NcclRequest request);
+  // Takes staging memory and gives the group its steps; asks the device for nothing.
+  Status begin();
+
+  Result<bool> poll() override;
+  std::vector<int> waiting_for() override;
+  void abandon(const std::string& reason) override;
+
+ private:
+  Status place_spans();
+  Status add_steps();
+  Status add_all_to_all_v();
+  Status add_tree_reduce_scatter();
+  Status add_tree_all_reduce();
+  Status note_rows(std::size_t rows_bytes);
+  void add(const char* call, std::function<Status(NcclWork&, ncclComm_t, DeviceQueue&)> step);
+  void add_end();
+  Status check_sizes();
+  void deliver();
+
+  std::shared_ptr<NcclState> state_;
+  std::shared_ptr<NcclGroup> group_;
+  std::shared_ptr<NcclWork> work_;
+  bool sizes_checked_ = false;
+};
+
+}  // namespace longhaul
