@@ -1,0 +1,125 @@
+// Trainings in low precision: how far their losses are from f32, and that stopping and going on changes no bit.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "base/json.h"
+#include "tests/unit/engine/train/training_setup.h"
+
+using namespace longhaul;
+using namespace longhaul::test;
+
+namespace {
+
+// Whole blocks of 32 everywhere.
+ModelShape block_shape() {
+  ModelShape shape = training_shape();
+  shape.hidden_size = 64, shape.head_dim = 32, shape.num_attention_heads = 2, shape.num_key_value_heads = 2;
+  shape.intermediate_size = 128;
+  return shape;
+}
+
+SetupOptions options_of(const std::string& recipe, const std::string& element = "e2m3") {
+  SetupOptions options(block_shape());
+  options.low_precision.recipe = recipe, options.low_precision.mxfp6_element = element;
+  options.low_precision.check_every_steps = 5, options.low_precision.amax_history = 4;
+  return options;
+}
+
+double loss_after(int steps, const SetupOptions& options) {
+  TrainingSetup setup(8, steps, 2, nullptr, DType::f32, 8, options);
+  double last = 0;
+  for (int step = 0; step < steps; ++step) {
+    const auto report = setup.trainer.step();
+    REQUIRE(report.ok());
+    if (step >= steps - 5) last += report->loss / 5;
+  }
+  return last;
+}
+
+}  // namespace
+
+// A tenth of a second of the bench low_precision_bars. It learns eight sequences by heart, on the steep part of the
+// curve, where noise shows most.
+TEST_CASE("losses of emulated formats stay near those of f32, and the finer format nearer") {
+  constexpr int steps = 30;
+  const double f32 = loss_after(steps, options_of("none"));
+  CHECK(f32 < 2.5);  // of log 37 = 3.6: something was learnt
+  struct Bar {
+    const char *recipe, *element;
+    double gap;
+  };
+  for (const Bar& bar : {Bar{"mxfp6", "e2m3", 0.04}, Bar{"mxfp6", "e3m2", 0.06}, Bar{"mxfp8", "", 0.04},
+                         Bar{"mxfp4", "", 0.2}, Bar{"delayed", "", 0.06}, Bar{"current", "", 0.06}}) {
+    const double low = loss_after(steps, options_of(bar.recipe, bar.element));
+    CAPTURE(bar.recipe);
+    CAPTURE(bar.element);
+    CAPTURE(f32);
+    CAPTURE(low);
+    CHECK(low != f32);  // it was quantised at all
+    CHECK(std::abs(low - f32) < bar.gap);
+  }
+}
+
+TEST_CASE("recipe \"none\" and layers that are all kept give the same bits") {
+  SetupOptions none(block_shape()), first = options_of("mxfp4");
+  first.low_precision.first_layers_bf16 = 1, first.low_precision.last_layers_bf16 = 1;  // of two
+  CHECK(loss_after(6, none) == loss_after(6, first));
+  CHECK(loss_after(6, none) == loss_after(6, options_of("none")));
+}
+
+TEST_CASE("a layer beyond its limits is kept out, and the step says why") {
+  SetupOptions options = options_of("mxfp4");
+  options.low_precision.snr_min_db = 60;
+  TrainingSetup setup(8, 6, 2, nullptr, DType::f32, 8, options);
+  const auto report = setup.trainer.step();
+  REQUIRE(report.ok());
+  REQUIRE(report->verdicts.size() == 2);
+  for (const LayerVerdict& verdict : report->verdicts) {
+    CHECK(!verdict.low);
+    CHECK(verdict.reason.find("below snr_min_db = 60") != std::string::npos);
+  }
+  CHECK(setup.trainer.step()->verdicts.empty());
+  CHECK(loss_after(6, options) == loss_after(6, options_of("none")));
+}
+
+TEST_CASE("stopped after any step and gone on with: the bits of the training that went through") {
+  constexpr int steps = 9;
+  for (const char* recipe : {"delayed", "mxfp8", "current"}) {
+    CAPTURE(recipe);
+    const SetupOptions options = options_of(recipe);
+    std::vector<double> through;
+    TrainingSetup whole(8, steps, 2, nullptr, DType::f32, 8, options);
+    for (int step = 0; step < steps; ++step) through.push_back(whole.trainer.step()->loss);
+    for (const int stop : {1, 2, 5, 6}) {
+      CAPTURE(stop);
+      TrainingSetup before(8, steps, 2, nullptr, DType::f32, 8, options),
+          after(8, steps, 2, nullptr, DType::f32, 8, options);
+      for (int step = 0; step < stop; ++step) (void)before.trainer.step().ok();
+      std::ranges::copy(before.store.masters(), after.store.masters().begin());
+      const auto take = [](const StateArray& from, const StateArray& to) {
+        std::memcpy(to.memory().data(), from.memory().data(), static_cast<std::size_t>(from.memory().bytes()));
+      };
+      take(before.trainer.optimizer().exp_avg(), after.trainer.optimizer().exp_avg());
+      take(before.trainer.optimizer().exp_avg_sq(), after.trainer.optimizer().exp_avg_sq());
+      after.trainer.progress() = before.trainer.progress();
+      after.store.refresh_compute_copy(after.context);
+      const Value text = parse_json(to_json(before.trainer.low_precision_state()), "state").value();
+      REQUIRE(after.trainer.restore_low_precision(text).ok());
+      for (int step = stop; step < steps; ++step)
+        CHECK(after.trainer.step()->loss == through[static_cast<std::size_t>(step)]);
+      CHECK(std::ranges::equal(after.store.masters(), whole.store.masters()));
+    }
+  }
+}
+
+TEST_CASE("models made anew between steps, as a restart in the process does, go on with scales and decisions") {
+  const SetupOptions options = options_of("delayed");
+  TrainingSetup whole(8, 8, 2, nullptr, DType::f32, 8, options), again(8, 8, 2, nullptr, DType::f32, 8, options);
+  for (int step = 0; step < 4; ++step) CHECK(whole.trainer.step()->loss == again.trainer.step()->loss);
+  again.trainer.leave();
+  again.stages = again.make_stages(2, options);
+  again.trainer.join(again.pointers());
+  again.store.refresh_compute_copy(again.context);
+  for (int step = 4; step < 8; ++step) CHECK(whole.trainer.step()->loss == again.trainer.step()->loss);
+}
