@@ -107,7 +107,8 @@ LowPrecisionSettings recipe_of(const std::string& name) {
   LowPrecisionSettings low;
   low.recipe = name == "f32" ? "none" : name.substr(0, name.find('_'));
   if (name.ends_with("_e3m2")) low.mxfp6_element = "e3m2";
-  low.check_every_steps = 50;
+  // The format is what is asked about: MXFP4 flushes a third of a gradient, which would keep its layers out.
+  low.check_every_steps = 50, low.flushed_max = 1;
   return low;
 }
 

@@ -1,6 +1,7 @@
-// One loss curve for every layout in low precision, too. Sums of several ranks round otherwise in their last bits, and
-// a value in the middle between two numbers of a format may then go the other way: the curves are held to 1e-3, where
-// those in f32 are to 1e-5; a scale or a block of another layout shows as ten times that (the last test).
+// One loss curve for every layout, in low precision, too. Sums of several ranks round otherwise in their last bits, and
+// a value in the middle between two numbers of a format may then go the other way, by a part in a thousand of itself: a
+// curve follows that of one rank to 1e-8 until such a value comes, with 6e-5 of the loss, and to 1e-3 after some more.
+// A scale or a block that is another in a layout shows at once, tenfold (the last test).
 #include <doctest/doctest.h>
 
 #include "contracts/settings/low_precision.h"
@@ -12,7 +13,8 @@ using namespace longhaul::test;
 namespace {
 
 constexpr int steps = 8;
-constexpr double tolerance = 1e-3;
+constexpr int early = 4;  // of which the last one at least is computed in low precision
+constexpr double early_tolerance = 2e-4, tolerance = 2e-3;
 
 // Whole blocks of 32 on each of two ranks.
 SetupOptions options_of(const std::string& recipe) {
@@ -22,6 +24,8 @@ SetupOptions options_of(const std::string& recipe) {
   shape.intermediate_size = 64;
   options.low_precision.recipe = recipe;
   options.low_precision.check_every_steps = 3, options.low_precision.amax_history = 3;
+  options.low_precision.flushed_max = 1;  // MXFP4 flushes much
+  options.adam_eps = 1e-3;                // the update follows the gradient, not the signs of what is near zero
   return options;
 }
 
@@ -52,6 +56,8 @@ TEST_CASE("every layout gives the losses of one rank in low precision") {
         CAPTURE(recipe);
         CAPTURE(dims.to_string());
         REQUIRE(rank.status.ok());
+        const auto first = [](const std::vector<double>& all) { return std::vector(all.begin(), all.begin() + early); };
+        CHECK(worst_relative(first(one.losses), first(rank.losses)) < early_tolerance);
         CHECK(worst_relative(one.losses, rank.losses) < tolerance);
         CHECK(rank.losses == ranks.front().losses);
       }
@@ -77,7 +83,8 @@ TEST_CASE("interleaved stages and recomputation change nothing") {
 }
 
 TEST_CASE("a scale that ranks do not agree on is seen") {
-  const SetupOptions options = options_of("delayed");
+  SetupOptions options = options_of("delayed");
+  options.low_precision.check_every_steps = 0;  // it would see what saturates, and keep the layers out
   const RankRun one = train_one_rank(steps, DType::f32, options);
   ParallelDims dims;
   dims.tp = 2;
@@ -92,5 +99,5 @@ TEST_CASE("a scale that ranks do not agree on is seen") {
     (void)setup.trainer.restore_low_precision(state).ok();
   };
   const std::vector<RankRun> ranks = train_on_threads(dims, steps, DType::f32, spoil, options);
-  CHECK(worst_relative(one.losses, ranks.front().losses) > 10 * tolerance);
+  CHECK(worst_relative(one.losses, ranks.front().losses) > 5 * tolerance);
 }

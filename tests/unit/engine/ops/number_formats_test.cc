@@ -51,6 +51,7 @@ std::vector<double> magnitudes(const Definition& d) {
 
 // The neighbour with the even code wins a tie; above the largest there is none.
 double nearest(const std::vector<double>& numbers, double x) {
+  if (std::abs(x) >= numbers.back()) return std::copysign(numbers.back(), x);
   std::size_t best = 0;
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     const double d = std::abs(std::abs(x) - numbers[i]), before = std::abs(std::abs(x) - numbers[best]);
