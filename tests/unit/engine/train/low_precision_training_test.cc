@@ -1,9 +1,13 @@
 // Trainings in low precision: how far their losses are from f32, and that stopping and going on changes no bit.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
+#include "base/files.h"
 #include "base/json.h"
+#include "engine/train/training_loop.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
@@ -123,4 +127,45 @@ TEST_CASE("models made anew between steps, as a restart in the process does, go 
   again.trainer.join(again.pointers());
   again.store.refresh_compute_copy(again.context);
   for (int step = 4; step < 8; ++step) CHECK(whole.trainer.step()->loss == again.trainer.step()->loss);
+}
+
+TEST_CASE("a training that goes on from its checkpoint ends with the bits of the one that went through") {
+  char name[] = "/tmp/longhaul-low-precision-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const SystemClock clock;
+  const std::atomic<bool> stop{false};
+  // 12 steps with a checkpoint after every third, from `start` on.
+  const auto weights_of = [&](const SetupOptions& options, const std::string& in, const std::string& start) {
+    TrainingSetup setup(4, 12, 2, nullptr, DType::f32, 64, options);
+    EventWriter events(clock, folder + "/" + in + ".jsonl", 0);
+    CheckpointStore store(clock, folder + "/" + in, 100);
+    TrainingLoopOptions loop_options;
+    loop_options.checkpoint_every_steps = 3, loop_options.start_checkpoint = start;
+    TrainingLoop loop(clock, setup.trainer, setup.objective, store, events, stop, nullptr, loop_options);
+    REQUIRE(loop.restore(setup.context).ok());
+    const auto outcome = loop.run(nullptr);
+    REQUIRE(outcome.ok());
+    CHECK(outcome->resumed_at == (start.empty() ? -1 : 6));
+    return std::vector<float>(setup.store.masters().begin(), setup.store.masters().end());
+  };
+  for (const char* recipe : {"delayed", "mxfp8"}) {
+    CAPTURE(recipe);
+    const SetupOptions options = options_of(recipe);
+    const std::vector<float> whole = weights_of(options, recipe, "");
+    std::string sixth;
+    for (const auto& entry : std::filesystem::directory_iterator(folder + "/" + recipe))
+      if (entry.path().string().ends_with("6")) sixth = entry.path().string();
+    REQUIRE(!sixth.empty());
+    CHECK(weights_of(options, std::string(recipe) + "-again", sixth) == whole);
+    // The verdicts are in the events, one of the first measurement and one of each fifth step.
+    const std::string events = read_file(folder + "/" + recipe + ".jsonl").value();
+    const auto count = [&](const std::string& text) {
+      int found = 0;
+      for (std::size_t at = events.find(text); at != std::string::npos; at = events.find(text, at + 1)) ++found;
+      return found;
+    };
+    CHECK(count("\"kind\":\"low_precision\"") == 3);
+    CHECK(count("computes in low precision from step") == 2);
+  }
+  std::filesystem::remove_all(folder);
 }
