@@ -97,8 +97,7 @@ void LowPrecisionState::saw(int layer, LayerMatrix matrix, Operand operand, floa
 
 QuantizationSums* LowPrecisionState::sums(int layer, LayerMatrix matrix, OperandUse use) {
   if (!measures() || evaluates) return nullptr;
-  return &seen_.measured[static_cast<std::size_t>((layer * layer_matrices + static_cast<int>(matrix)) * operand_uses +
-                                                  static_cast<int>(use))];
+  return &seen_.measured[place(layer, matrix) * operand_uses + static_cast<std::size_t>(use)];
 }
 
 void LowPrecisionState::begin_step(std::int64_t step) {
@@ -123,7 +122,7 @@ LayerVerdict LowPrecisionState::judge(int layer, const LowPrecisionSeen& all) co
     if (verdict.reason.empty()) verdict.reason = std::move(why);
   };
   for (int m = 0; m < layer_matrices; ++m) {
-    const QuantizationSums* uses = &all.measured[static_cast<std::size_t>((layer * layer_matrices + m) * operand_uses)];
+    const QuantizationSums* uses = &all.measured[place(layer, static_cast<LayerMatrix>(m)) * operand_uses];
     for (int product = 0; product < operand_uses / 2; ++product) {
       const double snr = decibels(noise_to_signal(uses[2 * product]) + noise_to_signal(uses[2 * product + 1]));
       // What is no number is no reason for a layer: the step's loss tells, and on_spike decides.

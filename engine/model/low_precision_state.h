@@ -80,9 +80,12 @@ class LowPrecisionState {
   Status restore(const Value& state);
 
  private:
-  std::size_t place(int layer, LayerMatrix matrix, Operand operand) const {
-    return static_cast<std::size_t>((layer * layer_matrices + static_cast<int>(matrix)) * operands +
-                                    static_cast<int>(operand));
+  // Of a matrix among all; its operands and uses follow each other.
+  static std::size_t place(int layer, LayerMatrix matrix) {
+    return static_cast<std::size_t>(layer) * layer_matrices + static_cast<std::size_t>(matrix);
+  }
+  static std::size_t place(int layer, LayerMatrix matrix, Operand operand) {
+    return place(layer, matrix) * operands + static_cast<std::size_t>(operand);
   }
   bool has_scales() const;
   LayerVerdict judge(int layer, const LowPrecisionSeen& all) const;
