@@ -91,6 +91,10 @@ std::int64_t activations_of(const TrainingOutline& o, const RankOutline& rank, i
   if (o.dims.tp > 1)                                                // partial, landing, full
     bytes += in_arena(z.t * z.h * f32) + in_arena((z.t - z.r) * z.h * f32) + z.of(z.t, z.h);
   if (o.dropout) bytes += z.r * z.h * z.width;  // masked
+  if (o.low_precision) {                        // LowPrecisionState: two operands at a time
+    const std::int64_t rows = z.t * std::max({z.h, z.q + 2 * z.kv, z.mlp, z.ffn});
+    bytes += z.width * (rows + std::max(rows, z.h * std::max(z.q + 2 * z.kv, z.mlp)));
+  }
   const std::int64_t places = o.rope_positions > 0 ? o.rope_positions : o.sequence_length;
   if (!o.shape.is_gpt2()) bytes += 2 * places * (o.shape.head_dim / 2) * f32;  // cosines, sines
   if (rank.is_first(chunk) && o.dims.tp > 1) bytes += z.t * i32;               // local_ids

@@ -31,6 +31,7 @@ struct TrainingOutline {
   bool moments_on_disk = false;                         // optimizer.offload = "node_local"
   Recompute recompute;
   bool dropout = false;
+  bool low_precision = false;  // operands are rounded into memory of their own
   std::string cp_attention = "ring";
   MoeSettings moe;
   bool overlap_gradients = true, overlap_weights = true, overlap_pipeline = true;
@@ -73,6 +74,7 @@ Status take_settings(const Settings& settings, const ParallelDims& dims, Trainin
   o.bf16 = settings.precision == "bf16", o.deterministic = settings.deterministic;
   o.set_moments(settings.optimizer);
   LH_TRY(o.recompute, recompute_from(settings.recompute));
+  o.low_precision = settings.low_precision.on();
   o.dropout = settings.dropout > 0, o.cp_attention = settings.cp_attention;
   o.overlap_gradients = settings.overlap.gradients, o.overlap_weights = settings.overlap.weights;
   o.overlap_pipeline = settings.overlap.pipeline;

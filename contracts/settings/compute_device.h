@@ -11,6 +11,17 @@ FieldOptions device_options();
 
 // What is not there on GPUs yet is refused (unsupported) before anything is submitted; the error names the key.
 Status check_device(const std::string& device, const OptimizerSettings& optimizer, const CorruptionSettings& corruption);
+template <class Settings>
+Status check_device_settings(const Settings& settings) {
+  LH_CHECK(check_device(settings.device, settings.optimizer, settings.corruption));
+  if constexpr (requires { settings.low_precision; })
+    if (settings.device == "gpu" && settings.low_precision.on())
+      return make_error(ErrorCode::unsupported,
+                        format("device = \"gpu\" with low_precision.recipe = \"{}\": there are no kernels for it yet",
+                               settings.low_precision.recipe),
+                        "set recipe = \"none\", or train on processors, which emulate the formats");
+  return {};
+}
 // The same of the model and the layout, where they are known.
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims);
 

@@ -393,6 +393,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .group("overlap", &P::overlap, overlap_fields(), "communication beside computation")
           .group("trace", &P::trace, trace_fields(), "what ranks did when")
           .group("recompute", &P::recompute, recompute_fields(), "memory for time")
+          .group("low_precision", &P::low_precision, low_precision_fields(), "FP8, MX formats and their emulation")
           .field("sequence_length", &P::sequence_length,
                  {.unit = "tokens", .help = "length of one sequence", .min = 8, .max = 1e8})
           .field("micro_batch_size", &P::micro_batch_size,
@@ -451,6 +452,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .group("corruption", &S::corruption, corruption_fields(), "bits that change with nobody noticing")
           .group("trace", &S::trace, trace_fields(), "what ranks did when")
           .group("recompute", &S::recompute, recompute_fields(), "memory for time")
+          .group("low_precision", &S::low_precision, low_precision_fields(), "FP8, MX formats and their emulation")
           .field("sequence_length", &S::sequence_length,
                  {.unit = "tokens", .help = "longer examples are left out and counted", .min = 8, .max = 1e8})
           .field("micro_batch_size", &S::micro_batch_size,

@@ -4,6 +4,7 @@
 #include "contracts/batch_rampup.h"
 #include "contracts/field_table.h"
 #include "contracts/model_shape.h"
+#include "contracts/settings/low_precision.h"
 #include "contracts/settings/moe.h"
 #include "contracts/settings/pipeline.h"
 #include "contracts/settings/recompute.h"
@@ -101,6 +102,7 @@ struct PretrainSettings {
   OverlapSettings overlap;
   TraceSettings trace;
   RecomputeSettings recompute;
+  LowPrecisionSettings low_precision;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;
@@ -149,6 +151,7 @@ struct SftSettings {
   OverlapSettings overlap;
   TraceSettings trace;
   RecomputeSettings recompute;
+  LowPrecisionSettings low_precision;
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   SpikeSettings on_spike;

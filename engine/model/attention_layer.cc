@@ -1,7 +1,5 @@
 #include "engine/model/attention_layer.h"
 
-#include "engine/ops/gemm.h"
-
 namespace longhaul {
 
 namespace {
@@ -11,11 +9,14 @@ ContextTokens tokens_of(const MicroBatch& batch) {
 }  // namespace
 
 AttentionLayer::AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
-                               TensorParallel& tensor, ContextAttention& attention, int layer, int index)
+                               TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision,
+                               int layer, int index)
     : parameters_(parameters),
       rope_(rope),
       activations_(activations),
-      linear_(tensor, activations, parameters.shape().hidden_size),
+      linear_(tensor, activations, parameters.shape().hidden_size,
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::qkv),
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::attention_output)),
       attention_(attention),
       index_(index) {
   const ModelShape& s = parameters.shape();
@@ -83,10 +84,10 @@ void AttentionLayer::backward_weight(const ComputeContext& context, int slot_ind
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {t, q_, hidden_}, g.o, a.attention, target.matrix(o_, hidden_, q_),
-                         target.bias(o_bias_, hidden_), accumulate);
-  linear_backward_weight(context, {t, hidden_, width}, g.qkv, linear_.all_rows(a.input_norm, t),
-                         target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
+  linear_.row_parallel_weight(context, t, q_, g.o, a.attention, target.matrix(o_, hidden_, q_),
+                              target.bias(o_bias_, hidden_), accumulate);
+  linear_.column_parallel_weight(context, t, width, g.qkv, linear_.all_rows(a.input_norm, t),
+                                 target.matrix(qkv_, width, hidden_), target.bias(qkv_bias_, width), accumulate);
   target.say_ready(qkv_, qkv_ + width * hidden_);
   target.say_ready(o_, o_ + hidden_ * q_);
   if (qkv_bias_ < 0) return;

@@ -13,9 +13,10 @@ namespace longhaul {
 
 class AttentionLayer {
  public:
-  // layer: of the model; index: of the slots' arrays.
+  // low_precision: null: none. layer: of the model; index: of the slots' arrays.
   AttentionLayer(const ParameterStore& parameters, const RopeTable& rope, Activations& activations,
-                 TensorParallel& tensor, ContextAttention& attention, int layer, int index);
+                 TensorParallel& tensor, ContextAttention& attention, LowPrecisionState* low_precision, int layer,
+                 int index);
 
   // The bias of Wo [h]; empty: none.
   ConstView output_bias() const;

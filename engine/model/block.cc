@@ -5,12 +5,13 @@
 namespace longhaul {
 
 Block::Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-             const ModelDropout& dropout, ContextAttention& attention, MoeState* experts, int layer, int index)
+             const ModelDropout& dropout, ContextAttention& attention, MoeState* experts,
+             LowPrecisionState* low_precision, int layer, int index)
     : activations_(activations),
       tensor_(tensor),
       dropout_(dropout),
-      attention_(parameters, rope, activations, tensor, attention, layer, index),
-      feed_forward_(make_feed_forward(parameters, activations, tensor, experts, layer, index)),
+      attention_(parameters, rope, activations, tensor, attention, low_precision, layer, index),
+      feed_forward_(make_feed_forward(parameters, activations, tensor, experts, low_precision, layer, index)),
       layer_(layer),
       index_(index),
       hidden_(parameters.shape().hidden_size) {

@@ -23,7 +23,8 @@ class Block {
  public:
   // layer: of the model; index: of the slots' arrays.
   Block(const ParameterStore& parameters, const RopeTable& rope, Activations& activations, TensorParallel& tensor,
-        const ModelDropout& dropout, ContextAttention& attention, MoeState* experts, int layer, int index);
+        const ModelDropout& dropout, ContextAttention& attention, MoeState* experts, LowPrecisionState* low_precision,
+        int layer, int index);
 
   const FeedForward& feed_forward() const { return *feed_forward_; }
   const Norm& input_norm() const { return input_norm_; }

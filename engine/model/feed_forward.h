@@ -10,6 +10,7 @@
 namespace longhaul {
 
 class Activations;
+class LowPrecisionState;
 class MoeState;
 
 class FeedForward {
@@ -30,8 +31,9 @@ class FeedForward {
 };
 
 // The kind that the model's shape asks for. layer: of the model; index: of the slots' arrays.
-// experts: what its expert layers share, null where it has none.
+// experts: what its expert layers share, null where it has none. low_precision: null: none; experts have none.
 std::unique_ptr<FeedForward> make_feed_forward(const ParameterStore& parameters, Activations& activations,
-                                               TensorParallel& tensor, MoeState* experts, int layer, int index);
+                                               TensorParallel& tensor, MoeState* experts,
+                                               LowPrecisionState* low_precision, int layer, int index);
 
 }  // namespace longhaul

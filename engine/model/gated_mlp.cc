@@ -1,15 +1,16 @@
 #include "engine/model/gated_mlp.h"
 
-#include "engine/ops/gemm.h"
 #include "engine/ops/swiglu.h"
 
 namespace longhaul {
 
-GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer,
-                   int index)
+GatedMlp::GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
+                   LowPrecisionState* low_precision, int layer, int index)
     : parameters_(parameters),
       activations_(activations),
-      linear_(tensor, activations, parameters.shape().hidden_size),
+      linear_(tensor, activations, parameters.shape().hidden_size,
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_input),
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_output)),
       index_(index),
       hidden_(parameters.shape().hidden_size),
       ffn_(parameters.shape().intermediate_size / tensor.size()) {
@@ -61,10 +62,10 @@ void GatedMlp::backward_weight(const ComputeContext& context, int slot_index, co
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {},
-                         accumulate);
-  linear_backward_weight(context, {t, hidden_, 2 * ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
-                         target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
+  linear_.row_parallel_weight(context, t, ffn_, g.down, a.activated, target.matrix(down_, hidden_, ffn_), {},
+                              accumulate);
+  linear_.column_parallel_weight(context, t, 2 * ffn_, g.gate_up, linear_.all_rows(a.post_norm, t),
+                                 target.matrix(gate_up_, 2 * ffn_, hidden_), {}, accumulate);
   target.say_ready(gate_up_, gate_up_ + 2 * ffn_ * hidden_);
   target.say_ready(down_, down_ + hidden_ * ffn_);
 }

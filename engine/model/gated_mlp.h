@@ -9,7 +9,8 @@ namespace longhaul {
 
 class GatedMlp final : public FeedForward {
  public:
-  GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer, int index);
+  GatedMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
+           LowPrecisionState* low_precision, int layer, int index);
 
   void forward(const ComputeContext& context, int slot, View y) override;
   void restore(const ComputeContext& context, int slot, bool inputs) override;

@@ -1,15 +1,16 @@
 #include "engine/model/gelu_mlp.h"
 
 #include "engine/ops/gelu.h"
-#include "engine/ops/gemm.h"
 
 namespace longhaul {
 
-GeluMlp::GeluMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer,
-                 int index)
+GeluMlp::GeluMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
+                 LowPrecisionState* low_precision, int layer, int index)
     : parameters_(parameters),
       activations_(activations),
-      linear_(tensor, activations, parameters.shape().hidden_size),
+      linear_(tensor, activations, parameters.shape().hidden_size,
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_input),
+              LowPrecisionLinear(low_precision, layer, LayerMatrix::mlp_output)),
       index_(index),
       hidden_(parameters.shape().hidden_size),
       ffn_(parameters.shape().intermediate_size / tensor.size()) {
@@ -59,10 +60,10 @@ void GeluMlp::backward_weight(const ComputeContext& context, int slot_index, con
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {t, ffn_, hidden_}, g.down, a.activated, target.matrix(projection_, hidden_, ffn_),
-                         target.bias(projection_bias_, hidden_), accumulate);
-  linear_backward_weight(context, {t, hidden_, ffn_}, g.gate_up, linear_.all_rows(a.post_norm, t),
-                         target.matrix(fc_, ffn_, hidden_), target.bias(fc_bias_, ffn_), accumulate);
+  linear_.row_parallel_weight(context, t, ffn_, g.down, a.activated, target.matrix(projection_, hidden_, ffn_),
+                              target.bias(projection_bias_, hidden_), accumulate);
+  linear_.column_parallel_weight(context, t, ffn_, g.gate_up, linear_.all_rows(a.post_norm, t),
+                                 target.matrix(fc_, ffn_, hidden_), target.bias(fc_bias_, ffn_), accumulate);
   target.say_ready(fc_, fc_ + ffn_ * hidden_);
   target.say_ready(fc_bias_, fc_bias_ + ffn_);
   target.say_ready(projection_, projection_ + hidden_ * ffn_);

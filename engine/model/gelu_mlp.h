@@ -9,7 +9,8 @@ namespace longhaul {
 
 class GeluMlp final : public FeedForward {
  public:
-  GeluMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, int layer, int index);
+  GeluMlp(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor,
+          LowPrecisionState* low_precision, int layer, int index);
 
   ConstView output_bias() const override { return parameters_.vector(projection_bias_, hidden_); }
   void forward(const ComputeContext& context, int slot, View y) override;

@@ -50,6 +50,18 @@ Activations::Sizes sizes_of(const ParameterStore& parameters, const LlamaOptions
   return sizes;
 }
 
+// Its operands are tokens' rows of the widest activation, or a matrix.
+std::unique_ptr<LowPrecisionState> low_precision_of(const ParameterStore& parameters, const LlamaOptions& options,
+                                                    const Activations::Sizes& sizes) {
+  if (!options.low_precision.on()) return nullptr;
+  const ModelShape& s = sizes.shape;
+  const std::int64_t qkv = s.q_size() + 2 * s.kv_size();
+  const std::int64_t rows = sizes.tokens_max * std::max({s.hidden_size, qkv, s.mlp_width(), s.intermediate_size});
+  return std::make_unique<LowPrecisionState>(options.low_precision, parameters.shape().num_hidden_layers, sizes.dtype,
+                                             rows, s.hidden_size * std::max(qkv, s.mlp_width()),
+                                             account_of(options.memory, MemoryCategory::activations));
+}
+
 ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const LlamaOptions& options) {
   ContextAttentionSizes sizes;
   sizes.heads = model.shape.num_attention_heads, sizes.kv_heads = model.shape.num_key_value_heads;
@@ -73,6 +85,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
                    : nullptr),
       activations_(sizes_of(parameters, options, tensor_), account_of(options.memory, MemoryCategory::activations)),
       losses_(account_of(options.memory, MemoryCategory::batches)),
+      low_precision_(low_precision_of(parameters, options, sizes_of(parameters, options, tensor_))),
       attention_(make_context_attention(options.context_attention, options.mesh,
                                         attention_sizes_of(sizes_of(parameters, options, tensor_), options),
                                         account_of(options.memory, MemoryCategory::attention))),
@@ -100,8 +113,8 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
   }
   const LayerRange layers = layers_here(parameters, options.chunk);
   for (int layer = layers.first; layer < layers.last; ++layer)
-    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(), layer,
-                         layer - layers.first);
+    blocks_.emplace_back(parameters, rope_, activations_, tensor_, dropout_, *attention_, experts_.get(),
+                         low_precision_.get(), layer, layer - layers.first);
   for (int slot = 0; slot < options.slots; ++slot)
     batches_.emplace_back(account_of(options.memory, MemoryCategory::batches));
   if (link_.first() && tensor_.splits()) local_ids_.reserve(static_cast<std::size_t>(activations_.tokens_max()));

@@ -31,18 +31,19 @@ namespace longhaul {
 
 struct LlamaOptions {
   int slots = 1;
-  std::int64_t tokens_max = 0;       // of a whole micro-batch, padding included
-  std::int64_t length_max = 0;       // longest sequence; 0: the shape's max_position_embeddings
-  bool split_backward = false;       // backward_weight will be called apart
-  int chunk = 0;                     // which of this rank's vp pipeline stages
-  Recompute recompute;               // what is not kept for the backward
-  double dropout = 0;                // of the embedding and of each branch, in training
-  std::uint64_t seed = 0;            // of the dropout's masks
-  bool overlap = true;               // messages between stages travel beside computation
-  bool training = true;              // false: forward and token_losses only, a fraction of the memory
-  MemoryAccounts* memory = nullptr;  // borrowed
-  Mesh* mesh = nullptr;              // the store's; null: one rank. Outlives the model
-  MoeSettings moe;                   // how experts are balanced, where there are any
+  std::int64_t tokens_max = 0;         // of a whole micro-batch, padding included
+  std::int64_t length_max = 0;         // longest sequence; 0: the shape's max_position_embeddings
+  bool split_backward = false;         // backward_weight will be called apart
+  int chunk = 0;                       // which of this rank's vp pipeline stages
+  Recompute recompute;                 // what is not kept for the backward
+  double dropout = 0;                  // of the embedding and of each branch, in training
+  std::uint64_t seed = 0;              // of the dropout's masks
+  bool overlap = true;                 // messages between stages travel beside computation
+  bool training = true;                // false: forward and token_losses only, a fraction of the memory
+  MemoryAccounts* memory = nullptr;    // borrowed
+  Mesh* mesh = nullptr;                // the store's; null: one rank. Outlives the model
+  LowPrecisionSettings low_precision;  // checked
+  MoeSettings moe;                     // how experts are balanced, where there are any
   ContextAttentionKind context_attention = ContextAttentionKind::ring;  // with cp > 1
   bool overlap_context = true;                                          // ring: messages beside computation
   TensorOverlap overlap_tensor;                                         // tp: rows travel beside products
@@ -78,6 +79,8 @@ class Llama {
   // What the expert layers share; null where there are none. With it a trainer learns what they counted, and says when
   // the model is judged and not trained.
   MoeState* experts() { return experts_.get(); }
+  // What the linear layers know of their low precision; null where there is none. As with experts.
+  LowPrecisionState* low_precision() { return low_precision_.get(); }
   // The selection's bias of layer `layer` of the model in the flat arrays, [experts]; -1: none, or on another stage.
   std::int64_t router_bias_begin(int layer) const;
 
@@ -131,6 +134,7 @@ class Llama {
   Activations activations_;
   std::vector<PlacedBatch> batches_;  // of the slots
   PlacedLosses losses_;
+  std::unique_ptr<LowPrecisionState> low_precision_;
   std::unique_ptr<ContextAttention> attention_;  // of all blocks, one at a time
   Tensor masked_;                                // with dropout
   ModelDropout dropout_;

@@ -44,43 +44,61 @@ void as_rows_go(const ComputeContext& context, TensorParallel& tensor, std::int6
 
 void ParallelLinear::column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
                                      ConstView weight, View y, ConstView bias) {
-  if (!tensor_.sequence()) return linear_forward(context, {tokens, hidden_, out}, x, weight, y, bias);
-  as_rows_come(context, tensor_, x, tokens, hidden_, activations_.workspace().full,
-               [&](View rows, std::int64_t begin, std::int64_t end) {
-                 linear_forward(context, {end - begin, hidden_, out}, rows, weight, y.rows(begin, end), bias);
-               });
+  const ConstView w = column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
+  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+    const LinearShape shape{count, hidden_, out};
+    linear_forward(context, shape, column_.rows(context, shape, rows), w, result, bias);
+  };
+  if (!tensor_.sequence()) return product(x, tokens, y);
+  as_rows_come(
+      context, tensor_, x, tokens, hidden_, activations_.workspace().full,
+      [&](View rows, std::int64_t begin, std::int64_t end) { product(rows, end - begin, y.rows(begin, end)); });
 }
 
 void ParallelLinear::row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x,
                                   ConstView weight, View y) {
-  if (!tensor_.splits()) return linear_forward(context, {tokens, in, hidden_}, x, weight, y);
+  const ConstView low = row_.begin_forward(context, {tokens, in, hidden_}, x, weight);
+  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+    const LinearShape shape{count, in, hidden_};
+    linear_forward(context, shape, row_.rows(context, shape, rows), low, result);
+  };
+  if (!tensor_.splits()) return product(x, tokens, y);
   const Workspace& w = activations_.workspace();
   tensor_.start_sum(w.partial, w.landing, tokens, hidden_, y);
   as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
-    linear_forward(context, {end - begin, in, hidden_}, x.rows(begin, end), weight, w.partial.rows(begin, end));
+    product(x.rows(begin, end), end - begin, w.partial.rows(begin, end));
   });
   finish(context);
 }
 
 void ParallelLinear::row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
                                            ConstView weight, View kept, View dx) {
+  const ConstView w = row_.begin_backward_input(context, {tensor_.rows(tokens), in, hidden_}, dy, weight);
+  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+    const LinearShape shape{count, in, hidden_};
+    linear_backward_input(context, shape, row_.rows(context, shape, rows), w, result);
+  };
   if (!tensor_.sequence()) {
     cast(context, first_rows(dy, tokens), first_rows(kept, tokens));
-    return linear_backward_input(context, {tokens, in, hidden_}, kept, weight, dx);
+    return product(kept, tokens, dx);
   }
   as_rows_come(context, tensor_, dy, tokens, hidden_, kept, [&](View rows, std::int64_t begin, std::int64_t end) {
-    linear_backward_input(context, {end - begin, in, hidden_}, rows, weight, dx.rows(begin, end));
+    product(rows, end - begin, dx.rows(begin, end));
   });
 }
 
 void ParallelLinear::column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out,
                                               View dy, ConstView weight, View dx) {
-  if (!tensor_.splits()) return linear_backward_input(context, {tokens, hidden_, out}, dy, weight, dx);
+  const ConstView low = column_.begin_backward_input(context, {tokens, hidden_, out}, dy, weight);
+  const auto product = [&](ConstView rows, std::int64_t count, View result) {
+    const LinearShape shape{count, hidden_, out};
+    linear_backward_input(context, shape, column_.rows(context, shape, rows), low, result);
+  };
+  if (!tensor_.splits()) return product(dy, tokens, dx);
   const Workspace& w = activations_.workspace();
   tensor_.start_sum(w.partial, w.landing, tokens, hidden_, dx);
   as_rows_go(context, tensor_, tokens, [&](std::int64_t begin, std::int64_t end) {
-    linear_backward_input(context, {end - begin, hidden_, out}, dy.rows(begin, end), weight,
-                          w.partial.rows(begin, end));
+    product(dy.rows(begin, end), end - begin, w.partial.rows(begin, end));
   });
 }
 

@@ -3,11 +3,14 @@
 // columns of y. Row-parallel: it has some columns of W and an addend of y. t tokens of the micro-batch, r those of them
 // whose residual this rank holds.
 //
+// Each half of a layer has one matrix of each kind; both may be computed in low precision (low_precision_linear.h).
+//
 // Products are cut into rows, so that some travel while others are computed; the cut is the same whether they do or
 // not.
 #pragma once
 
 #include "engine/model/activations.h"
+#include "engine/model/low_precision_linear.h"
 #include "engine/parallel/tensor_parallel.h"
 
 namespace longhaul {
@@ -15,8 +18,9 @@ namespace longhaul {
 class ParallelLinear {
  public:
   // Borrowed: the group and the memory of what is gathered and summed.
-  ParallelLinear(TensorParallel& tensor, Activations& activations, std::int64_t hidden)
-      : tensor_(tensor), activations_(activations), hidden_(hidden) {}
+  ParallelLinear(TensorParallel& tensor, Activations& activations, std::int64_t hidden, LowPrecisionLinear column,
+                 LowPrecisionLinear row)
+      : tensor_(tensor), activations_(activations), hidden_(hidden), column_(column), row_(row) {}
 
   std::int64_t rows(std::int64_t tokens) const { return tensor_.rows(tokens); }
 
@@ -36,6 +40,16 @@ class ParallelLinear {
                                 ConstView weight, View dx);
   void finish(const ComputeContext& context);
 
+  // dW = or += dy^T x, and the same for the bias [out] where there is one. x of a column-parallel matrix: all_rows.
+  void column_parallel_weight(const ComputeContext& context, std::int64_t tokens, std::int64_t out, ConstView dy,
+                              ConstView x, View dweight, View dbias, bool accumulate) {
+    column_.backward_weight(context, {tokens, hidden_, out}, dy, x, dweight, dbias, accumulate);
+  }
+  void row_parallel_weight(const ComputeContext& context, std::int64_t tokens, std::int64_t in, ConstView dy,
+                           ConstView x, View dweight, View dbias, bool accumulate) {
+    row_.backward_weight(context, {tokens, in, hidden_}, dy, x, dweight, dbias, accumulate);
+  }
+
   // All t rows of an activation of which this rank holds r; valid until column_parallel or another call. expect: they
   // will be asked for, and may come meanwhile.
   void expect_all_rows(View rows, std::int64_t tokens);
@@ -45,6 +59,7 @@ class ParallelLinear {
   TensorParallel& tensor_;
   Activations& activations_;
   std::int64_t hidden_;
+  LowPrecisionLinear column_, row_;
 };
 
 // Part of fused rows: `columns` from `begin` on, of the first `tokens` rows; flat from the first to the last of them.

@@ -111,6 +111,19 @@ void DeviceOps::attention_backward(const AttentionShape&, ConstView, ConstView, 
                                    ConstFloats, View, View, View, Ids) const {
   missing("attention_backward");
 }
+void DeviceOps::linear_backward_bias(LinearShape, ConstView, View, bool) const {
+  missing("linear_backward_bias");
+}
+void DeviceOps::quantize_blocks(std::int64_t, std::int64_t, const BlockQuantization&, ConstView, View,
+                                QuantizationSums*) const {
+  missing("quantize_blocks");
+}
+void DeviceOps::quantize_tensor(NumberFormat, float, ConstView, View, QuantizationSums*) const {
+  missing("quantize_tensor");
+}
+float DeviceOps::largest_magnitude(ConstView) const {
+  missing("largest_magnitude");
+}
 void DeviceOps::adamw_update(const AdamWStep&, Floats, View, View, ConstFloats, View, const AdamWRounding*) const {
   missing("adamw_update");
 }

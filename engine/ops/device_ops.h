@@ -14,6 +14,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/layernorm.h"
+#include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -32,6 +33,7 @@ class DeviceOps {
   virtual void linear_backward_input(LinearShape shape, ConstView dy, ConstView weight, View dx, bool accumulate) const;
   virtual void linear_backward_weight(LinearShape shape, ConstView dy, ConstView x, View dweight, View dbias,
                                       bool accumulate) const;
+  virtual void linear_backward_bias(LinearShape shape, ConstView dy, View dbias, bool accumulate) const;
 
   virtual void rmsnorm_forward(RmsNormShape shape, ConstView x, ConstView weight, View y, Floats inv_rms) const;
   virtual void rmsnorm_backward(RmsNormShape shape, ConstView dy, ConstView x, ConstView weight, ConstFloats inv_rms,
@@ -83,6 +85,11 @@ class DeviceOps {
 
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                             const AdamWRounding* rounding) const;
+
+  virtual void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x,
+                               View y, QuantizationSums* sums) const;
+  virtual void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const;
+  virtual float largest_magnitude(ConstView x) const;
 
  protected:
   // Ends the process: this device has no `operation`.

@@ -50,4 +50,8 @@ void linear_backward_input(const ComputeContext& context, LinearShape shape, Con
 void linear_backward_weight(const ComputeContext& context, LinearShape shape, ConstView dy, ConstView x, View dweight,
                             View dbias = {}, bool accumulate = true);
 
+// The bias alone: db[out] += sum over tokens of dy.
+void linear_backward_bias(const ComputeContext& context, LinearShape shape, ConstView dy, View dbias,
+                          bool accumulate = true);
+
 }  // namespace longhaul

@@ -54,6 +54,7 @@ Status run_pretrain(TaskRun& run) {
   stage_settings.peak_tflops = settings.peak_tflops;
   stage_settings.trace = settings.trace;
   stage_settings.recompute = settings.recompute;
+  stage_settings.low_precision = settings.low_precision, stage_settings.one_length = true;
   stage_settings.sequence_length = settings.sequence_length;
   if (!settings.phases.empty()) {
     LH_CHECK(check_pretraining(settings, false));

@@ -90,6 +90,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.overlap = settings.overlap;
   stage_settings.trace = settings.trace;
   stage_settings.recompute = settings.recompute;
+  stage_settings.low_precision = settings.low_precision;
   stage_settings.sequence_length = settings.sequence_length;
   stage_settings.micro_batch_size = settings.micro_batch_size;
   stage_settings.global_batch_size = settings.global_batch_size;

@@ -72,6 +72,13 @@ Status TrainingStage::prepare() {
                               length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
+  LH_CHECK(check_low_precision(settings_.low_precision, shape, run_.mesh.dims(),
+                               settings_.one_length && settings_.phases.empty() ? settings_.sequence_length : 0));
+  if (settings_.low_precision.on() && run_.compute.device_ops())
+    return make_error(ErrorCode::unsupported,
+                      format("low_precision.recipe = \"{}\" on a GPU: this version has no kernels for it",
+                             settings_.low_precision.recipe),
+                      "set recipe = \"none\", or train on processors, which emulate the formats");
   LH_CHECK(check_replay());
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,
@@ -111,6 +118,7 @@ Status TrainingStage::make_stages() {
     options.memory = &memory_;
     LH_TRY(options.recompute, recompute_from(settings_.recompute));
     options.moe = settings_.moe;
+    options.low_precision = settings_.low_precision;
     LH_TRY(options.context_attention, context_attention_kind(settings_.cp_attention));
     options.overlap_context = settings_.overlap.context;
     options.overlap_tensor.on = settings_.overlap.tensor;

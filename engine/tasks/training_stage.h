@@ -21,6 +21,7 @@ struct TrainingStageSettings {
   OptimizerSettings optimizer;
   CheckpointSettings checkpoint;
   std::int64_t sequence_length = 0;                          // the longest of the phases
+  bool one_length = false;                                   // every sample has it
   std::int64_t sequences_per_sample = 1;                     // 2 for preference pairs
   std::int64_t micro_batch_size = 1, global_batch_size = 1;  // samples
   BatchRampup batch_rampup;
@@ -35,6 +36,7 @@ struct TrainingStageSettings {
   OverlapSettings overlap;
   TraceSettings trace;
   RecomputeSettings recompute;
+  LowPrecisionSettings low_precision;
   bool tensorboard = false;
   SpikeSettings on_spike;
   CorruptionSettings corruption;

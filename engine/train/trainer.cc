@@ -107,6 +107,7 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
 
 void Trainer::leave() {
   gradient_.reset();
+  low_precision_ = low_precision_state();  // the models to come go on with it
   store_.disconnect();
   stages_.clear();
 }
@@ -114,6 +115,8 @@ void Trainer::leave() {
 void Trainer::join(std::vector<Llama*> stages) {
   stages_ = std::move(stages);
   LH_ASSERT(stages_.size() == slots_.size(), std::to_string(stages_.size()));
+  const Status restored = low_precision_.is_table() ? restore_low_precision(low_precision_) : Status();
+  LH_ASSERT(restored.ok(), restored.error().message());
   connect();
 }
 
@@ -189,6 +192,8 @@ void Trainer::poll() {
 
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
+  for (Llama* stage : stages_)
+    if (stage->low_precision()) stage->low_precision()->begin_step(progress_.step + 1);
   guard_of_sums_.begin();
   gradient_->begin(context_, micro_batches_);
   schedule_ = schedules_.at(micro_batches_);
@@ -427,6 +432,40 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
   return {};
 }
 
+Status Trainer::end_step_of_low_precision(StepReport& report) {
+  LowPrecisionState* const state = stages_.front()->low_precision();
+  if (!state) return {};
+  const bool measures = state->measures();
+  LowPrecisionSeen seen = state->take_seen();
+  for (std::size_t chunk = 1; chunk < stages_.size(); ++chunk) seen.merge(stages_[chunk]->low_precision()->take_seen());
+  // Ranks in order, so that all of them make the same decisions.
+  const std::vector<double> mine = seen.packed();
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(group().size()));
+  LH_CHECK(group().all_gather(mine, all));
+  const auto layers = static_cast<std::size_t>(state->layers());
+  LowPrecisionSeen merged;
+  for (std::size_t at = 0; at < all.size(); at += mine.size()) {
+    LowPrecisionSeen of_rank = LowPrecisionSeen::from_packed(std::span(all).subspan(at, mine.size()), layers, measures);
+    if (at == 0)
+      merged = std::move(of_rank);
+    else
+      merged.merge(of_rank);
+  }
+  for (Llama* stage : stages_) report.verdicts = stage->low_precision()->end_step(report.step, merged);
+  return {};
+}
+
+Value Trainer::low_precision_state() const {
+  LowPrecisionState* const state = stages_.front()->low_precision();
+  return state ? state->state() : Value();
+}
+
+Status Trainer::restore_low_precision(const Value& state) {
+  for (Llama* stage : stages_)
+    if (stage->low_precision()) LH_CHECK(stage->low_precision()->restore(state));
+  return {};
+}
+
 Result<StepReport> Trainer::step() {
   const std::int64_t waited = mesh_.waited_ns() + agreed_ns_;
   const CommunicationTable before = mesh_.traffic();
@@ -501,6 +540,7 @@ Result<StepReport> Trainer::do_step() {
   const float scale =
       static_cast<float>(static_cast<double>(clip_scale(report.grad_norm, options_.optimizer.clip_grad)) / sums.count);
   LH_CHECK(end_step_of_experts(sums.count, report).with_context(where));
+  LH_CHECK(end_step_of_low_precision(report).with_context(where));
   const TraceSpan span(context_.trace(), "optimizer");
   Status updated = optimizer_.update(context_, store_, report.lr, progress_.adam_step + 1, scale, summed);
   if (auto fault = fault_here(FaultPoint::engine_update)) return *fault;
@@ -540,6 +580,8 @@ Result<ObjectiveSums> Trainer::evaluate(BatchSource& source, std::int64_t count)
   const auto judge = [this](bool evaluates) {
     for (Llama* stage : stages_)
       if (MoeState* experts = stage->experts()) experts->evaluates = evaluates;
+    for (Llama* stage : stages_)
+      if (LowPrecisionState* low = stage->low_precision()) low->evaluates = evaluates;
   };
   judge(true);
   const Status done = run();

@@ -60,6 +60,7 @@ struct StepReport {
   // the global batch were spread (engine/model/moe_state.h).
   double balance_loss = 0, z_loss = 0;
   ExpertLoad load;
+  std::vector<LayerVerdict> verdicts;  // of low precision, by layer, in a step that measured it
 };
 
 // The global batch must be whole micro-batches, and those whole shares of the replicas (dp). The error names all three
@@ -115,6 +116,9 @@ class Trainer {
   // Samples of the global order that were left out by rollbacks: the step to come reads from consumed_samples + this.
   std::int64_t& skipped_samples() { return skipped_samples_; }
   SpikeGuard& spike_guard() { return guard_; }
+  // Of low precision: the same on all ranks and in all stages of a rank; null without it.
+  Value low_precision_state() const;
+  Status restore_low_precision(const Value& state);
   Optimizer& optimizer() { return optimizer_; }
   ParameterStore& store() { return store_; }
   CollectiveGroup& group() { return mesh_.world(); }
@@ -164,6 +168,8 @@ class Trainer {
   // Counts and losses of the experts over the global batch, of every layer on every rank; with them the selection's
   // bias moves, in the masters.
   Status end_step_of_experts(double count, StepReport& report);
+  // What the ranks saw of magnitudes and noise becomes scales and decisions of the steps to come.
+  Status end_step_of_low_precision(StepReport& report);
   Result<double> gradient_norm(std::span<const float> gradient);
   // Over all micro-batches, and which of them is the worst: the first whose loss is no number, or the largest.
   struct GroupSums {
@@ -190,6 +196,7 @@ class Trainer {
   Optimizer optimizer_;
   ContributionGuard guard_of_sums_;
   std::optional<SilentCorruption> corruption_;
+  Value low_precision_;  // between leave and join
   GradientDigest digest_;
   std::uint64_t digest_of_first_ = 0, replayed_ = 0;
   std::int64_t sound_step_ = -1;

@@ -1,5 +1,7 @@
 #include "engine/train/training_loop.h"
 
+#include <cmath>
+
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -47,6 +49,7 @@ TrainingState TrainingLoop::state() {
   if (ordered_lr_ > 0) state.extra.set(ordered_lr_key, ordered_lr_);
   if (time_line_.number() > 0) state.extra.set(time_line_key, time_line_.number());
   state.extra.set(spikes_key, trainer_.spike_guard().state());
+  if (Value low = trainer_.low_precision_state(); low.is_table()) state.extra.set(low_precision_key, std::move(low));
   if (trainer_.skipped_samples() > 0) state.extra.set(skipped_key, trainer_.skipped_samples());
   if (outcome_.tokens > 0) state.extra.set(checkpoint_loss_key, outcome_.loss);
   if (heldout_step_ == state.progress.step) state.extra.set(checkpoint_heldout_loss_key, outcome_.heldout_loss);
@@ -110,6 +113,7 @@ void TrainingLoop::tell_conversion(const TrainingState& loaded) {
 Status TrainingLoop::take(const Value& extra, bool rolled_back) {
   if (const double ordered = extra.get_number(ordered_lr_key); ordered > 0 && !rolled_back) set_learning_rate(ordered);
   trainer_.skipped_samples() = extra.get_integer(skipped_key);
+  if (const Value* low = extra.find(low_precision_key)) LH_CHECK(trainer_.restore_low_precision(*low));
   const Value* spikes = extra.find(spikes_key);
   if (!spikes) return {};  // of a version without
   return rolled_back ? trainer_.spike_guard().restore_window(*spikes)
@@ -295,6 +299,39 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
                    done_here / outcome_.seconds);
 }
 
+// One event for all layers, and in words whatever changed: in the first measurement, what it keeps in high precision.
+void TrainingLoop::tell_verdicts(const StepReport& step) {
+  if (step.verdicts.empty()) return;
+  const auto number = [](double x) { return std::isfinite(x) ? Value(x) : Value(format("{}", x)); };
+  Value layers = Value::make_array();
+  std::int64_t low = 0;
+  for (const LayerVerdict& verdict : step.verdicts) {
+    low += verdict.low;
+    Value one = Value::make_table();
+    one.set("layer", static_cast<std::int64_t>(verdict.layer));
+    one.set("low_precision", verdict.low);
+    one.set("snr_db", number(verdict.snr_db));
+    one.set("flushed", verdict.flushed);
+    one.set("saturated", verdict.saturated);
+    if (!verdict.low) one.set("reason", verdict.reason);
+    layers.push_back(std::move(one));
+    if (!verdict.changed) continue;
+    if (!verdict.low)
+      events_.message("warn", format("layer {} computes in high precision from step {} on: {}", verdict.layer,
+                                     step.step + 1, verdict.reason));
+    else
+      events_.message(
+          "info", format("layer {} computes in low precision from step {} on: {:.1f} dB, {:.3g} % become "
+                         "zero, {:.3g} % saturate",
+                         verdict.layer, step.step + 1, verdict.snr_db, 100 * verdict.flushed, 100 * verdict.saturated));
+  }
+  Value fields = Value::make_table();
+  fields.set("step", step.step);
+  fields.set("low_precision_layers", low);
+  fields.set("layers", std::move(layers));
+  events_.write("low_precision", std::move(fields));
+}
+
 void TrainingLoop::trace_begin(std::int64_t step) {
   if (options_.trace && options_.trace_settings.steps > 0 && step == options_.trace_settings.first_step)
     options_.trace->record(true);
@@ -423,6 +460,7 @@ Result<bool> TrainingLoop::do_step() {
   if (step.end == StepEnd::done) {
     outcome_.loss = step.loss;
     report(step, seconds);
+    tell_verdicts(step);
   }
   if (auto fault = fault_here(FaultPoint::engine_step_done)) return *fault;
   return true;

@@ -110,6 +110,7 @@ class TrainingLoop {
   void tell_bad(const StepReport& bad);
   void tell_begin(std::int64_t step);
   void tell_phase(std::int64_t step);
+  void tell_verdicts(const StepReport& step);
   // Everything is loaded, and the next step is the first: where start and load end in the accounting of time.
   void tell_ready();
   double flops_per_token(std::int64_t step) const;

@@ -59,6 +59,10 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
     context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
   if (const Status there = check_device(pretrain.device, *shape, dims); !there.ok())
     context.add({"device"}, there.error().what, there.error().hint);
+  // Phases may have lengths of their own.
+  const std::int64_t length = pretrain.phases.empty() ? pretrain.sequence_length : 0;
+  if (const Status fits = check_low_precision(pretrain.low_precision, *shape, dims, length); !fits.ok())
+    context.add({"low_precision.recipe", "low_precision"}, fits.error().what, fits.error().hint);
   std::set<std::string> said;  // once, of however many phases
   const auto check_length = [&](std::int64_t length, const std::string& phase) {
     const LayoutCheckInput input{*shape, dims, pretrain.micro_batch_size, length, pretrain.cp_attention};

@@ -87,6 +87,7 @@ struct Chosen {
   const char* balance = "aux";
   std::int64_t again_layers = 0;
   const char* moments = "f32";
+  const char* recipe = "none";
 };
 
 SetupOptions setup_of(const Chosen& chosen) {
@@ -96,6 +97,7 @@ SetupOptions setup_of(const Chosen& chosen) {
   what.dropout = chosen.dropout, what.packed = chosen.packed, what.overlap = chosen.overlap;
   what.context_attention = chosen.attention;
   what.moments = chosen.moments;
+  what.low_precision.recipe = chosen.recipe;
   what.moe.capacity_factor = chosen.capacity, what.moe.balance = chosen.balance;
   return what;
 }
@@ -112,6 +114,8 @@ std::vector<PlannedCase> dense_cases() {
       {"one rank", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({})},
       {"one rank, bf16", dims_of(1, false, 1, 1, 1, 1, 1, 0), setup_of({.shape = untied}), DType::bf16},
       {"tp", dims_of(2, false, 1, 1, 1, 1, 1, 0), setup_of({.dropout = 0.1}), DType::bf16},
+      {"low precision, tp, sp, pp", dims_of(2, true, 1, 2, 1, 1, 1, 0), setup_of({.recipe = "delayed"}), DType::bf16},
+      {"low precision, GPT-2", dims_of(1, false, 1, 1, 1, 2, 1, 0), setup_of({.shape = gpt2, .recipe = "mxfp8"})},
       {"tp, sp", dims_of(2, true, 1, 1, 1, 1, 1, 0), setup_of({.packed = true}), DType::bf16},
       {"tp, sp, everything again", dims_of(2, true, 1, 1, 1, 2, 1, 0), setup_of({.again = {"block"}, .dropout = 0.1}),
        DType::bf16},
@@ -174,6 +178,7 @@ TrainingOutline outline_of(const PlannedCase& one) {
   o.micro_batch_size = micro_batch, o.sequence_length = length;
   o.micro_batches = {static_cast<int>(global_batch / micro_batch / one.dims.dp())};
   o.bf16 = one.dtype == DType::bf16, o.recompute = one.what.recompute, o.dropout = one.what.dropout > 0;
+  o.low_precision = one.what.low_precision.on();
   constexpr const char* names[] = {"ring", "gather", "a2a"};
   o.cp_attention = names[static_cast<int>(one.what.context_attention)];
   o.overlap_weights = o.overlap_pipeline = o.overlap_tensor = o.overlap_experts = one.what.overlap;

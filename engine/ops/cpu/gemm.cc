@@ -178,7 +178,11 @@ void linear_backward_weight(const ComputeContext& context, LinearShape shape, Co
   g.transpose_a = true;
   g.beta = accumulate ? 1.0F : 0.0F;
   gemm(context, g, dy, x, dweight);
-  if (dbias.empty()) return;
+  if (!dbias.empty()) linear_backward_bias(context, shape, dy, dbias, accumulate);
+}
+
+void linear_backward_bias(const ComputeContext& context, LinearShape shape, ConstView dy, View dbias, bool accumulate) {
+  if (const DeviceOps* device = context.device_ops()) return device->linear_backward_bias(shape, dy, dbias, accumulate);
   LH_ASSERT(dbias.size() == shape.out, dbias.shape().text());
   if (dy.dtype() == DType::f32) return bias_gradient(context, shape, dy.as<float>(), dbias.as<float>(), accumulate);
   bias_gradient(context, shape, dy.as<bf16>(), dbias.as<float>(), accumulate);

@@ -33,6 +33,13 @@ struct AttentionArgs {
 inline constexpr Index kQueryTile = 64;
 inline constexpr Index kKeyTile = 64;
 
+// A format of few bits as kernels_low_precision.inc rounds to it (number_formats.h).
+struct QuantizeFormat {
+  float max, overflow;       // the largest number, and from where on a value is taken for saturated
+  std::int32_t least_field;  // exponent field of the smallest normal number
+  std::int32_t magic_shift;  // from a value's exponent field to that of the sum that rounds it
+};
+
 template <class T>
 struct TypedKernels {
   void (*rmsnorm_forward)(const T* x, const T* weight, T* y, float* inv_rms, Index rows, Index hidden, float eps);
@@ -75,6 +82,9 @@ struct TypedKernels {
   // One (sequence, kv head): q f32 [group][head_dim_padded] scaled; out f32 [group][head_dim_padded].
   void (*attention_decode)(const float* q, Index group, const T* k, const T* v, Index length, Index stride,
                            Index head_dim, Index head_dim_padded, float* out, float* scores);
+  void (*quantize_magnitudes)(const T* x, Index n, Index block, std::uint32_t* bits);
+  void (*quantize_row)(const T* x, T* y, Index n, Index block, const float* inverses, const float* scales,
+                       const QuantizeFormat& format, double* sums);
 };
 
 struct Kernels {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text.h"
+#include "contracts/settings/low_precision.h"
 #include "contracts/settings/moe.h"
 
 namespace longhaul {
@@ -129,6 +130,45 @@ TEST_CASE("how experts are balanced goes with the model and the layout") {
   CHECK(check_moe_settings(settings, shape, dims).error().message().find("n_group") != std::string::npos);
   settings.balance = "aux", settings.aux_loss = "hugging_face", dims.pp = 2;
   CHECK(check_moe_settings(settings, shape, dims).error().message().find("parallel.pp = 2") != std::string::npos);
+}
+
+TEST_CASE("low precision goes with the model and the layout, or says what does not") {
+  LowPrecisionSettings settings;
+  ModelShape shape;
+  shape.hidden_size = 128, shape.intermediate_size = 256, shape.num_attention_heads = 4, shape.num_key_value_heads = 2;
+  shape.head_dim = 32, shape.num_hidden_layers = 4;
+  ParallelDims dims;
+  const auto refused = [&](const char* what, std::int64_t length = 512) {
+    const Status fits = check_low_precision(settings, shape, dims, length);
+    return !fits.ok() && fits.error().message().find(what) != std::string::npos && !fits.error().hint.empty();
+  };
+  for (const char* recipe : {"none", "delayed", "current", "mxfp8", "mxfp6", "mxfp4"}) {
+    settings.recipe = recipe;
+    CHECK(check_low_precision(settings, shape, dims, 512).ok());
+  }
+  settings.recipe = "blockwise";
+  CHECK(refused("whole blocks of 128: the width of all key heads = 64 is no multiple"));
+  shape.num_key_value_heads = 4;
+  CHECK(check_low_precision(settings, shape, dims, 512).ok());
+  shape.num_key_value_heads = 2;
+  dims.tp = 4, settings.recipe = "mxfp8";
+  CHECK(refused("the width of all key heads = 64 over parallel.tp = 4 ranks"));
+  dims.tp = 2;
+  CHECK(check_low_precision(settings, shape, dims, 512).ok());
+  settings.recipe = "current";
+  CHECK(refused("parallel.tp = 2"));
+  settings.recipe = "delayed", dims.cp = 2;
+  CHECK(check_low_precision(settings, shape, dims, 0).ok());
+  settings.recipe = "mxfp6";
+  CHECK(check_low_precision(settings, shape, dims, 512).ok());
+  CHECK(refused("sequences of one length", 0));
+  CHECK(refused("2 * cp * 32 = 128, not 500", 500));
+  dims = {}, settings.first_layers_bf16 = 2, settings.last_layers_bf16 = 2;
+  CHECK(refused("leave none of 4 layers"));
+  settings.last_layers_bf16 = 1, shape.num_local_experts = 8;
+  CHECK(refused("a model with experts"));
+  settings.recipe = "none";
+  CHECK(check_low_precision(settings, shape, dims, 512).ok());
 }
 
 }  // namespace longhaul

@@ -85,6 +85,7 @@ struct SetupOptions {
   bool overlap = true;
   RowPieces pieces = {4, 3};  // of rows that travel by themselves; the batches here are small
   Recompute recompute;
+  LowPrecisionSettings low_precision;
   MoeSettings moe;
   double adam_eps = 1e-8;
   bool packed = false;  // several documents in a sequence
@@ -142,6 +143,7 @@ struct TrainingSetup {
       LlamaOptions o = stage_options(schedules, options, mesh, chunk);
       o.tokens_max = micro_batch * ContextShard(mesh.dims().cp, mesh.at().cp).padded(16);
       o.moe = setup.moe, o.context_attention = setup.context_attention, o.recompute = setup.recompute;
+      o.low_precision = setup.low_precision;
       o.dropout = setup.dropout, o.seed = 11, o.memory = &memory;
       o.overlap_tensor = {setup.overlap, setup.pieces}, o.overlap_experts = o.overlap_context = setup.overlap;
       made.push_back(std::make_unique<Llama>(store, o));
