@@ -12,10 +12,11 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
                     const CorruptionSettings& corruption) {
   if (device != "gpu") return {};
   if (optimizer.offload != "none")
-    return make_error(ErrorCode::unsupported,
-                      format("device = \"gpu\" with optimizer.offload = \"{}\": on GPUs the moments stay in their memory",
-                             optimizer.offload),
-                      "leave offload out; optimizer.moments = \"bf16\" halves them, parallel.zero shares them");
+    return make_error(
+        ErrorCode::unsupported,
+        format("device = \"gpu\" with optimizer.offload = \"{}\": on GPUs the moments stay in their memory",
+               optimizer.offload),
+        "leave offload out; optimizer.moments = \"bf16\" halves them, parallel.zero shares them");
   if (corruption.check == "replay")
     return make_error(ErrorCode::unsupported,
                       "device = \"gpu\" with corruption.check = \"replay\": micro-batches are computed twice on "
@@ -27,13 +28,15 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
   if (device != "gpu") return {};
   if (shape.is_moe())
-    return make_error(ErrorCode::unsupported, "device = \"gpu\" with a model with experts: their operations are there "
-                      "on processors only", "use device = \"cpu\", or a dense model");
-  if (dims.world_size() > 1)
     return make_error(ErrorCode::unsupported,
-                      format("device = \"gpu\" with the layout {}: a training on GPUs has one rank for now",
-                             dims.to_string()),
-                      "use one rank, or device = \"cpu\"");
+                      "device = \"gpu\" with a model with experts: their operations are there "
+                      "on processors only",
+                      "use device = \"cpu\", or a dense model");
+  if (dims.world_size() > 1)
+    return make_error(
+        ErrorCode::unsupported,
+        format("device = \"gpu\" with the layout {}: a training on GPUs has one rank for now", dims.to_string()),
+        "use one rank, or device = \"cpu\"");
   return {};
 }
 

@@ -10,7 +10,8 @@ namespace longhaul {
 FieldOptions device_options();
 
 // What is not there on GPUs yet is refused (unsupported) before anything is submitted; the error names the key.
-Status check_device(const std::string& device, const OptimizerSettings& optimizer, const CorruptionSettings& corruption);
+Status check_device(const std::string& device, const OptimizerSettings& optimizer,
+                    const CorruptionSettings& corruption);
 template <class Settings>
 Status check_device_settings(const Settings& settings) {
   LH_CHECK(check_device(settings.device, settings.optimizer, settings.corruption));

@@ -30,7 +30,7 @@ class ComputeContext {
   ComputeContext& operator=(const ComputeContext&) = delete;
 
   const DeviceOps* device_ops() const { return device_ops_; }  // null: operations run on the processor
-  Device* device() const { return device_; }  // whose memory that is
+  Device* device() const { return device_; }                   // whose memory that is
   int threads() const { return threads_; }
   CpuLevel cpu_level() const { return level_; }
 

@@ -17,7 +17,7 @@ namespace longhaul {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string name() const = 0;          // "NVIDIA H200, GPU 0"
+  virtual std::string name() const = 0;         // "NVIDIA H200, GPU 0"
   virtual std::int64_t free_bytes() const = 0;  // now, of all processes that use it
 
   // Aligned to 256, zeroed. An error says how much was asked for and how much there is.

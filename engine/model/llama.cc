@@ -322,8 +322,8 @@ void Llama::token_losses(const ComputeContext& context, int slot_index, std::spa
     vocab_parallel_loss(context, tensor_, vocab_shard(t), all_rows(slot.final_norm, t), output_weight(),
                         slot.batch.targets, {}, placed.losses, {}, {}, {});
   else
-    lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t),
-                 output_weight(), slot.batch.targets, {}, placed.losses, {}, {});
+    lm_head_loss(context, {t, shape().hidden_size, shape().vocab_size}, first_rows(slot.final_norm, t), output_weight(),
+                 slot.batch.targets, {}, placed.losses, {}, {});
   losses_.take(context, placed, loss);
 }
 
@@ -387,7 +387,8 @@ void Llama::embedding_weight_backward(const ComputeContext& context, int slot_in
 }
 
 void Llama::clear_positions(const ComputeContext& context, const GradientTarget& target) const {
-  if (positions_ >= 0) target.clear(context, positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
+  if (positions_ >= 0)
+    target.clear(context, positions_, positions_ + shape().max_position_embeddings * shape().hidden_size);
 }
 
 void Llama::clear_tables(const ComputeContext& context, const GradientTarget& target) const {

@@ -1,6 +1,5 @@
 #include "engine/model/placed_batch.h"
 
-
 namespace longhaul {
 namespace {
 

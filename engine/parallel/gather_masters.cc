@@ -35,8 +35,8 @@ Status gather_unit(Mesh& mesh, const ParameterLayout& layout, std::size_t unit, 
 }  // namespace
 
 // Tensor by tensor: beside the result no more is held than the largest one, once per rank of the group, and a unit.
-Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
-                      const MasterShare& masters, const ParameterLayout& whole_layout, std::span<float> whole) {
+Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
+                      const ParameterLayout& whole_layout, std::span<float> whole) {
   CollectiveGroup& ranks = mesh.whole();
   const std::vector<RankCoordinates> coordinates = mesh.whole_coordinates();
   std::vector<float> mine, all, unit_values;

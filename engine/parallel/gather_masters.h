@@ -22,9 +22,10 @@ class MasterShare {
   Device* device_;
 };
 
-// Collective over the ranks that share an optimizer and the mesh's whole(). `whole` becomes the flat array of `whole_layout`, in which every parameter is whole, on every rank.
-Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout,
-                      const MasterShare& masters, const ParameterLayout& whole_layout, std::span<float> whole);
+// Collective over the ranks that share an optimizer and the mesh's whole(). `whole` becomes the flat array of
+// `whole_layout`, in which every parameter is whole, on every rank.
+Status gather_masters(Mesh& mesh, const ModelShape& shape, const ParameterLayout& layout, const MasterShare& masters,
+                      const ParameterLayout& whole_layout, std::span<float> whole);
 
 // Collective over the mesh: one parameter after the other, in the order of parameter_list, is put together on the first
 // rank and given to `take` there. Beside it no more is held than the largest parameter, one shard of it, and a unit. An

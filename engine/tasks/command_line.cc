@@ -90,8 +90,7 @@ Result<std::unique_ptr<Gpu>> open_gpu(const OpenGpu& open, const Launch& launch,
                       "build it where nvcc is (-DLONGHAUL_CUDA=ON), or set device = \"cpu\"");
   int local_rank = 0;  // of its host
   for (int other = 0; other < rank && other < static_cast<int>(launch.rank_host.size()); ++other)
-    local_rank += launch.rank_host[static_cast<std::size_t>(other)] ==
-                  launch.rank_host[static_cast<std::size_t>(rank)];
+    local_rank += launch.rank_host[static_cast<std::size_t>(other)] == launch.rank_host[static_cast<std::size_t>(rank)];
   return open(local_rank);
 }
 
@@ -111,8 +110,8 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
   const ComputeContext compute = gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads);
   compute.set_trace(&trace);
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
-  TaskRun run{task,       launch, clock,   compute,   mesh,      group, events,      beat,
-              stop_asked, &trace, &memory, around.scheduler, reconnect, {}, &stop_signal, gpu.get()};
+  TaskRun run{task,       launch, clock,   compute,          mesh,      group, events,       beat,
+              stop_asked, &trace, &memory, around.scheduler, reconnect, {},    &stop_signal, gpu.get()};
   const Status status = run_stage(run);
   process.exit_code = run.exit_code;
   const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));
@@ -253,8 +252,7 @@ int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   RankProcess process;
   const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);
-  const Status status =
-      on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, around, process);
+  const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, around, process);
   if (status.ok()) return 0;
   const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
   std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());

@@ -29,7 +29,9 @@ class Optimizer {
 
   // Packed as layout.owned().
   StateArray exp_avg() { return offloaded_ ? offloaded_->exp_avg() : StateArray(exp_avg_, exp_avg_.device()); }
-  StateArray exp_avg_sq() { return offloaded_ ? offloaded_->exp_avg_sq() : StateArray(exp_avg_sq_, exp_avg_sq_.device()); }
+  StateArray exp_avg_sq() {
+    return offloaded_ ? offloaded_->exp_avg_sq() : StateArray(exp_avg_sq_, exp_avg_sq_.device());
+  }
 
  private:
   // Of the packed arrays. Rounded stochastically, each is of one parameter; else neighbours of the same kind are

@@ -43,9 +43,9 @@ class TreeGradientSum final : public GradientSum {
   Mesh& mesh_;
   ContributionGuard& guard_;
   GradientSumOptions options_;
-  int batches_;                             // that meet in an expert and are kept apart
-  std::int64_t expert_size_ = 0;            // of all of those
-  std::vector<std::int64_t> expert_begin_;  // of each unit among the experts' units
+  int batches_;                              // that meet in an expert and are kept apart
+  std::int64_t expert_size_ = 0;             // of all of those
+  std::vector<std::int64_t> expert_begin_;   // of each unit among the experts' units
   const ComputeContext* context_ = nullptr;  // of this step
   int micro_batches_ = 0;
   GradientTree tree_;

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "contracts/settings/compute_device.h"
 #include "contracts/layout_check.h"
+#include "contracts/settings/compute_device.h"
 #include "contracts/settings/training.h"
 
 namespace longhaul {

@@ -54,8 +54,8 @@ Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
     free_.erase(found);
   } else {
     if (used_ + size > bytes_)
-      return make_error(ErrorCode::internal, format("{} bytes asked for, {} of {} are free", bytes, bytes_ - used_,
-                                                    bytes_));
+      return make_error(ErrorCode::internal,
+                        format("{} bytes asked for, {} of {} are free", bytes, bytes_ - used_, bytes_));
     LH_ASSERT(!guarded_ || open_ == 0, "an allocation inside of a kernel");
     memory = memory_ + used_;
     used_ += size;

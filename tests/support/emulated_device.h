@@ -1,7 +1,8 @@
-// A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What the
-// engine gives to a device's operations runs through the host code and the kernels that a GPU runs. The memory of an
-// EmulatedGpu can be touched by kernels and copies alone: anything else that reads or writes there ends the program (a
-// segmentation fault), as it would beside a GPU. Operations may be given memory of the host as well, for tests of single operations.
+// A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What
+// the engine gives to a device's operations runs through the host code and the kernels that a GPU runs. The memory of
+// an EmulatedGpu can be touched by kernels and copies alone: anything else that reads or writes there ends the program
+// (a segmentation fault), as it would beside a GPU. Operations may be given memory of the host as well, for tests of
+// single operations.
 #pragma once
 
 #include <map>
@@ -18,8 +19,8 @@ namespace longhaul::testing {
 // Of one thread at a time, beside its queues.
 class EmulatedDevice final : public Device {
  public:
-  // Guarded: the memory can be touched while open() alone, so that it has no queues, whose threads touch it at any time.
-  // bytes: of address space; touched pages cost memory.
+  // Guarded: the memory can be touched while open() alone, so that it has no queues, whose threads touch it at any
+  // time. bytes: of address space; touched pages cost memory.
   explicit EmulatedDevice(bool guarded = false, std::int64_t bytes = std::int64_t{4} << 30);
   ~EmulatedDevice() override;
   EmulatedDevice(const EmulatedDevice&) = delete;

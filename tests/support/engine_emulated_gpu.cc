@@ -1,4 +1,5 @@
-// longhaul-engine whose GPUs are emulated on the processor: what a user starts with device = "gpu", where there is none.
+// longhaul-engine whose GPUs are emulated on the processor: what a user starts with device = "gpu", where there is
+// none.
 #include "engine/tasks/command_line.h"
 #include "tests/support/emulated_device.h"
 

@@ -148,8 +148,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
   cudaDeviceProp properties{};
   if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess)
     return failed("cudaGetDeviceProperties", status);
-  if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
-    return failed("cudaSetDevice", status);
+  if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess) return failed("cudaSetDevice", status);
   std::size_t unused = 0, all = 0;  // makes the context: a GPU that is held or broken says so here
   if (const cudaError_t status = cudaMemGetInfo(&unused, &all); status != cudaSuccess)
     return failed("cudaMemGetInfo", status);

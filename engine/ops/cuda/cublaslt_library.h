@@ -24,8 +24,8 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
 
-  // The release that this program was compiled against, by its file's name (libcublasLt.so.13). Errors: it is not found,
-  // or lacks a function.
+  // The release that this program was compiled against, by its file's name (libcublasLt.so.13). Errors: it is not
+  // found, or lacks a function.
   static Result<CublasLt> open();
 };
 

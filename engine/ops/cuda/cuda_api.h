@@ -7,7 +7,7 @@
 #pragma once
 
 #ifdef LONGHAUL_CUDA_EMULATED
-#include "tests/support/cuda_emulation.h"
+#include LONGHAUL_CUDA_EMULATED  // names the header
 #else
 #include <cuda_runtime.h>
 

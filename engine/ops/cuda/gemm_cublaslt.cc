@@ -74,8 +74,8 @@ class CublasLtGemm final : public DeviceGemm {
     if (found == plans_.end()) found = plans_.emplace(key, plan(key)).first;
     const Plan& p = found->second;
     check(lt_.matmul(handle_.get(), p.operation.get(), &s.alpha, b.data(), p.first.get(), a.data(), p.second.get(),
-                         &s.beta, c.data(), p.result.get(), c.data(), p.result.get(), &p.algorithm, workspace_.data(),
-                         static_cast<std::size_t>(workspace_.bytes()), stream),
+                     &s.beta, c.data(), p.result.get(), c.data(), p.result.get(), &p.algorithm, workspace_.data(),
+                     static_cast<std::size_t>(workspace_.bytes()), stream),
           "cublasLtMatmul", key.text());
   }
 
@@ -86,11 +86,10 @@ class CublasLtGemm final : public DeviceGemm {
     LH_ASSERT(status == CUBLAS_STATUS_SUCCESS, format("{}: {} ({})", call, lt_.status_text(status), what));
   }
 
-  Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld,
-                const std::string& what) const {
+  Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld, const std::string& what) const {
     cublasLtMatrixLayout_t made = nullptr;
     check(lt_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                     static_cast<std::uint64_t>(columns), ld),
+                            static_cast<std::uint64_t>(columns), ld),
           "cublasLtMatrixLayoutCreate", what);
     return Layout(made, lt_.layout_destroy);
   }
@@ -103,8 +102,7 @@ class CublasLtGemm final : public DeviceGemm {
     Operation owned(operation, lt_.desc_destroy);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
       const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-      check(lt_.desc_set(operation, attribute, &value, sizeof value),
-            "cublasLtMatmulDescSetAttribute", what);
+      check(lt_.desc_set(operation, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute", what);
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a);
@@ -123,8 +121,7 @@ class CublasLtGemm final : public DeviceGemm {
     check(lt_.preference_create(&made), "cublasLtMatmulPreferenceCreate", what);
     const Preference preference(made, lt_.preference_destroy);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      check(lt_.preference_set(made, attribute, &value, sizeof value),
-            "cublasLtMatmulPreferenceSetAttribute", what);
+      check(lt_.preference_set(made, attribute, &value, sizeof value), "cublasLtMatmulPreferenceSetAttribute", what);
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignment[1]);
@@ -136,9 +133,8 @@ class CublasLtGemm final : public DeviceGemm {
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
-    const cublasStatus_t status =
-        lt_.heuristic(handle_.get(), p.operation.get(), p.first.get(), p.second.get(), p.result.get(),
-                                       p.result.get(), made, 1, &best, &count);
+    const cublasStatus_t status = lt_.heuristic(handle_.get(), p.operation.get(), p.first.get(), p.second.get(),
+                                                p.result.get(), p.result.get(), made, 1, &best, &count);
     check(count == 0 && status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status,
           "cublasLtMatmulAlgoGetHeuristic", what);
     p.algorithm = best.algo;

@@ -121,8 +121,8 @@ struct Backend {
 };
 inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
                                    CpuLevel::best};
-inline const Backend kBackends[] = {{CpuLevel::portable}, {CpuLevel::avx2}, {CpuLevel::avx512}, {CpuLevel::avx512_bf16},
-                                    {CpuLevel::best},     {CpuLevel::best, true}};
+inline const Backend kBackends[] = {{CpuLevel::portable},    {CpuLevel::avx2}, {CpuLevel::avx512},
+                                    {CpuLevel::avx512_bf16}, {CpuLevel::best}, {CpuLevel::best, true}};
 
 class OpContext {
  public:
