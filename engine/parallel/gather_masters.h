@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "contracts/parameter_layout.h"
+#include "engine/core/device.h"
 #include "engine/parallel/mesh.h"
 
 namespace longhaul {
