@@ -117,8 +117,7 @@ Error failed(const char* call, cudaError_t status) {
                             ? format("this host has no NVIDIA driver ({})", what)
                             : format("the driver knows CUDA {}.{}, this program needs {}.{} ({})", driver / 1000,
                                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, what),
-                        "run on a host with GPUs and a newer driver, build with an older CUDA, or train on processors "
-                        "(gpus_per_node = 0)");
+                        "run on a host with GPUs and a newer driver, build with an older CUDA, or set device = \"cpu\"");
     }
     case cudaErrorNoDevice:
       return make_error(ErrorCode::invalid_input, format("this process sees no GPU ({})", what),
