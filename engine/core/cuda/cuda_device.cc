@@ -112,12 +112,12 @@ Error failed(const char* call, cudaError_t status) {
     case cudaErrorInsufficientDriver: {
       int driver = 0, runtime = 0;
       (void)cudaDriverGetVersion(&driver), (void)cudaRuntimeGetVersion(&runtime);
-      return make_error(ErrorCode::invalid_input,
-                        driver == 0
-                            ? format("this host has no NVIDIA driver ({})", what)
-                            : format("the driver knows CUDA {}.{}, this program needs {}.{} ({})", driver / 1000,
-                                     driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, what),
-                        "run on a host with GPUs and a newer driver, build with an older CUDA, or set device = \"cpu\"");
+      return make_error(
+          ErrorCode::invalid_input,
+          driver == 0 ? format("this host has no NVIDIA driver ({})", what)
+                      : format("the driver knows CUDA {}.{}, this program needs {}.{} ({})", driver / 1000,
+                               driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, what),
+          "run on a host with GPUs and a newer driver, build with an older CUDA, or set device = \"cpu\"");
     }
     case cudaErrorNoDevice:
       return make_error(ErrorCode::invalid_input, format("this process sees no GPU ({})", what),
