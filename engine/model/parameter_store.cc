@@ -49,9 +49,11 @@ void ParameterStore::put(const ComputeContext& context, const FlatParameter& p, 
     if (compute_dtype_ == DType::bf16) cast(context, mine, compute_.view().rows(packed.begin, packed.end));
   });
   if (whole_.view().empty()) return;
+  const View whole = whole_.view().rows(p.begin, p.end);
+  if (device() == nullptr) return cast(context, box, whole);
   Tensor placed(DType::f32, Shape{p.end - p.begin}, account_of(memory_, MemoryCategory::gathered_weights));
   copy_in(context, box, placed);
-  cast(context, placed, whole_.view().rows(p.begin, p.end));
+  cast(context, placed, whole);
 }
 
 void ParameterStore::refresh_compute_copy(const ComputeContext& context) {

@@ -70,7 +70,8 @@ GradientTarget BucketGradientSum::target(const ComputeContext& context, int) {
   return target;
 }
 
-GradientTarget BucketGradientSum::scratch() {
+GradientTarget BucketGradientSum::scratch(const ComputeContext& context) {
+  context_ = &context;
   GradientTarget target = located();
   target.ready = [this](std::int64_t begin, std::int64_t end) {
     for (const int unit : progress_.ready(begin, end)) bucket_of(unit).unit = -1;

@@ -11,7 +11,7 @@ class BucketGradientSum final : public GradientSum {
                     const GradientSumOptions& options, MemoryAccount* account);
   void begin(const ComputeContext& context, int micro_batches) override;
   GradientTarget target(const ComputeContext& context, int index) override;
-  GradientTarget scratch() override;
+  GradientTarget scratch(const ComputeContext& context) override;
   void done(const ComputeContext&, int) override {}
   Result<std::span<float>> finish(const ComputeContext& context) override;
   void settle_large() override;

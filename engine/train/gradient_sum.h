@@ -41,7 +41,7 @@ class GradientSum {
   // part once.
   virtual GradientTarget target(const ComputeContext& context, int index) = 0;
   // Where a backward may write what nobody wants summed, outside of begin() to finish(): overwritten by what follows.
-  virtual GradientTarget scratch() = 0;
+  virtual GradientTarget scratch(const ComputeContext& context) = 0;
   // All of micro-batch i's backward is done; without meaning by parts.
   virtual void done(const ComputeContext& context, int index) = 0;
   // After the last backward: the sum over all micro-batches of all data-parallel ranks, packed as layout.owned(), to

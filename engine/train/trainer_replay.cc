@@ -57,7 +57,7 @@ Result<std::uint64_t> Trainer::compute_first_of(int distance) {
   LH_TRY(schedule_, pipeline_schedule(settings, mesh_.at().pp));
   digest_.begin(gradient_flip());
   std::vector<ObjectiveSums> sums;
-  LH_CHECK(run_schedule(sums, {[this](int) { return digest_.watch(gradient_->scratch()); }, {}}));
+  LH_CHECK(run_schedule(sums, {[this](int) { return digest_.watch(gradient_->scratch(context_)); }, {}}));
   for (Llama* stage : stages_)
     if (stage->experts()) (void)stage->experts()->take_totals();  // of no step
   return digest_.value();

@@ -70,7 +70,7 @@ GradientTarget TreeGradientSum::target(const ComputeContext& context, int index)
   return target;
 }
 
-GradientTarget TreeGradientSum::scratch() {
+GradientTarget TreeGradientSum::scratch(const ComputeContext&) {
   return tree_.target(0);
 }
 

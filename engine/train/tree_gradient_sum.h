@@ -21,7 +21,7 @@ class TreeGradientSum final : public GradientSum {
     waiting_.clear();
   }
   GradientTarget target(const ComputeContext& context, int index) override;
-  GradientTarget scratch() override;
+  GradientTarget scratch(const ComputeContext& context) override;
   void done(const ComputeContext& context, int index) override;
   Result<std::span<float>> finish(const ComputeContext& context) override;
   void poll() override;
