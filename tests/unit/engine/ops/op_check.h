@@ -121,8 +121,12 @@ struct Backend {
 };
 inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
                                    CpuLevel::best};
-inline const Backend kBackends[] = {{CpuLevel::portable},    {CpuLevel::avx2}, {CpuLevel::avx512},
-                                    {CpuLevel::avx512_bf16}, {CpuLevel::best}, {CpuLevel::best, true}};
+inline const Backend kBackends[] = {
+    {CpuLevel::portable},   {CpuLevel::avx2}, {CpuLevel::avx512}, {CpuLevel::avx512_bf16}, {CpuLevel::best},
+#ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
+    {CpuLevel::best, true},
+#endif
+};
 
 class OpContext {
  public:
