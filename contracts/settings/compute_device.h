@@ -1,6 +1,8 @@
 // Where a training computes: the key `device` of the stages that train, and what goes with it.
 #pragma once
 
+#include <type_traits>
+
 #include "base/text.h"
 #include "contracts/field_table.h"
 #include "contracts/settings/training.h"
@@ -21,6 +23,10 @@ Status check_device_settings(const Settings& settings) {
                         format("device = \"gpu\" with low_precision.recipe = \"{}\": there are no kernels for it yet",
                                settings.low_precision.recipe),
                         "set recipe = \"none\", or train on processors, which emulate the formats");
+  if constexpr (std::is_same_v<Settings, AlignSettings>)
+    if (settings.device == "gpu")
+      return make_error(ErrorCode::unsupported, "device = \"gpu\": stages of kind align compute on processors only",
+                        "set device = \"cpu\"");
   return {};
 }
 // The same of the model and the layout, where they are known.
