@@ -1,6 +1,8 @@
 #include "engine/checkpoint/checkpoint_saver.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/fault_point.h"
 #include "base/text.h"
@@ -32,50 +34,86 @@ Status CheckpointSaver::reserve(const ParameterLayout& layout, const StateTypes&
                human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(options_.staging_bytes_max))),
         "raise it, or leave it out");
   staging_ = PageBuffer();
-  LH_TRY(staging_, PageBuffer::create(bytes, options_.account));
+  LH_TRY(staging_, PageBuffer::create(bytes, options_.account, device()));
   return {};
 }
 
-void CheckpointSaver::write(const TrainingState& state, const std::string& path) {
-  const bool staged = options_.asynchronous && staging_.bytes() >= bytes_of_share(pieces_);
-  const auto body = [this, path, staged,
-                     state = staged ? TrainingState() : state](const std::atomic<bool>& cancelled) -> Status {
-    const std::int64_t started = clock_.monotonic_ns();
-    const ShardWriteOptions options{options_.direct_io, &cancelled};
-    const auto write_all = [&]() -> Result<WrittenShare> {
-      if (staged)
-        return write_staged(
-            path, pieces_, options,
-            {reinterpret_cast<const char*>(staging_.data()), static_cast<std::size_t>(staging_.bytes())});
-      const std::vector<StateArray> arrays = arrays_of(state);
-      std::int64_t longest = 0;  // of the pieces that are not in memory: one at a time is fetched
-      for (const SharePiece& piece : pieces_)
-        if (!arrays[static_cast<std::size_t>(piece.array)].in_memory()) longest = std::max(longest, piece.bytes());
-      PageBuffer fetched;
-      if (longest > 0) {
-        LH_TRY(fetched, PageBuffer::create(longest, options_.account));
-      }
-      return write_pieces(path, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
-        const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
-        if (!array.in_memory()) {
-          const std::span<std::byte> bytes(fetched.data(), static_cast<std::size_t>(piece.bytes()));
-          LH_CHECK(array.read(piece.packed, bytes));
-          return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        }
-        const View values = array.memory().rows(piece.packed.begin, piece.packed.end);
-        return std::string_view(static_cast<const char*>(values.data()), static_cast<std::size_t>(values.bytes()));
-      });
-    };
-    LH_TRY(written_, write_all());
-    votes_ = entries_to_text(written_.entries);
-    write_seconds_ = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
-    return {};
-  };
-  if (staged)
-    job_.start(body);
+CheckpointSaver::~CheckpointSaver() {
+  wait_for_copy();
+}
+
+Result<WrittenShare> CheckpointSaver::write_from_state(const TrainingState& state, const ShardWriteOptions& options) {
+  const std::vector<StateArray> arrays = arrays_of(state);
+  std::int64_t longest = 0;  // of the pieces that are not in memory: one at a time is fetched
+  for (const SharePiece& piece : pieces_)
+    if (!arrays[static_cast<std::size_t>(piece.array)].in_memory()) longest = std::max(longest, piece.bytes());
+  PageBuffer fetched;
+  if (longest > 0) {
+    LH_TRY(fetched, PageBuffer::create(longest, options_.account));
+  }
+  return write_pieces(file_, pieces_, options, [&](const SharePiece& piece) -> Result<std::string_view> {
+    const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
+    if (!array.in_memory()) {
+      const std::span<std::byte> bytes(fetched.data(), static_cast<std::size_t>(piece.bytes()));
+      LH_CHECK(array.read(piece.packed, bytes));
+      return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    const View values = array.memory().rows(piece.packed.begin, piece.packed.end);
+    return std::string_view(static_cast<const char*>(values.data()), static_cast<std::size_t>(values.bytes()));
+  });
+}
+
+Status CheckpointSaver::write(const TrainingState& state, bool staged, const std::atomic<bool>& cancelled) {
+  const std::int64_t started = clock_.monotonic_ns();
+  const ShardWriteOptions options{options_.direct_io, &cancelled};
+  const std::string_view copy(reinterpret_cast<const char*>(staging_.data()),
+                              static_cast<std::size_t>(staging_.bytes()));
+  LH_TRY(written_, staged ? write_staged(file_, pieces_, options, copy) : write_from_state(state, options));
+  votes_ = entries_to_text(written_.entries);
+  write_seconds_ = static_cast<double>(clock_.monotonic_ns() - started) * 1e-9;
+  return {};
+}
+
+void CheckpointSaver::begin_to_write(const TrainingState& state) {
+  if (saved_.staged)
+    job_.start([this](const std::atomic<bool>& cancelled) { return write({}, true, cancelled); });
   else
-    job_.run_here(body);
-  saved_.staged = staged;
+    job_.run_here([&](const std::atomic<bool>& cancelled) { return write(state, false, cancelled); });
+}
+
+// Into the staging memory; a device is asked to.
+Status CheckpointSaver::copy(const TrainingState& state) {
+  Device* const from = device();
+  if (from && !queue_) {
+    LH_TRY(queue_, from->queue());
+  }
+  if (queue_) queue_->follow_operations();
+  const Status staged = stage_pieces(state, pieces_, options_.compute, staging_.data(), queue_.get());
+  if (queue_) copied_ = queue_->mark();
+  return staged;
+}
+
+void CheckpointSaver::wait_for_copy() {
+  const std::int64_t deadline = clock_.monotonic_ns() + options_.deadline_ms * 1'000'000;
+  while (copied_ && !copied_->reached()) {
+    LH_ASSERT(clock_.monotonic_ns() < deadline,
+              format("{}: the device has not copied this rank's share within {} s", context(),
+                     options_.deadline_ms / 1000));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  copied_.reset();
+}
+
+bool CheckpointSaver::ready() {
+  if (copied_ && copied_->reached()) finish_copy();
+  return !copied_ && job_.done();
+}
+
+void CheckpointSaver::finish_copy() {
+  if (!copied_) return;
+  const StallTimer timer(*this);
+  wait_for_copy();
+  begin_to_write({});
 }
 
 Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state) {
@@ -86,19 +124,22 @@ Status CheckpointSaver::start(CollectiveGroup& group, const TrainingState& state
   saved_.path = store_.path_of(state.progress.step);
   LH_CHECK(group.agree(group.is_first() ? store_.prepare(saved_.path) : Status()).with_context(context()));
   const std::string file = shard_file_name(group.rank(), group.size());
+  file_ = join_path(saved_.path, file);
   pieces_ = pieces_of_share(*state.layout, file, state.types());
   manifest_ = manifest_of(state);
   // Without staging memory the share is written from where it is (reserve() said so).
-  const Status reserved = reserve(*state.layout, state.types());
+  saved_.staged = options_.asynchronous && reserve(*state.layout, state.types()).ok();
   Status copied;
-  if (options_.asynchronous && reserved.ok()) {
-    copied = stage_pieces(state, pieces_, options_.compute, staging_.data());
+  if (saved_.staged) {
+    copied = copy(state);
     if (auto fault = fault_here(FaultPoint::checkpoint_staged)) copied = *fault;
   }
-  if (copied.ok())
-    write(state, join_path(saved_.path, file));
-  else
+  if (!copied.ok()) {
+    wait_for_copy();
     job_.run_here([&](const std::atomic<bool>&) { return copied; });  // told to the others when votes are collected
+  } else if (!copied_) {
+    begin_to_write(state);
+  }
   phase_ = Phase::writing;
   return {};
 }
@@ -137,6 +178,7 @@ Result<std::optional<SavedCheckpoint>> CheckpointSaver::advance(CollectiveGroup&
 }
 
 Status CheckpointSaver::give_up(std::int64_t deadline_ms) {
+  wait_for_copy();
   LH_CHECK(job_.give_up(clock_, deadline_ms).with_context(context()));
   phase_ = Phase::idle;
   return {};
@@ -144,6 +186,7 @@ Status CheckpointSaver::give_up(std::int64_t deadline_ms) {
 
 Result<SavedCheckpoint> CheckpointSaver::finish(CollectiveGroup& group) {
   LH_ASSERT(busy(), "nothing is under way");
+  finish_copy();
   while (true) {
     {
       const StallTimer timer(*this);

@@ -11,11 +11,15 @@
 //
 // One per rank; its methods belong to one thread. Without `asynchronous`, or where the staging memory is not to be had,
 // start() writes the shard itself and the rest follows in the same way.
+//
+// What lies on a device is copied into pinned memory by a queue of its own while the training goes on: start() only asks
+// for it, and finish_copy() must come before the next change of what is saved.
 #pragma once
 
 #include "engine/checkpoint/background_job.h"
 #include "engine/checkpoint/checkpoint_share.h"
 #include "engine/checkpoint/checkpoint_store.h"
+#include "engine/core/device.h"
 
 namespace longhaul {
 
@@ -24,7 +28,7 @@ struct CheckpointSaverOptions {
   bool direct_io = false;
   std::int64_t staging_bytes_max = 0;       // 0: as much as one share needs
   std::int64_t deadline_ms = 600'000;       // of every wait for the background
-  const ComputeContext* compute = nullptr;  // threads for the copy; null: one
+  const ComputeContext* compute = nullptr;  // threads for the copy, the device; null: one, and none
   MemoryAccount* account = nullptr;         // of the staging memory
 };
 
@@ -33,6 +37,9 @@ class CheckpointSaver {
   // All borrowed.
   CheckpointSaver(const Clock& clock, const CheckpointStore& store, const CheckpointSaverOptions& options)
       : clock_(clock), store_(store), options_(options) {}
+  ~CheckpointSaver();
+  CheckpointSaver(const CheckpointSaver&) = delete;
+  CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   // Takes the staging memory for shares of this training now, not at the first save. Says why there is none (ErrorCode
   // unavailable); saving works all the same, but the training then waits for the disk.
@@ -43,7 +50,10 @@ class CheckpointSaver {
   // How far this rank is, for comparison with others: -1 when nothing is under way.
   std::int64_t progress_key() const { return busy() ? 4 * saved_.step + static_cast<std::int64_t>(phase_) : -1; }
   // Has this rank done all it can do before the next advance()? True when nothing is under way.
-  bool ready() const { return job_.done(); }
+  bool ready();
+  // Masters and moments may change when this comes back: a device has copied them. One that has not within the deadline
+  // ends the process. Nothing to do most of the time.
+  void finish_copy();
 
   // Collective; nothing may be under way.
   Status start(CollectiveGroup& group, const TrainingState& state);
@@ -59,7 +69,12 @@ class CheckpointSaver {
  private:
   enum class Phase { idle, writing, publishing };
   class StallTimer;
-  void write(const TrainingState& state, const std::string& path);
+  Device* device() const { return options_.compute ? options_.compute->device() : nullptr; }
+  Status copy(const TrainingState& state);
+  void wait_for_copy();
+  void begin_to_write(const TrainingState& state);
+  Status write(const TrainingState& state, bool staged, const std::atomic<bool>& cancelled);
+  Result<WrittenShare> write_from_state(const TrainingState& state, const ShardWriteOptions& options);
   Status collect_votes(CollectiveGroup& group);
   std::string context() const { return "checkpoint " + saved_.path; }
 
@@ -68,7 +83,10 @@ class CheckpointSaver {
   CheckpointSaverOptions options_;
   Phase phase_ = Phase::idle;
   SavedCheckpoint saved_;
+  std::string file_;  // this rank's shard
   PageBuffer staging_;
+  std::unique_ptr<DeviceQueue> queue_;  // made at the first save of what lies on a device
+  std::unique_ptr<QueueMark> copied_;   // set: asked for, and not yet seen to be done
   std::vector<SharePiece> pieces_;
   CheckpointManifest manifest_;
   // The job's until it is done.

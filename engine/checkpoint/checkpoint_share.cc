@@ -98,7 +98,7 @@ std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces) {
 }
 
 Status stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
-                    std::byte* to) {
+                    std::byte* to, DeviceQueue* queue) {
   const std::vector<StateArray> arrays = arrays_of(state);
   struct Place {
     std::int64_t begin, end;
@@ -126,10 +126,16 @@ Status stage_pieces(const TrainingState& state, std::span<const SharePiece> piec
     parallel_for(*compute, bytes, std::int64_t{1} << 20, copy);
   else
     copy(0, bytes);
-  for (std::size_t i = 0; i < pieces.size(); ++i)
-    if (const SharePiece& piece = pieces[i]; !places[i].from)
-      LH_CHECK(arrays[static_cast<std::size_t>(piece.array)].read(
-          piece.packed, {to + places[i].begin, static_cast<std::size_t>(piece.bytes())}));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const SharePiece& piece = pieces[i];
+    const StateArray& array = arrays[static_cast<std::size_t>(piece.array)];
+    if (places[i].from || piece.bytes() == 0) continue;
+    std::byte* const here = to + places[i].begin;
+    if (queue && array.device())
+      queue->copy(array.address(piece.packed), here, piece.bytes());
+    else
+      LH_CHECK(array.read(piece.packed, {here, static_cast<std::size_t>(piece.bytes())}));
+  }
   return {};
 }
 

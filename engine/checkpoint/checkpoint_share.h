@@ -10,6 +10,7 @@
 #include "engine/checkpoint/shard_file.h"
 #include "engine/checkpoint/training_state.h"
 #include "engine/core/compute_context.h"
+#include "engine/core/device_queue.h"
 
 namespace longhaul {
 
@@ -38,9 +39,10 @@ std::int64_t bytes_of_share(std::span<const SharePiece> pieces);
 std::vector<ShardTensor> shard_header(std::span<const SharePiece> pieces);  // without bytes
 
 // Copies the pieces one behind the other, in one loop over all bytes: the threads meet once. compute null: one thread.
-// What is outside of memory follows, read by this thread.
+// What is outside of memory follows, read by this thread. With `queue`, pieces that lie on a device are only asked for
+// there: they are copied when the queue is idle, and neither they nor `to` (pinned) may change before.
 Status stage_pieces(const TrainingState& state, std::span<const SharePiece> pieces, const ComputeContext* compute,
-                    std::byte* to);
+                    std::byte* to, DeviceQueue* queue = nullptr);
 
 // Of everybody, without entries.
 CheckpointManifest manifest_of(const TrainingState& state);

@@ -67,7 +67,7 @@ Status LocalCopies::prepare(Share& share, const TrainingState& state, int owner,
   const std::int64_t bytes = bytes_of_share(share.pieces);
   if (share.staging.bytes() >= bytes) return {};
   share.staging = PageBuffer();
-  LH_TRY(share.staging, PageBuffer::create(bytes, options_.account));
+  LH_TRY(share.staging, PageBuffer::create(bytes, options_.account, state.masters.device()));
   return {};
 }
 

@@ -33,7 +33,7 @@ Result<MemorySnapshot> MemorySnapshot::create(const TrainingState& state, Memory
                         "optimizer.offload = \"none\" allows one");
     Array copy;
     copy.bytes = bytes_of_array(*array);
-    LH_TRY(copy.memory, PageBuffer::create(copy.bytes, account));
+    LH_TRY(copy.memory, PageBuffer::create(copy.bytes, account, array->device()));
     snapshot.arrays_.push_back(std::move(copy));
   }
   return snapshot;

@@ -1,5 +1,5 @@
 // Memory that begins at a page and is there before it is used: what checkpoints are staged in and what direct I/O reads
-// from.
+// from. Where a device's state is staged it is pinned: the device copies into it by itself, at the speed of its bus.
 #pragma once
 
 #include "engine/core/tensor.h"
@@ -13,7 +13,8 @@ class PageBuffer {
   PageBuffer() = default;
   // At least `bytes`, rounded up to whole pages; taken from the system and touched here, not at the first copy. The
   // error says how much could not be had. An account that is given must outlive the buffer.
-  static Result<PageBuffer> create(std::int64_t bytes, MemoryAccount* account = nullptr);
+  // So must a device, for which it is pinned; null: of the system alone.
+  static Result<PageBuffer> create(std::int64_t bytes, MemoryAccount* account = nullptr, Device* pinned_for = nullptr);
   ~PageBuffer() { release(); }
   PageBuffer(PageBuffer&& other) noexcept { swap(other); }
   PageBuffer& operator=(PageBuffer&& other) noexcept {
@@ -33,6 +34,8 @@ class PageBuffer {
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
   MemoryAccount* account_ = nullptr;
+  Device* device_ = nullptr;
+  std::byte* pinned_ = nullptr;  // as the device gave it
 };
 
 }  // namespace longhaul

@@ -27,6 +27,12 @@ class StateArray {
   std::int64_t size() const { return size_; }
   bool in_memory() const { return place_ == nullptr && device_ == nullptr; }
   bool in_place() const { return place_ != nullptr; }
+  Device* device() const { return device_; }  // null: it lies on none
+  // Where the elements in `range` lie, on the device or in the host's memory.
+  const void* address(FlatRange range) const {
+    LH_ASSERT(!in_place(), "state outside of memory");
+    return memory_.rows(range.begin, range.end).data();
+  }
   View memory() const {
     LH_ASSERT(in_memory(), "state outside of memory");
     return memory_;

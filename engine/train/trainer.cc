@@ -525,6 +525,7 @@ Result<StepReport> Trainer::do_step() {
   report.lr = learning_rate_at(report.step);
   report.samples = batch;
   report.problem = guard_.problem(report.loss, report.grad_norm);
+  if (before_change) before_change();
   if (!report.problem.empty()) {
     for (Llama* stage : stages_)
       if (stage->experts()) (void)stage->experts()->take_totals();  // of a step that does not count

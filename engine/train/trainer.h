@@ -126,6 +126,8 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   // Called before each micro-batch: heartbeat, requests to stop.
   std::function<void(std::int64_t step, int micro_batch)> on_micro_batch;
+  // Called before weights and moments change: what still copies them must end first.
+  std::function<void()> before_change;
   // A bit to change in the first micro-batch's gradient that this rank computes now: the fault point engine_gradient.
   // Where ranks share a process a test may put itself in its place.
   std::function<std::optional<std::uint64_t>()> gradient_flip = [] { return flip_here(FaultPoint::engine_gradient); };

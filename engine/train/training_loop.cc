@@ -523,6 +523,7 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
+  trainer_.before_change = [this] { saver_.finish_copy(); };
   trainer_.fails_alone = [this](const Error& fault) {
     return options_.restart && beat_ && beat_->restart_wait_ms() > 0 && may_pass(fault);
   };

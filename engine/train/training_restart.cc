@@ -105,6 +105,7 @@ Status TrainingLoop::go_back(std::int64_t epoch) {
                       "checkpoint.snapshot_every = 1 keeps a copy of every step");
   TrainingState state = this->state();
   const bool restored = !trainer_.whole() || version_ != *common;
+  saver_.finish_copy();
   if (restored) snapshot_->restore(trainer_.context(), state);
   LH_CHECK(still_on_time_line(state));
   if (restored) {

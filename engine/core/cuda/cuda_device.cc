@@ -53,10 +53,11 @@ class Gpu final : public CudaDevice {
     check(cudaFree(memory), "cudaFree");  // waits for the device
   }
 
-  // From memory that is not pinned: CUDA takes the bytes into its own before it comes back.
+  // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
   void copy_in(const void* host, void* device, std::int64_t bytes) override {
     check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream_),
           "cudaMemcpyAsync to the device");
+    if (pinned_.contain(host)) finish();
   }
   void copy_out(const void* device, void* host, std::int64_t bytes) override {
     check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
@@ -84,9 +85,13 @@ class Gpu final : public CudaDevice {
                                1e-9 * static_cast<double>(bytes), cudaGetErrorName(status)),
                         "look at the job's memory limit and at ulimit -l");
     }
+    pinned_.add(static_cast<std::byte*>(memory), bytes);
     return static_cast<std::byte*>(memory);
   }
-  void release_host(std::byte* memory) override { check(cudaFreeHost(memory), "cudaFreeHost"); }
+  void release_host(std::byte* memory) override {
+    pinned_.remove(memory);
+    check(cudaFreeHost(memory), "cudaFreeHost");
+  }
   Result<std::byte*> share(std::byte* memory, std::int64_t bytes) override {
     cudaError_t status = cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterMapped);
     void* known_as = nullptr;
@@ -100,7 +105,7 @@ class Gpu final : public CudaDevice {
   void unshare(std::byte* memory) override { check(cudaHostUnregister(memory), "cudaHostUnregister"); }
 
  private:
-  AllocatedRanges ranges_;
+  AllocatedRanges ranges_, pinned_;  // of the device, of the host
   int index_;
   std::string name_;
   cudaStream_t stream_;
