@@ -96,9 +96,8 @@ Status CheckpointSaver::copy(const TrainingState& state) {
 void CheckpointSaver::wait_for_copy() {
   const std::int64_t deadline = clock_.monotonic_ns() + options_.deadline_ms * 1'000'000;
   while (copied_ && !copied_->reached()) {
-    LH_ASSERT(clock_.monotonic_ns() < deadline,
-              format("{}: the device has not copied this rank's share within {} s", context(),
-                     options_.deadline_ms / 1000));
+    LH_ASSERT(clock_.monotonic_ns() < deadline, format("{}: the device has not copied this rank's share within {} s",
+                                                       context(), options_.deadline_ms / 1000));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   copied_.reset();

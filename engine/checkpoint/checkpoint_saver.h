@@ -12,8 +12,8 @@
 // One per rank; its methods belong to one thread. Without `asynchronous`, or where the staging memory is not to be had,
 // start() writes the shard itself and the rest follows in the same way.
 //
-// What lies on a device is copied into pinned memory by a queue of its own while the training goes on: start() only asks
-// for it, and finish_copy() must come before the next change of what is saved.
+// What lies on a device is copied into pinned memory by a queue of its own while the training goes on: start() only
+// asks for it, and finish_copy() must come before the next change of what is saved.
 #pragma once
 
 #include "engine/checkpoint/background_job.h"

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/core/range_marks.h"
 
 namespace longhaul {
 
@@ -15,6 +16,10 @@ class Trace {
  public:
   static constexpr std::size_t spans_max = 2'000'000;
   explicit Trace(const Clock& clock) : clock_(clock) {}
+
+  // A device's profiler is told of spans on the lane "compute", recorded or not. Borrowed.
+  void set_marks(RangeMarks* marks) { marks_ = marks; }
+  RangeMarks* marks() const { return marks_; }
 
   // Off at first: spans are dropped.
   void record(bool on) { recording_ = on; }
@@ -34,6 +39,7 @@ class Trace {
   };
   const Clock& clock_;
   bool recording_ = false;
+  RangeMarks* marks_ = nullptr;
   std::vector<std::string> lanes_;
   std::vector<Span> spans_;
 };
@@ -42,8 +48,14 @@ class Trace {
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, const char* name)
-      : trace_(trace && trace->recording() ? trace : nullptr), name_(name), begin_(trace_ ? trace_->now() : 0) {}
+      : trace_(trace && trace->recording() ? trace : nullptr),
+        marks_(trace ? trace->marks() : nullptr),
+        name_(name),
+        begin_(trace_ ? trace_->now() : 0) {
+    if (marks_) marks_->begin(name);
+  }
   ~TraceSpan() {
+    if (marks_) marks_->end();
     if (trace_) trace_->add("compute", name_, begin_, trace_->now());
   }
   TraceSpan(const TraceSpan&) = delete;
@@ -51,6 +63,7 @@ class TraceSpan {
 
  private:
   Trace* trace_;
+  RangeMarks* marks_;
   const char* name_;
   std::int64_t begin_;
 };

@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "engine/core/device.h"
+#include "engine/core/kernel_timer.h"
+#include "engine/core/range_marks.h"
 #include "engine/ops/device_ops.h"
 
 namespace longhaul {
@@ -15,6 +17,10 @@ class Gpu {
   virtual ~Gpu() = default;
   virtual Device& device() = 0;
   virtual const DeviceOps& ops() const = 0;
+  // Its kernels are timed from now on. An error (unavailable) says why they cannot be.
+  virtual Result<std::unique_ptr<KernelTimer>> time_kernels() = 0;
+  // For a profiler; null: there is none for this device.
+  virtual std::unique_ptr<RangeMarks> marks() { return nullptr; }
 };
 
 // The GPU of the rank with that number among those of its host: the only one that the process sees, or the one of that

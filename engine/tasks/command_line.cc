@@ -109,10 +109,13 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
   const int threads = task.resources.threads;
   const ComputeContext compute = gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads);
   compute.set_trace(&trace);
+  const std::unique_ptr<RangeMarks> marks = gpu ? gpu->marks() : nullptr;
+  trace.set_marks(marks.get());
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
   TaskRun run{task,       launch, clock,   compute,          mesh,      group, events,       beat,
               stop_asked, &trace, &memory, around.scheduler, reconnect, {},    &stop_signal, gpu.get()};
   const Status status = run_stage(run);
+  trace.set_marks(nullptr);
   process.exit_code = run.exit_code;
   const int code = status.ok() ? 0 : run.exit_code.value_or(engine_exit_code(status.error().code));
   run.section(status.ok() ? beat_finished : format("{}{}", beat_failed, code).c_str());

@@ -234,6 +234,19 @@ Status TrainingStage::report_memory(std::vector<Figure>& figures) const {
   return {};
 }
 
+// Null where it was not asked for, or cannot be: no reason not to train.
+std::unique_ptr<KernelTimer> TrainingStage::time_kernels() {
+  if (!settings_.trace.kernels) return nullptr;
+  if (!run_.gpu) {
+    run_.events.message("warn", "trace.kernels: there is no GPU whose kernels could be timed");
+    return nullptr;
+  }
+  Result<std::unique_ptr<KernelTimer>> timer = run_.gpu->time_kernels();
+  if (timer.ok()) return std::move(*timer);
+  run_.events.message("warn", "trace.kernels: " + timer.error().message());
+  return nullptr;
+}
+
 Status TrainingStage::write_model(const std::string& folder) {
   std::optional<ModelFolderWriter> writer;
   const auto begin = [&]() -> Status {
@@ -405,6 +418,8 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
   };
   loop_options.trace = run_.trace, loop_options.trace_settings = settings_.trace;
   loop_options.trace_folder = join_path(parent_path(run_.launch.state_dir), "trace");
+  const std::unique_ptr<KernelTimer> kernel_timer = time_kernels();
+  loop_options.kernel_timer = kernel_timer.get();
   std::optional<TensorBoardWriter> curves;
   if (settings_.tensorboard && run_.is_first()) {
     // Beside the saved state, not in it: that changes only when a checkpoint does.

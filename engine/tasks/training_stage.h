@@ -81,6 +81,7 @@ class TrainingStage {
   // Before any memory is taken: does what all ranks of this node will hold fit? Collective. Says what is planned.
   Status check_memory_here() const;
   // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
+  std::unique_ptr<KernelTimer> time_kernels();
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();

@@ -247,6 +247,7 @@ Status TrainingLoop::evaluate(BatchSource& heldout) {
   outcome_.heldout = sums;
   outcome_.heldout_loss = sums.loss / sums.count;
   heldout_step_ = trainer_.progress().step;
+  if (options_.kernel_timer) (void)options_.kernel_timer->take().ok();  // those of the evaluation are no step's
   Value fields = Value::make_table();
   fields.set("step", trainer_.progress().step);
   fields.set("heldout_loss", outcome_.heldout_loss);
@@ -283,6 +284,10 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
   if (const double flops = flops_per_token(step.step) * step.tokens / seconds; flops > 0) {
     fields.set("gflops", flops * 1e-9);
     if (options_.peak_flops > 0) fields.set("mfu", flops / options_.peak_flops);
+  }
+  if (!kernels_of_step_.empty()) {
+    fields.set("gpu_compute_s", 1e-9 * static_cast<double>(kernels_of_step_.compute_ns()));
+    fields.set("gpu_communication_s", 1e-9 * static_cast<double>(kernels_of_step_.communication_ns()));
   }
   if (step.load.worst > 0) {  // a model with experts
     fields.set("aux_loss", step.balance_loss);
@@ -449,6 +454,7 @@ Result<bool> TrainingLoop::do_step() {
   const double seconds = static_cast<double>(clock_.monotonic_ns() - begun) * 1e-9;
   step_seconds_ = seconds;
   computed_ns_ = static_cast<std::int64_t>(1e9 * (seconds - step.waited_s));
+  if (const std::int64_t kernels_ns = kernels_of_step_.compute_ns(); kernels_ns > 0) computed_ns_ = kernels_ns;
   outcome_.tokens += step.tokens, outcome_.seconds += seconds;
   outcome_.flops += flops_per_token(step.step) * step.tokens;
   if (step.end != StepEnd::done) tell_bad(step);
@@ -462,6 +468,7 @@ Result<bool> TrainingLoop::do_step() {
     report(step, seconds);
     tell_verdicts(step);
   }
+  tell_kernels(step.step);
   if (auto fault = fault_here(FaultPoint::engine_step_done)) return *fault;
   return true;
 }
@@ -523,7 +530,10 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
-  trainer_.before_change = [this] { saver_.finish_copy(); };
+  trainer_.before_change = [this] {
+    take_kernel_times();
+    saver_.finish_copy();
+  };
   trainer_.fails_alone = [this](const Error& fault) {
     return options_.restart && beat_ && beat_->restart_wait_ms() > 0 && may_pass(fault);
   };

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/memory_snapshot.h"
 #include "engine/checkpoint/restart_source.h"
 #include "engine/checkpoint/time_line.h"
+#include "engine/core/kernel_timer.h"
 #include "engine/interop/tensorboard.h"
 #include "engine/train/in_process_restart.h"
 #include "engine/train/stop_cause.h"
@@ -43,6 +44,7 @@ struct TrainingLoopOptions {
   std::function<Status(const MilestoneReached&)> on_milestone;
   Trace* trace = nullptr;  // borrowed, may be null
   TraceSettings trace_settings;
+  KernelTimer* kernel_timer = nullptr;  // of the device; borrowed, may be null
   std::string trace_folder;             // made where it is needed; a file for every rank
   InProcessRestart* restart = nullptr;  // what it takes; borrowed; null: a fault ends the training. Needs a page
   // Copies in memory for it: every so many steps at most (0: none), and so seldom that they cost this share of the
@@ -117,6 +119,10 @@ class TrainingLoop {
   void report(const StepReport& step, double seconds);
   void write_metric(Value fields);
   void section(const char* name);
+  // training_kernels.cc: before the update of a step, when the device has nothing to do; after it, of a step that took
+  // so long.
+  void take_kernel_times();
+  void tell_kernels(std::int64_t step);
   // Around the steps that are to be traced.
   void trace_begin(std::int64_t step);
   void trace_end(std::int64_t step);
@@ -180,7 +186,8 @@ class TrainingLoop {
   std::int64_t next_copy_ = 0;      // the version of which the next copy is due
   std::int64_t told_interval_ = 0;  // between copies; 0: nothing told yet
   double copy_seconds_ = 0, step_seconds_ = 0, save_seconds_ = 0;
-  std::int64_t computed_ns_ = 0;  // of the last step, not told yet
+  std::int64_t computed_ns_ = 0;           // of the last step, not told yet
+  KernelTable kernels_, kernels_of_step_;  // since they were told; between the last two updates
   std::int64_t checkpoint_orders_obeyed_ = 0;
   bool end_again_ = false;  // after a restart: a step may not have been ended on all ranks
 };

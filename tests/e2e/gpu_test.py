@@ -72,6 +72,23 @@ def main():
             curves = [losses(train(here / f"{precision}-{settings['device']}", tokens, engine, precision=precision,
                                    **settings)[0]) for engine, settings in (on_cpu, on_gpu)]
             check_same(*curves, limit, f"8 steps in {precision}")
+            if precision == "f32":
+                losses_of_f32 = dict(zip(("cpu", "gpu"), curves))
+
+        # Kernels are timed where that was asked for, and it changes nothing; where there is no GPU that is said.
+        events, _ = train(here / "timed", tokens, on_gpu[0], precision="f32", trace={"kernels": True}, **on_gpu[1])
+        told = [e for e in events if e.get("kind") == "kernels"]
+        steps = [e for e in events if e.get("kind") == "metric" and "gpu_compute_s" in e]
+        if len(told) != 1 or len(steps) != 8 or losses(events) != losses_of_f32["gpu"]:
+            sys.exit(f"kernel times: {told}, {len(steps)} steps")
+        names = [kernel["name"] for kernel in told[0]["longest"]]
+        inside = sum(e["gpu_compute_s"] for e in steps)
+        if not any("attention" in n for n in names) or abs(told[0]["compute_s"] - inside) > 1e-6 * inside:
+            sys.exit(f"kernel times: {told}, in steps {inside}")
+        print(f"kernels took {inside:.2f} s, the longest is {names[0]}")
+        events, _ = train(here / "untimed", tokens, on_cpu[0], precision="f32", trace={"kernels": True}, **on_cpu[1])
+        if not any("no GPU" in e.get("text", "") for e in events if e.get("kind") == "message"):
+            sys.exit("kernel times without a GPU: nothing was said")
 
         # Each goes on from the other's checkpoint, as the processor alone would.
         whole, _ = train(here / "whole", tokens, on_cpu[0], precision="f32", steps=12, **on_cpu[1])

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -200,6 +201,10 @@ void sync_warp() {
 std::uint64_t exchange_in_warp(std::uint64_t value, int lane) {
   return machine().exchange(value, lane);
 }
+std::function<void(const char*, std::int64_t)>& launch_observer() {
+  thread_local std::function<void(const char*, std::int64_t)> observer;
+  return observer;
+}
 LaunchScope& launch_scope() {
   thread_local LaunchScope scope;
   return scope;
@@ -208,8 +213,11 @@ LaunchScope& launch_scope() {
 void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread) {
   const LaunchScope& scope = launch_scope();
   if (scope.begin) scope.begin();
+  const auto begun = std::chrono::steady_clock::now();
   machine().run(name, grid, block, shared_bytes, thread);
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
   if (scope.end) scope.end();
+  if (launch_observer()) launch_observer()(name, took.count());
 }
 
 }  // namespace longhaul::cuda

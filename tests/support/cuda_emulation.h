@@ -71,6 +71,8 @@ struct LaunchScope {
   std::function<void()> begin, end;
 };
 LaunchScope& launch_scope();
+// Told of every kernel that this thread ran, with the time that took; empty: nobody.
+std::function<void(const char* name, std::int64_t ns)>& launch_observer();
 void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 
 template <class... P, class... A>

@@ -21,6 +21,44 @@ struct Scope {
   EmulatedDevice& device_;
 };
 
+// Of a guarded device: everything is done when it is asked for.
+class ImmediateQueue final : public DeviceQueue {
+ public:
+  explicit ImmediateQueue(EmulatedDevice& device) : device_(device) {}
+  CUstream_st* stream() const override { return nullptr; }
+  void follow_operations() override {}
+  void copy(const void* from, void* to, std::int64_t bytes) override { device_.copy(from, to, bytes); }
+  void run(std::function<void(CUstream_st*)> ask) override {
+    const Scope scope(device_);
+    ask(nullptr);
+  }
+  std::unique_ptr<QueueMark> mark() override {
+    struct Reached final : QueueMark {
+      bool reached() override { return true; }
+    };
+    return std::make_unique<Reached>();
+  }
+  bool idle() override { return true; }
+
+ private:
+  EmulatedDevice& device_;
+};
+
+class EmulatedKernelTimer final : public KernelTimer {
+ public:
+  EmulatedKernelTimer() {
+    cuda::launch_observer() = [this](const char* name, std::int64_t ns) { table_.add(name, ns); };
+  }
+  ~EmulatedKernelTimer() override { cuda::launch_observer() = nullptr; }
+  EmulatedKernelTimer(const EmulatedKernelTimer&) = delete;
+  EmulatedKernelTimer& operator=(const EmulatedKernelTimer&) = delete;
+  Result<KernelTable> take() override { return std::exchange(table_, {}); }
+  std::int64_t lost() const override { return 0; }
+
+ private:
+  KernelTable table_;
+};
+
 }  // namespace
 
 EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes) : guarded_(guarded), bytes_(bytes) {
@@ -98,6 +136,7 @@ void EmulatedDevice::zero(void* device, std::int64_t bytes) {
 }
 
 Result<std::unique_ptr<DeviceQueue>> EmulatedDevice::queue() {
+  if (guarded_) return std::unique_ptr<DeviceQueue>(std::make_unique<ImmediateQueue>(*this));
   return std::unique_ptr<DeviceQueue>(std::make_unique<EmulatedQueue>());
 }
 Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
@@ -105,6 +144,10 @@ Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
 }
 void EmulatedDevice::release_host(std::byte* memory) {
   ::operator delete(memory, std::align_val_t{256});
+}
+
+Result<std::unique_ptr<KernelTimer>> EmulatedGpu::time_kernels() {
+  return std::unique_ptr<KernelTimer>(std::make_unique<EmulatedKernelTimer>());
 }
 
 void HostGemm::run(cudaStream_t, const GemmShape& shape, ConstView a, ConstView b, View c) {

@@ -19,8 +19,8 @@ namespace longhaul::testing {
 // Of one thread at a time, beside its queues.
 class EmulatedDevice final : public Device {
  public:
-  // Guarded: the memory can be touched while open() alone, so that it has no queues, whose threads touch it at any
-  // time. bytes: of address space; touched pages cost memory.
+  // Guarded: the memory can be touched while open() alone, so that what its queues are asked for is done at once, and
+  // not by threads of their own, which would touch it at any time. bytes: of address space; touched pages cost memory.
   explicit EmulatedDevice(bool guarded = false, std::int64_t bytes = std::int64_t{4} << 30);
   ~EmulatedDevice() override;
   EmulatedDevice(const EmulatedDevice&) = delete;
@@ -73,6 +73,8 @@ class EmulatedGpu final : public Gpu {
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
   const ComputeContext& context() const { return context_; }
+  // Of kernels alone, not of products; one at a time.
+  Result<std::unique_ptr<KernelTimer>> time_kernels() override;
 
  private:
   EmulatedDevice device_{true};

@@ -1,6 +1,8 @@
 #include "engine/ops/cuda/open_gpu.h"
 
 #include "engine/core/cuda/cuda_device.h"
+#include "engine/core/cuda/cupti_timer.h"
+#include "engine/core/cuda/nvtx_marks.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/gemm_cublaslt.h"
 
@@ -13,6 +15,8 @@ class CudaGpu final : public Gpu {
       : device_(std::move(device)), gemm_(std::move(gemm)), ops_(*device_, device_->stream(), *gemm_) {}
   Device& device() override { return *device_; }
   const DeviceOps& ops() const override { return ops_; }
+  Result<std::unique_ptr<KernelTimer>> time_kernels() override { return make_cupti_timer(); }
+  std::unique_ptr<RangeMarks> marks() override { return make_nvtx_marks(); }
 
  private:
   std::unique_ptr<CudaDevice> device_;
