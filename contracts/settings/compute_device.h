@@ -17,12 +17,6 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
 template <class Settings>
 Status check_device_settings(const Settings& settings) {
   LH_CHECK(check_device(settings.device, settings.optimizer, settings.corruption));
-  if constexpr (requires { settings.low_precision; })
-    if (settings.device == "gpu" && settings.low_precision.on())
-      return make_error(ErrorCode::unsupported,
-                        format("device = \"gpu\" with low_precision.recipe = \"{}\": there are no kernels for it yet",
-                               settings.low_precision.recipe),
-                        "set recipe = \"none\", or train on processors, which emulate the formats");
   if constexpr (std::is_same_v<Settings, AlignSettings>)
     if (settings.device == "gpu")
       return make_error(ErrorCode::unsupported, "device = \"gpu\": stages of kind align compute on processors only",

@@ -74,11 +74,6 @@ Status TrainingStage::prepare() {
   LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
   LH_CHECK(check_low_precision(settings_.low_precision, shape, run_.mesh.dims(),
                                settings_.one_length && settings_.phases.empty() ? settings_.sequence_length : 0));
-  if (settings_.low_precision.on() && run_.compute.device_ops())
-    return make_error(ErrorCode::unsupported,
-                      format("low_precision.recipe = \"{}\" on a GPU: this version has no kernels for it",
-                             settings_.low_precision.recipe),
-                      "set recipe = \"none\", or train on processors, which emulate the formats");
   LH_CHECK(check_replay());
   MeshPlace place{run_.mesh.dims(), run_.mesh.at()};
   LH_TRY(place.stages, resolve_stages(static_cast<int>(shape.num_hidden_layers), place.dims.pp, place.dims.vp,

@@ -66,10 +66,13 @@ void CudaOps::linear_backward_weight(LinearShape s, ConstView dy, ConstView x, V
   shape.transpose_a = true;
   shape.beta = accumulate ? 1.0F : 0.0F;
   gemm(shape, dy, x, dweight);
-  if (dbias.empty()) return;
+  if (!dbias.empty()) linear_backward_bias(s, dy, dbias, accumulate);
+}
+
+void CudaOps::linear_backward_bias(LinearShape s, ConstView dy, View dbias, bool accumulate) const {
   const Index blocks = column_sum_blocks(s.tokens);
   auto* parts = reinterpret_cast<float*>(scratch(0, blocks * s.out * 4));
-  with_float_type(dy.dtype(), "linear_backward_weight", [&](auto type) {
+  with_float_type(dy.dtype(), "linear_backward_bias", [&](auto type) {
     using T = decltype(type);
     column_sums<T>(stream_, s.tokens, s.out, elements<T>(dy, s.tokens * s.out, "dy"), parts,
                    elements<float>(dbias, s.out, "dbias"), accumulate);

@@ -22,6 +22,7 @@ class CudaOps final : public DeviceOps {
                              bool accumulate) const override;
   void linear_backward_weight(LinearShape shape, ConstView dy, ConstView x, View dweight, View dbias,
                               bool accumulate) const override;
+  void linear_backward_bias(LinearShape shape, ConstView dy, View dbias, bool accumulate) const override;
   void rmsnorm_forward(RmsNormShape shape, ConstView x, ConstView weight, View y, Floats inv_rms) const override;
   void rmsnorm_backward(RmsNormShape shape, ConstView dy, ConstView x, ConstView weight, ConstFloats inv_rms, View dx,
                         Floats dweight, bool accumulate_dx) const override;
@@ -65,8 +66,14 @@ class CudaOps final : public DeviceOps {
                           ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const override;
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override;
+  // cuda_ops_low_precision.cc
+  void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
+                       QuantizationSums* sums) const override;
+  void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const override;
+  float largest_magnitude(ConstView x) const override;
 
  private:
+  void take_sums(std::int64_t count, double* parts, QuantizationSums& sums) const;
   // Memory of the device for one operation, until the next one that asks for it.
   std::byte* scratch(int slot, std::int64_t bytes) const;
   double flat_sum(int kind, ConstFloats x) const;

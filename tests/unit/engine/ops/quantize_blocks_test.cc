@@ -77,8 +77,9 @@ TEST_CASE("blocks of every shape and format, odd sizes, both types and all instr
             }
             const BlockQuantization how{format, block_rows, block_columns, rounding};
             const Expected expected = expected_of(size.rows, size.columns, how, x.exact);
-            for (const CpuLevel level : {CpuLevel::portable, CpuLevel::avx2, CpuLevel::best}) {
-              const ComputeContext context(level == CpuLevel::best ? 2 : 1, level);
+            for (const Backend on : kBackends) {
+              if (on.level == CpuLevel::avx512 || on.level == CpuLevel::avx512_bf16) continue;
+              const OpContext context(on.level == CpuLevel::best ? 2 : 1, on);
               Tensor y(dtype, {size.rows * size.columns});
               QuantizationSums sums;
               quantize_blocks(context, size.rows, size.columns, how, x, y, &sums);
@@ -90,7 +91,8 @@ TEST_CASE("blocks of every shape and format, odd sizes, both types and all instr
               CAPTURE(size.columns);
               CAPTURE(block_rows);
               CAPTURE(block_columns);
-              CAPTURE(static_cast<int>(level));
+              CAPTURE(static_cast<int>(on.level));
+              CAPTURE(on.gpu);
               CAPTURE(static_cast<int>(rounding));
               CHECK(equal);
               CHECK(near(sums.signal, expected.sums.signal));
@@ -104,14 +106,15 @@ TEST_CASE("blocks of every shape and format, odd sizes, both types and all instr
 }
 
 TEST_CASE("a number that is none spoils its block and no other") {
-  for (const float bad : {NAN, INFINITY, -INFINITY}) {
-    const ComputeContext context(1);
-    Values x = random_values(DType::f32, 64, 1);
-    x.tensor.span<float>()[40] = bad;
-    quantize_blocks(context, 1, 64, {NumberFormat::e4m3, 1, 32, ScaleRounding::up}, x, x);
-    for (std::size_t i = 0; i < 64; ++i) CHECK(std::isnan(x.tensor.span<float>()[i]) == (i >= 32));
-    CHECK(!std::isfinite(largest_magnitude(context, x)));
-  }
+  for (const Backend on : kBackends)
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
+      const OpContext context(1, on);
+      Values x = random_values(DType::f32, 64, 1);
+      x.tensor.span<float>()[40] = bad;
+      quantize_blocks(context, 1, 64, {NumberFormat::e4m3, 1, 32, ScaleRounding::up}, x, x);
+      for (std::size_t i = 0; i < 64; ++i) CHECK(std::isnan(x.tensor.span<float>()[i]) == (i >= 32));
+      CHECK(!std::isfinite(largest_magnitude(context, x)));
+    }
 }
 
 TEST_CASE("one scale for a whole tensor: values and sums do not depend on threads") {
@@ -119,26 +122,59 @@ TEST_CASE("one scale for a whole tensor: values and sums do not depend on thread
   CAPTURE(seed);
   for (const NumberFormat format : {NumberFormat::e4m3, NumberFormat::e5m2}) {
     const Values x = random_values(DType::f32, 70001, seed);
-    const ComputeContext one(1), two(2);
-    const float amax = largest_magnitude(one, x);
-    double most = 0;
-    for (const double value : x.exact) most = std::max(most, std::abs(value));
-    CHECK(static_cast<double>(amax) == most);
-    CHECK(largest_magnitude(two, x) == amax);
-    const float scale = tensor_scale(format, amax / 2, 0);  // a late scale: the largest saturate
-    Tensor a(DType::f32, {70001}), b(DType::f32, {70001});
-    QuantizationSums first, second;
-    quantize_tensor(one, format, scale, x, a, &first);
-    quantize_tensor(two, format, scale, x, b, &second);
-    CHECK(std::memcmp(a.view().data(), b.view().data(), 70001 * 4) == 0);
-    CHECK(first.noise == second.noise);
-    CHECK(first.saturated > 0);
-    for (std::size_t i = 0; i < 70001; ++i) {
-      const float scaled = x.tensor.span<float>()[i] * (1.0F / scale);
-      REQUIRE(a.span<float>()[i] == round_to(format, scaled) * scale);
+    const ComputeContext one(1);
+    for (const Backend on : kBackends) {
+      const OpContext two(2, on);
+      const float amax = largest_magnitude(one, x);
+      double most = 0;
+      for (const double value : x.exact) most = std::max(most, std::abs(value));
+      CHECK(static_cast<double>(amax) == most);
+      CHECK(largest_magnitude(two, x) == amax);
+      const float scale = tensor_scale(format, amax / 2, 0);  // a late scale: the largest saturate
+      Tensor a(DType::f32, {70001}), b(DType::f32, {70001});
+      QuantizationSums first, second;
+      quantize_tensor(one, format, scale, x, a, &first);
+      quantize_tensor(two, format, scale, x, b, &second);
+      CHECK(std::memcmp(a.view().data(), b.view().data(), 70001 * 4) == 0);
+      if (on.level == CpuLevel::best && !on.gpu) CHECK(first.noise == second.noise);
+      CHECK(near(first.noise, second.noise));
+      CHECK(near(first.signal, second.signal));
+      CHECK(first.values == second.values);
+      CHECK(first.flushed == second.flushed);
+      CHECK(first.saturated == second.saturated);
+      CHECK(first.saturated > 0);
+      for (std::size_t i = 0; i < 70001; ++i) {
+        const float scaled = x.tensor.span<float>()[i] * (1.0F / scale);
+        REQUIRE(a.span<float>()[i] == round_to(format, scaled) * scale);
+      }
     }
   }
 }
+
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("a GPU's kernels quantise into the processor's bits, in place too") {
+  const std::uint64_t seed = longhaul::testing::seed(20261124);
+  CAPTURE(seed);
+  const OpContext cpu(1, {CpuLevel::best}), gpu(1, {CpuLevel::best, true});
+  for (const DType dtype : kTypes)
+    for (const NumberFormat format : formats)
+      for (const auto& [block_rows, block_columns] :
+           {std::pair<Index, Index>{1, 16}, {1, 32}, {1, 256}, {1, 48}, {32, 1}, {7, 1}, {16, 16}})
+        for (const auto& [rows, columns] : {std::pair<Index, Index>{37, 512}, {5, 131}, {96, 48}}) {
+          const Values x = random_values(dtype, rows * columns, seed, 40.0);
+          const BlockQuantization how{format, block_rows, block_columns, ScaleRounding::floor};
+          Tensor a(dtype, {rows * columns}), b(dtype, {rows * columns});
+          std::memcpy(b.view().data(), x.tensor.view().data(), static_cast<std::size_t>(b.view().bytes()));
+          quantize_blocks(cpu, rows, columns, how, x, a);
+          quantize_blocks(gpu, rows, columns, how, b, b);
+          CAPTURE(name_of(format));
+          CAPTURE(block_rows);
+          CAPTURE(block_columns);
+          CAPTURE(columns);
+          CHECK(std::memcmp(a.view().data(), b.view().data(), static_cast<std::size_t>(a.view().bytes())) == 0);
+        }
+}
+#endif
 
 // What a layer's safety is judged by: the noise of a product is the sum of its operands'.
 TEST_CASE("the noise of a product is foretold by that of its operands") {

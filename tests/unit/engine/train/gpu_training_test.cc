@@ -75,6 +75,22 @@ TEST_CASE("what a model may have beside that: GPT-2, an output of its own, docum
   check_same_curve(dropout, DType::f32, 6, 1e-4);
 }
 
+// Where a value lies in the middle between two numbers of a format, the last bit of a sum decides between them.
+TEST_CASE("low precision on a GPU: the curve of the processor's emulation, with blocks and with scales of tensors") {
+  ModelShape shape = test::training_shape();
+  shape.hidden_size = 64, shape.head_dim = 32, shape.num_attention_heads = 2, shape.num_key_value_heads = 2;
+  shape.intermediate_size = 128;
+  for (const char* recipe : {"mxfp8", "blockwise", "delayed", "current"}) {
+    CAPTURE(recipe);
+    test::SetupOptions options(shape);
+    options.low_precision.recipe = recipe, options.low_precision.check_every_steps = 2;
+    options.low_precision.amax_history = 2;
+    check_same_curve(options, DType::f32, 5, 1e-3);
+    const Curve plain = train_on_gpu(shape, DType::f32, 5), low = train_on_gpu(options, DType::f32, 5);
+    CHECK(low.losses != plain.losses);  // it did compute in low precision
+  }
+}
+
 TEST_CASE("recomputed activations change no bit on a GPU") {
   test::SetupOptions recompute;
   recompute.recompute.attention = recompute.recompute.norms = recompute.recompute.activation = true;
