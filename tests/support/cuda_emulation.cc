@@ -9,9 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "engine/core/dtype.h"
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -52,7 +55,12 @@ struct Fiber {
   jmp_buf here;
   bool begun = false;
   Waits waits = Waits::nothing;
-  std::uint64_t given[2] = {0, 0};  // to its warp, by turns: nobody is more than one exchange ahead
+  std::uint64_t given[2][3] = {};  // to its warp, by turns: nobody is more than one exchange ahead
+  struct Copy {
+    void* to;
+    const void* from;
+  };
+  std::vector<Copy> copies;  // not waited for yet
   int turn = 0;
 };
 
@@ -91,14 +99,28 @@ class Machine {
     if (_setjmp(self.here) == 0) _longjmp(scheduler_, 1);
     threadIdx = self.thread;
   }
-  std::uint64_t exchange(std::uint64_t value, int lane) {
+  void give(const std::uint64_t (&mine)[3]) {
     Fiber& self = *running_;
-    const int turn = self.turn;
-    self.given[turn] = value;
-    self.turn = 1 - turn;
+    std::copy(mine, mine + 3, self.given[self.turn]);
+    self.turn = 1 - self.turn;
     wait(Waits::warp);
-    const std::size_t warp = static_cast<std::size_t>(&self - fibers_.data()) / warp_threads * warp_threads;
-    return fibers_[warp + static_cast<std::size_t>(lane)].given[turn];
+  }
+  const std::uint64_t* given_by(int lane) const {
+    const std::size_t warp = static_cast<std::size_t>(running_ - fibers_.data()) / warp_threads * warp_threads;
+    return fibers_[warp + static_cast<std::size_t>(lane)].given[1 - running_->turn];
+  }
+  std::uint64_t exchange(std::uint64_t value, int lane) {
+    give({value, 0, 0});
+    return *given_by(lane);
+  }
+  void copy_later(void* to, const void* from) {
+    if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
+      die(name_, "a copy of 16 bytes that does not begin at a multiple of 16");
+    running_->copies.push_back({to, from});
+  }
+  void wait_for_copies() {
+    for (const Fiber::Copy& copy : running_->copies) std::memcpy(copy.to, copy.from, 16);
+    running_->copies.clear();
   }
 
  private:
@@ -131,6 +153,7 @@ class Machine {
     std::fill(shared_.begin(), shared_.end(), 0xFF);
     const dim3 block = blockDim;
     for (std::size_t i = 0; i < fibers_.size(); ++i) {
+      if (!fibers_[i].copies.empty()) die(name_, "a copy that nobody waited for");
       fibers_[i] = Fiber{};
       fibers_[i].thread = dim3(static_cast<unsigned>(i % block.x), static_cast<unsigned>(i / block.x % block.y),
                                static_cast<unsigned>(i / block.x / block.y));
@@ -188,6 +211,59 @@ Machine& machine() {
 }
 
 }  // namespace
+
+void give_to_warp(const std::uint64_t (&mine)[3]) {
+  machine().give(mine);
+}
+const std::uint64_t* given_by(int lane) {
+  return machine().given_by(lane);
+}
+void copy_later(void* shared, const void* global) {
+  machine().copy_later(shared, global);
+}
+void wait_for_copies() {
+  machine().wait_for_copies();
+}
+std::uint32_t pack_bf16(float low, float high) {
+  return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16;
+}
+
+void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  const auto two = [](std::uint32_t low, std::uint32_t high) { return low | static_cast<std::uint64_t>(high) << 32; };
+  give_to_warp({two(a[0], a[1]), two(a[2], a[3]), two(b[0], b[1])});
+  const auto half = [](std::uint64_t registers, int which, int element) {
+    return static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(registers >> (32 * which + 16 * element))));
+  };
+  const int group = lane_of_this_thread() / 4, column = lane_of_this_thread() % 4 * 2;
+  for (int i = 0; i < 4; ++i)             // of d: row group + 8 (i / 2), column + i % 2
+    for (int part = 0; part < 2; ++part)  // of the 16 products: the first eight, the others
+      for (int t = 0; t < 4; ++t)
+        for (int element = 0; element < 2; ++element)
+          d[i] += half(given_by(4 * group + t)[part], i / 2, element) *
+                  half(given_by(4 * (column + i % 2) + t)[2], part, element);
+}
+
+namespace {
+void load_rows(std::uint32_t (&to)[4], const void* row, bool transposed) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) die("", "a matrix row that does not begin at a multiple of 16");
+  std::uint64_t mine[3] = {};
+  std::memcpy(mine, row, 16);
+  give_to_warp(mine);
+  const int g = lane_of_this_thread() / 4, t = lane_of_this_thread() % 4;
+  const auto element = [](int matrix, int r, int c) {
+    return static_cast<std::uint32_t>(given_by(8 * matrix + r)[c / 4] >> (16 * (c % 4)) & 0xFFFF);
+  };
+  for (int i = 0; i < 4; ++i)
+    to[i] = transposed ? element(i, 2 * t, g) | element(i, 2 * t + 1, g) << 16
+                       : element(i, g, 2 * t) | element(i, g, 2 * t + 1) << 16;
+}
+}  // namespace
+void load_matrices(std::uint32_t (&to)[4], const void* row) {
+  load_rows(to, row, false);
+}
+void load_matrices_transposed(std::uint32_t (&to)[4], const void* row) {
+  load_rows(to, row, true);
+}
 
 unsigned char* shared_memory() {
   return machine().shared();

@@ -66,6 +66,17 @@ T shuffle_xor(T value, int mask) {
   return shuffle(value, lane_of_this_thread() ^ mask);
 }
 
+// What all threads of a warp gave at the same place; given_by() until the next such place.
+void give_to_warp(const std::uint64_t (&mine)[3]);
+const std::uint64_t* given_by(int lane);
+// As cuda_api.h has them. A copy is made when it is waited for, and not before.
+void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+void load_matrices(std::uint32_t (&to)[4], const void* row);
+void load_matrices_transposed(std::uint32_t (&to)[4], const void* row);
+void copy_later(void* shared, const void* global);
+void wait_for_copies();
+std::uint32_t pack_bf16(float low, float high);
+
 // What surrounds a launch: memory of an emulated device may be touched by its kernels alone.
 struct LaunchScope {
   std::function<void()> begin, end;

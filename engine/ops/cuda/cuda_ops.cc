@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "base/text.h"
 #include "engine/ops/cpu/dispatch.h"
@@ -12,6 +13,7 @@
 #include "engine/ops/cuda/pointwise_kernels.h"
 #include "engine/ops/cuda/row_parts.h"
 #include "engine/ops/cuda/table_kernels.h"
+#include "engine/ops/cuda/tensor_attention_kernels.h"
 #include "engine/ops/cuda/update_kernels.h"
 
 namespace longhaul::cuda {
@@ -413,9 +415,15 @@ void CudaOps::attention_forward(const AttentionShape& shape, ConstView q, ConstV
   if (!lse.empty()) check_size(lse.size(), a.batch * a.heads * a.seq, "lse");
   with_float_type(q.dtype(), "attention", [&](auto type) {
     using T = decltype(type);
-    cuda::attention_forward<T>(stream_, {a, elements<T>(q, query_extent(a, a.q_stride), "q"),
-                                         elements<T>(k, key_extent(a), "k"), elements<T>(v, key_extent(a), "v"),
-                                         elements<T>(out, query_extent(a, a.out_stride), "out"), data_or_null(lse)});
+    const AttentionForward<T> p{a,
+                                elements<T>(q, query_extent(a, a.q_stride), "q"),
+                                elements<T>(k, key_extent(a), "k"),
+                                elements<T>(v, key_extent(a), "v"),
+                                elements<T>(out, query_extent(a, a.out_stride), "out"),
+                                data_or_null(lse)};
+    if constexpr (std::is_same_v<T, bf16>)
+      if (tensor_attention_knows(p)) return tensor_attention_forward(stream_, p);
+    cuda::attention_forward<T>(stream_, p);
   });
 }
 
@@ -427,10 +435,20 @@ void CudaOps::attention_backward(const AttentionShape& shape, ConstView dout, Co
   const Index of_q = query_extent(a, a.q_stride), of_out = query_extent(a, a.out_stride), of_k = key_extent(a);
   with_float_type(q.dtype(), "attention", [&](auto type) {
     using T = decltype(type);
-    cuda::attention_backward<T>(
-        stream_, {a, elements<T>(dout, of_out, "dout"), elements<T>(q, of_q, "q"), elements<T>(k, of_k, "k"),
-                  elements<T>(v, of_k, "v"), elements<T>(out, of_out, "out"), lse.data(), elements<T>(dq, of_q, "dq"),
-                  elements<T>(dk, of_k, "dk"), elements<T>(dv, of_k, "dv"), delta});
+    const AttentionBackward<T> p{a,
+                                 elements<T>(dout, of_out, "dout"),
+                                 elements<T>(q, of_q, "q"),
+                                 elements<T>(k, of_k, "k"),
+                                 elements<T>(v, of_k, "v"),
+                                 elements<T>(out, of_out, "out"),
+                                 lse.data(),
+                                 elements<T>(dq, of_q, "dq"),
+                                 elements<T>(dk, of_k, "dk"),
+                                 elements<T>(dv, of_k, "dv"),
+                                 delta};
+    if constexpr (std::is_same_v<T, bf16>)
+      if (tensor_attention_knows(p)) return tensor_attention_backward(stream_, p);
+    cuda::attention_backward<T>(stream_, p);
   });
 }
 

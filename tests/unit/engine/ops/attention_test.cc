@@ -12,9 +12,9 @@ struct AttentionSizes {
   bool documents;
 };
 const AttentionSizes kAttentionSizes[] = {
-    {1, 1, 1, 1, 8, 1, false},      {2, 17, 4, 2, 24, 17, false},  {1, 64, 2, 1, 32, 64, false},
-    {1, 131, 3, 3, 40, 131, false}, {2, 70, 4, 1, 16, 150, false}, {1, 150, 2, 2, 64, 150, true},
-    {1, 5, 2, 1, 10, 200, true},
+    {1, 1, 1, 1, 8, 1, false},      {2, 17, 4, 2, 24, 17, false},   {1, 64, 2, 1, 32, 64, false},
+    {1, 131, 3, 3, 40, 131, false}, {2, 70, 4, 1, 16, 150, false},  {1, 150, 2, 2, 64, 150, true},
+    {1, 5, 2, 1, 10, 200, true},    {2, 131, 4, 2, 64, 131, false}, {1, 70, 2, 1, 128, 150, true},
 };
 
 reference::AttentionCase case_of(const AttentionSizes& z) {
