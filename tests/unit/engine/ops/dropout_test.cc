@@ -30,8 +30,8 @@ double kept_share(const DropoutMask& mask, std::int64_t sample, std::int64_t pos
 }  // namespace
 
 TEST_CASE("dropout: every element is as the formula says, for rows and widths of any size") {
-  const ComputeContext context(2);
-  for (const std::int64_t columns : {1, 7, 8, 70, 256}) {
+  for (const auto& [columns, level] : op_check::with_backends({1, 7, 8, 70, 256})) {
+    const op_check::OpContext context(2, level);
     CAPTURE(columns);
     const std::int64_t rows = 24;
     const op_check::Values x = op_check::random_values(DType::f32, rows * columns, 3);

@@ -14,8 +14,8 @@ TEST_CASE("gemm follows the reference for all transpositions, types, scalings, b
       for (const auto& [ab, c_type] :
            {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}}) {
         for (float beta : {0.0F, 1.0F}) {
-          for (CpuLevel level : kLevels) {
-            const ComputeContext context(2, level);
+          for (const Backend& level : kBackends) {
+            const OpContext context(2, level);
             ++seed;
             GemmShape shape{.m = m, .n = n, .k = k};
             shape.transpose_a = (flags & 1) != 0;
@@ -48,9 +48,8 @@ TEST_CASE("products are compiled one by one where the processor has AVX-512, and
 }
 
 TEST_CASE("gemm reads and writes slices of wider matrices and leaves the rest alone") {
-  const ComputeContext context(2);
-  for (CpuLevel level : {CpuLevel::best, CpuLevel::portable}) {
-    const ComputeContext own(2, level);
+  for (const Backend& level : kBackends) {
+    const OpContext own(2, level);
     GemmShape shape{.m = 20, .n = 24, .k = 33};
     shape.row_stride_a = 40;
     shape.row_stride_c = 50;
@@ -74,15 +73,15 @@ TEST_CASE("gemm reads and writes slices of wider matrices and leaves the rest al
 
 TEST_CASE("linear layers: forward with bias, both gradients, accumulation over micro-batches") {
   for (DType dtype : kTypes) {
-    for (Index tokens : {3, 8, 9, 37}) {
-      const ComputeContext context(2);
+    for (const auto& [tokens, level] : with_backends({3, 8, 9, 37})) {
+      const OpContext context(2, level);
       const std::uint64_t seed = 500 + static_cast<std::uint64_t>(tokens);
       const LinearShape shape{tokens, 45, 70};
       const Values x = random_values(dtype, tokens * 45, seed), w = random_values(dtype, 70 * 45, seed + 1);
       const Values bias = random_values(dtype, 70, seed + 2), dy = random_values(dtype, tokens * 70, seed + 3);
       Tensor y(dtype, {tokens, 70}), dx(dtype, {tokens, 45});
       Tensor dw(DType::f32, {70, 45}), db(DType::f32, {70});
-      const std::string text = case_text(format("linear tokens={}", tokens), dtype, CpuLevel::best, seed);
+      const std::string text = case_text(format("linear tokens={}", tokens), dtype, level, seed);
       linear_forward(context, shape, x, w, y, bias);
       check_close(text + " y", y, reference::linear(tokens, 45, 70, x.exact, w.exact, bias.exact),
                   1.5 * tolerance(dtype));

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/philox.h"
@@ -15,7 +17,8 @@
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
 #include "engine/ops/reference/reference.h"
-#include "tests/support/emulated_device.h"
+#include "tests/support/staged_ops.h"
+#include "tests/support/test_gpu.h"
 
 namespace longhaul::op_check {
 
@@ -114,7 +117,7 @@ inline void check_gradient(const std::string& what, const std::function<Vector(c
   }
 }
 
-// What operations run on: the processor, with each of its instruction sets; and a GPU's kernels, emulated.
+// What operations run on: the processor, with each of its instruction sets; and a GPU, emulated or real (test_gpu.h).
 struct Backend {
   CpuLevel level = CpuLevel::best;
   bool gpu = false;
@@ -122,22 +125,40 @@ struct Backend {
 inline const CpuLevel kLevels[] = {CpuLevel::portable, CpuLevel::avx2, CpuLevel::avx512, CpuLevel::avx512_bf16,
                                    CpuLevel::best};
 inline const Backend kBackends[] = {
+#ifdef LONGHAUL_REAL_GPU  // the processor is tested elsewhere
+    {CpuLevel::best, true},
+#else
     {CpuLevel::portable},   {CpuLevel::avx2}, {CpuLevel::avx512}, {CpuLevel::avx512_bf16}, {CpuLevel::best},
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
     {CpuLevel::best, true},
 #endif
+#endif
 };
 
+// Each of these values on each of them.
+inline std::vector<std::pair<Index, Backend>> with_backends(std::initializer_list<Index> values) {
+  std::vector<std::pair<Index, Backend>> pairs;
+  for (const Index value : values)
+    for (const Backend& on : kBackends) pairs.emplace_back(value, on);
+  return pairs;
+}
+
+// Operations take memory of the host, on a GPU as well.
 class OpContext {
  public:
   OpContext(int threads, Backend on) : cpu_(threads, on.level) {
-    if (on.gpu) gpu_ = std::make_unique<testing::EmulatedGpu>();
+    if (!on.gpu) return;
+    gpu_ = testing::open_test_gpu();
+    staged_ = std::make_unique<testing::StagedOps>(gpu_->device(), gpu_->ops());
+    on_gpu_ = std::make_unique<ComputeContext>(gpu_->device(), *staged_);
   }
-  operator const ComputeContext&() const { return gpu_ ? gpu_->context() : cpu_; }  // NOLINT: implicit on purpose
+  operator const ComputeContext&() const { return on_gpu_ ? *on_gpu_ : cpu_; }  // NOLINT: implicit on purpose
 
  private:
   ComputeContext cpu_;
-  std::unique_ptr<testing::EmulatedGpu> gpu_;
+  std::shared_ptr<Gpu> gpu_;
+  std::unique_ptr<testing::StagedOps> staged_;
+  std::unique_ptr<ComputeContext> on_gpu_;
 };
 
 inline const DType kTypes[] = {DType::f32, DType::bf16};
@@ -147,7 +168,7 @@ inline std::string case_text(const std::string& shape, DType dtype, CpuLevel lev
 }
 
 inline std::string case_text(const std::string& shape, DType dtype, Backend on, std::uint64_t seed) {
-  return on.gpu ? format("{} dtype={} emulated GPU seed={}", shape, dtype_name(dtype), seed)
+  return on.gpu ? format("{} dtype={} {} seed={}", shape, dtype_name(dtype), testing::test_gpu_name(), seed)
                 : case_text(shape, dtype, on.level, seed);
 }
 

@@ -1,5 +1,6 @@
-// Training on a GPU that the processor emulates: the kernels, the host code around them and every copy between host and
-// device are those of a real one, and memory of the device that the host touches ends the program.
+// Training on a GPU, emulated or real (tests/support/test_gpu.h). Emulated: the kernels, the host code around them and
+// every copy between host and device are those of a real one, and memory of the device that the host touches ends the
+// program.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
 
@@ -7,11 +8,10 @@
 
 #include "base/text.h"
 #include "engine/core/transfer.h"
-#include "tests/support/emulated_device.h"
+#include "tests/support/test_gpu.h"
 #include "tests/unit/engine/train/training_setup.h"
 
 using namespace longhaul;
-using longhaul::testing::EmulatedGpu;
 
 namespace {
 
@@ -28,17 +28,16 @@ Curve train(const test::SetupOptions& options, DType dtype, int steps, std::int6
     REQUIRE_MESSAGE(report.ok(), report.error().message());
     curve.losses.push_back(report->loss), curve.norms.push_back(report->grad_norm);
   }
+  if (options.gpu) CHECK(options.gpu->device().owns(setup.store.masters().data()));
   curve.weights.resize(static_cast<std::size_t>(setup.store.layout().owned().size()));
   copy_out(setup.context, setup.store.masters(), std::span<float>(curve.weights));
   return curve;
 }
 
 Curve train_on_gpu(test::SetupOptions options, DType dtype, int steps, std::int64_t global_batch = 4) {
-  EmulatedGpu gpu;
-  options.gpu = &gpu;
-  const Curve curve = train(options, dtype, steps, global_batch);
-  CHECK(gpu.device().bytes_taken() > 0);  // scratch of the operations is left
-  return curve;
+  const std::shared_ptr<Gpu> gpu = testing::open_test_gpu();
+  options.gpu = gpu.get();
+  return train(options, dtype, steps, global_batch);
 }
 
 void check_same_curve(const test::SetupOptions& options, DType dtype, int steps, double limit) {

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""The programs that need a GPU: packed here, run there (scripts/gpu-suite)."""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+HOME = ROOT / "build/gpu-suite"
+PACK = HOME / "pack.tar.gz"
+PACK_BYTES_MAX = 60 << 20
+PROGRAMS = ["gpu_operations", "gpu_training", "gpu_bench", "longhaul-engine"]
+# Of the host with the GPU: its C library and driver, and CUDA's own large libraries.
+NOT_PACKED = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so|libcuda|libcublas|libnccl|libcudnn|libcupti)")
+SKIPPED = 77
+BUDGET_S = 480
+
+
+def said(command, **options):
+    print("+", " ".join(map(str, command)), flush=True)
+    subprocess.run(command, check=True, **options)
+
+
+def build(architectures):
+    """The programs, by CMake; returns their folder."""
+    folder = HOME / "build"
+    said(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DLONGHAUL_CUDA=ON",
+          f"-DLONGHAUL_CUDA_ARCHITECTURES={architectures}", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12",
+          "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib"])
+    said(["cmake", "--build", folder, "-j", str(os.cpu_count()), "--target", *PROGRAMS])
+    return folder / "bin"
+
+
+def libraries_of(program):
+    """Paths of the shared libraries that travel with it."""
+    out = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    found = dict(re.findall(r"^\s*(\S+) => (\S+) ", out, re.M))
+    missing = re.findall(r"^\s*(\S+) => not found", out, re.M)
+    if missing:
+        sys.exit(f"{program}: not found: {', '.join(missing)}")
+    return {name: pathlib.Path(path) for name, path in found.items() if not NOT_PACKED.match(name)}
+
+
+def pack(architectures):
+    built = [build(architectures) / name for name in PROGRAMS]
+    libraries = {}
+    for program in built:
+        libraries.update(libraries_of(program))
+    stripped = HOME / "stripped"  # debug information is three quarters of a program
+    stripped.mkdir(exist_ok=True)
+    programs = [stripped / program.name for program in built]
+    for program, small in zip(built, programs):
+        said(["strip", "-o", small, program])
+    beside = PACK.with_suffix(".new")
+    with tarfile.open(beside, "w:gz", compresslevel=9) as archive:
+        for program in programs:
+            archive.add(program, f"bin/{program.name}")
+        for name, path in sorted(libraries.items()):
+            archive.add(path.resolve(), f"lib/{name}")
+    size = beside.stat().st_size
+    print(f"{PACK}: {size / 2**20:.1f} MiB, at most {PACK_BYTES_MAX >> 20}")
+    if size > PACK_BYTES_MAX:
+        beside.unlink()
+        sys.exit("the pack is too large to be carried")
+    beside.rename(PACK)
+    return 0
+
+
+def programs_here(architectures):
+    """The folder of programs: unpacked where there is a pack, else built."""
+    if not PACK.exists():
+        return build(architectures)
+    folder = HOME / "unpacked"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(PACK) as archive:
+        archive.extractall(folder)
+    return folder / "bin"
+
+
+def run_part(name, command, limit_s, log, environment=None):
+    """One program in a process group of its own; what became of it."""
+    begun = time.monotonic()
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   start_new_session=True, env={**os.environ, **(environment or {})})
+        try:
+            code = process.wait(timeout=limit_s)
+            outcome = {0: "passed", SKIPPED: "skipped"}.get(code, "failed")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code, outcome = process.wait(), "too long"
+    text = pathlib.Path(log).read_text(errors="replace")
+    return {"name": name, "outcome": outcome, "code": code, "seconds": round(time.monotonic() - begun, 1),
+            "last": text.strip().splitlines()[-1][:400] if text.strip() else ""}
+
+
+def parts_of(folder, out):
+    """(name, command, limit): what has to be known first comes first."""
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    attention = ["--source-file=*attention_test*"]
+    parts = [("attention", [folder / "gpu_operations", *attention], 60),
+             ("operations", [folder / "gpu_operations"], 120),
+             ("training", [folder / "gpu_training"], 120),
+             ("bench", [folder / "gpu_bench", "--json", out / "bench.json"], 120)]
+    if pathlib.Path(sanitizer).exists():
+        few = ["--test-case=*rope*,*quantise*,*rmsnorm*"]
+        for tool in ("memcheck", "racecheck"):
+            parts.append((tool, [sanitizer, "--tool", tool, "--error-exitcode", "1", folder / "gpu_operations",
+                                 *(attention if tool == "racecheck" else few)], 90))
+    return parts
+
+
+def table_of(suite):
+    lines = [f"{p['name']:<24} {p['outcome']:<10} {p['seconds']:>7.1f} s  {p['last'][:100] if p['outcome'] != 'passed' else ''}"
+             for p in suite["parts"]]
+    bench = suite.get("bench")
+    if bench:
+        lines += ["", f"{bench['device']}: copy {bench['copy_bytes_per_s'] / 1e9:.0f} GB/s, product "
+                      f"{bench['product_flops'] / 1e12:.0f} TFLOP/s"]
+        lines += [f"{e['name']:<52} {1e6 * e['seconds']:>10.1f} us {100 * e['share']:>6.1f} %"
+                  f" {('bar ' + format(100 * e['bar'], '.0f') + ' %') if e['bar'] else ''}"
+                  f"{' MISSED' if e['missed'] else ''}" for e in bench["entries"]]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def write(path, text):
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+def run(parts, out, budget_s=BUDGET_S):
+    """All parts, what became of each; suite.json and table.txt are whole after every one."""
+    out.mkdir(parents=True, exist_ok=True)
+    suite = {"begun": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "parts": []}
+    begun = time.monotonic()
+    for name, command, limit_s in parts:
+        left = budget_s - (time.monotonic() - begun)
+        if left < 1:
+            suite["parts"].append({"name": name, "outcome": "no time", "code": None, "seconds": 0.0,
+                                   "last": f"the suite takes {budget_s} s at most"})
+        else:
+            suite["parts"].append(run_part(name, command, min(limit_s, left), out / f"{name}.log"))
+        if (out / "bench.json").exists():
+            suite["bench"] = json.loads((out / "bench.json").read_text())
+        write(out / "suite.json", json.dumps(suite, indent=1) + "\n")
+        write(out / "table.txt", table_of(suite))
+        if suite["parts"][-1]["outcome"] == "skipped":
+            print(suite["parts"][-1]["last"])
+            return SKIPPED
+    print((out / "table.txt").read_text(), end="")
+    return 0 if all(part["outcome"] == "passed" for part in suite["parts"]) else 1
+
+
+def main():
+    arguments = argparse.ArgumentParser(prog="scripts/gpu-suite", description=__doc__)
+    arguments.add_argument("--pack", action="store_true", help="build, and pack for another host")
+    arguments.add_argument("--architectures", default="90a", help='GPUs to compile for: "80", "90a", "90a;100"')
+    arguments.add_argument("--out", type=pathlib.Path, default=HOME / "out", help="folder of suite.json and table.txt")
+    given = arguments.parse_args()
+    HOME.mkdir(parents=True, exist_ok=True)
+    if given.pack:
+        return pack(given.architectures)
+    out = given.out.resolve()
+    (out / "bench.json").unlink(missing_ok=True)
+    return run(parts_of(programs_here(given.architectures), out), out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+// What the operations reach on this machine's GPU, beside its measured copy bandwidth and its measured product of large
+// matrices. Prints a table; --json FILE also writes it. Ends with 77 and the reason where there is no GPU, with 1 when
+// a bar is missed.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/ops/adamw.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/gemm.h"
+#include "engine/ops/quantize_blocks.h"
+#include "engine/ops/rmsnorm.h"
+#include "engine/ops/rope.h"
+#include "engine/ops/swiglu.h"
+#include "tests/gpu/bench_entry.h"
+#include "tests/gpu/real_gpu.h"
+
+using namespace longhaul;
+using namespace longhaul::gpu_bench;
+
+namespace {
+
+constexpr double memory_bar = 0.85;
+
+class Bench {
+ public:
+  explicit Bench(Gpu& gpu) : gpu_(gpu), context_(gpu.device(), gpu.ops()) { account_.device = &gpu.device(); }
+
+  const ComputeContext& context() const { return context_; }
+  Tensor tensor(DType dtype, std::int64_t size) { return Tensor(dtype, Shape{size}, &account_); }
+  // Numbers that are no zeros, whose products do not grow.
+  Tensor filled(DType dtype, std::int64_t size) {
+    Tensor made = tensor(dtype, size);
+    fill(context_, made.view(), 0.015625F);
+    return made;
+  }
+
+  // The median of batches of calls, each between two waits for the device; a batch lasts ten milliseconds or more, so
+  // that starting and waiting do not count.
+  double seconds_of(const std::function<void()>& operation) {
+    const auto batch = [&](int calls) {
+      gpu_.device().finish();
+      const auto begun = std::chrono::steady_clock::now();
+      for (int i = 0; i < calls; ++i) operation();
+      gpu_.device().finish();
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    };
+    batch(2);
+    const int calls = static_cast<int>(std::clamp(0.01 / std::max(batch(1), 1e-7), 1.0, 1000.0));
+    std::vector<double> times;
+    for (int i = 0; i < 7; ++i) times.push_back(batch(calls) / calls);
+    std::nth_element(times.begin(), times.begin() + 3, times.end());
+    return times[3];
+  }
+  void measure(const std::string& name, double bytes, double flops, double bar, const std::function<void()>& f) {
+    entries.push_back({name, seconds_of(f), bytes, flops, bar});
+  }
+
+  Ceilings ceilings;
+  std::vector<BenchEntry> entries;
+
+ private:
+  Gpu& gpu_;
+  MemoryAccount account_;
+  ComputeContext context_;
+};
+
+void find_ceilings(Bench& bench, Device& device) {
+  const std::int64_t bytes = std::int64_t{1} << 30, n = 8192;
+  Tensor from = bench.filled(DType::f32, bytes / 4), to = bench.tensor(DType::f32, bytes / 4);
+  const double copied = bench.seconds_of([&] { device.copy(from.view().data(), to.view().data(), bytes); });
+  bench.ceilings.bytes_per_s = 2.0 * static_cast<double>(bytes) / copied;
+  Tensor a = bench.filled(DType::bf16, n * n), b = bench.filled(DType::bf16, n * n),
+         c = bench.tensor(DType::bf16, n * n);
+  const LinearShape shape{n, n, n};
+  const double d = static_cast<double>(n);
+  bench.ceilings.flops =
+      gemm_flops(d, d, d) / bench.seconds_of([&] { linear_forward(bench.context(), shape, a, b, c); });
+}
+
+// Of a block of Llama-2 7B and a micro-batch of 4,096 tokens.
+constexpr std::int64_t tokens = 4096, hidden = 4096, ffn = 11008, heads = 32, head_dim = 128, vocab = 32000;
+
+void memory_bound(Bench& bench) {
+  const ComputeContext& c = bench.context();
+  const double rows = 2.0 * tokens * hidden, wide = 2.0 * tokens * ffn;  // bytes of one tensor in bf16
+  Tensor x = bench.filled(DType::bf16, tokens * hidden), y = bench.filled(DType::bf16, tokens * hidden);
+  Tensor z = bench.filled(DType::bf16, tokens * hidden), w = bench.filled(DType::bf16, hidden);
+  Tensor inverse = bench.filled(DType::f32, tokens), dw = bench.filled(DType::f32, hidden);
+  const RmsNormShape norm{tokens, hidden};
+  bench.measure("add", 3 * rows, 0, memory_bar, [&] { add(c, x, y, z); });
+  bench.measure("rmsnorm forward", 2 * rows, 0, memory_bar,
+                [&] { rmsnorm_forward(c, norm, x, w, y, inverse.span<float>()); });
+  bench.measure("add + rmsnorm forward", 4 * rows, 0, memory_bar,
+                [&] { add_rmsnorm_forward(c, norm, x, y, w, x, z, inverse.span<float>()); });
+  bench.measure("rmsnorm backward", 3 * rows, 0, memory_bar,
+                [&] { rmsnorm_backward(c, norm, x, y, w, inverse.span<float>(), z, dw.span<float>()); });
+  const RopeTable table = make_rope_table(tokens, head_dim, 10000.0F);
+  bench.measure("rope", 2 * rows, 0, memory_bar,
+                [&] { rope_apply(c, {.tokens = tokens, .heads = heads, .head_dim = head_dim}, table, {}, tokens, x); });
+  Tensor gate = bench.filled(DType::bf16, tokens * ffn), up = bench.filled(DType::bf16, tokens * ffn);
+  Tensor out = bench.filled(DType::bf16, tokens * ffn), dgate = bench.filled(DType::bf16, tokens * ffn);
+  Tensor dup = bench.filled(DType::bf16, tokens * ffn);
+  const SwiGluShape swiglu{.tokens = tokens, .ffn = ffn};
+  bench.measure("swiglu forward", 3 * wide, 0, memory_bar, [&] { swiglu_forward(c, swiglu, gate, up, out); });
+  bench.measure("swiglu backward", 5 * wide, 0, memory_bar,
+                [&] { swiglu_backward(c, swiglu, out, gate, up, dgate, dup); });
+  bench.measure("quantise, blocks of 32", 2 * wide, 0, memory_bar,
+                [&] { quantize_blocks(c, tokens, ffn, {NumberFormat::e4m3, 1, 32}, gate, out); });
+  Tensor logits = bench.filled(DType::bf16, tokens * vocab), loss = bench.tensor(DType::f32, tokens);
+  Tensor targets = bench.tensor(DType::i32, tokens);
+  const std::span<const std::int32_t> ids(targets.view().as<std::int32_t>(), static_cast<std::size_t>(tokens));
+  bench.measure("cross-entropy, loss and gradient", 2 * 2.0 * tokens * vocab, 0, memory_bar, [&] {
+    cross_entropy_forward_backward(c, {.tokens = tokens, .vocab = vocab}, logits, ids, {}, loss.span<float>(), logits);
+  });
+  const std::int64_t n = std::int64_t{1} << 28;
+  Tensor master = bench.filled(DType::f32, n), m = bench.filled(DType::f32, n), v = bench.filled(DType::f32, n);
+  Tensor grad = bench.filled(DType::f32, n), copy = bench.tensor(DType::bf16, n);
+  bench.measure("adamw, f32 moments, bf16 copy", static_cast<double>(n) * (7 * 4 + 2), 0, memory_bar,
+                [&] { adamw_update(c, {}, master.span<float>(), m, v, grad.span<float>(), copy); });
+  bench.measure("norm of a gradient", 4.0 * static_cast<double>(n), 0, memory_bar,
+                [&] { (void)sum_of_squares(c, grad.span<float>()); });
+}
+
+void products(Bench& bench) {
+  const ComputeContext& c = bench.context();
+  struct Matrix {
+    const char* name;
+    std::int64_t in, out;
+  };
+  for (const Matrix& matrix : {Matrix{"qkv", hidden, 3 * hidden},
+                               {"output", hidden, hidden},
+                               {"up", hidden, 2 * ffn},
+                               {"down", ffn, hidden},
+                               {"head", hidden, vocab}}) {
+    const LinearShape shape{tokens, matrix.in, matrix.out};
+    Tensor x = bench.filled(DType::bf16, tokens * matrix.in), y = bench.filled(DType::bf16, tokens * matrix.out);
+    Tensor w = bench.filled(DType::bf16, matrix.in * matrix.out), dw = bench.tensor(DType::f32, matrix.in * matrix.out);
+    const double flops = gemm_flops(tokens, static_cast<double>(matrix.out), static_cast<double>(matrix.in));
+    bench.measure(format("{} forward", matrix.name), 0, flops, 0, [&] { linear_forward(c, shape, x, w, y); });
+    bench.measure(format("{} input gradient", matrix.name), 0, flops, 0,
+                  [&] { linear_backward_input(c, shape, y, w, x); });
+    bench.measure(format("{} weight gradient, f32 sums", matrix.name), 0, flops, 0,
+                  [&] { linear_backward_weight(c, shape, y, x, dw, {}, true); });
+  }
+}
+
+void attentions(Bench& bench) {
+  const ComputeContext& c = bench.context();
+  for (const auto& [kv_heads, dim, type] :
+       {std::tuple{32, 128, DType::bf16}, {8, 128, DType::bf16}, {32, 64, DType::bf16}, {32, 128, DType::f32}}) {
+    const std::int64_t q = tokens * heads * dim, kv = tokens * kv_heads * dim;
+    Tensor query = bench.filled(type, q), key = bench.filled(type, kv), value = bench.filled(type, kv);
+    Tensor out = bench.filled(type, q), dout = bench.filled(type, q), dq = bench.tensor(type, q);
+    Tensor dk = bench.tensor(type, kv), dv = bench.tensor(type, kv), lse = bench.filled(DType::f32, heads * tokens);
+    const AttentionShape shape{.batch = 1, .seq = tokens, .heads = heads, .kv_heads = kv_heads, .head_dim = dim};
+    const double flops = causal_attention_flops(1, tokens, heads, dim);
+    const std::string name = format("attention {} heads of {}, {} of keys, {}", heads, dim, kv_heads, dtype_name(type));
+    bench.measure(name + ", forward", 0, flops, 0,
+                  [&] { attention_forward(c, shape, query, key, value, out, lse.span<float>()); });
+    bench.measure(name + ", backward", 0, 2.5 * flops, 0,
+                  [&] { attention_backward(c, shape, dout, query, key, value, out, lse.span<float>(), dq, dk, dv); });
+  }
+}
+
+int tell(const Bench& bench, const std::string& device, const std::string& json) {
+  std::printf("%s: copy %.0f GB/s, product %.0f TFLOP/s (bf16)\n", device.c_str(), 1e-9 * bench.ceilings.bytes_per_s,
+              1e-12 * bench.ceilings.flops);
+  std::printf("%-52s %10s %10s %8s %6s\n", "", "us", "rate", "share", "bar");
+  Value all = Value::make_array();
+  int missed = 0;
+  for (const BenchEntry& e : bench.entries) {
+    const double share = e.share(bench.ceilings);
+    const bool flops = e.bound_by_flops(bench.ceilings), low = e.bar > 0 && share < e.bar;
+    missed += low;
+    std::printf("%-52s %10.1f %7.0f %s %7.1f%% %5.0f%% %s\n", e.name.c_str(), 1e6 * e.seconds,
+                (flops ? 1e-12 * e.flops : 1e-9 * e.bytes) / e.seconds, flops ? "TF" : "GB", 100 * share, 100 * e.bar,
+                low ? "MISSED" : "");
+    Value one = Value::make_table();
+    one.set("name", e.name), one.set("seconds", e.seconds), one.set("bytes", e.bytes), one.set("flops", e.flops);
+    one.set("share", share), one.set("bar", e.bar), one.set("missed", low);
+    all.push_back(std::move(one));
+  }
+  if (json.empty()) return missed > 0 ? 1 : 0;
+  Value table = Value::make_table();
+  table.set("device", device), table.set("copy_bytes_per_s", bench.ceilings.bytes_per_s);
+  table.set("product_flops", bench.ceilings.flops), table.set("entries", std::move(all));
+  if (const Status written = write_file_atomic(json, to_json(table) + "\n"); !written.ok()) {
+    std::fprintf(stderr, "%s\n", written.error().message().c_str());
+    return 2;
+  }
+  return missed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string json;
+  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) {
+    json = argv[2];
+  } else if (argc != 1) {
+    std::fprintf(stderr, "usage: %s [--json FILE]\n", argv[0]);
+    return 2;
+  }
+  const std::shared_ptr<Gpu> gpu = testing::open_real_gpu();
+  if (!gpu) return testing::kNoGpu;
+  Bench bench(*gpu);
+  find_ceilings(bench, gpu->device());
+  memory_bound(bench);
+  products(bench);
+  attentions(bench);
+  return tell(bench, gpu->device().name(), json);
+}
