@@ -107,6 +107,18 @@ void DeviceOps::softmax_rows(std::int64_t, std::int64_t, ConstView, float, Float
 void DeviceOps::attention_forward(const AttentionShape&, ConstView, ConstView, ConstView, View, Floats, Ids) const {
   missing("attention_forward");
 }
+void DeviceOps::gemv(LinearShape, ConstView, ConstView, View) const {
+  missing("gemv");
+}
+void DeviceOps::linear_forward_int8(LinearShape, ConstView, ConstView, ConstFloats, View) const {
+  missing("linear_forward_int8");
+}
+void DeviceOps::attention_decode(const AttentionDecodeShape&, ConstView, std::span<const KvCacheView>, View) const {
+  missing("attention_decode");
+}
+void DeviceOps::attention_merge(const AttentionMergeShape&, ConstView, ConstFloats, Floats, Floats) const {
+  missing("attention_merge");
+}
 void DeviceOps::attention_backward(const AttentionShape&, ConstView, ConstView, ConstView, ConstView, ConstView,
                                    ConstFloats, View, View, View, Ids) const {
   missing("attention_backward");

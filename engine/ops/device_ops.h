@@ -83,6 +83,14 @@ class DeviceOps {
   virtual void attention_backward(const AttentionShape& shape, ConstView dout, ConstView q, ConstView k, ConstView v,
                                   ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const;
 
+  // Token-by-token generation: gemv.h, attention.h.
+  virtual void gemv(LinearShape shape, ConstView x, ConstView weight, View y) const;
+  virtual void linear_forward_int8(LinearShape shape, ConstView x, ConstView q, ConstFloats scales, View y) const;
+  virtual void attention_decode(const AttentionDecodeShape& shape, ConstView q, std::span<const KvCacheView> caches,
+                                View out) const;
+  virtual void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
+                               Floats lse) const;
+
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                             const AdamWRounding* rounding) const;
 

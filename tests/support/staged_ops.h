@@ -154,6 +154,27 @@ class StagedOps final : public DeviceOps {
                           ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const override {
     run(&DeviceOps::attention_backward, shape, dout, q, k, v, out, lse, dq, dk, dv, first_key);
   }
+  void gemv(LinearShape shape, ConstView x, ConstView weight, View y) const override {
+    run(&DeviceOps::gemv, shape, x, weight, y);
+  }
+  void linear_forward_int8(LinearShape shape, ConstView x, ConstView q, ConstFloats scales, View y) const override {
+    run(&DeviceOps::linear_forward_int8, shape, x, q, scales, y);
+  }
+  void attention_decode(const AttentionDecodeShape& shape, ConstView q, std::span<const KvCacheView> caches,
+                        View out) const override {
+    StagedRanges ranges(device_);
+    for (const KvCacheView& cache : caches) ranges.add(cache.k), ranges.add(cache.v);
+    ranges.add(q), ranges.add(out);
+    ranges.take_in();
+    std::vector<KvCacheView> there;
+    for (const KvCacheView& cache : caches) there.push_back({ranges.at(cache.k), ranges.at(cache.v), cache.length});
+    ops_.attention_decode(shape, ranges.at(q), there, ranges.at(out));
+    ranges.bring_back();
+  }
+  void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
+                       Floats lse) const override {
+    run(&DeviceOps::attention_merge, shape, part, part_lse, out, lse);
+  }
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override {
     run(&DeviceOps::adamw_update, step, master, m, v, grad, compute_copy, rounding);

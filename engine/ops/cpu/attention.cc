@@ -161,6 +161,7 @@ void attention_backward(const ComputeContext& context, const AttentionShape& sha
 
 void attention_decode(const ComputeContext& context, const AttentionDecodeShape& shape, ConstView q,
                       std::span<const KvCacheView> caches, View out) {
+  if (const DeviceOps* device = context.device_ops()) return device->attention_decode(shape, q, caches, out);
   const Index d = shape.head_dim, dp = (d + 15) / 16 * 16, group = shape.heads / shape.kv_heads;
   LH_ASSERT(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0,
             format("{} heads, {} kv", shape.heads, shape.kv_heads));

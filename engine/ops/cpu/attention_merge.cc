@@ -3,11 +3,13 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 
 void attention_merge(const ComputeContext& context, const AttentionMergeShape& shape, ConstView part,
                      std::span<const float> part_lse, std::span<float> out, std::span<float> lse) {
+  if (const DeviceOps* device = context.device_ops()) return device->attention_merge(shape, part, part_lse, out, lse);
   const std::int64_t d = shape.head_dim, heads = shape.heads, rows = shape.batch * shape.seq;
   cpu::check_size(out.size(), rows * heads * d, "out");
   cpu::check_size(lse.size(), rows * heads, "lse");

@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -49,6 +50,7 @@ Index grain(LinearShape shape) {
 void gemv(const ComputeContext& context, LinearShape shape, ConstView x, ConstView weight, View y) {
   LH_ASSERT(shape.tokens <= kGemvTokensMax, format("{} tokens, at most {}", shape.tokens, kGemvTokensMax));
   if (shape.tokens == 0) return;
+  if (const DeviceOps* device = context.device_ops()) return device->gemv(shape, x, weight, y);
   const Staged staged = stage(context, shape, x);
   cpu::with_float_type(weight.dtype(), "gemv", [&](auto type) {
     using T = decltype(type);
@@ -94,6 +96,7 @@ void dequantized_gemm(const ComputeContext& context, LinearShape shape, ConstVie
 void linear_forward_int8(const ComputeContext& context, LinearShape shape, ConstView x, ConstView q,
                          std::span<const float> scales, View y) {
   if (shape.tokens == 0) return;
+  if (const DeviceOps* device = context.device_ops()) return device->linear_forward_int8(shape, x, q, scales, y);
   cpu::check_size(scales.size(), shape.out, "scales");
   const std::int8_t* w = cpu::elements<std::int8_t>(q, shape.in * shape.out, "q");
   if (shape.tokens > kGemvTokensMax) {

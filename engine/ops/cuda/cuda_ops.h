@@ -66,6 +66,13 @@ class CudaOps final : public DeviceOps {
                           ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const override;
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override;
+  // cuda_ops_decode.cc
+  void gemv(LinearShape shape, ConstView x, ConstView weight, View y) const override;
+  void linear_forward_int8(LinearShape shape, ConstView x, ConstView q, ConstFloats scales, View y) const override;
+  void attention_decode(const AttentionDecodeShape& shape, ConstView q, std::span<const KvCacheView> caches,
+                        View out) const override;
+  void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
+                       Floats lse) const override;
   // cuda_ops_low_precision.cc
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;

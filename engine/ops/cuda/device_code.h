@@ -14,6 +14,9 @@ __device__ inline float to_float(float x) {
 __device__ inline float to_float(bf16 x) {
   return static_cast<float>(x);
 }
+__device__ inline float to_float(std::int8_t x) {
+  return static_cast<float>(x);
+}
 template <class T>
 __device__ inline T from_float(float x) {
   return T(x);

@@ -89,8 +89,9 @@ TEST_CASE("two sets of keys, merged, are attention over both: out, lse and every
   const Index batch = 2, seq = 70, heads = 4, kv_heads = 2, d = 16, kv = 2 * seq, row = kv_heads * d;
   for (const bool documents : {false, true}) {
     for (DType dtype : kTypes) {
-      for (CpuLevel level : {CpuLevel::portable, CpuLevel::best}) {
-        const ComputeContext context(2, level);
+      for (const Backend& level : kBackends) {
+        if (level.level != CpuLevel::portable && level.level != CpuLevel::best) continue;
+        const OpContext context(2, level);
         const std::uint64_t seed = 77;
         reference::AttentionCase c{batch, seq, heads, kv_heads, d, kv, 0.25, {}};
         reference::Ids in_past, in_own;  // the same first keys, as places in the first half and in the second
@@ -150,14 +151,16 @@ TEST_CASE("two sets of keys, merged, are attention over both: out, lse and every
 }
 
 TEST_CASE("merging with a part that saw nothing changes no bit") {
-  const ComputeContext context(1);
-  std::vector<float> out = {1.5F, -2.0F, 3.0F, 0.1F}, lse = {0.3F, -1.7F};
-  const std::vector<float> before = out, lse_before = lse, part = {9, 9, 9, 9}, nothing = {kNothing, kNothing};
-  attention_merge(context, {1, 2, 1, 2}, part, nothing, out, lse);
-  CHECK(out == before);
-  CHECK(lse == lse_before);
-  lse = nothing;
-  attention_merge(context, {1, 2, 1, 2}, part, lse_before, out, lse);
-  CHECK(out == part);
-  CHECK(lse == lse_before);
+  for (const Backend& level : kBackends) {
+    const OpContext context(1, level);
+    std::vector<float> out = {1.5F, -2.0F, 3.0F, 0.1F}, lse = {0.3F, -1.7F};
+    const std::vector<float> before = out, lse_before = lse, part = {9, 9, 9, 9}, nothing = {kNothing, kNothing};
+    attention_merge(context, {1, 2, 1, 2}, part, nothing, out, lse);
+    CHECK(out == before);
+    CHECK(lse == lse_before);
+    lse = nothing;
+    attention_merge(context, {1, 2, 1, 2}, part, lse_before, out, lse);
+    CHECK(out == part);
+    CHECK(lse == lse_before);
+  }
 }

@@ -99,16 +99,16 @@ TEST_CASE("attention works on slices of a fused QKV and gives the same bits for 
 
 TEST_CASE("one new token against a cache equals the last row of full attention") {
   for (DType dtype : kTypes) {
-    for (CpuLevel level : kLevels) {
-      const ComputeContext context(2, level);
+    for (const Backend& level : kBackends) {
+      const OpContext context(2, level);
       const Index heads = 6, kv = 2, d = 20;
       std::vector<Values> keys, values;
       std::vector<KvCacheView> caches;
-      for (Index length : {1, 7, 130}) {
+      for (Index length : {1, 7, 530}) {
         keys.push_back(random_values(dtype, length * kv * d, 40 + static_cast<std::uint64_t>(length)));
         values.push_back(random_values(dtype, length * kv * d, 50 + static_cast<std::uint64_t>(length)));
       }
-      const Index lengths[] = {1, 7, 130};
+      const Index lengths[] = {1, 7, 530};
       for (std::size_t i = 0; i < 3; ++i) caches.push_back({keys[i], values[i], lengths[i]});
       const Values q = random_values(dtype, 3 * heads * d, 60);
       Tensor out(dtype, {3, heads, d});

@@ -100,28 +100,31 @@ TEST_CASE("linear layers: forward with bias, both gradients, accumulation over m
 }
 
 TEST_CASE("gemv gives every token the same bits, however many are computed together") {
-  const ComputeContext one(1), two(2);
-  for (DType dtype : kTypes) {
-    const Index in = 203, out = 301;
-    const Values x = random_values(dtype, 8 * in, 21), w = random_values(dtype, out * in, 22);
-    Tensor all(DType::f32, {8, out});
-    gemv(two, {8, in, out}, x, w, all);
-    check_close("gemv", all, reference::linear(8, in, out, x.exact, w.exact, {}), tolerance(DType::f32));
-    for (Index tokens = 1; tokens < 8; ++tokens) {
-      Tensor some(DType::f32, {tokens, out});
-      gemv(one, {tokens, in, out}, x, w, some);
-      for (Index i = 0; i < tokens * out; ++i) {
-        REQUIRE(some.span<float>()[static_cast<std::size_t>(i)] == all.span<float>()[static_cast<std::size_t>(i)]);
+  for (const auto& [in, level] : with_backends({203, 256})) {
+    for (DType dtype : kTypes) {
+      const OpContext two(2, level), cpu(1, {level.level});
+      const ComputeContext& one = level.gpu ? two : cpu;  // of GPUs one at a time
+      const Index out = 301;
+      const Values x = random_values(dtype, 8 * in, 21), w = random_values(dtype, out * in, 22);
+      Tensor all(DType::f32, {8, out});
+      gemv(two, {8, in, out}, x, w, all);
+      check_close("gemv", all, reference::linear(8, in, out, x.exact, w.exact, {}), tolerance(DType::f32));
+      for (Index tokens = 1; tokens < 8; ++tokens) {
+        Tensor some(DType::f32, {tokens, out});
+        gemv(one, {tokens, in, out}, x, w, some);
+        for (Index i = 0; i < tokens * out; ++i) {
+          REQUIRE(some.span<float>()[static_cast<std::size_t>(i)] == all.span<float>()[static_cast<std::size_t>(i)]);
+        }
       }
     }
   }
 }
 
 TEST_CASE("int8 weights: few tokens and many, all columns") {
-  for (CpuLevel level : kLevels) {
-    const ComputeContext context(2, level);
+  for (const auto& [in, level] : with_backends({75, 96})) {
+    const OpContext context(2, level);
     for (Index tokens : {1, 5, 20}) {
-      const Index in = 75, out = 530;
+      const Index out = 530;
       Tensor q(DType::i8, {out, in});
       std::vector<float> scales;
       Vector weight;

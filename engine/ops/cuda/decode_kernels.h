@@ -1,0 +1,61 @@
+// Token-by-token generation on the device, where the speed is that of memory: products of few rows, and one new token
+// of each sequence against its cache. Formulas as in engine/ops/gemv.h and attention.h; sums in f32, in a fixed order
+// that depends on no other row and no other sequence.
+#pragma once
+
+#include "engine/ops/cuda/stream.h"
+
+namespace longhaul::cuda {
+
+inline constexpr Index product_tokens_max = 8;
+
+// y [tokens, out] = x [tokens, in] W^T, W [out, in] of T's, or of i8 with a scale for each row.
+template <class X, class W, class Y>
+struct FewRows {
+  Index tokens, in, out;
+  const X* x;
+  const W* weight;
+  const float* scales;  // of i8; else null
+  Y* y;
+};
+template <class X, class W, class Y>
+void few_rows_product(cudaStream_t stream, const FewRows<X, W, Y>& arguments);
+
+// out [rows, columns] = q [rows, columns] times the scale of its row.
+template <class T>
+void dequantize_rows(cudaStream_t stream, Index rows, Index columns, const std::int8_t* q, const float* scales, T* out);
+
+// Keys and values of a sequence: [length, kv_heads, head_dim].
+template <class C>
+struct DecodeCache {
+  const C *k, *v;
+  Index length;
+};
+inline constexpr Index decode_piece = 256;  // keys that one block looks at
+
+// q, out [sequences, heads, head_dim]. parts: decode_parts_floats() of scratch.
+template <class T, class C>
+struct Decode {
+  Index sequences, heads, kv_heads, head_dim, longest;
+  float scale;
+  const T* q;
+  const DecodeCache<C>* caches;  // [sequences], in the device's memory
+  float* parts;
+  T* out;
+};
+Index decode_parts_floats(Index sequences, Index heads, Index head_dim, Index longest);
+template <class T, class C>
+void attention_decode(cudaStream_t stream, const Decode<T, C>& arguments);
+
+// As attention_merge has it: rows of batch * seq tokens; lse [batch, heads, seq].
+template <class T>
+struct Merge {
+  Index batch, seq, heads, head_dim;
+  const T* part;
+  const float* part_lse;
+  float *out, *lse;
+};
+template <class T>
+void attention_merge(cudaStream_t stream, const Merge<T>& arguments);
+
+}  // namespace longhaul::cuda
