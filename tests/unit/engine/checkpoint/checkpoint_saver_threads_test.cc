@@ -11,7 +11,7 @@ using namespace longhaul::test;
 namespace {
 
 // Every rank agrees with the others whether all are ready, as a training does after each step.
-bool all_ready(Mesh& mesh, const CheckpointSaver& saver) {
+bool all_ready(Mesh& mesh, CheckpointSaver& saver) {
   const double mine = saver.ready() ? 1 : 0;
   std::vector<double> all(static_cast<std::size_t>(mesh.world().size()));
   if (!mesh.world().all_gather({&mine, 1}, all).ok()) return false;
