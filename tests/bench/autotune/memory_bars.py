@@ -272,8 +272,11 @@ def main():
             shutil.rmtree(here / f"run-{i}")
     missed = False
     # How many messages are on their way at once is chance (contracts/memory_plan.h): a few small models feel it more.
-    bar, bar_below = (0.08, 0.06) if arguments.small else (0.05, 0.03)
+    # What oneDNN's compiled products take depends on the processor: for a model with experts 16 MB are planned, and 4 MB
+    # were found on one processor, a tenth of the smallest model here. That is too much; too little is as it was.
+    bars = {"what the engine held": (0.08, 0.06), "the resident set": (0.12, 0.06)} if arguments.small else {}
     for what, errors in (("what the engine held", to_held), ("the resident set", to_grown)):
+        bar, bar_below = bars.get(what, (0.05, 0.03))
         worst, least = max(abs(e) for e in errors), min(errors)
         ok = worst <= bar and least >= -bar_below
         missed |= not ok
