@@ -20,6 +20,7 @@ PACK_BYTES_MAX = 60 << 20
 PROGRAMS = ["gpu_operations", "gpu_training", "gpu_bench", "longhaul-engine"]
 # Of the host with the GPU: its C library and driver, and CUDA's own large libraries.
 NOT_PACKED = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so|libcuda|libcublas|libnccl|libcudnn|libcupti)")
+CUDA_FOLDERS = ["/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64"]
 SKIPPED = 77
 BUDGET_S = 480
 
@@ -37,6 +38,26 @@ def build(architectures):
           "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib"])
     said(["cmake", "--build", folder, "-j", str(os.cpu_count()), "--target", *PROGRAMS])
     return folder / "bin"
+
+
+def environment_of(folder, cuda=True):
+    """Where the programs of a folder find libraries. Those of the pack by this as well as by the programs' RUNPATH, which
+    does not hold for what a library needs in turn; CUDA's where it usually lies, and where Python's packages have it."""
+    folders = [folder.parent / "lib"] + [given for given in [os.environ.get("LD_LIBRARY_PATH")] if given]
+    if cuda:
+        folders += filter(os.path.isdir, CUDA_FOLDERS)
+        folders += [lib for place in sys.path if place for lib in sorted(pathlib.Path(place).glob("nvidia/*/lib"))]
+    return {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
+
+
+def check_alone(folder):
+    """The programs of an unpacked pack take nothing from this host but what is not packed."""
+    for program in sorted(folder.iterdir()):
+        out = subprocess.run(["ldd", program], check=True, capture_output=True, text=True,
+                             env={**os.environ, **environment_of(folder, cuda=False)}).stdout
+        for name, path in re.findall(r"^\s*(\S+) => (.+?)(?: \(|$)", out, re.M):
+            if not NOT_PACKED.match(name) and pathlib.Path(path).resolve().parent != (folder.parent / "lib").resolve():
+                sys.exit(f"the pack is not whole: {program.name} takes {name} from {path}")
 
 
 def libraries_of(program):
@@ -71,18 +92,23 @@ def pack(architectures):
         beside.unlink()
         sys.exit("the pack is too large to be carried")
     beside.rename(PACK)
+    check_alone(unpack())
     return 0
+
+
+def unpack():
+    folder = HOME / "unpacked"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(PACK) as archive:
+        archive.extractall(folder)
+    return folder / "bin"
 
 
 def programs_here(architectures):
     """The folder of programs: unpacked where there is a pack, else built."""
     if not PACK.exists():
         return build(architectures)
-    folder = HOME / "unpacked"
-    shutil.rmtree(folder, ignore_errors=True)
-    with tarfile.open(PACK) as archive:
-        archive.extractall(folder)
-    return folder / "bin"
+    return unpack()
 
 
 def run_part(name, command, limit_s, log, environment=None):
@@ -137,7 +163,7 @@ def write(path, text):
     beside.rename(path)
 
 
-def run(parts, out, budget_s=BUDGET_S):
+def run(parts, out, budget_s=BUDGET_S, environment=None):
     """All parts, what became of each; suite.json and table.txt are whole after every one."""
     out.mkdir(parents=True, exist_ok=True)
     suite = {"begun": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "parts": []}
@@ -148,7 +174,7 @@ def run(parts, out, budget_s=BUDGET_S):
             suite["parts"].append({"name": name, "outcome": "no time", "code": None, "seconds": 0.0,
                                    "last": f"the suite takes {budget_s} s at most"})
         else:
-            suite["parts"].append(run_part(name, command, min(limit_s, left), out / f"{name}.log"))
+            suite["parts"].append(run_part(name, command, min(limit_s, left), out / f"{name}.log", environment))
         if (out / "bench.json").exists():
             suite["bench"] = json.loads((out / "bench.json").read_text())
         write(out / "suite.json", json.dumps(suite, indent=1) + "\n")
@@ -171,7 +197,8 @@ def main():
         return pack(given.architectures)
     out = given.out.resolve()
     (out / "bench.json").unlink(missing_ok=True)
-    return run(parts_of(programs_here(given.architectures), out), out)
+    folder = programs_here(given.architectures)
+    return run(parts_of(folder, out), out, environment=environment_of(folder))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ usage: gpu_suite_test.py SOURCE_DIR
 """
 import json
 import pathlib
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -50,6 +53,21 @@ def main():
         check([part["name"] for part in told] == ["first"] and "no GPU" in told[0]["last"], told)
         late = out / "late"
         check(gpu_suite.run([("slow", shell("sleep 2"), 20), ("after", shell("true"), 20)], late, budget_s=2) == 1, "late")
+        folder = out / "carried/bin"
+        told = gpu_suite.environment_of(folder)
+        code = gpu_suite.run([("where", shell('case "$LD_LIBRARY_PATH" in */carried/lib*) ;; *) exit 1 ;; esac'), 20)],
+                             out / "where", environment=told)
+        check(code == 0, f"programs are not told where their libraries are: {told}")
+        folder.mkdir(parents=True)
+        shutil.copy(shutil.which("python3", path="/usr/bin:/bin") or sys.executable, folder / "program")
+        # Libraries that lie where the host has them, and not in the pack, are found out.
+        host = subprocess.run(["ldd", folder / "program"], capture_output=True, text=True, check=True).stdout
+        packable = [name for name in re.findall(r"(\S+) => /", host) if not gpu_suite.NOT_PACKED.match(name)]
+        try:
+            gpu_suite.check_alone(folder)
+            check(not packable, f"a pack without {packable} was taken for whole")
+        except SystemExit as refused:
+            check(packable and packable[0] in str(refused), refused)
         check(json.loads((late / "suite.json").read_text())["parts"][1]["outcome"] == "no time", "a part after the end")
     print("gpu_suite: ok")
     return 0
