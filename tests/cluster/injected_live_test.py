@@ -53,6 +53,9 @@ class Operator(threading.Thread):
                 asked.with_suffix(".writing").write_text(answer)
                 asked.with_suffix(".writing").rename(asked.with_suffix(".done"))
 
+    def words(self):
+        return {path.name: path.read_text() for path in self.folder.iterdir() if path.name != "ask.sh"}
+
     def obey(self, what, host, seconds):
         begin, undo = {"cut": (("cut-node", host), ("join-node", host)), "down": (("kill-controller",), ("start-controller",))}[what]
         self.cluster.play(*begin)
@@ -150,7 +153,11 @@ def controller_down_by_the_site(cluster, runs):
     training = InjectedTraining(cluster, runs, "down", site=operator.site(runs.folder / "down-site.toml"))
     ranks = training.ranks(1)
     training.inject(runs, "slurmctld_down", "lasts=8s")
-    wait_for("no controller", lambda: cluster.call("scontrol", "ping", check=False).returncode != 0, 10)
+    # In this order, so that a failure says which of them did not come.
+    wait_for("the operator's word that it has ended the controller", lambda: operator.done, 10,
+             lambda: f"asked: {operator.words()}\nnot injected: {training.not_injected()}")
+    wait_for("no controller", lambda: cluster.call("scontrol", "ping", check=False).returncode != 0, 7,
+             lambda: f"{cluster.call('scontrol', 'ping', check=False).stdout}{cluster.call('pgrep', '-af', 'slurmctld', check=False).stdout}")
     undisturbed(training, ranks)
     training.wait(lambda: list(operator.folder.glob("*.done")), "the command's end", 60)
     wait_for("a controller", lambda: cluster.call("scontrol", "ping", check=False).returncode == 0, 20)
