@@ -23,6 +23,7 @@ Value launch_to_value(const Launch& launch) {
   value.set("start_checkpoint", launch.start_checkpoint);
   value.set("launch_dir", launch.launch_dir);
   value.set("beat_dir", launch.beat_dir);
+  value.set("words_dir", launch.words_dir);
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
@@ -50,6 +51,7 @@ Result<Launch> launch_from_value(const Value& value) {
   launch.start_checkpoint = value.get_string("start_checkpoint");
   launch.launch_dir = value.get_string("launch_dir");
   launch.beat_dir = value.get_string("beat_dir");
+  launch.words_dir = value.get_string("words_dir");
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");

@@ -22,6 +22,7 @@ struct Launch {
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
   std::string launch_dir;        // rank logs, stacks of this launch
   std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
+  std::string words_dir;         // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
   std::string events_path;       // events.jsonl; rank 0 appends
   std::string output_dir;        // staging of the artifact; the lead publishes it
   std::string state_dir;         // survives attempts: checkpoints of this stage

@@ -1,19 +1,56 @@
 #include "engine/comm/rendezvous.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+
 #include "base/files.h"
+#include "base/text.h"
+#include "contracts/rendezvous_words.h"
 
 namespace longhaul {
+namespace {
+
+Result<std::optional<std::string>> read_if_there(const std::string& path) {
+  if (!file_exists(path)) return std::optional<std::string>();
+  auto word = read_file(path);
+  if (!word.ok() && word.error().code == ErrorCode::not_found) return std::optional<std::string>();
+  if (!word.ok()) return word.error();
+  return std::optional<std::string>(std::move(*word));
+}
+
+}  // namespace
 
 Status FileRendezvous::put(const std::string& name, const std::string& word) {
+  if (!is_word_name(name)) return make_error(ErrorCode::invalid_input, "'" + name + "' is no name of a word");
+  if (word.size() > word_bytes_max)
+    return make_error(ErrorCode::invalid_input,
+                      format("the word {} has {} bytes, at most {} travel", name, word.size(), word_bytes_max));
   LH_CHECK(make_directories(folder_));
   return create_file_exclusive(join_path(folder_, name), word);
 }
 
 Result<std::optional<std::string>> FileRendezvous::look(const std::string& name) {
-  const std::string path = join_path(folder_, name);
-  if (!file_exists(path)) return std::optional<std::string>();
-  LH_TRY(std::string word, read_file(path));
-  return std::optional<std::string>(std::move(word));
+  LH_TRY(const auto refused, read_if_there(join_path(refused_words_folder(folder_), name)));
+  if (refused) return make_error(ErrorCode::conflict, format("the word {} cannot be had: {}", name, *refused));
+  LH_TRY(auto own, read_if_there(join_path(folder_, name)));
+  if (own) return own;
+  LH_TRY(auto carried, read_if_there(join_path(carried_words_folder(folder_), name)));
+  if (carried || asked_.count(name) > 0) return carried;
+  // Fails as long as nobody is there to carry it.
+  const std::string wanted = join_path(wanted_words_folder(folder_), name);
+  const FileDescriptor fd(::open(wanted.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (fd.valid()) asked_.insert(name);
+  if (!fd.valid() && errno != ENOENT) return errno_error(ErrorCode::io, "cannot ask for the word " + wanted, errno);
+  return carried;
+}
+
+Result<std::unique_ptr<Rendezvous>> rendezvous_of(const Launch& launch) {
+  if (launch.words_dir.empty())
+    return make_error(ErrorCode::unavailable,
+                      format("launch {} names no folder for the words of its ranks", launch.launch),
+                      "ranks that find each other by words are started by longhaul-worker");
+  return std::unique_ptr<Rendezvous>(std::make_unique<FileRendezvous>(launch.words_dir));
 }
 
 Status ThreadsRendezvous::put(const std::string& name, const std::string& word) {

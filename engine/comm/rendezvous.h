@@ -1,34 +1,48 @@
 // Where the ranks of a launch leave words for each other before they can send: each word is put once under a name of
-// its own, and anyone may look for it. Small words (NCCL's id of a communicator), seldom.
+// its own, and anyone may look for it. Small words (NCCL's id of a communicator), seldom. Names and sizes:
+// contracts/rendezvous_words.h.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/result.h"
+#include "contracts/launch.h"
 
 namespace longhaul {
 
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
+  // invalid_input: no name, or too long a word; conflict: there is one already.
   virtual Status put(const std::string& name, const std::string& word) = 0;
-  // Empty: nobody has put it yet. Does not wait.
+  // Empty: nobody has put it yet, or it is still on its way here. Does not wait.
   virtual Result<std::optional<std::string>> look(const std::string& name) = 0;
+  // How long a word that was put elsewhere may stay unseen after it was first looked for; 0: it is seen at once.
+  virtual std::int64_t travel_ms() const { return 0; }
 };
 
-// In a folder that all hosts see, a file for each word; the folder is of one launch and is made by the first word.
+// In a folder, a file for each word; the folder is of one launch and is made by the first word. All hosts see it, or
+// each has one of its own between which the agents carry what is looked for. A look fails where the word cannot be had
+// any more: two ranks have left different ones (conflict), or there are too many.
 class FileRendezvous final : public Rendezvous {
  public:
   explicit FileRendezvous(std::string folder) : folder_(std::move(folder)) {}
   Status put(const std::string& name, const std::string& word) override;
   Result<std::optional<std::string>> look(const std::string& name) override;
+  std::int64_t travel_ms() const override { return 500; }
 
  private:
   std::string folder_;
+  std::set<std::string> asked_;
 };
+
+// That of a launch. unavailable: it has none.
+Result<std::unique_ptr<Rendezvous>> rendezvous_of(const Launch& launch);
 
 // For ranks that are threads of one process. Any thread.
 class ThreadsRendezvous final : public Rendezvous {

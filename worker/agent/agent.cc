@@ -21,6 +21,7 @@
 #include "worker/agent/lead_memory.h"
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
+#include "worker/agent/word_carrier.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
 #include "worker/protocol/host_exchange.h"
@@ -28,6 +29,7 @@
 #include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
+#include "worker/protocol/word_message.h"
 #include "worker/stacks/stack_dumps.h"
 
 namespace longhaul {
@@ -73,6 +75,7 @@ class Agent {
         stop_(stop),
         log_(log),
         sockets_(log),
+        words_(log),
         stacks_(options.worker_program, clock),
         health_(options.health, clock, log),
         heard_ns_(clock.monotonic_ns()),
@@ -137,6 +140,10 @@ class Agent {
             leads_.welcomed(peer_of(lead_->descriptor()));
             hurry(hurry_ms);
           }
+          if (frame.kind == WireKind::words) {
+            LH_TRY(const WordMessage words, word_message_from_value(frame.body));
+            words_.take(words);
+          }
           if (frame.kind != WireKind::order) continue;
           LH_TRY(const AgentOrder order, agent_order_from_value(frame.body));
           if (order.kind == AgentOrder::Kind::end) {
@@ -155,8 +162,9 @@ class Agent {
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it does not answer")));
     if (lead_ && lead_->session().open() && clock_.monotonic_ns() - said_ns_ > lead_silent_ms * 1'000'000)
       LH_CHECK(lose_lead(make_error(ErrorCode::unavailable, "it is silent"), true));
-    if (lead_ && lead_->session().open() && (look || reported_ns_ == 0)) {
-      report();
+    if (lead_ && lead_->session().open()) {
+      if (look || reported_ns_ == 0) report();
+      pass_on_words();
       if (const Status sent = lead_->flush(); !sent.ok()) LH_CHECK(lose_lead(sent.error()));
     }
     return false;
@@ -164,14 +172,19 @@ class Agent {
 
   void wait() {
     if (exchange_) return;  // it waits for its own sockets
-    const std::int64_t left_ns = next_look_ns_ - clock_.monotonic_ns();
+    const std::int64_t now = clock_.monotonic_ns();
+    const bool silent = now < silent_until_ns_;
+    std::int64_t left_ns = next_look_ns_ - now;
+    if (words_.next_ns() > 0 && !silent) left_ns = std::min(left_ns, words_.next_ns() - now);
     descriptors_.assign(1,
                         {lead_ ? lead_->descriptor() : -1, static_cast<short>(lead_ ? lead_->wanted_events() : 0), 0});
+    descriptors_.push_back({silent ? -1 : words_.descriptor(now), POLLIN, 0});
+    const std::ptrdiff_t first_end = std::ssize(descriptors_);
     pages_.add_ends(descriptors_);
     (void)::poll(descriptors_.data(), descriptors_.size(),
                  static_cast<int>(std::max<std::int64_t>(0, (left_ns + 999'999) / 1'000'000)));
-    const bool ended =
-        std::any_of(descriptors_.begin() + 1, descriptors_.end(), [](const pollfd& end) { return end.revents != 0; });
+    const bool ended = std::any_of(descriptors_.begin() + first_end, descriptors_.end(),
+                                   [](const pollfd& end) { return end.revents != 0; });
     if (!ended) return;
     (void)pages_.look(clock_);  // what has fired is gone, also while there is no lead to hear of it
     next_look_ns_ = 0;
@@ -294,6 +307,7 @@ class Agent {
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
+    words_.lead_lost();
     if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
     if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
     if (why.code == ErrorCode::aborted) {
@@ -326,6 +340,7 @@ class Agent {
     if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
     if (order.kind == AgentOrder::Kind::page) return write_order(order);
     if (order.kind == AgentOrder::Kind::restart) {
+      words_.new_epoch(order.epoch);
       for (const int rank : order.ranks)
         if (HeartbeatPage* const page = pages_.page(rank)) page->order_restart(order.epoch);
       log_.info(format("event=restart_ordered epoch={}", order.epoch));
@@ -427,6 +442,7 @@ class Agent {
     beat_folder_ = order.folder;
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
     pages_.must_end_by(order.end_by_ms);
+    words_.watch(order.launch, order.ranks.empty() ? std::string() : order.words);
     if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
       log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
     reported_ns_ = 0;
@@ -434,7 +450,16 @@ class Agent {
 
   void leave() {
     sockets_.close();
+    words_.leave();
     pages_.leave();
+  }
+
+  // What ranks have left for those of other hosts, and what they look for.
+  void pass_on_words() {
+    const std::int64_t now = clock_.monotonic_ns();
+    if (now < silent_until_ns_) return;
+    for (const WordMessage& news : words_.look(now))
+      lead_->session().send(WireKind::words, word_message_to_value(news));
   }
 
   // What changed, at once; that nothing did, now and then.
@@ -491,6 +516,7 @@ class Agent {
   Logger& log_;
   RankPages pages_;
   BeatSockets sockets_;
+  WordCarrier words_;
   std::string beat_folder_;
   StackDumps stacks_;
   HealthWatch health_;
@@ -503,7 +529,7 @@ class Agent {
   std::int64_t epoch_ = 1;
   LookInterval interval_;
   std::int64_t next_look_ns_ = 0;
-  std::vector<pollfd> descriptors_;  // of a wait: the lead's, then those of the ranks
+  std::vector<pollfd> descriptors_;  // of a wait: the lead's, that of words, then those of the ranks
   std::int64_t hurry_until_ns_ = 0;
   std::int64_t heard_ns_, connected_ns_ = 0, next_try_ns_ = 0, reported_ns_ = 0;
   LeadMemory leads_;

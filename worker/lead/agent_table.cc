@@ -89,6 +89,22 @@ void AgentTable::look() {
   for (const std::unique_ptr<Link>& link : links_)
     if (!link->over && !pump(*link)) link->over = true;
   std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return link->over; });
+  // What was answered to one may be for another.
+  for (const std::unique_ptr<Link>& link : links_)
+    if (link->connection.session().has_outgoing()) (void)link->connection.flush().ok();  // if not, the next look tells
+}
+
+// Words go to those that look for them as they come: many ranks wait for one of them.
+void AgentTable::pass_on(const std::string& from, const WordMessage& words) {
+  const WordStore::Outcome outcome = words_.take(from, words);
+  for (const std::string& problem : outcome.problems)
+    log_.error(format("event=word_refused launch={} what='{}'", words_.launch(), problem));
+  for (const std::unique_ptr<Link>& link : links_) {
+    const auto found = outcome.to_hosts.find(link->host);
+    if (found == outcome.to_hosts.end() || link->over || !link->connection.session().open()) continue;
+    for (const WordMessage& part : split_word_message(found->second))
+      link->connection.session().send(WireKind::words, word_message_to_value(part));
+  }
 }
 
 void AgentTable::take_new_connections() {
@@ -125,6 +141,12 @@ bool AgentTable::pump(Link& link) {
   for (const WireFrame& frame : *frames) {
     if (frame.kind == WireKind::hello) {
       if (!greet(link, frame)) return false;
+      continue;
+    }
+    if (frame.kind == WireKind::words) {
+      const auto words = word_message_from_value(frame.body);
+      if (!words.ok()) return leave(words.error().message());
+      pass_on(link.host, *words);
       continue;
     }
     auto report = node_report_from_value(frame.body);
@@ -189,14 +211,15 @@ AgentOrder AgentTable::restart_order(const AgentOrder& watched) const {
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-                       std::int64_t restart_wait_ms, std::int64_t end_by_ms) {
+                       std::int64_t restart_wait_ms, std::int64_t end_by_ms, const std::string& words) {
   watched_.clear();
+  words_.begin(launch);
   restart_epoch_ = 0;
   for (const std::string& host : options_.hosts) {
     const auto ranks = ranks_of.find(host);
     AgentOrder watch;
     watch.kind = AgentOrder::Kind::watch;
-    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms;
+    watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms, watch.words = words;
     watch.end_by_ms = end_by_ms;
     if (ranks != ranks_of.end()) watch.ranks = ranks->second;
     watched_[host] = watch;
@@ -228,6 +251,7 @@ void AgentTable::signal(const std::string& host, const std::vector<int>& ranks, 
 }
 
 void AgentTable::restart(std::int64_t epoch) {
+  words_.new_epoch();
   restart_epoch_ = epoch;
   for (const auto& [host, watched] : watched_)
     if (!watched.ranks.empty()) order(host, restart_order(watched));

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "contracts/order.h"
+#include "worker/lead/word_store.h"
 #include "worker/protocol/connection.h"
 #include "worker/protocol/host_probe.h"
 #include "worker/protocol/lead_address.h"
@@ -61,8 +62,9 @@ class AgentTable {
   // nothing; that is logged.
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
+  // `words`: where they leave words for each other on their nodes (contracts/rendezvous_words.h), which this carries.
   void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ms = 0);
+             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ms = 0, const std::string& words = {});
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
@@ -105,6 +107,7 @@ class AgentTable {
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
   void tell_what_to_watch(Link& link);
+  void pass_on(const std::string& from, const WordMessage& words);
   AgentOrder restart_order(const AgentOrder& watched) const;
 
   AgentTableOptions options_;
@@ -115,7 +118,8 @@ class AgentTable {
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host
-  std::int64_t restart_epoch_ = 0;             // newest that the ranks of this launch were ordered to; 0: none
+  WordStore words_;
+  std::int64_t restart_epoch_ = 0;  // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;
   int refused_ = 0;
   std::int64_t opened_ns_ = 0;

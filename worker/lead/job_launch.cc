@@ -144,7 +144,7 @@ void JobLead::tell_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ms_);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ms_, launch.words_dir);
 }
 
 // Ranks that another lead has started are told through their agents.

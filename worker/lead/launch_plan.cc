@@ -27,8 +27,10 @@ Status make_step_folders(const Attempt& attempt, const std::string& launch_dir) 
   return {};
 }
 
-// Of a former life of this job: their processes have ended long ago, and would be taken for ranks of this launch.
+// Of a former life of this job: their processes have ended long ago, and would be taken for ranks of this launch; so
+// would their words.
 Status remove_old_pages(const Launch& launch, const std::vector<JobStep>& steps) {
+  LH_CHECK(remove_tree(launch.words_dir));
   for (const PageFolder& folder : page_folders(launch, steps))
     for (int rank = 0; rank < folder.ranks; ++rank) LH_CHECK(remove_tree(beat_page_path(folder.path, rank)));
   return {};
@@ -135,6 +137,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.dims = layout.dims;
   launch.launch_dir = join_path(attempt.attempt_dir, format("launches/{}", number));
   if (pages_in_memory) launch.beat_dir = node_beat_folder(attempt.key, lead.job.restarts, number);
+  launch.words_dir = join_path(beat_folder(launch), "words");
   launch.events_path = attempt.events_path();
   launch.output_dir = attempt.staging_dir();
   launch.state_dir = attempt.state_dir();

@@ -17,7 +17,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t look_interval_ms = 500;
+constexpr std::int64_t holder_look_ms = 500;
 
 constexpr std::int64_t slow_look_ms = 5'000;
 
@@ -103,7 +103,7 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
       log.error(format("event=nobody_leads_any_more silent_s={} next=end_job", silent_ms / 1000));
       return 1;
     }
-    if (wait_for_told_signal(look_interval_ms) == SIGTERM) return 1;
+    if (wait_for_told_signal(holder_look_ms) == SIGTERM) return 1;
   }
 }
 
@@ -128,7 +128,7 @@ Result<int> hold_lead(const std::vector<std::string>& lead, const Attempt& attem
       ::kill(pid, SIGKILL);
       return exit_code_of(*record);
     }
-    if (const int told = wait_for_told_signal(look_interval_ms); told != 0) ::kill(pid, told);
+    if (const int told = wait_for_told_signal(holder_look_ms); told != 0) ::kill(pid, told);
   }
 }
 

@@ -82,6 +82,7 @@ struct AgentOrder {
   std::string folder;      // watch: where the pages lie on this node; stacks: where files of all nodes go; fault:
                            // "freeze" (ranks and agent), "silence" (for `lasts_ms`), "end", "gpu" (the lines `what`
                            // for the simulated GPUs), "word" (`what` to the programs of `ranks`); `id` is the fault's
+  std::string words = {};  // watch: where ranks on this node leave words for others (rendezvous_words.h); "": nowhere
   std::vector<int> ranks;  // watch, signal, stacks: those on this node
   int signal = 0;
   std::string host;                  // standby

@@ -88,6 +88,7 @@ const char* to_string(WireKind kind) {
     case WireKind::refused: return "refused";
     case WireKind::report: return "report";
     case WireKind::order: return "order";
+    case WireKind::words: return "words";
   }
   return "unknown";
 }
@@ -233,6 +234,9 @@ Status WireSession::accept(const WireFrame& frame) {
       return {};
     case WireKind::order:
       if (is_lead_ || stage_ != Stage::open) break;
+      return {};
+    case WireKind::words:
+      if (stage_ != Stage::open) break;
       return {};
   }
   return make_error(ErrorCode::corrupt, format("a {} at the wrong time", to_string(frame.kind)));

@@ -12,6 +12,7 @@
 //   lead  -> agent   welcome   {...}                        or refused {why}
 //   agent -> lead    report    ...
 //   lead  -> agent   order     ...
+//   either way       words     what ranks leave for each other (word_message.h)
 //
 // Epochs count the leads of one attempt. An agent refuses a lead of an earlier epoch than it has seen, and takes over
 // the epoch of the one that welcomes it; a lead that is told of a later epoch than its own has to give way.
@@ -33,7 +34,7 @@ inline constexpr std::uint16_t wire_version = 1;
 inline constexpr std::size_t wire_header_bytes = 32, wire_mac_bytes = 32;
 inline constexpr std::size_t wire_body_max = std::size_t{1} << 20;
 
-enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order };
+enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order, words };
 const char* to_string(WireKind kind);
 
 struct WireFrame {

@@ -16,6 +16,8 @@
 namespace longhaul {
 namespace {
 
+constexpr int looked_for_at_most = 64;
+
 void pause() {
   const struct timespec a_moment{0, 100'000};
   nanosleep(&a_moment, nullptr);
@@ -160,12 +162,20 @@ Result<bool> NcclGroup::make() {
   return true;
 }
 
+// All members of a large group fail at once: each looks for some, and together they look for all.
 std::vector<int> NcclGroup::not_come() const {
   std::vector<int> ranks;
-  for (int r = 0; r < size_ && !made_; ++r) {
-    const auto word = state_.rendezvous.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
-    if (word.ok() && !word->has_value()) ranks.push_back(r);
+  if (made_) return ranks;
+  for (const Deadline travel(state_.clock, state_.rendezvous.travel_ms());; pause()) {
+    ranks.clear();
+    for (int i = 1; i < size_ && i <= looked_for_at_most; ++i) {
+      const int r = (rank_ + i) % size_;
+      const auto word = state_.rendezvous.look(r == 0 ? name_ : format("{}.rank{}", name_, r));
+      if (word.ok() && !word->has_value()) ranks.push_back(r);
+    }
+    if (ranks.empty() || travel.passed()) break;
   }
+  std::ranges::sort(ranks);
   return ranks;
 }
 

@@ -76,7 +76,8 @@ class NcclGroup {
   // last.
   Status advance();
   bool has_steps() const { return !steps_.empty(); }
-  // While it is being made: the ranks that have not come.
+  // While it is being made: the ranks that have not come, of the 64 that follow this one (the first follows the last).
+  // Waits for their words as long as those may be on their way.
   std::vector<int> not_come() const;
   // Aborts it. What it was given is not touched any more when this comes back, or the process is lost.
   void leave(const std::string& reason);
