@@ -1,7 +1,5 @@
-// Where a training computes: the key `device` of the stages that train, and what goes with it.
+// Where a stage computes: the key `device`, and what goes with it in stages that train.
 #pragma once
-
-#include <type_traits>
 
 #include "base/text.h"
 #include "contracts/field_table.h"
@@ -16,12 +14,7 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
                     const CorruptionSettings& corruption);
 template <class Settings>
 Status check_device_settings(const Settings& settings) {
-  LH_CHECK(check_device(settings.device, settings.optimizer, settings.corruption));
-  if constexpr (std::is_same_v<Settings, AlignSettings>)
-    if (settings.device == "gpu")
-      return make_error(ErrorCode::unsupported, "device = \"gpu\": stages of kind align compute on processors only",
-                        "set device = \"cpu\"");
-  return {};
+  return check_device(settings.device, settings.optimizer, settings.corruption);
 }
 // The same of the model and the layout, where they are known.
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims);

@@ -1,6 +1,7 @@
 #include "contracts/settings/inference.h"
 
 #include "base/text.h"
+#include "contracts/settings/compute_device.h"
 
 namespace longhaul {
 
@@ -16,6 +17,7 @@ const FieldTable<EvaluateSettings>& evaluate_fields() {
           .field("stride", &E::stride,
                  {.unit = "tokens", .help = "how far the window moves; 0 is half of it", .min = 0})
           .field("precision", &E::precision, {.help = "type of the matrix products", .choices = {"bf16", "f32"}})
+          .field("device", &E::device, device_options())
           .field("prompts", &E::prompts, {.help = "texts to continue; the report shows what came"})
           .field("prompt_tokens", &E::prompt_tokens,
                  {.unit = "tokens", .help = "length of those continuations", .min = 1});
@@ -66,6 +68,7 @@ const FieldTable<DeploySettings>& deploy_fields() {
           .field("max_tokens", &D::max_tokens,
                  {.unit = "tokens", .help = "longest answer a client may ask for", .min = 1})
           .field("precision", &D::precision, {.help = "type of the matrix products", .choices = {"bf16", "f32"}})
+          .field("device", &D::device, device_options())
           .field("prompts", &D::prompts, {.help = "asked once the server is healthy; the answers are in the report"});
   return table;
 }

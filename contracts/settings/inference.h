@@ -10,6 +10,7 @@ struct EvaluateSettings {
   std::int64_t context_length = 0;  // 0: the model's
   std::int64_t stride = 0;          // 0: half the context
   std::string precision = "bf16";
+  std::string device = "cpu";
   std::vector<std::string> prompts;
   std::int64_t prompt_tokens = 64;
 };
@@ -41,6 +42,7 @@ struct DeploySettings {
   Seconds header_deadline{10};
   std::int64_t max_tokens = 256;
   std::string precision = "bf16";
+  std::string device = "cpu";
   std::vector<std::string> prompts;
 };
 const FieldTable<DeploySettings>& deploy_fields();

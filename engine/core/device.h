@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,16 @@
 #include "engine/core/device_queue.h"
 
 namespace longhaul {
+
+// What a stream was asked for while it was recorded: kernels, products and copies within the device, with the addresses
+// and sizes that they were given. What changes from one replay to the next lies in the device's memory.
+class DeviceRecording {
+ public:
+  virtual ~DeviceRecording() = default;
+  // Asks the stream for all of it again, in that order, at the cost of one call. Not after the device has released any
+  // memory since the recording (Device::releases): what was recorded might use it, and the process ends.
+  virtual void replay() = 0;
+};
 
 class Device {
  public:
@@ -46,6 +57,14 @@ class Device {
   // disk. The address that kernels know it by. An error says that the system does not let it.
   virtual Result<std::byte*> share(std::byte* memory, std::int64_t bytes) = 0;
   virtual void unshare(std::byte* memory) = 0;
+
+  // What `ask` asks the stream for is kept, not done. `ask` must not need an answer from the device: everything else of
+  // this class, memory above all, ends the process meanwhile and names itself and `what`. So do what is to be recorded
+  // once before it is recorded: then it has its scratch memory. Goes before the device, also while a replay is under
+  // way.
+  virtual std::unique_ptr<DeviceRecording> record(const std::string& what, const std::function<void()>& ask) = 0;
+  // How often memory was released so far.
+  virtual std::int64_t releases() const = 0;
 };
 
 // Owns memory of a device. Moves, never copies; grows by being made anew.

@@ -80,6 +80,8 @@ std::vector<std::string> command_of(const DeployInputs& in, const DeploySettings
                                    std::to_string(s.port),
                                    "--precision",
                                    s.precision,
+                                   "--device",
+                                   s.device,
                                    "--slots",
                                    std::to_string(s.slots),
                                    "--queue-max",

@@ -6,7 +6,9 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "engine/infer/generator.h"
 #include "engine/interop/hf_config.h"
+#include "engine/model/inference_memory.h"
 #include "engine/model/inference_model.h"
 
 namespace longhaul {
@@ -14,8 +16,14 @@ namespace {
 
 class InferenceTextModel final : public TextModel {
  public:
-  InferenceTextModel(InferenceModel model, Tokenizer tokenizer, TextModelInfo info, int threads)
-      : model_(std::move(model)), tokenizer_(std::move(tokenizer)), info_(std::move(info)), context_(threads) {
+  // gpu: the model's; null: it computes on the host.
+  InferenceTextModel(std::unique_ptr<Gpu> gpu, InferenceModel model, Tokenizer tokenizer, TextModelInfo info,
+                     int threads)
+      : gpu_(std::move(gpu)),
+        model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)),
+        info_(std::move(info)),
+        context_(gpu_ ? ComputeContext(gpu_->device(), gpu_->ops(), threads) : ComputeContext(threads)) {
     for (int slot = 0; slot < info_.slots; ++slot) caches_.push_back(model_.make_cache(info_.context_length));
     if (auto chat = ChatEncoder::create(tokenizer_)) {
       chat_ = *chat;
@@ -46,6 +54,7 @@ class InferenceTextModel final : public TextModel {
   // The steps that want `wanted`, as one pass; `rows` are filled in their order.
   Status pass(std::span<const TextStep> steps, TextStep::Logits wanted, std::vector<float>& rows);
 
+  std::unique_ptr<Gpu> gpu_;  // before what lies in its memory
   InferenceModel model_;
   const Tokenizer tokenizer_;
   TextModelInfo info_;
@@ -102,21 +111,32 @@ Status InferenceTextModel::forward(std::span<const TextStep> steps, std::vector<
 }  // namespace
 
 Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
-                                                             const InferenceTextModelOptions& options) {
+                                                             const InferenceTextModelOptions& options,
+                                                             const OpenGpu& open_gpu) {
   LH_TRY(const HfConfig config, load_hf_config(join_path(folder, "config.json")));
   LH_TRY(Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
   LH_CHECK(check_vocabulary(tokenizer, config.shape.vocab_size, folder));
-  LH_TRY(InferenceModel model, InferenceModel::load(folder, options.precision == "f32" ? DType::f32 : DType::bf16));
   TextModelInfo info;
   info.vocabulary = config.shape.vocab_size;
   info.context_length = config.shape.max_position_embeddings;
   if (options.context_length > 0) info.context_length = std::min(info.context_length, options.context_length);
   info.slots = options.slots;
+  const DType dtype = options.precision == "f32" ? DType::f32 : DType::bf16;
+  LH_TRY(std::unique_ptr<Gpu> gpu, open_device(options.device, open_gpu));
+  if (gpu) {
+    InferenceLoad load;
+    load.sequences = info.slots, load.context_length = info.context_length;
+    load.tokens_max = GeneratorLimits().prefill_tokens + info.slots;
+    load.logits_rows = load.tokens_max;
+    LH_TRY(const InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
+    LH_CHECK(check_inference_memory(planned, load, gpu->device()));
+  }
+  LH_TRY(InferenceModel model, InferenceModel::load(folder, dtype, gpu ? &gpu->device() : nullptr));
   for (const std::int64_t id : config.eos_token_ids) info.end_tokens.push_back(static_cast<std::int32_t>(id));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
-  return std::unique_ptr<TextModel>(
-      std::make_unique<InferenceTextModel>(std::move(model), std::move(tokenizer), std::move(info), threads));
+  return std::unique_ptr<TextModel>(std::make_unique<InferenceTextModel>(
+      std::move(gpu), std::move(model), std::move(tokenizer), std::move(info), threads));
 }
 
 }  // namespace longhaul

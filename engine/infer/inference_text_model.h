@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/infer/text_model.h"
+#include "engine/ops/gpu.h"
 
 namespace longhaul {
 
@@ -13,12 +14,15 @@ struct InferenceTextModelOptions {
   int threads = 0;                 // 0: all cores
   int slots = 4;
   std::int64_t context_length = 0;  // per slot; 0: the model's max_position_embeddings
+  std::string device = "cpu";       // "cpu" | "gpu": weights and caches lie there
 };
 
 // A model artifact or a Hugging Face folder with config.json, model.safetensors (int8 too) and tokenizer.json. Takes
 // the memory of all caches at once. An answer ends at any of the config's eos tokens and at the end-of-turn and
-// end-of-text tokens of the chat form; a tokenizer without these tokens serves completions but no chat.
+// end-of-text tokens of the chat form; a tokenizer without these tokens serves completions but no chat. A GPU with too
+// little memory for all of it is refused before anything is loaded.
 Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,
-                                                             const InferenceTextModelOptions& options);
+                                                             const InferenceTextModelOptions& options,
+                                                             const OpenGpu& open_gpu = {});
 
 }  // namespace longhaul

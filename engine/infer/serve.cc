@@ -85,6 +85,7 @@ std::map<std::string, Setter> flags_of(ServeOptions& o) {
       {"--port", to_integer(o.server.http.port, 0, 65535)},
       {"--token-file", to_text(o.token_file)},
       {"--precision", to_text(o.precision)},
+      {"--device", to_text(o.device)},
       {"--context-length", to_integer(o.context_length, 0, much)},
       {"--threads", to_integer(o.threads, 0, 4096)},
       {"--slots", to_integer(o.slots, 1, 1024)},
@@ -189,6 +190,7 @@ std::string serve_usage() {
          "  --token-file FILE       clients send its content as bearer token; made if absent, mode 0600\n"
          "  --no-token              ask for none; on loopback only\n"
          "  --precision bf16|f32    of the matrix products                     (bf16)\n"
+         "  --device cpu|gpu        where it computes; gpu: the first that the process sees (cpu)\n"
          "  --threads N             0: all cores                               (0)\n"
          "  --slots N               answers generated at the same time         (4)\n"
          "  --queue-max N           waiting requests; more are answered 503    (32)\n"
@@ -226,6 +228,9 @@ Result<ServeOptions> parse_serve_arguments(const std::vector<std::string>& argum
   if (options.model.empty()) return make_error(ErrorCode::invalid_input, "--model is missing", "see serve --help");
   if (options.precision != "bf16" && options.precision != "f32") {
     return make_error(ErrorCode::invalid_input, "--precision must be bf16 or f32");
+  }
+  if (options.device != "cpu" && options.device != "gpu") {
+    return make_error(ErrorCode::invalid_input, "--device must be cpu or gpu");
   }
   if (options.no_token && !is_loopback(options.server.http.host)) {
     return make_error(ErrorCode::invalid_input, "--no-token with --host " + options.server.http.host,
@@ -301,10 +306,11 @@ int serve_main(const std::vector<std::string>& arguments, const TextModelFactory
   return supervise(clock, log, settings, server);
 }
 
-int serve_main(const std::vector<std::string>& arguments) {
-  return serve_main(arguments, [](const ServeOptions& options) {
-    return load_inference_text_model(options.model,
-                                     {options.precision, options.threads, options.slots, options.context_length});
+int serve_main(const std::vector<std::string>& arguments, const OpenGpu& open_gpu) {
+  return serve_main(arguments, [&](const ServeOptions& options) {
+    return load_inference_text_model(
+        options.model, {options.precision, options.threads, options.slots, options.context_length, options.device},
+        open_gpu);
   });
 }
 

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "engine/infer/model_server.h"
+#include "engine/ops/gpu.h"
 
 namespace longhaul {
 
 struct ServeOptions {
   std::string model;  // folder: config.json, model.safetensors, tokenizer.json
   std::string precision = "bf16";
+  std::string device = "cpu";
   std::int64_t context_length = 0;  // 0: the model's
   int threads = 0;                  // 0: all cores
   int slots = 4;
@@ -40,7 +42,7 @@ using TextModelFactory = std::function<Result<std::unique_ptr<TextModel>>(const 
 // Call before the process has threads.
 int serve_main(const std::vector<std::string>& arguments, const TextModelFactory& load_model);
 // As serve_main, with the engine's own model.
-int serve_main(const std::vector<std::string>& arguments);
+int serve_main(const std::vector<std::string>& arguments, const OpenGpu& open_gpu);
 // Stops what an endpoint.json names (written by the deploy stage).
 int stop_server_main(const std::vector<std::string>& arguments);
 

@@ -130,6 +130,10 @@ Activations::Activations(const Sizes& sizes, MemoryAccount* account)
   take_all(take, sizes_, slots_, workspace_);
 }
 
+std::int64_t Activations::bytes_for(const Sizes& sizes) {
+  return count_bytes(sizes);
+}
+
 BlockGradients& Activations::gradients(int slot_index, int block) {
   if (sizes_.split_backward) return slot(slot_index).gradients[static_cast<std::size_t>(block)];
   return slots_[0].gradients[0];

@@ -73,6 +73,7 @@ class Activations {
     Recompute recompute;  // what is not kept lies in one memory for all layers and slots
   };
   Activations(const Sizes& sizes, MemoryAccount* account);
+  static std::int64_t bytes_for(const Sizes& sizes);
 
   ActivationSlot& slot(int index) { return slots_[static_cast<std::size_t>(index)]; }
   int slots() const { return static_cast<int>(slots_.size()); }

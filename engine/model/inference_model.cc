@@ -1,37 +1,36 @@
 #include "engine/model/inference_model.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/model/block.h"
 #include "engine/model/model_folder.h"
 #include "engine/model/rope_of.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gelu.h"
+#include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/swiglu.h"
 
 namespace longhaul {
+namespace {
+constexpr std::int64_t logits_rows_max = 128;  // of a device, at a time
+}  // namespace
 
-// The tokens of all steps, one after the other.
-struct InferenceModel::Rows {
-  std::int64_t count = 0;
-  std::vector<std::int32_t> ids, positions;
-  std::vector<std::int64_t> begins;  // of each step
-};
-
-Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype) {
+Result<InferenceModel> InferenceModel::load(const std::string& folder, DType dtype, Device* device) {
   LH_TRY(const HfConfig config, load_model_config(folder));
-  LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype).with_context(folder));
+  LH_TRY(InferenceWeights weights, load_inference_weights(folder, config.shape, dtype, device).with_context(folder));
   return InferenceModel(config.shape, std::move(weights));
 }
 
 InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
     : shape_(std::move(shape)),
       weights_(std::move(weights)),
-      rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)) {}
+      rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
+      logits_(weights_.memory.get()) {}
 
 Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
@@ -47,8 +46,8 @@ Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted w
     if (step.cache->length() + count > room)
       return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
                                                          step.cache->length() + count, room));
-    if (step.cache->dtype() != weights_.dtype)
-      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type", i));
+    if (step.cache->dtype() != weights_.dtype || step.cache->device() != device())
+      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type or device", i));
     for (const std::int32_t id : step.tokens)
       if (id < 0 || id >= shape_.vocab_size)
         return make_error(ErrorCode::invalid_input,
@@ -66,47 +65,42 @@ void InferenceModel::reserve(std::int64_t tokens) {
   if (tokens <= tokens_max_) return;
   tokens_max_ = tokens;
   const DType t = weights_.dtype;
-  x_ = Tensor(t, {tokens, shape_.hidden_size});
-  normed_ = Tensor(t, {tokens, shape_.hidden_size});
-  out_ = Tensor(t, {tokens, shape_.hidden_size});
-  qkv_ = Tensor(t, {tokens, shape_.q_size() + 2 * shape_.kv_size()});
-  attention_ = Tensor(t, {tokens, shape_.q_size()});
-  gate_up_ = Tensor(t, {tokens, shape_.mlp_width()});
-  activated_ = Tensor(t, {tokens, shape_.intermediate_size});
+  const auto take = [&](Tensor& tensor, std::int64_t columns) {
+    tensor = Tensor();  // before the larger one is taken
+    tensor = Tensor(t, {tokens, columns}, weights_.memory.get());
+  };
+  take(x_, shape_.hidden_size), take(normed_, shape_.hidden_size), take(out_, shape_.hidden_size);
+  take(qkv_, shape_.q_size() + 2 * shape_.kv_size()), take(q_, shape_.q_size()), take(attention_, shape_.q_size());
+  take(gate_up_, shape_.mlp_width()), take(activated_, shape_.intermediate_size);
 }
 
-void InferenceModel::attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows) {
-  const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv, d = shape_.head_dim;
-  const std::int64_t row_bytes = kv * dtype_bytes(weights_.dtype);
-  const View qkv = qkv_.view(), attention = attention_.view();
-  // Keys and values go behind what each cache holds; its length moves on only after the last layer.
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    KvCache& cache = *steps[i].cache;
-    for (std::int64_t t = 0; t < static_cast<std::int64_t>(steps[i].tokens.size()); ++t) {
-      const View row = qkv.rows(rows.begins[i] + t, rows.begins[i] + t + 1);
-      const std::int64_t to = cache.length() + t;
-      std::memcpy(cache.keys(layer).rows(to, to + 1).data(), columns_of(row, 1, q, kv).data(),
-                  static_cast<std::size_t>(row_bytes));
-      std::memcpy(cache.values(layer).rows(to, to + 1).data(), columns_of(row, 1, q + kv, kv).data(),
-                  static_cast<std::size_t>(row_bytes));
+// Keys and values go behind what each cache holds; its length moves on only after the last layer. Neighbouring
+// sequences that bring one token each are attended to together.
+void InferenceModel::attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
+                            std::int64_t longest) {
+  const std::int64_t heads = shape_.num_attention_heads, kv_heads = shape_.num_key_value_heads, d = shape_.head_dim;
+  const std::int64_t rows = table_.tokens();
+  const View q = first_rows(q_, rows), attention = first_rows(attention_, rows);
+  const std::span<const KvPlace> places = table_.places(layer);
+  kv_append(context, {rows, shape_.q_size(), shape_.kv_size()}, first_rows(qkv_, rows), table_.sequence_of_tokens(),
+            table_.positions(), places, q);
+  for (std::size_t i = 0; i < steps.size();) {
+    std::size_t behind = i;
+    while (behind < steps.size() && steps[behind].tokens.size() == 1) ++behind;
+    if (behind > i) {
+      const std::int64_t begin = table_.begin(i), end = table_.end(behind - 1);
+      attention_decode_table(context, {heads, kv_heads, d}, q.rows(begin, end), places.subspan(i, behind - i), longest,
+                             attention.rows(begin, end));
+      i = behind;
+      continue;
     }
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
     KvCache& cache = *steps[i].cache;
-    const auto count = static_cast<std::int64_t>(steps[i].tokens.size());
-    const View own = qkv.rows(rows.begins[i], rows.begins[i] + count),
-               out = attention.rows(rows.begins[i], rows.begins[i] + count);
-    if (count == 1) {
-      const KvCacheView view{cache.keys(layer), cache.values(layer), cache.length() + 1};
-      attention_decode(context, {shape_.num_attention_heads, shape_.num_key_value_heads, d}, columns_of(own, 1, 0, q),
-                       {&view, 1}, out);
-    } else {
-      AttentionShape shape;
-      shape.batch = 1, shape.seq = count, shape.kv_seq = cache.length() + count;
-      shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads, shape.head_dim = d;
-      shape.q_stride = width;
-      attention_forward(context, shape, columns_of(own, count, 0, q), cache.keys(layer), cache.values(layer), out, {});
-    }
+    AttentionShape shape;
+    shape.batch = 1, shape.seq = table_.end(i) - table_.begin(i), shape.kv_seq = cache.length() + shape.seq;
+    shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = d;
+    attention_forward(context, shape, q.rows(table_.begin(i), table_.end(i)), cache.keys(layer), cache.values(layer),
+                      attention.rows(table_.begin(i), table_.end(i)), {});
+    ++i;
   }
 }
 
@@ -128,30 +122,30 @@ void InferenceModel::add_and_normalise(const ComputeContext& context, const Norm
     add_rmsnorm_forward(context, {rows, shape_.hidden_size, eps}, x, branch, norm.weight, x, y, {});
 }
 
-void InferenceModel::embed(const ComputeContext& context, const Rows& rows) {
-  const View x = first_rows(x_, rows.count), places = first_rows(out_, rows.count);
-  weights_.embedding.gather_rows(context, rows.ids, x);
+void InferenceModel::embed(const ComputeContext& context) {
+  const View x = first_rows(x_, table_.tokens()), places = first_rows(out_, table_.tokens());
+  weights_.embedding.gather_rows(context, table_.ids(), x);
   if (weights_.positions.out() == 0) return;
-  weights_.positions.gather_rows(context, rows.positions, places);
+  weights_.positions.gather_rows(context, table_.positions(), places);
   add(context, x, places, x);
 }
 
 void InferenceModel::run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
-                               Rows& rows) {
+                               std::int64_t longest) {
   const InferenceWeights::Block& block = weights_.blocks[static_cast<std::size_t>(layer)];
-  const std::int64_t t = rows.count, f = shape_.intermediate_size;
+  const std::int64_t t = table_.tokens(), f = shape_.intermediate_size;
   const std::int64_t q = shape_.q_size(), kv = shape_.kv_size(), width = q + 2 * kv;
   const View x = first_rows(x_, t), normed = first_rows(normed_, t), out = first_rows(out_, t),
              qkv = first_rows(qkv_, t);
 
   block.qkv.apply(context, t, normed, qkv);
   if (!shape_.is_gpt2()) {
-    rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+    rope_apply(context, {t, shape_.num_attention_heads, shape_.head_dim, width}, rope_, table_.positions(), 0,
                columns_of(qkv, t, 0, q));
-    rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, rows.positions, 0,
+    rope_apply(context, {t, shape_.num_key_value_heads, shape_.head_dim, width}, rope_, table_.positions(), 0,
                columns_of(qkv, t, q, kv));
   }
-  attend(context, steps, layer, rows);
+  attend(context, steps, layer, longest);
   block.o.apply(context, t, first_rows(attention_, t), out);
   add_and_normalise(context, block.post_attention_norm, out, x, normed, t);
   if (shape_.is_moe()) {
@@ -171,42 +165,75 @@ void InferenceModel::run_block(const ComputeContext& context, std::span<const Se
   add_and_normalise(context, next, out, x, normed, t);
 }
 
+void InferenceModel::run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                std::int64_t longest) {
+  const std::int64_t rows = table_.tokens();
+  embed(context);
+  normalise(context, weights_.blocks.front().input_norm, first_rows(x_, rows), first_rows(normed_, rows), rows);
+  for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
+    run_block(context, steps, layer, longest);
+}
+
+// The last rows of all sequences side by side: one product over the vocabulary.
+void InferenceModel::last_logits(const ComputeContext& context, View out) {
+  const std::int64_t sequences = table_.sequences();
+  const View rows = first_rows(normed_, table_.tokens()), last = first_rows(out_, sequences);
+  if (table_.decodes()) return weights_.output_weights().apply(context, sequences, rows, out);
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    const std::int64_t end = table_.end(static_cast<std::size_t>(i));
+    copy_within(context, rows.rows(end - 1, end), last.rows(i, i + 1));
+  }
+  weights_.output_weights().apply(context, sequences, last, out);
+}
+
+// On a device a piece of the rows at a time: the logits of a long text are larger than the model.
+void InferenceModel::all_logits(const ComputeContext& context, std::span<float> logits) {
+  const std::int64_t rows = table_.tokens(), vocab = shape_.vocab_size;
+  const View to(logits.data(), Shape{rows, vocab});
+  const std::int64_t piece = device() != nullptr ? std::min(rows, logits_rows_max) : rows;
+  for (std::int64_t begin = 0; begin < rows; begin += piece) {
+    const std::int64_t end = std::min(rows, begin + piece);
+    const View part = device() != nullptr ? logits_.take(DType::f32, {end - begin, vocab}) : to.rows(begin, end);
+    weights_.output_weights().apply(context, end - begin, normed_.view().rows(begin, end), part);
+    if (device() != nullptr) copy_out(context, part, to.rows(begin, end));
+  }
+}
+
+void InferenceModel::decode_on_device(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                      std::span<float> logits) {
+  const View out = logits_.take(DType::f32, {table_.sequences(), shape_.vocab_size});
+  const auto ask = [&](std::int64_t longest) {
+    run_blocks(context, steps, longest);
+    last_logits(context, out);
+  };
+  if (use_graphs_)
+    graphs_->run(*device(), table_.sequences(), table_.longest(), ask);
+  else
+    ask(table_.longest());
+  copy_out(context, out, View(logits.data(), out.shape()));
+}
+
 Status InferenceModel::forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
                                std::span<float> logits) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
   LH_CHECK(check(steps, wanted, logits));
-  Rows rows;
-  for (const SequenceStep& step : steps) {
-    rows.begins.push_back(static_cast<std::int64_t>(rows.ids.size()));
-    for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-      rows.ids.push_back(step.tokens[i]);
-      rows.positions.push_back(static_cast<std::int32_t>(step.cache->length()) + static_cast<std::int32_t>(i));
+  table_.fill(context, steps, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
+  reserve(table_.tokens());
+  const auto sequences = static_cast<std::int64_t>(steps.size());
+  if (device() != nullptr && table_.decodes() && wanted != LogitsWanted::none) {
+    decode_on_device(context, steps, logits);
+  } else {
+    run_blocks(context, steps, table_.longest());
+    const Shape last{sequences, shape_.vocab_size};
+    if (wanted == LogitsWanted::all) all_logits(context, logits);
+    if (wanted == LogitsWanted::last && device() == nullptr) last_logits(context, View(logits.data(), last));
+    if (wanted == LogitsWanted::last && device() != nullptr) {
+      const View out = logits_.take(DType::f32, last);
+      last_logits(context, out);
+      copy_out(context, out, View(logits.data(), last));
     }
   }
-  rows.count = static_cast<std::int64_t>(rows.ids.size());
-  reserve(rows.count);
-  const std::int64_t h = shape_.hidden_size, vocab = shape_.vocab_size;
-  embed(context, rows);
-  normalise(context, weights_.blocks.front().input_norm, first_rows(x_, rows.count), first_rows(normed_, rows.count),
-            rows.count);
-  for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer)
-    run_block(context, steps, layer, rows);
   for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
-
-  if (wanted == LogitsWanted::all) {
-    weights_.output_weights().apply(context, rows.count, first_rows(normed_, rows.count),
-                                    View(logits.data(), Shape{rows.count, vocab}));
-  } else if (wanted == LogitsWanted::last) {
-    // The last rows of all sequences side by side: one product over the vocabulary.
-    const auto sequences = static_cast<std::int64_t>(steps.size());
-    const std::int64_t row_bytes = h * dtype_bytes(weights_.dtype);
-    for (std::int64_t i = 0; i < sequences; ++i) {
-      const std::int64_t last = (i + 1 < sequences ? rows.begins[static_cast<std::size_t>(i) + 1] : rows.count) - 1;
-      std::memcpy(out_.view().rows(i, i + 1).data(), normed_.view().rows(last, last + 1).data(),
-                  static_cast<std::size_t>(row_bytes));
-    }
-    weights_.output_weights().apply(context, sequences, first_rows(out_, sequences),
-                                    View(logits.data(), Shape{sequences, vocab}));
-  }
   return {};
 }
 

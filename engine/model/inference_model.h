@@ -9,20 +9,18 @@
 //   ... pick a token, step.tokens = {one token}, forward again: decode
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
+#include "engine/model/decode_graphs.h"
+#include "engine/model/growing_memory.h"
 #include "engine/model/inference_weights.h"
 #include "engine/model/kv_cache.h"
+#include "engine/model/step_table.h"
 #include "engine/ops/rope.h"
 
 namespace longhaul {
-
-// One sequence's part of a forward pass; sequences of one call may have different lengths, prefill and decode mix.
-struct SequenceStep {
-  KvCache* cache = nullptr;              // the tokens' keys and values are appended
-  std::span<const std::int32_t> tokens;  // at least one, each in [0, vocab)
-};
 
 enum class LogitsWanted {
   last,  // [sequences, vocab]: after each sequence's last token
@@ -33,39 +31,56 @@ enum class LogitsWanted {
 // Not thread-safe (scratch memory of its own): one per serving thread; weights could be shared later.
 class InferenceModel {
  public:
-  // A model artifact or a Hugging Face folder: config.json and model.safetensors. dtype f32 or bf16.
-  static Result<InferenceModel> load(const std::string& folder, DType dtype);
+  // A model artifact or a Hugging Face folder: config.json and model.safetensors. dtype f32 or bf16. With a device,
+  // weights, caches and scratch lie in its memory, and it outlives the model; else in the host's.
+  static Result<InferenceModel> load(const std::string& folder, DType dtype, Device* device = nullptr);
   InferenceModel(ModelShape shape, InferenceWeights weights);
   InferenceModel(InferenceModel&&) = default;
-  InferenceModel& operator=(InferenceModel&&) = default;
 
   const ModelShape& shape() const { return shape_; }
   DType dtype() const { return weights_.dtype; }
   const InferenceWeights& weights() const { return weights_; }
-  KvCache make_cache(std::int64_t length_max) const { return KvCache(shape_, length_max, weights_.dtype); }
+  Device* device() const { return weights_.device(); }  // null: it computes on the host
+  // Goes before the model.
+  KvCache make_cache(std::int64_t length_max) const {
+    return KvCache(shape_, length_max, weights_.dtype, weights_.memory.get());
+  }
+  // Steps of one token for each sequence are recorded and replayed on a device; false: asked for one by one.
+  void use_graphs(bool on) { use_graphs_ = on; }
+  const DecodeGraphCounts& graph_counts() const { return graphs_->counts(); }
 
-  // Appends the tokens of every step to its cache and computes the logits that are wanted, f32. Refuses (invalid_input,
-  // nothing changed) a token outside the vocabulary, a cache without room, or a cache used twice in one call.
+  // Appends the tokens of every step to its cache and computes the logits that are wanted, f32, in the host's memory.
+  // The context is one of the model's device. Refuses (invalid_input, nothing changed) a token outside the vocabulary,
+  // a cache without room, or a cache used twice in one call.
   Status forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
                  std::span<float> logits);
 
  private:
-  struct Rows;  // scratch for the tokens of one call
   Status check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const;
-  void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows);
+  void reserve(std::int64_t tokens);
+  // Everything up to the last norm; sequences are at most as long as `longest`.
+  void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest);
+  void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
+  void embed(const ComputeContext& context);
+  void attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
   // y = norm(x); and x += branch first.
   void normalise(const ComputeContext& context, const NormWeights& norm, ConstView x, View y, std::int64_t rows) const;
   void add_and_normalise(const ComputeContext& context, const NormWeights& norm, ConstView branch, View x, View y,
                          std::int64_t rows) const;
-  void embed(const ComputeContext& context, const Rows& rows);
-  void attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, Rows& rows);
-  void reserve(std::int64_t tokens);
+  // out [sequences, vocab], where the operations work.
+  void last_logits(const ComputeContext& context, View out);
+  void all_logits(const ComputeContext& context, std::span<float> logits);
+  void decode_on_device(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
 
   ModelShape shape_;
   InferenceWeights weights_;
   RopeTable rope_;
+  StepTable table_;
   std::int64_t tokens_max_ = 0;  // what the scratch holds
-  Tensor x_, normed_, qkv_, attention_, gate_up_, activated_, out_;
+  Tensor x_, normed_, qkv_, q_, attention_, gate_up_, activated_, out_;
+  GrowingMemory logits_;  // of a device, before the host has them
+  bool use_graphs_ = true;
+  std::unique_ptr<DecodeGraphs> graphs_ = std::make_unique<DecodeGraphs>();
 };
 
 }  // namespace longhaul

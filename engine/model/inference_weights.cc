@@ -1,8 +1,10 @@
 #include "engine/model/inference_weights.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/text.h"
+#include "engine/core/device.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/model_folder.h"
 #include "engine/ops/elementwise.h"
@@ -21,13 +23,14 @@ Error wrong_shape(const std::string& name, const SafetensorView& tensor, const s
 
 class WeightReader {
  public:
-  WeightReader(const SafetensorsModel& file, DType dtype) : file_(file), dtype_(dtype) {}
+  WeightReader(const SafetensorsModel& file, DType dtype, MemoryAccount* memory)
+      : file_(file), dtype_(dtype), memory_(memory), device_(memory ? memory->device : nullptr) {}
 
   Result<Tensor> vector(const std::string& name, std::int64_t elements) const {
     LH_TRY(const SafetensorView tensor, file_.find(name));
     if (tensor.shape != std::vector<std::int64_t>{elements}) return wrong_shape(name, tensor, format("[{}]", elements));
-    Tensor out(dtype_, {elements});
-    LH_CHECK(convert(tensor, out.view(), 0));
+    Tensor out(dtype_, {elements}, memory_);
+    LH_CHECK(convert(tensor, out.view()));
     return out;
   }
 
@@ -45,47 +48,65 @@ class WeightReader {
       tensors.push_back(std::move(tensor));
     }
     if (int8_parts == 0) {
-      DenseWeights dense{Tensor(dtype_, {rows, columns}), {}};
+      DenseWeights dense{Tensor(dtype_, {rows, columns}, memory_), {}};
       std::int64_t at = 0;
       for (const SafetensorView& tensor : tensors) {
-        LH_CHECK(convert(tensor, dense.weight.view(), at));
-        at += tensor.elements();
+        LH_CHECK(convert(tensor, dense.weight.view().rows(at, at + tensor.shape[0])));
+        at += tensor.shape[0];
       }
       return LinearWeights(std::move(dense));
     }
     if (int8_parts != static_cast<std::int64_t>(parts.size()))
       return make_error(ErrorCode::unsupported,
                         format("{}: int8 beside other types in one fused matrix", parts.front().first));
-    Int8Weights int8{Tensor(DType::i8, {rows, columns}), std::vector<float>(static_cast<std::size_t>(rows))};
+    Int8Weights int8{Tensor(DType::i8, {rows, columns}, memory_), Tensor(DType::f32, {rows}, memory_)};
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      std::memcpy(int8.q.view().as<std::int8_t>() + at * columns, tensors[i].bytes.data(), tensors[i].bytes.size());
+      const std::int64_t end = at + parts[i].second;
+      put(tensors[i].bytes.data(), int8.q.view().rows(at, end));
       const std::string scale_name = parts[i].first + "_scale";
       LH_TRY(const SafetensorView scale, file_.find(scale_name));
       if (scale.elements() != parts[i].second) return wrong_shape(scale_name, scale, format("[{}]", parts[i].second));
-      LH_CHECK(convert_to_f32(
-          scale,
-          std::span(int8.scales).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(parts[i].second))));
-      at += parts[i].second;
+      std::vector<float> scales(static_cast<std::size_t>(parts[i].second));
+      LH_CHECK(convert_to_f32(scale, scales));
+      put(scales.data(), int8.scales.view().rows(at, end));
+      at = end;
     }
     return LinearWeights(std::move(int8));
   }
 
  private:
-  // Into elements [at, at + tensor.elements()) of `out`.
-  Status convert(const SafetensorView& tensor, View out, std::int64_t at) const {
-    const auto count = static_cast<std::size_t>(tensor.elements());
-    if (dtype_ == DType::f32)
-      return convert_to_f32(tensor, out.span<float>().subspan(static_cast<std::size_t>(at), count));
-    std::vector<float> wide(count);
-    LH_CHECK(convert_to_f32(tensor, wide));
-    bf16* to = out.as<bf16>() + at;
-    for (std::size_t i = 0; i < count; ++i) to[i] = bf16(wide[i]);
+  void put(const void* from, View to) const {
+    if (device_ != nullptr)
+      device_->copy_in(from, to.data(), to.bytes());
+    else
+      std::memcpy(to.data(), from, static_cast<std::size_t>(to.bytes()));
+  }
+
+  // A few megabytes at a time: that much is held twice.
+  Status convert(const SafetensorView& tensor, View out) const {
+    const std::int64_t count = tensor.elements(), piece = std::int64_t{1} << 20;
+    const auto element = element_bytes(tensor.type);
+    const View flat = out.reshaped({count});
+    std::vector<float> wide(static_cast<std::size_t>(std::min(count, piece)));
+    std::vector<bf16> narrow(dtype_ == DType::bf16 ? wide.size() : 0);
+    for (std::int64_t at = 0; at < count; at += piece) {
+      const std::int64_t n = std::min(piece, count - at);
+      const auto size = static_cast<std::size_t>(n);
+      const SafetensorView part{
+          tensor.type, {n}, tensor.bytes.substr(static_cast<std::size_t>(at) * element, size * element)};
+      LH_CHECK(convert_to_f32(part, std::span(wide).first(size)));
+      if (dtype_ == DType::bf16)
+        for (std::size_t i = 0; i < size; ++i) narrow[i] = bf16(wide[i]);
+      put(dtype_ == DType::bf16 ? static_cast<const void*>(narrow.data()) : wide.data(), flat.rows(at, at + n));
+    }
     return {};
   }
 
   const SafetensorsModel& file_;
   DType dtype_;
+  MemoryAccount* memory_;
+  Device* device_;
 };
 
 Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape& s, const std::string& p) {
@@ -138,13 +159,12 @@ namespace {
 // GPT-2's file has its tensors fused and transposed: read as training reads it, then cut.
 class Gpt2Reader {
  public:
-  Gpt2Reader(const ModelShape& shape, DType dtype) : store_(shape, dtype), shape_(shape) {}
+  Gpt2Reader(const ModelShape& shape, DType dtype) : store_(shape, DType::f32), dtype_(dtype), shape_(shape) {}
 
-  Result<InferenceWeights> read(const std::string& folder) {
+  Result<InferenceWeights> read(const std::string& folder, InferenceWeights weights) {
     LH_CHECK(load_model_weights(context_, folder, store_));
+    memory_ = weights.memory.get();
     const std::int64_t h = shape_.hidden_size, f = shape_.intermediate_size;
-    InferenceWeights weights;
-    weights.dtype = store_.compute_dtype();
     weights.embedding = linear("transformer.wte", shape_.vocab_size, h, false);
     weights.positions = linear("transformer.wpe", shape_.max_position_embeddings, h, false);
     for (int layer = 0; layer < static_cast<int>(shape_.num_hidden_layers); ++layer) {
@@ -164,9 +184,12 @@ class Gpt2Reader {
 
  private:
   Tensor copy_of(const std::string& name, const Shape& shape) const {
-    Tensor out(store_.compute_dtype(), shape);
+    Tensor out(dtype_, shape);
     cast(context_, store_.vector(store_.layout().find(name).begin, out.size()), out);
-    return out;
+    if (memory_ == nullptr || memory_->device == nullptr) return out;
+    Tensor placed(dtype_, shape, memory_);
+    memory_->device->copy_in(out.view().data(), placed.view().data(), out.bytes());
+    return placed;
   }
   NormWeights norm(const std::string& name) const {
     return {copy_of(name + ".weight", {shape_.hidden_size}), copy_of(name + ".bias", {shape_.hidden_size})};
@@ -179,18 +202,28 @@ class Gpt2Reader {
 
   ComputeContext context_{1};
   ParameterStore store_;
+  DType dtype_;
   const ModelShape& shape_;
+  MemoryAccount* memory_ = nullptr;
 };
 
 }  // namespace
 
-Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype) {
-  if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder);
-  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
-  const WeightReader reader(file, dtype);
-  const std::int64_t h = s.hidden_size;
+Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& s, DType dtype,
+                                                Device* device) {
   InferenceWeights weights;
   weights.dtype = dtype;
+  if (device != nullptr) {
+    if (s.is_moe())
+      return make_error(ErrorCode::unsupported, "a model with experts: their operations are there on processors only",
+                        "use the device cpu, or a dense model");
+    weights.memory = std::make_unique<MemoryAccount>();
+    weights.memory->device = device;
+  }
+  if (s.is_gpt2()) return Gpt2Reader(s, dtype).read(folder, std::move(weights));
+  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(folder));
+  const WeightReader reader(file, dtype, weights.memory.get());
+  const std::int64_t h = s.hidden_size;
   LH_TRY(weights.embedding, reader.matrix({{"model.embed_tokens.weight", s.vocab_size}}, h));
   for (std::int64_t layer = 0; layer < s.num_hidden_layers; ++layer) {
     const std::string p = format("model.layers.{}.", layer);

@@ -2,6 +2,7 @@
 // four products a block.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct InferenceWeights {
     LinearWeights down;     // [hidden, ffn]
     ExpertWeights experts;  // instead of these two, where the model has experts
   };
+  InferenceWeights() = default;
+  InferenceWeights(InferenceWeights&&) = default;
+  InferenceWeights& operator=(InferenceWeights&&) = delete;  // the old tensors would outlive their account
+
+  std::unique_ptr<MemoryAccount> memory;  // of its tensors and where they lie; null: the host's, nobody counts
+
   LinearWeights embedding;  // [vocab, hidden]; the output too when tied
   LinearWeights positions;  // [max_position_embeddings, hidden]; empty (out() == 0) where they are not learned
   std::vector<Block> blocks;
@@ -34,11 +41,14 @@ struct InferenceWeights {
 
   const LinearWeights& output_weights() const { return output.out() > 0 ? output : embedding; }
   std::int64_t bytes() const;
+  Device* device() const { return memory ? memory->device : nullptr; }  // null: the host's memory
 };
 
 // Reads `<folder>/model.safetensors` (or the shards of model.safetensors.index.json) into `dtype`. F32, BF16 and F16
 // tensors are converted; an I8 tensor "<name>" needs "<name>_scale", F32, one per row, and stays int8. Errors name the
-// tensor that is missing, or its shape beside the one expected.
-Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype);
+// tensor that is missing, or its shape beside the one expected. With a device the weights lie there, and the host holds
+// a few megabytes of them at a time (GPT-2's once, in f32); models with experts are refused then (unsupported).
+Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype,
+                                                Device* device = nullptr);
 
 }  // namespace longhaul

@@ -2,11 +2,11 @@
 
 namespace longhaul {
 
-KvCache::KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype)
+KvCache::KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype, MemoryAccount* account)
     : length_max_(length_max), dtype_(dtype) {
   const Shape kv{length_max, shape.num_key_value_heads, shape.head_dim};
   for (std::int64_t layer = 0; layer < shape.num_hidden_layers; ++layer)
-    layers_.push_back({Tensor(dtype, kv), Tensor(dtype, kv)});
+    layers_.push_back({Tensor(dtype, kv, account), Tensor(dtype, kv, account)});
 }
 
 std::int64_t KvCache::bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype) {

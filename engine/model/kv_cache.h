@@ -12,13 +12,15 @@ namespace longhaul {
 class KvCache {
  public:
   KvCache() = default;
-  // Room for `length_max` tokens; memory is taken at once: bytes_for().
-  KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype);
+  // Room for `length_max` tokens; memory is taken at once, where the account says: bytes_for(). The account, where one
+  // is given, outlives the cache.
+  KvCache(const ModelShape& shape, std::int64_t length_max, DType dtype, MemoryAccount* account = nullptr);
 
   static std::int64_t bytes_for(const ModelShape& shape, std::int64_t length_max, DType dtype);
   std::int64_t length() const { return length_; }
   std::int64_t length_max() const { return length_max_; }
   DType dtype() const { return dtype_; }
+  Device* device() const { return layers_.empty() ? nullptr : layers_.front().k.device(); }  // null: of the host
   // Forgets everything from token `length` on: a shared prefix stays, a new text starts with truncate(0).
   void truncate(std::int64_t length) {
     LH_ASSERT(length >= 0 && length <= length_, std::to_string(length));

@@ -2,8 +2,8 @@
 // channel. Whoever adds another kind adds an alternative to the variant and one branch in apply().
 #pragma once
 
+#include <span>
 #include <variant>
-#include <vector>
 
 #include "engine/core/compute_context.h"
 #include "engine/core/tensor.h"
@@ -16,8 +16,8 @@ struct DenseWeights {
 };
 
 struct Int8Weights {
-  Tensor q;                   // [out, in] i8
-  std::vector<float> scales;  // [out]; W[o, i] = scales[o] * q[o, i]
+  Tensor q;       // [out, in] i8
+  Tensor scales;  // [out] f32; W[o, i] = scales[o] * q[o, i]
 };
 
 class LinearWeights {
@@ -36,7 +36,8 @@ class LinearWeights {
   // y[tokens, out] = x[tokens, in] W^T (+ bias). x f32 or bf16; y of x's type, or f32.
   void apply(const ComputeContext& context, std::int64_t tokens, ConstView x, View y) const;
 
-  // Rows ids[t] of W as [tokens, in] in out's type: the embedding look-up of a tied or quantized table.
+  // Rows ids[t] of W as [tokens, in] in out's type: the embedding look-up of a tied or quantized table. Weights and ids
+  // lie where the context's operations work.
   void gather_rows(const ComputeContext& context, std::span<const std::int32_t> ids, View out) const;
 
  private:

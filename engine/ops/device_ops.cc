@@ -119,6 +119,16 @@ void DeviceOps::attention_decode(const AttentionDecodeShape&, ConstView, std::sp
 void DeviceOps::attention_merge(const AttentionMergeShape&, ConstView, ConstFloats, Floats, Floats) const {
   missing("attention_merge");
 }
+void DeviceOps::kv_append(const KvAppendShape&, ConstView, Ids, Ids, std::span<const KvPlace>, View) const {
+  missing("kv_append");
+}
+void DeviceOps::attention_decode_table(const AttentionDecodeShape&, ConstView, std::span<const KvPlace>, std::int64_t,
+                                       View) const {
+  missing("attention_decode_table");
+}
+void DeviceOps::embedding_int8(LinearShape, Ids, ConstView, ConstFloats, View) const {
+  missing("embedding_int8");
+}
 void DeviceOps::attention_backward(const AttentionShape&, ConstView, ConstView, ConstView, ConstView, ConstView,
                                    ConstFloats, View, View, View, Ids) const {
   missing("attention_backward");

@@ -13,6 +13,7 @@
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
@@ -98,6 +99,13 @@ class DeviceOps {
                                View y, QuantizationSums* sums) const;
   virtual void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const;
   virtual float largest_magnitude(ConstView x) const;
+
+  // kv_table.h; the tables lie in the device's memory, and so does what they name.
+  virtual void kv_append(const KvAppendShape& shape, ConstView qkv, Ids sequences, Ids positions,
+                         std::span<const KvPlace> places, View q) const;
+  virtual void attention_decode_table(const AttentionDecodeShape& shape, ConstView q, std::span<const KvPlace> places,
+                                      std::int64_t longest, View out) const;
+  virtual void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const;
 
  protected:
   // Ends the process: this device has no `operation`.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/core/device.h"
 #include "engine/core/kernel_timer.h"
@@ -26,5 +27,7 @@ class Gpu {
 // The GPU of the rank with that number among those of its host: the only one that the process sees, or the one of that
 // number. An error says what is missing and what to do about it; nothing was taken then. Empty: this program has none.
 using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(int local_rank)>;
+// device: "gpu", or "cpu", which is null. A build without one says so (unsupported).
+Result<std::unique_ptr<Gpu>> open_device(const std::string& device, const OpenGpu& open, int local_rank = 0);
 
 }  // namespace longhaul

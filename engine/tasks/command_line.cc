@@ -32,8 +32,9 @@ constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
     "       longhaul-engine info\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
-    "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16]\n"
+    "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
     "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
+    "                                [--device cpu|gpu]\n"
     "       longhaul-engine serve --model FOLDER --token-file FILE [options]   (serve --help)\n"
     "       longhaul-engine stop-server --endpoint endpoint.json\n";
 
@@ -84,14 +85,16 @@ struct RankProcess {
   std::optional<int> exit_code;
 };
 
-Result<std::unique_ptr<Gpu>> open_gpu(const OpenGpu& open, const Launch& launch, int rank) {
-  if (!open)
-    return make_error(ErrorCode::unsupported, "device = \"gpu\", but this engine was built without CUDA",
-                      "build it where nvcc is (-DLONGHAUL_CUDA=ON), or set device = \"cpu\"");
-  int local_rank = 0;  // of its host
+int local_rank(const Launch& launch, int rank) {  // of its host
+  int local = 0;
   for (int other = 0; other < rank && other < static_cast<int>(launch.rank_host.size()); ++other)
-    local_rank += launch.rank_host[static_cast<std::size_t>(other)] == launch.rank_host[static_cast<std::size_t>(rank)];
-  return open(local_rank);
+    local += launch.rank_host[static_cast<std::size_t>(other)] == launch.rank_host[static_cast<std::size_t>(rank)];
+  return local;
+}
+
+// The server that a deploy stage starts opens its GPU itself.
+bool computes_on_gpu(const Task& task) {
+  return task.kind != "deploy" && task.settings.get_string("device") == "gpu";
 }
 
 // The ranks of a stage while its communicator lives.
@@ -100,8 +103,8 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
                    const EngineSurroundings& around) {
   CollectiveGroup& group = mesh.world();
   std::unique_ptr<Gpu> gpu;
-  if (task.settings.get_string("device") == "gpu") {
-    Result<std::unique_ptr<Gpu>> opened = open_gpu(around.open_gpu, launch, group.rank());
+  if (computes_on_gpu(task)) {
+    Result<std::unique_ptr<Gpu>> opened = open_device("gpu", around.open_gpu, local_rank(launch, group.rank()));
     LH_CHECK(group.agree(opened.ok() ? Status() : Status(opened.error())));
     gpu = std::move(*opened);
     memory.place_on(gpu->device());
@@ -211,16 +214,16 @@ Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankPro
     LH_TRY(const std::string documents, options.require("documents"));
     return print_token_ids(tokenizer, documents);
   }
+  const InferenceChoice choice{options.get("precision", "f32"), options.get("device", "cpu")};
   if (command == "logits") {
     LH_TRY(const std::string model, options.require("model"));
     LH_TRY(const std::string tokens, options.require("tokens"));
-    return print_logits(model, tokens, options.get("precision", "f32"));
+    return print_logits(model, tokens, choice, around.open_gpu);
   }
   if (command == "generate") {
     LH_TRY(const std::string model, options.require("model"));
     LH_TRY(const std::string prompt, options.require("prompt"));
-    return print_generated(model, prompt, std::atoll(options.get("max-tokens", "64").c_str()),
-                           options.get("precision", "f32"));
+    return print_generated(model, prompt, std::atoll(options.get("max-tokens", "64").c_str()), choice, around.open_gpu);
   }
   return make_error(ErrorCode::invalid_input, command.empty() ? "a command is missing" : "unknown command " + command,
                     kUsage);
@@ -251,7 +254,7 @@ int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   }
   // The server's program has a way of its own with options, signals and exit codes.
   const std::vector<std::string> rest(argv + std::min(argc, 2), argv + argc);
-  if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest);
+  if (argc > 1 && std::string(argv[1]) == "serve") return serve_main(rest, around.open_gpu);
   if (argc > 1 && std::string(argv[1]) == "stop-server") return stop_server_main(rest);
   RankProcess process;
   const bool on_checkpoints = argc > 1 && is_checkpoint_command(argv[1]);

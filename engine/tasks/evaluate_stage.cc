@@ -49,15 +49,23 @@ Result<std::vector<Figure>> measure(TaskRun& run, ScoringModel& model, const std
 Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSettings& settings) {
   if (settings.prompts.empty()) return {};
   run.section("samples");
-  LH_TRY(InferenceModel model, InferenceModel::load(folder, settings.precision == "bf16" ? DType::bf16 : DType::f32));
   LH_TRY(const HfConfig config, load_model_config(folder));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(folder, "tokenizer.json")));
+  std::vector<std::vector<std::int32_t>> prompts;
+  std::int64_t longest = 0;
   for (const std::string& prompt : settings.prompts) {
-    const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
+    prompts.push_back(tokenizer.encode(prompt, true));
+    longest = std::max(longest, static_cast<std::int64_t>(prompts.back().size()));
+  }
+  LH_TRY(InferenceModel model,
+         load_for_one(run.compute, folder, settings.precision == "bf16" ? DType::bf16 : DType::f32,
+                      longest + settings.prompt_tokens, longest));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<std::int32_t>& ids = prompts[i];
     LH_TRY(const std::vector<std::int32_t> out,
            generate_greedy(run.compute, model, ids, settings.prompt_tokens, config.eos_token_ids));
     Value fields = Value::make_table();
-    fields.set("prompt", prompt);
+    fields.set("prompt", settings.prompts[i]);
     fields.set("text", repair_utf8(tokenizer.decode(out, true)));
     run.events.write("sample", std::move(fields));
   }
@@ -74,8 +82,8 @@ Status run_evaluate(TaskRun& run) {
     if (is_baseline && !run.task.input("baseline")) continue;
     LH_TRY(const std::string folder, run.task.input_path(input));
     run.section("load");
-    LH_TRY(const std::unique_ptr<ScoringModel> model,
-           ScoringModel::load(run.compute, folder, settings.precision, settings.context_length));
+    LH_TRY(std::unique_ptr<ScoringModel> model,
+           ScoringModel::load(run, folder, settings.precision, settings.context_length));
     for (const std::string& task : settings.tasks) {
       LH_TRY(std::vector<Figure> measured, measure(run, *model, task, settings).with_context(task));
       for (Figure& figure : measured) {
@@ -83,6 +91,7 @@ Status run_evaluate(TaskRun& run) {
         figures.push_back(std::move(figure));
       }
     }
+    model.reset();  // its memory is the next one's
     if (!is_baseline) LH_CHECK(write_samples(run, folder, settings));
   }
   return write_figures(run, figures);

@@ -6,15 +6,41 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "contracts/memory_plan.h"
+#include "contracts/settings/compute_device.h"
 #include "engine/data/chat.h"
 #include "engine/data/instruct_data.h"
+#include "engine/model/activations.h"
 #include "engine/model/model_folder.h"
 #include "engine/tasks/text_windows.h"
 #include "engine/train/sequence_scores.h"
 
 namespace longhaul {
 
-Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const ComputeContext& compute, const std::string& folder,
+namespace {
+
+Status check_room(const ModelShape& shape, DType dtype, std::int64_t tokens_max, const Device& device) {
+  LH_CHECK(check_device("gpu", shape, ParallelDims()));
+  Activations::Sizes sizes;
+  sizes.shape = shape, sizes.dtype = dtype, sizes.training = false;
+  sizes.tokens_max = sizes.rows_max = tokens_max;
+  const std::int64_t weights = shape.parameter_count() * (dtype == DType::bf16 ? 6 : 4);  // masters are f32
+  const std::int64_t activations = Activations::bytes_for(sizes), free = device.free_bytes();
+  const auto text = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  if (weights + activations + gpu_allowance <= free) return {};
+  return make_error(
+      ErrorCode::unavailable,
+      format(
+          "too little memory on {}: {} are needed, and {} are free (weights and their f32 masters {}; activations of "
+          "{} tokens {}; {} for the driver, libraries and single operations)",
+          device.name(), text(weights + activations + gpu_allowance), text(free), text(weights), tokens_max,
+          text(activations), text(gpu_allowance)),
+      "use a shorter context_length, a larger GPU, or device = \"cpu\"");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const TaskRun& run, const std::string& folder,
                                                          const std::string& precision, std::int64_t context_length) {
   auto model = std::make_unique<ScoringModel>();
   LH_TRY(const HfConfig config, load_model_config(folder));
@@ -27,13 +53,16 @@ Result<std::unique_ptr<ScoringModel>> ScoringModel::load(const ComputeContext& c
     return make_error(ErrorCode::invalid_input,
                       format("context_length = {} is longer than the model's max_position_embeddings = {}",
                              model->context_length_, config.shape.max_position_embeddings));
-  model->store_ = std::make_unique<ParameterStore>(config.shape, precision == "bf16" ? DType::bf16 : DType::f32);
-  LH_CHECK(load_model_weights(compute, folder, *model->store_));
+  const DType dtype = precision == "bf16" ? DType::bf16 : DType::f32;
   LlamaOptions options;
   options.training = false;
   options.length_max = std::max(model->context_length_, config.shape.max_position_embeddings);
   options.tokens_max = std::max<std::int64_t>(model->context_length_, 4096);
+  options.memory = run.memory;
   model->tokens_max_ = options.tokens_max;
+  if (run.gpu != nullptr) LH_CHECK(check_room(config.shape, dtype, options.tokens_max, run.gpu->device()));
+  model->store_ = std::make_unique<ParameterStore>(config.shape, dtype, run.memory);
+  LH_CHECK(load_model_weights(run.compute, folder, *model->store_));
   model->llama_ = std::make_unique<Llama>(*model->store_, options);
   return model;
 }

@@ -13,8 +13,9 @@ namespace longhaul {
 // A model loaded for scoring only.
 class ScoringModel {
  public:
-  // context_length 0: the model's longest.
-  static Result<std::unique_ptr<ScoringModel>> load(const ComputeContext& compute, const std::string& folder,
+  // context_length 0: the model's longest. Memory is the accounts', where they say; of a device that has too little it
+  // is refused (unavailable) before anything is loaded.
+  static Result<std::unique_ptr<ScoringModel>> load(const TaskRun& run, const std::string& folder,
                                                     const std::string& precision, std::int64_t context_length);
   Llama& llama() { return *llama_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }

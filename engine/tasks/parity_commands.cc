@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/model/inference_memory.h"
 #include "engine/model/model_folder.h"
 
 namespace longhaul {
@@ -55,9 +56,24 @@ Status print_token_ids(const std::string& tokenizer_path, const std::string& doc
   return {};
 }
 
-Status print_logits(const std::string& model_folder, const std::string& tokens_path, const std::string& precision) {
-  LH_TRY(const DType dtype, dtype_of(precision));
-  LH_TRY(InferenceModel model, InferenceModel::load(model_folder, dtype));
+Result<InferenceModel> load_for_one(const ComputeContext& context, const std::string& folder, DType dtype,
+                                    std::int64_t tokens, std::int64_t prompt_tokens) {
+  if (context.device() != nullptr) {
+    LH_TRY(const HfConfig config, load_model_config(folder));
+    InferenceLoad load;
+    load.context_length = std::min(tokens, config.shape.max_position_embeddings);
+    load.tokens_max = prompt_tokens, load.logits_rows = prompt_tokens;
+    LH_TRY(const InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
+    LH_CHECK(check_inference_memory(planned, load, *context.device()));
+  }
+  return InferenceModel::load(folder, dtype, context.device());
+}
+
+Status print_logits(const std::string& model_folder, const std::string& tokens_path, const InferenceChoice& choice,
+                    const OpenGpu& open_gpu) {
+  LH_TRY(const DType dtype, dtype_of(choice.precision));
+  LH_TRY(const std::unique_ptr<Gpu> gpu, open_device(choice.device, open_gpu));
+  const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
   LH_TRY(const std::string text, read_file(tokens_path));
   LH_TRY(Value value, parse_json(text, tokens_path));
   const Value* list = value.is_table() ? value.find("tokens") : &value;
@@ -66,7 +82,8 @@ Status print_logits(const std::string& model_folder, const std::string& tokens_p
     for (const Value& id : list->as_array())
       if (id.is_integer()) ids.push_back(static_cast<std::int32_t>(id.as_integer()));
   if (ids.empty()) return make_error(ErrorCode::invalid_input, tokens_path + " holds no token ids");
-  const ComputeContext context(1);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count, count));
   const std::int64_t vocab = model.shape().vocab_size;
   std::vector<float> logits(ids.size() * static_cast<std::size_t>(vocab));
   KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()));
@@ -108,13 +125,15 @@ Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context,
 }
 
 Status print_generated(const std::string& model_folder, const std::string& prompt, std::int64_t tokens_max,
-                       const std::string& precision) {
-  LH_TRY(const DType dtype, dtype_of(precision));
-  LH_TRY(InferenceModel model, InferenceModel::load(model_folder, dtype));
+                       const InferenceChoice& choice, const OpenGpu& open_gpu) {
+  LH_TRY(const DType dtype, dtype_of(choice.precision));
+  LH_TRY(const std::unique_ptr<Gpu> gpu, open_device(choice.device, open_gpu));
+  const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
   LH_TRY(const HfConfig config, load_model_config(model_folder));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model_folder, "tokenizer.json")));
   const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
-  const ComputeContext context(1);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count + tokens_max, count));
   LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
   const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);  // a token may be a zero byte

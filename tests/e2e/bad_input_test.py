@@ -67,7 +67,7 @@ def gpus_and_what_is_not_there_for_them(here):
     stage = '[stage.s]\nkind = "{}"\ninputs = {{ model = "@p", data = "d.jsonl" }}\ndevice = "gpu"\n{}'
     (here / "d.jsonl").write_text("")
     refused(here, pretrain() + MODEL + stage.format("sft", "ranks = 2\n"), "stage.s", "one rank")
-    refused(here, pretrain() + MODEL + stage.format("align", ""), "stage.s", "align compute on processors only")
+    refused(here, pretrain() + MODEL + stage.format("align", "ranks = 2\n"), "stage.s", "one rank")
 
 
 @case

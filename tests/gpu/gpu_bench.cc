@@ -21,6 +21,7 @@
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
 #include "tests/gpu/bench_entry.h"
+#include "tests/gpu/bench_generation.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
@@ -217,5 +218,6 @@ int main(int argc, char** argv) {
   memory_bound(bench);
   products(bench);
   attentions(bench);
+  for (BenchEntry& entry : decode_of_8b(*gpu)) bench.entries.push_back(std::move(entry));
   return tell(bench, gpu->device().name(), json);
 }

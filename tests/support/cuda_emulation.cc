@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/core/dtype.h"
+#include "tests/support/emulated_stream.h"
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -281,18 +282,20 @@ std::function<void(const char*, std::int64_t)>& launch_observer() {
   thread_local std::function<void(const char*, std::int64_t)> observer;
   return observer;
 }
-LaunchScope& launch_scope() {
-  thread_local LaunchScope scope;
-  return scope;
-}
 
-void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread) {
-  const LaunchScope& scope = launch_scope();
-  if (scope.begin) scope.begin();
+testing::EmulatedStream* stream_of(cudaStream_t stream) {
+  return reinterpret_cast<testing::EmulatedStream*>(stream);
+}
+void run_or_keep(cudaStream_t stream, const std::function<void()>& work) {
+  if (stream == nullptr || !stream_of(stream)->keep(work)) work();
+}
+void run_grid(const char* name, cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes,
+              const std::function<void()>& thread) {
+  if (stream != nullptr) stream_of(stream)->kernel_begins();
   const auto begun = std::chrono::steady_clock::now();
   machine().run(name, grid, block, shared_bytes, thread);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
-  if (scope.end) scope.end();
+  if (stream != nullptr) stream_of(stream)->kernel_ends();
   if (launch_observer()) launch_observer()(name, took.count());
 }
 

@@ -30,7 +30,7 @@ struct alignas(16) uint4 {
 struct alignas(8) uint2 {
   unsigned x, y;
 };
-struct CUstream_st;
+struct CUstream_st;  // an EmulatedStream (tests/support/emulated_stream.h); null: nothing surrounds its kernels
 using cudaStream_t = CUstream_st*;
 
 extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -77,19 +77,20 @@ void copy_later(void* shared, const void* global);
 void wait_for_copies();
 std::uint32_t pack_bf16(float low, float high);
 
-// What surrounds a launch: memory of an emulated device may be touched by its kernels alone.
-struct LaunchScope {
-  std::function<void()> begin, end;
-};
-LaunchScope& launch_scope();
 // Told of every kernel that this thread ran, with the time that took; empty: nobody.
 std::function<void(const char* name, std::int64_t ns)>& launch_observer();
-void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
+// Now, or kept by a stream that is being recorded.
+void run_or_keep(cudaStream_t stream, const std::function<void()>& work);
+void run_grid(const char* name, cudaStream_t stream, dim3 grid, dim3 block, std::size_t shared_bytes,
+              const std::function<void()>& thread);
 
 template <class... P, class... A>
-void launch(const char* name, cudaStream_t, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            A... arguments) {
-  run_grid(name, grid, block, shared_bytes, [&] { kernel(static_cast<P>(arguments)...); });
+void launch(const char* name, cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+            std::size_t shared_bytes, A... arguments) {
+  const auto run = [=] {
+    run_grid(name, stream, grid, block, shared_bytes, [&] { kernel(static_cast<P>(arguments)...); });
+  };
+  run_or_keep(stream, run);
 }
 
 }  // namespace longhaul::cuda

@@ -61,16 +61,46 @@ class EmulatedKernelTimer final : public KernelTimer {
 
 }  // namespace
 
+class EmulatedDevice::Operations final : public EmulatedStream {
+ public:
+  explicit Operations(EmulatedDevice& device) : device_(device) {}
+  void enqueue(std::function<void()> work) override { work(); }
+  void kernel_begins() override { device_.open(); }
+  void kernel_ends() override { device_.close(); }
+  bool keep(const std::function<void()>& work) override { return device_.keep(work); }
+
+ private:
+  EmulatedDevice& device_;
+};
+
+namespace {
+
+class KeptWork final : public DeviceRecording {
+ public:
+  KeptWork(const Device& device, std::vector<std::function<void()>> work)
+      : device_(device), releases_(device.releases()), work_(std::move(work)) {}
+  void replay() override {
+    LH_ASSERT(device_.releases() == releases_, "a replay after memory was released that it may use");
+    for (const auto& work : work_) work();
+  }
+
+ private:
+  const Device& device_;
+  std::int64_t releases_;
+  std::vector<std::function<void()>> work_;
+};
+
+}  // namespace
+
 EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes) : guarded_(guarded), bytes_(bytes) {
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
   memory_ = static_cast<std::byte*>(memory);
-  if (guarded) cuda::launch_scope() = {[this] { open(); }, [this] { close(); }};
+  stream_ = std::make_unique<Operations>(*this);
 }
 
 EmulatedDevice::~EmulatedDevice() {
-  if (guarded_) cuda::launch_scope() = {};
   (void)::munmap(memory_, static_cast<std::size_t>(bytes_));
 }
 
@@ -84,7 +114,32 @@ void EmulatedDevice::close() {
   LH_ASSERT(::mprotect(memory_, static_cast<std::size_t>(used_), PROT_NONE) == 0, "mprotect");
 }
 
+CUstream_st* EmulatedDevice::stream() const {
+  return reinterpret_cast<CUstream_st*>(stream_.get());
+}
+
+void EmulatedDevice::not_while_recording(const char* call) const {
+  LH_ASSERT(recording_.empty(), format("{} while {} is recorded", call, recording_));
+}
+
+bool EmulatedDevice::keep(const std::function<void()>& work) {
+  if (recording_.empty()) return false;
+  kept_.push_back(work);
+  return true;
+}
+
+std::unique_ptr<DeviceRecording> EmulatedDevice::record(const std::string& what, const std::function<void()>& ask) {
+  not_while_recording("record");
+  LH_ASSERT(!what.empty(), "a recording without a name");
+  recording_ = what;
+  ask();
+  recording_.clear();
+  LH_ASSERT(!kept_.empty(), format("nothing was asked for while {} was recorded", what));
+  return std::make_unique<KeptWork>(*this, std::exchange(kept_, {}));
+}
+
 Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
+  not_while_recording("allocate");
   const std::int64_t size = std::max(page, (bytes + page - 1) / page * page);
   std::byte* memory = nullptr;
   if (const auto found = free_.find(size); found != free_.end()) {
@@ -108,6 +163,8 @@ Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
 
 // What was there is written over: whoever goes on using it computes nonsense.
 void EmulatedDevice::release(std::byte* memory) {
+  not_while_recording("release");
+  ++releases_;
   const auto found = alive_.find(memory);
   LH_ASSERT(found != alive_.end(), "released twice, or never taken");
   ranges_.remove(memory);
@@ -119,27 +176,33 @@ void EmulatedDevice::release(std::byte* memory) {
 }
 
 void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes) {
+  not_while_recording("copy_in");
   const Scope scope(*this);
   std::memcpy(device, host, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::copy_out(const void* device, void* host, std::int64_t bytes) {
+  not_while_recording("copy_out");
   const Scope scope(*this);
   std::memcpy(host, device, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::copy(const void* from, void* to, std::int64_t bytes) {
+  if (keep([=, this] { copy(from, to, bytes); })) return;
   const Scope scope(*this);
   std::memmove(to, from, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::zero(void* device, std::int64_t bytes) {
+  if (keep([=, this] { zero(device, bytes); })) return;
   const Scope scope(*this);
   std::memset(device, 0, static_cast<std::size_t>(bytes));
 }
 
 Result<std::unique_ptr<DeviceQueue>> EmulatedDevice::queue() {
+  not_while_recording("queue");
   if (guarded_) return std::unique_ptr<DeviceQueue>(std::make_unique<ImmediateQueue>(*this));
   return std::unique_ptr<DeviceQueue>(std::make_unique<EmulatedQueue>());
 }
 Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
+  not_while_recording("allocate_host");
   return static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256}));
 }
 void EmulatedDevice::release_host(std::byte* memory) {
@@ -150,7 +213,8 @@ Result<std::unique_ptr<KernelTimer>> EmulatedGpu::time_kernels() {
   return std::unique_ptr<KernelTimer>(std::make_unique<EmulatedKernelTimer>());
 }
 
-void HostGemm::run(cudaStream_t, const GemmShape& shape, ConstView a, ConstView b, View c) {
+void HostGemm::run(cudaStream_t stream, const GemmShape& shape, ConstView a, ConstView b, View c) {
+  if (device_.keep([=, this] { run(stream, shape, a, b, c); })) return;
   const Scope scope(device_);
   gemm_portable(context_, shape, a, b, c);
 }

@@ -5,14 +5,18 @@
 // single operations.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/core/allocated_ranges.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/gpu.h"
+#include "tests/support/emulated_stream.h"
 
 namespace longhaul::testing {
 
@@ -29,6 +33,10 @@ class EmulatedDevice final : public Device {
   void open();
   void close();
   std::int64_t bytes_taken() const { return taken_; }
+  // Of its operations: kernels go there.
+  CUstream_st* stream() const;
+  // Products and copies come here too. True: kept, as this is being recorded.
+  bool keep(const std::function<void()>& work);
 
   std::string name() const override { return "a GPU emulated on the processor"; }
   std::int64_t free_bytes() const override { return bytes_ - taken_; }
@@ -38,7 +46,9 @@ class EmulatedDevice final : public Device {
   void copy_out(const void* device, void* host, std::int64_t bytes) override;
   void copy(const void* from, void* to, std::int64_t bytes) override;
   void zero(void* device, std::int64_t bytes) override;
-  void finish() override {}
+  void finish() override { not_while_recording("finish"); }
+  std::unique_ptr<DeviceRecording> record(const std::string& what, const std::function<void()>& ask) override;
+  std::int64_t releases() const override { return releases_; }
   bool owns(const void* address) const override { return ranges_.contain(address); }
   Result<std::unique_ptr<DeviceQueue>> queue() override;
   Result<std::byte*> allocate_host(std::int64_t bytes) override;
@@ -47,10 +57,17 @@ class EmulatedDevice final : public Device {
   void unshare(std::byte*) override {}
 
  private:
+  class Operations;
+  void not_while_recording(const char* call) const;
+
   bool guarded_;
   std::byte* memory_;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
+  std::unique_ptr<EmulatedStream> stream_;
+  std::string recording_;  // what is being recorded; empty: nothing
+  std::vector<std::function<void()>> kept_;
+  std::int64_t releases_ = 0;
   std::map<std::byte*, std::int64_t> alive_;
   std::multimap<std::int64_t, std::byte*> free_;  // by size
   AllocatedRanges ranges_;
@@ -69,7 +86,7 @@ class HostGemm final : public cuda::DeviceGemm {
 // Device, products and operations, and a context that uses them.
 class EmulatedGpu final : public Gpu {
  public:
-  EmulatedGpu() : gemm_(device_), ops_(device_, nullptr, gemm_), context_(device_, ops_) {}
+  EmulatedGpu() : gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
   const ComputeContext& context() const { return context_; }

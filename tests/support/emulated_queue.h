@@ -9,15 +9,9 @@
 #include <thread>
 
 #include "engine/core/device_queue.h"
+#include "tests/support/emulated_stream.h"
 
 namespace longhaul::testing {
-
-// What a cudaStream_t of an emulated GPU points to; whatever stands in for a library of CUDA puts its work here.
-class EmulatedStream {
- public:
-  virtual ~EmulatedStream() = default;
-  virtual void enqueue(std::function<void()> work) = 0;
-};
 
 class EmulatedQueue final : public DeviceQueue, public EmulatedStream {
  public:

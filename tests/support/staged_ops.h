@@ -171,6 +171,30 @@ class StagedOps final : public DeviceOps {
     ops_.attention_decode(shape, ranges.at(q), there, ranges.at(out));
     ranges.bring_back();
   }
+  // Here the tables lie in the host's memory, and name places of the host.
+  void kv_append(const KvAppendShape& shape, ConstView qkv, Ids sequences, Ids positions,
+                 std::span<const KvPlace> places, View q) const override {
+    const std::int64_t row = shape.kv_size * dtype_bytes(qkv.dtype());
+    with_places(
+        places, row, true,
+        [&](StagedRanges& ranges, std::span<const KvPlace> there) {
+          ops_.kv_append(shape, ranges.at(qkv), ranges.at(sequences), ranges.at(positions), there, ranges.at(q));
+        },
+        qkv, sequences, positions, q);
+  }
+  void attention_decode_table(const AttentionDecodeShape& shape, ConstView q, std::span<const KvPlace> places,
+                              std::int64_t longest, View out) const override {
+    const std::int64_t row = shape.kv_heads * shape.head_dim * dtype_bytes(q.dtype());
+    with_places(
+        places, row, false,
+        [&](StagedRanges& ranges, std::span<const KvPlace> there) {
+          ops_.attention_decode_table(shape, ranges.at(q), there, longest, ranges.at(out));
+        },
+        q, out);
+  }
+  void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const override {
+    run(&DeviceOps::embedding_int8, shape, ids, q, scales, out);
+  }
   void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                        Floats lse) const override {
     run(&DeviceOps::attention_merge, shape, part, part_lse, out, lse);
@@ -189,6 +213,29 @@ class StagedOps final : public DeviceOps {
   float largest_magnitude(ConstView x) const override { return run(&DeviceOps::largest_magnitude, x); }
 
  private:
+  template <class Ask, class... Given>
+  void with_places(std::span<const KvPlace> places, std::int64_t row_bytes, bool written, const Ask& ask,
+                   const Given&... given) const {
+    StagedRanges ranges(device_);
+    for (const KvPlace& place : places)
+      for (std::byte* memory : {place.keys, place.values}) {
+        const std::span<std::byte> bytes(memory, static_cast<std::size_t>(place.length * row_bytes));
+        written ? ranges.add(bytes) : ranges.add(std::span<const std::byte>(bytes));
+      }
+    (ranges.add(given), ...);
+    ranges.take_in();
+    std::vector<KvPlace> moved;
+    for (const KvPlace& place : places) {
+      const auto size = static_cast<std::size_t>(place.length * row_bytes);
+      moved.push_back({ranges.at(std::span(place.keys, size)).data(), ranges.at(std::span(place.values, size)).data(),
+                       place.length});
+    }
+    const auto bytes = static_cast<std::int64_t>(moved.size() * sizeof(KvPlace));
+    const DeviceMemory table(device_, bytes);
+    device_.copy_in(moved.data(), table.data(), bytes);
+    ask(ranges, std::span(reinterpret_cast<const KvPlace*>(table.data()), moved.size()));
+    ranges.bring_back();
+  }
   template <class Result, class... Takes, class... Given>
   Result run(Result (DeviceOps::*operation)(Takes...) const, const Given&... given) const {
     StagedRanges ranges(device_);

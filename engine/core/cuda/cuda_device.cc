@@ -16,6 +16,29 @@ void check(cudaError_t status, const char* call) {
   LH_ASSERT(status == cudaSuccess, format("{}: {} ({})", call, cudaGetErrorName(status), cudaGetErrorString(status)));
 }
 
+// A graph that CUDA made of what was recorded.
+class CudaRecording final : public DeviceRecording {
+ public:
+  CudaRecording(Device& device, cudaStream_t stream, cudaGraphExec_t graph)
+      : device_(device), releases_(device.releases()), stream_(stream), graph_(graph) {}
+  ~CudaRecording() override {
+    (void)cudaStreamSynchronize(stream_);  // a replay may be under way
+    (void)cudaGraphExecDestroy(graph_);
+  }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  void replay() override {
+    LH_ASSERT(device_.releases() == releases_, "a replay after memory was released that it may use");
+    check(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  Device& device_;
+  std::int64_t releases_;
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_;
+};
+
 class Gpu final : public CudaDevice {
  public:
   Gpu(int index, std::string name, cudaStream_t stream) : index_(index), name_(std::move(name)), stream_(stream) {}
@@ -32,6 +55,7 @@ class Gpu final : public CudaDevice {
   }
 
   Result<std::byte*> allocate(std::int64_t bytes) override {
+    not_while_recording("allocate");
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
     if (status != cudaSuccess) {
@@ -49,17 +73,21 @@ class Gpu final : public CudaDevice {
     return static_cast<std::byte*>(memory);
   }
   void release(std::byte* memory) override {
+    not_while_recording("release");
+    ++releases_;
     ranges_.remove(memory);
     check(cudaFree(memory), "cudaFree");  // waits for the device
   }
 
   // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
   void copy_in(const void* host, void* device, std::int64_t bytes) override {
+    not_while_recording("copy_in");
     check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream_),
           "cudaMemcpyAsync to the device");
     if (pinned_.contain(host)) finish();
   }
   void copy_out(const void* device, void* host, std::int64_t bytes) override {
+    not_while_recording("copy_out");
     check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
           "cudaMemcpyAsync to the host");
     finish();
@@ -71,11 +99,34 @@ class Gpu final : public CudaDevice {
   void zero(void* device, std::int64_t bytes) override {
     check(cudaMemsetAsync(device, 0, static_cast<std::size_t>(bytes), stream_), "cudaMemsetAsync");
   }
-  void finish() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+  void finish() override {
+    not_while_recording("finish");
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  // Other threads of the process may go on calling CUDA meanwhile; this one may not ask for what cannot be recorded.
+  std::unique_ptr<DeviceRecording> record(const std::string& what, const std::function<void()>& ask) override {
+    not_while_recording("record");
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    recording_ = what;
+    ask();
+    recording_.clear();
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t made = nullptr;
+    check(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
+    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    return std::make_unique<CudaRecording>(*this, stream_, made);
+  }
+  std::int64_t releases() const override { return releases_; }
 
   bool owns(const void* address) const override { return ranges_.contain(address); }
-  Result<std::unique_ptr<DeviceQueue>> queue() override { return make_cuda_queue(stream_); }
+  Result<std::unique_ptr<DeviceQueue>> queue() override {
+    not_while_recording("queue");
+    return make_cuda_queue(stream_);
+  }
   Result<std::byte*> allocate_host(std::int64_t bytes) override {
+    not_while_recording("allocate_host");
     void* memory = nullptr;
     const cudaError_t status = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
     if (status != cudaSuccess) {
@@ -89,10 +140,12 @@ class Gpu final : public CudaDevice {
     return static_cast<std::byte*>(memory);
   }
   void release_host(std::byte* memory) override {
+    not_while_recording("release_host");
     pinned_.remove(memory);
     check(cudaFreeHost(memory), "cudaFreeHost");
   }
   Result<std::byte*> share(std::byte* memory, std::int64_t bytes) override {
+    not_while_recording("share");
     cudaError_t status = cudaHostRegister(memory, static_cast<std::size_t>(bytes), cudaHostRegisterMapped);
     void* known_as = nullptr;
     if (status == cudaSuccess) status = cudaHostGetDevicePointer(&known_as, memory, 0);
@@ -105,6 +158,12 @@ class Gpu final : public CudaDevice {
   void unshare(std::byte* memory) override { check(cudaHostUnregister(memory), "cudaHostUnregister"); }
 
  private:
+  void not_while_recording(const char* call) const {
+    LH_ASSERT(recording_.empty(), format("{} while {} is recorded", call, recording_));
+  }
+
+  std::string recording_;  // what is being recorded; empty: nothing
+  std::int64_t releases_ = 0;
   AllocatedRanges ranges_, pinned_;  // of the device, of the host
   int index_;
   std::string name_;

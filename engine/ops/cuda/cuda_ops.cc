@@ -15,6 +15,7 @@
 #include "engine/ops/cuda/table_kernels.h"
 #include "engine/ops/cuda/tensor_attention_kernels.h"
 #include "engine/ops/cuda/update_kernels.h"
+#include "engine/ops/gemv.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -52,7 +53,10 @@ void CudaOps::gemm(const GemmShape& shape, ConstView a, ConstView b, View c) con
 void CudaOps::linear_forward(LinearShape s, ConstView x, ConstView weight, View y, ConstView bias) const {
   GemmShape shape{.m = s.tokens, .n = s.out, .k = s.in};
   shape.transpose_b = true;
-  gemm(shape, x, weight, y);
+  if (s.tokens <= kGemvTokensMax)
+    gemv(s, x, weight, y);
+  else
+    gemm(shape, x, weight, y);
   if (!bias.empty()) add_to_rows(bias, s.tokens, y);
 }
 

@@ -73,6 +73,12 @@ class CudaOps final : public DeviceOps {
                         View out) const override;
   void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                        Floats lse) const override;
+  // cuda_ops_kv_table.cc
+  void kv_append(const KvAppendShape& shape, ConstView qkv, Ids sequences, Ids positions,
+                 std::span<const KvPlace> places, View q) const override;
+  void attention_decode_table(const AttentionDecodeShape& shape, ConstView q, std::span<const KvPlace> places,
+                              std::int64_t longest, View out) const override;
+  void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const override;
   // cuda_ops_low_precision.cc
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;

@@ -62,6 +62,10 @@ class HeldDevice final : public Device {
   void copy(const void* from, void* to, std::int64_t bytes) override { device_.copy(from, to, bytes); }
   void zero(void* device, std::int64_t bytes) override { device_.zero(device, bytes); }
   void finish() override { device_.finish(); }
+  std::unique_ptr<DeviceRecording> record(const std::string& what, const std::function<void()>& ask) override {
+    return device_.record(what, ask);
+  }
+  std::int64_t releases() const override { return device_.releases(); }
   bool owns(const void* address) const override { return device_.owns(address); }
   Result<std::unique_ptr<DeviceQueue>> queue() override {
     auto made = std::make_unique<HeldQueue>(device_);

@@ -1,40 +1,15 @@
 #include "engine/model/inference_model.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 
-#include "base/files.h"
-#include "base/philox.h"
-#include "engine/model/model_folder.h"
+#include "tests/unit/engine/model/inference_folder.h"
 #include "tests/unit/engine/model/reference_model.h"
 
 using namespace longhaul;
 
 namespace {
-
-struct InferenceFolder {
-  explicit InferenceFolder(const ParameterStore& store, const std::string& dtype = "f32") {
-    char name[] = "/tmp/longhaul-model-XXXXXX";
-    path = ::mkdtemp(name);
-    ModelFolderOptions options;
-    options.dtype = dtype;
-    options.config.eos_token_ids = {1, 2};
-    const Status status = write_model_folder(path, store, options);
-    REQUIRE(status.ok());
-  }
-  ~InferenceFolder() { [[maybe_unused]] const Status removed = remove_tree(path); }
-  std::string path;
-};
-
-std::vector<std::int32_t> inference_tokens(std::uint64_t seed, std::int64_t count) {
-  PhiloxSequence random(seed, 3);
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(random.next_below(37)));
-  return ids;
-}
 
 double worst(std::span<const float> got, const reference::Vector& expected) {
   double difference = 0;
@@ -55,16 +30,12 @@ TEST_CASE(
     const ComputeContext context(1);
     ParameterStore store(shape, DType::f32);
     initialize_parameters(context, store, 8);
-    for (const FlatParameter& p : store.layout().parameters())  // biases that are not zero
-      if (p.spec.shape.size() == 1)
-        for (std::int64_t i = p.begin; i < p.end; ++i)
-          store.masters()[static_cast<std::size_t>(i)] +=
-              0.2F * static_cast<float>(Philox{5, 9}.normal(static_cast<std::uint64_t>(i)));
-    const InferenceFolder folder(store);
+    test::move_vectors(store);
+    const test::InferenceFolder folder(store);
     auto model = InferenceModel::load(folder.path, DType::f32);
     REQUIRE(model.ok());
     CHECK(model->shape() == shape);
-    const std::vector<std::int32_t> ids = inference_tokens(4, 20);
+    const std::vector<std::int32_t> ids = test::inference_tokens(4, 20);
     const std::vector<double> flat(store.masters().begin(), store.masters().end());
     const reference::Vector expected =
         test::ReferenceModel(shape, store.layout(), flat).logits({1, 20, ids, {}, {}, {}});
@@ -78,7 +49,7 @@ TEST_CASE(
 
     // Prefill 7, then 5 at once, then one by one, beside another sequence that changes nothing.
     KvCache pieces = model->make_cache(20), other = model->make_cache(32);
-    const std::vector<std::int32_t> other_ids = inference_tokens(5, 32);
+    const std::vector<std::int32_t> other_ids = test::inference_tokens(5, 32);
     std::int64_t at = 0;
     for (const std::int64_t count : {7, 5, 1, 1, 1, 1, 1, 1, 1, 1}) {
       std::vector<float> last(2 * 37);
@@ -110,11 +81,11 @@ TEST_CASE("a model with experts, loaded again, has the reference's logits, at on
     const ComputeContext context(1);
     ParameterStore store(shape, DType::f32);
     initialize_parameters(context, store, 8);
-    const InferenceFolder folder(store);
+    const test::InferenceFolder folder(store);
     auto model = InferenceModel::load(folder.path, DType::f32);
     REQUIRE_MESSAGE(model.ok(), (model.ok() ? "" : model.error().message()));
     CHECK(model->shape() == shape);
-    const std::vector<std::int32_t> ids = inference_tokens(4, 12);
+    const std::vector<std::int32_t> ids = test::inference_tokens(4, 12);
     const std::vector<double> flat(store.masters().begin(), store.masters().end());
     MicroBatch batch;
     batch.sequences = 1, batch.length = 12, batch.ids = ids;
@@ -139,10 +110,10 @@ TEST_CASE("bf16 weights and activations stay near the reference") {
     const ComputeContext context(1);
     ParameterStore store(shape, DType::f32);
     initialize_parameters(context, store, 8);
-    const InferenceFolder folder(store, "bf16");
+    const test::InferenceFolder folder(store, "bf16");
     auto model = InferenceModel::load(folder.path, DType::bf16);
     REQUIRE(model.ok());
-    const std::vector<std::int32_t> ids = inference_tokens(4, 12);
+    const std::vector<std::int32_t> ids = test::inference_tokens(4, 12);
     std::vector<float> logits(12 * 37);
     KvCache cache = model->make_cache(12);
     const SequenceStep step{&cache, ids};
@@ -160,7 +131,7 @@ TEST_CASE("a bad call is refused and changes nothing") {
   const ComputeContext context(1);
   ParameterStore store(shape, DType::f32);
   initialize_parameters(context, store, 8);
-  const InferenceFolder folder(store);
+  const test::InferenceFolder folder(store);
   auto model = InferenceModel::load(folder.path, DType::f32);
   REQUIRE(model.ok());
   KvCache cache = model->make_cache(4);

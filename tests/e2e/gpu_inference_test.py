@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What is done with a trained model, on an emulated GPU and on the processor, by the engine's own programs: the same
+greedy text, the same figures of an evaluation, the same curve of an alignment, the same answers of a server; what a GPU
+has no room for is refused with the numbers.
+
+usage: gpu_inference_test.py BIN_FOLDER SOURCE_DIR
+"""
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from training_files import write_toml  # noqa: E402
+
+BIN, SOURCE = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+CPU, GPU = ("longhaul-engine", "cpu"), ("longhaul-engine-emulated-gpu", "gpu")
+GOLDEN = SOURCE / "tests/parity/golden/model-untied"
+
+
+def expect(what, condition, *details):
+    if not condition:
+        sys.exit(f"{what}: {details}")
+    print("ok", what)
+
+
+def engine(program, *arguments, code=0):
+    done = subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True, timeout=280)
+    if done.returncode != code:
+        sys.exit(f"{program} {arguments} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
+    return done.stdout if code == 0 else done.stderr
+
+
+def stage(program, folder, kind, inputs, settings):
+    """Runs one stage; returns its artifact's folder and its events."""
+    out = folder / "out"
+    shutil.rmtree(folder, ignore_errors=True)
+    out.mkdir(parents=True)
+    write_toml(folder / "task.toml",
+               {"file": "longhaul task", "format": 1, "run": "gpu", "stage": kind, "kind": kind, "kind_version": 1,
+                "key": "k", "resources": {"ranks": 1, "threads": 1, "nodes": 1}, "parallel": {},
+                "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()}, "settings": settings})
+    write_toml(folder / "launch.toml",
+               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": 1, "hosts": ["here"],
+                "rank_host": [0], "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
+                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": {}})
+    engine(program, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml")
+    return out, [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+
+
+def on_both(here, kind, inputs, settings):
+    return [stage(program, here / f"{kind}-{device}", kind, inputs, {**settings, "device": device})
+            for program, device in (CPU, GPU)]
+
+
+def write_data(here):
+    draw = random.Random(7)
+    sentence = lambda: f"the {draw.choice(['cat', 'dog', 'king'])} {draw.choice(['eats', 'sees'])} a fish. "  # noqa: E731
+    (here / "corpus").mkdir()
+    for name, documents in (("documents", 30), ("heldout", 1)):
+        (here / "corpus" / f"{name}.jsonl").write_text("".join(
+            json.dumps({"id": str(i), "language": "en", "text": "".join(sentence() for _ in range(12))}) + "\n"
+            for i in range(documents)))
+    (here / "data").mkdir()
+    colours = ["red", "blue", "green"]
+    pairs = [{"prompt": f"which is {i}?", "chosen": f"maybe {colours[i % 3]}!", "rejected": f"it is {colours[i % 3]}."}
+             for i in range(8)]
+    (here / "data" / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+
+
+def close(a, b, limit):
+    return a.keys() == b.keys() and all(abs(a[k] - b[k]) <= limit * max(1.0, abs(a[k])) for k in a)
+
+
+def commands(here):
+    for prompt in ("the cat", "a"):
+        texts = [engine(program, "generate", "--model", GOLDEN, "--prompt", prompt, "--max-tokens", 24, "--device",
+                        device) for program, device in (CPU, GPU)]
+        expect(f"the same text after {prompt!r}", texts[0] == texts[1] and len(texts[0]) > 1, texts)
+    tokens = here / "tokens.json"
+    tokens.write_text(json.dumps([5, 9, 100, 31, 7]))
+    logits = [json.loads(engine(program, "logits", "--model", GOLDEN, "--tokens", tokens, "--device", device))["logits"]
+              for program, device in (CPU, GPU)]
+    worst = max(abs(a - b) for rows in zip(*logits) for a, b in zip(*rows))
+    expect(f"logits differ by {worst:.1e}", worst < 1e-4)
+
+    large = here / "large"
+    shutil.copytree(GOLDEN, large)
+    config = json.loads((large / "config.json").read_text())
+    config["max_position_embeddings"] = 10**8
+    (large / "config.json").write_text(json.dumps(config))
+    said = engine(GPU[0], "generate", "--model", large, "--prompt", "a", "--max-tokens", 10**8, "--device", "gpu", code=11)
+    expect("too large is refused with the numbers", "too little memory on a GPU emulated" in said and "caches of 1 sequences" in said
+           and "shorter context" in said, said)
+    said = engine(CPU[0], "generate", "--model", GOLDEN, "--prompt", "a", "--device", "tpu", code=3)
+    expect("an unknown device is refused", "use cpu or gpu" in said, said)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="longhaul-gpu-") as name:
+        here = pathlib.Path(name)
+        commands(here)
+        write_data(here)
+        tokens, _ = stage(CPU[0], here / "tokenize", "tokenize", {"corpus": here / "corpus"}, {"vocabulary": 320})
+        shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4,
+                 "num_key_value_heads": 2, "max_position_embeddings": 64}
+        base, _ = stage(CPU[0], here / "pretrain", "pretrain", {"tokens": tokens},
+                        {"model": shape, "sequence_length": 32, "micro_batch_size": 4, "global_batch_size": 4,
+                         "steps": 30, "precision": "f32", "optimizer": {"lr": 0.01, "warmup_steps": 2}})
+
+        runs = on_both(here, "evaluate", {"model": base, "tokens": tokens, "data": here / "data"},
+                       {"tasks": ["bits_per_byte", "preference"], "precision": "f32", "context_length": 32,
+                        "prompts": ["the cat", "a"], "prompt_tokens": 8})
+        figures = [json.loads((out / "artifact.json").read_text())["figures"] for out, _ in runs]
+        expect("the same figures of an evaluation", close(*figures, 1e-4) and "bits_per_byte" in figures[0], figures)
+        samples = [[e["text"] for e in events if e.get("kind") == "sample"] for _, events in runs]
+        expect("the same continuations", samples[0] == samples[1] and len(samples[0]) == 2, samples)
+
+        runs = on_both(here, "align", {"model": base, "data": here / "data"},
+                       {"sequence_length": 32, "micro_batch_size": 2, "global_batch_size": 4, "steps": 5, "beta": 0.3,
+                        "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0}})
+        curves = [{e["step"]: e["loss"] for e in events if e.get("kind") == "metric" and "loss" in e}
+                  for _, events in runs]
+        expect("the same curve of an alignment", close(*curves, 1e-4) and len(curves[0]) == 5, curves)
+        expect("something was learnt", curves[0][5] < curves[0][1], curves)
+
+        runs = on_both(here, "deploy", {"model": base},
+                       {"precision": "f32", "prompts": ["the cat"], "max_tokens": 8, "slots": 2})
+        answers = [json.loads((out / "samples.json").read_text()) for out, _ in runs]
+        texts = [[a["text"] if "text" in a else a["answer"] for a in (s["samples"] if isinstance(s, dict) else s)]
+                 for s in answers]
+        expect("the same answers of a server", texts[0] == texts[1] and texts[0] and texts[0][0], answers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
