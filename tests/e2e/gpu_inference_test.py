@@ -34,8 +34,8 @@ def engine(program, *arguments, code=0):
     return done.stdout if code == 0 else done.stderr
 
 
-def stage(program, folder, kind, inputs, settings):
-    """Runs one stage; returns its artifact's folder and its events."""
+def stage(program, folder, kind, inputs, settings, code=0):
+    """Runs one stage; returns its artifact's folder and its events, or what it said where it is to fail."""
     out = folder / "out"
     shutil.rmtree(folder, ignore_errors=True)
     out.mkdir(parents=True)
@@ -47,7 +47,9 @@ def stage(program, folder, kind, inputs, settings):
                {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": 1, "hosts": ["here"],
                 "rank_host": [0], "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
                 "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": {}})
-    engine(program, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml")
+    said = engine(program, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml", code=code)
+    if code != 0:
+        return said
     return out, [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
@@ -95,6 +97,10 @@ def commands(here):
     said = engine(GPU[0], "generate", "--model", large, "--prompt", "a", "--max-tokens", 10**8, "--device", "gpu", code=11)
     expect("too large is refused with the numbers", "too little memory on a GPU emulated" in said and "caches of 1 sequences" in said
            and "shorter context" in said, said)
+    said = engine(GPU[0], "serve", "--model", large, "--no-token", "--slots", 64, "--device", "gpu", code=2)
+    expect("a server refuses it too", "caches of 64 sequences" in said and "fewer slots" in said, said)
+    said = stage(GPU[0], here / "too-long", "evaluate", {"model": large, "tokens": here}, {"device": "gpu"}, code=11)
+    expect("and so does an evaluation", "activations of 100000000 tokens" in said and "context_length" in said, said)
     said = engine(CPU[0], "generate", "--model", GOLDEN, "--prompt", "a", "--device", "tpu", code=3)
     expect("an unknown device is refused", "use cpu or gpu" in said, said)
 
