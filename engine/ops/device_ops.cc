@@ -123,6 +123,12 @@ void DeviceOps::attention_backward(const AttentionShape&, ConstView, ConstView, 
                                    ConstFloats, View, View, View, Ids) const {
   missing("attention_backward");
 }
+void DeviceOps::attention_decode_paged(const PagedShape&, ConstView, ConstView, ConstView, Ids, Ids, View) const {
+  missing("attention_decode_paged");
+}
+void DeviceOps::paged_append(const PagedShape&, ConstView, ConstView, Ids, Ids, View, View) const {
+  missing("paged_append");
+}
 void DeviceOps::linear_backward_bias(LinearShape, ConstView, View, bool) const {
   missing("linear_backward_bias");
 }

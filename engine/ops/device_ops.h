@@ -14,6 +14,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/layernorm.h"
+#include "engine/ops/paged_attention.h"
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
@@ -90,6 +91,12 @@ class DeviceOps {
                                 View out) const;
   virtual void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                                Floats lse) const;
+
+  // More of generation: paged_attention.h.
+  virtual void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                                      Ids lengths, View out) const;
+  virtual void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                            View values) const;
 
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                             const AdamWRounding* rounding) const;

@@ -175,6 +175,14 @@ class StagedOps final : public DeviceOps {
                        Floats lse) const override {
     run(&DeviceOps::attention_merge, shape, part, part_lse, out, lse);
   }
+  void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                              Ids lengths, View out) const override {
+    run(&DeviceOps::attention_decode_paged, shape, q, keys, values, table, lengths, out);
+  }
+  void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                    View values) const override {
+    run(&DeviceOps::paged_append, shape, k, v, table, lengths, keys, values);
+  }
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override {
     run(&DeviceOps::adamw_update, step, master, m, v, grad, compute_copy, rounding);

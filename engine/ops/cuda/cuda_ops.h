@@ -73,6 +73,11 @@ class CudaOps final : public DeviceOps {
                         View out) const override;
   void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                        Floats lse) const override;
+  // cuda_ops_paged.cc
+  void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                              Ids lengths, View out) const override;
+  void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                    View values) const override;
   // cuda_ops_low_precision.cc
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;
