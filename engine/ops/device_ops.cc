@@ -129,6 +129,12 @@ void DeviceOps::attention_decode_paged(const PagedShape&, ConstView, ConstView, 
 void DeviceOps::paged_append(const PagedShape&, ConstView, ConstView, Ids, Ids, View, View) const {
   missing("paged_append");
 }
+void DeviceOps::linear_forward_fp8(LinearShape, ConstView, ConstView, ConstFloats, View) const {
+  missing("linear_forward_fp8");
+}
+void DeviceOps::linear_forward_int4(LinearShape, ConstView, const Int4View&, View) const {
+  missing("linear_forward_int4");
+}
 void DeviceOps::linear_backward_bias(LinearShape, ConstView, View, bool) const {
   missing("linear_backward_bias");
 }

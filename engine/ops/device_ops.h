@@ -19,6 +19,7 @@
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
+#include "engine/ops/weight_only.h"
 
 namespace longhaul {
 
@@ -92,11 +93,13 @@ class DeviceOps {
   virtual void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                                Floats lse) const;
 
-  // More of generation: paged_attention.h.
+  // More of generation: paged_attention.h, weight_only.h.
   virtual void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
                                       Ids lengths, View out) const;
   virtual void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
                             View values) const;
+  virtual void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const;
+  virtual void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const;
 
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                             const AdamWRounding* rounding) const;

@@ -183,6 +183,17 @@ class StagedOps final : public DeviceOps {
                     View values) const override {
     run(&DeviceOps::paged_append, shape, k, v, table, lengths, keys, values);
   }
+  void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const override {
+    run(&DeviceOps::linear_forward_fp8, shape, x, codes, scales, y);
+  }
+  void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const override {
+    StagedRanges ranges(device_);
+    ranges.add(x), ranges.add(weight.packed), ranges.add(weight.scales), ranges.add(weight.zeros), ranges.add(y);
+    ranges.take_in();
+    const Int4View there{ranges.at(weight.packed), ranges.at(weight.scales), ranges.at(weight.zeros), weight.group};
+    ops_.linear_forward_int4(shape, ranges.at(x), there, ranges.at(y));
+    ranges.bring_back();
+  }
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override {
     run(&DeviceOps::adamw_update, step, master, m, v, grad, compute_copy, rounding);

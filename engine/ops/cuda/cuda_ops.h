@@ -78,6 +78,9 @@ class CudaOps final : public DeviceOps {
                               Ids lengths, View out) const override;
   void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
                     View values) const override;
+  // cuda_ops_weight_only.cc
+  void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const override;
+  void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const override;
   // cuda_ops_low_precision.cc
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;

@@ -40,4 +40,28 @@ Vector paged_attention(const PagedCase& c, const Vector& q, const Vector& keys, 
   return out;
 }
 
+Vector fp8_weight(Index out, Index in, const std::vector<std::uint8_t>& codes, const std::vector<float>& scales) {
+  Vector weight;
+  for (Index i = 0; i < out * in; ++i) {
+    const int code = codes[at(i)], exponent = code >> 3 & 15, mantissa = code & 7;
+    const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+    weight.push_back((code & 0x80 ? -magnitude : magnitude) * static_cast<double>(scales[at(i / in)]));
+  }
+  return weight;
+}
+
+Vector int4_weight(Index out, Index in, Index group, const std::vector<std::uint8_t>& packed, const Vector& scales,
+                   const std::vector<std::uint8_t>& zeros) {
+  const Index words = (in + 7) / 8, groups = (in + group - 1) / group;
+  Vector weight;
+  for (Index o = 0; o < out; ++o)
+    for (Index i = 0; i < in; ++i) {
+      // A word of 32 bits has eight codes, the first one lowest.
+      const Index byte = (o * words + i / 8) * 4 + i % 8 / 2, g = o * groups + i / group;
+      const int code = packed[at(byte)] / (i % 2 == 0 ? 1 : 16) % 16;
+      weight.push_back((code - (zeros.empty() ? 8 : zeros[at(g)])) * scales[at(g)]);
+    }
+  return weight;
+}
+
 }  // namespace longhaul::reference

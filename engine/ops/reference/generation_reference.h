@@ -16,4 +16,9 @@ struct PagedCase {
 Vector paged_attention(const PagedCase& c, const Vector& q, const Vector& keys, const Vector& values, const Ids& table,
                        const Ids& lengths);
 
+// What codes stand for (engine/ops/weight_only.h): [out, in]. zeros may be empty.
+Vector fp8_weight(Index out, Index in, const std::vector<std::uint8_t>& codes, const std::vector<float>& scales);
+Vector int4_weight(Index out, Index in, Index group, const std::vector<std::uint8_t>& packed, const Vector& scales,
+                   const std::vector<std::uint8_t>& zeros);
+
 }  // namespace longhaul::reference
