@@ -135,6 +135,14 @@ void DeviceOps::linear_forward_fp8(LinearShape, ConstView, ConstView, ConstFloat
 void DeviceOps::linear_forward_int4(LinearShape, ConstView, const Int4View&, View) const {
   missing("linear_forward_int4");
 }
+void DeviceOps::sample_tokens(SampleShape, ConstView, std::span<SampleRow>, std::span<std::int32_t>,
+                              std::span<std::int32_t>) const {
+  missing("sample_tokens");
+}
+void DeviceOps::token_logprobs(SampleShape, ConstView, Ids, std::int64_t, std::span<double>, std::span<std::int32_t>,
+                               std::span<double>) const {
+  missing("token_logprobs");
+}
 void DeviceOps::linear_backward_bias(LinearShape, ConstView, View, bool) const {
   missing("linear_backward_bias");
 }

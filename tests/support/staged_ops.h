@@ -194,6 +194,14 @@ class StagedOps final : public DeviceOps {
     ops_.linear_forward_int4(shape, ranges.at(x), there, ranges.at(y));
     ranges.bring_back();
   }
+  void sample_tokens(SampleShape shape, ConstView logits, std::span<SampleRow> rows, std::span<std::int32_t> seen,
+                     std::span<std::int32_t> tokens) const override {
+    run(&DeviceOps::sample_tokens, shape, logits, rows, seen, tokens);
+  }
+  void token_logprobs(SampleShape shape, ConstView logits, Ids tokens, std::int64_t top_count, std::span<double> chosen,
+                      std::span<std::int32_t> top_tokens, std::span<double> top) const override {
+    run(&DeviceOps::token_logprobs, shape, logits, tokens, top_count, chosen, top_tokens, top);
+  }
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override {
     run(&DeviceOps::adamw_update, step, master, m, v, grad, compute_copy, rounding);
