@@ -16,6 +16,7 @@
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
 #include "tests/gpu/bench.h"
+#include "tests/gpu/bench_decode.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
@@ -113,6 +114,7 @@ constexpr void (*blocks[])(Bench&) = {
     memory_bound,
     products,
     attentions,
+    decode,
 };
 
 }  // namespace
