@@ -133,6 +133,26 @@ void DeviceOps::attention_backward(const AttentionShape&, ConstView, ConstView, 
                                    ConstFloats, View, View, View, Ids) const {
   missing("attention_backward");
 }
+void DeviceOps::attention_decode_paged(const PagedShape&, ConstView, ConstView, ConstView, Ids, Ids, View) const {
+  missing("attention_decode_paged");
+}
+void DeviceOps::paged_append(const PagedShape&, ConstView, ConstView, Ids, Ids, View, View) const {
+  missing("paged_append");
+}
+void DeviceOps::linear_forward_fp8(LinearShape, ConstView, ConstView, ConstFloats, View) const {
+  missing("linear_forward_fp8");
+}
+void DeviceOps::linear_forward_int4(LinearShape, ConstView, const Int4View&, View) const {
+  missing("linear_forward_int4");
+}
+void DeviceOps::sample_tokens(SampleShape, ConstView, std::span<SampleRow>, std::span<std::int32_t>,
+                              std::span<std::int32_t>) const {
+  missing("sample_tokens");
+}
+void DeviceOps::token_logprobs(SampleShape, ConstView, Ids, std::int64_t, std::span<double>, std::span<std::int32_t>,
+                               std::span<double>) const {
+  missing("token_logprobs");
+}
 void DeviceOps::linear_backward_bias(LinearShape, ConstView, View, bool) const {
   missing("linear_backward_bias");
 }

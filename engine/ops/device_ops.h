@@ -15,10 +15,13 @@
 #include "engine/ops/gemm.h"
 #include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
+#include "engine/ops/paged_attention.h"
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
+#include "engine/ops/sample.h"
 #include "engine/ops/swiglu.h"
+#include "engine/ops/weight_only.h"
 
 namespace longhaul {
 
@@ -91,6 +94,19 @@ class DeviceOps {
                                 View out) const;
   virtual void attention_merge(const AttentionMergeShape& shape, ConstView part, ConstFloats part_lse, Floats out,
                                Floats lse) const;
+
+  // More of generation: paged_attention.h, weight_only.h, sample.h.
+  virtual void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                                      Ids lengths, View out) const;
+  virtual void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                            View values) const;
+  virtual void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const;
+  virtual void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const;
+  virtual void sample_tokens(SampleShape shape, ConstView logits, std::span<SampleRow> rows,
+                             std::span<std::int32_t> seen, std::span<std::int32_t> tokens) const;
+  virtual void token_logprobs(SampleShape shape, ConstView logits, Ids tokens, std::int64_t top_count,
+                              std::span<double> chosen, std::span<std::int32_t> top_tokens,
+                              std::span<double> top) const;
 
   virtual void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                             const AdamWRounding* rounding) const;

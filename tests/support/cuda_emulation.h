@@ -41,6 +41,17 @@ inline float rsqrtf(float x) {
 inline float __expf(float x) {
   return std::exp(x);
 }
+// Rounded before anything is added to it.
+inline double __dmul_rn(double a, double b) {
+  const volatile double product = a * b;
+  return product;
+}
+// Threads run one after the other.
+inline int atomicAdd(int* at, int more) {
+  const int before = *at;
+  *at += more;
+  return before;
+}
 
 namespace longhaul::cuda {
 

@@ -199,6 +199,33 @@ class StagedOps final : public DeviceOps {
                        Floats lse) const override {
     run(&DeviceOps::attention_merge, shape, part, part_lse, out, lse);
   }
+  void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                              Ids lengths, View out) const override {
+    run(&DeviceOps::attention_decode_paged, shape, q, keys, values, table, lengths, out);
+  }
+  void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                    View values) const override {
+    run(&DeviceOps::paged_append, shape, k, v, table, lengths, keys, values);
+  }
+  void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const override {
+    run(&DeviceOps::linear_forward_fp8, shape, x, codes, scales, y);
+  }
+  void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const override {
+    StagedRanges ranges(device_);
+    ranges.add(x), ranges.add(weight.packed), ranges.add(weight.scales), ranges.add(weight.zeros), ranges.add(y);
+    ranges.take_in();
+    const Int4View there{ranges.at(weight.packed), ranges.at(weight.scales), ranges.at(weight.zeros), weight.group};
+    ops_.linear_forward_int4(shape, ranges.at(x), there, ranges.at(y));
+    ranges.bring_back();
+  }
+  void sample_tokens(SampleShape shape, ConstView logits, std::span<SampleRow> rows, std::span<std::int32_t> seen,
+                     std::span<std::int32_t> tokens) const override {
+    run(&DeviceOps::sample_tokens, shape, logits, rows, seen, tokens);
+  }
+  void token_logprobs(SampleShape shape, ConstView logits, Ids tokens, std::int64_t top_count, std::span<double> chosen,
+                      std::span<std::int32_t> top_tokens, std::span<double> top) const override {
+    run(&DeviceOps::token_logprobs, shape, logits, tokens, top_count, chosen, top_tokens, top);
+  }
   void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
                     const AdamWRounding* rounding) const override {
     run(&DeviceOps::adamw_update, step, master, m, v, grad, compute_copy, rounding);

@@ -40,6 +40,29 @@ struct QuantizeFormat {
   std::int32_t magic_shift;  // from a value's exponent field to that of the sum that rounds it
 };
 
+// Weights of four bits (engine/ops/weight_only.h).
+struct Int4Row {
+  const std::uint8_t* codes;
+  const float* scales_f32;  // one of the two
+  const bf16* scales_b16;
+  const std::uint8_t* zeros;  // null: 8
+  Index group;
+  float scale(Index g) const { return scales_f32 ? scales_f32[g] : static_cast<float>(scales_b16[g]); }
+  float zero(Index g) const { return zeros ? static_cast<float>(zeros[g]) : 8.0F; }
+};
+struct Int4Rows {
+  Int4Row first;
+  Index row_bytes, groups;
+  Int4Row row(Index r) const {
+    Int4Row at = first;
+    at.codes += r * row_bytes;
+    if (at.scales_f32) at.scales_f32 += r * groups;
+    if (at.scales_b16) at.scales_b16 += r * groups;
+    if (at.zeros) at.zeros += r * groups;
+    return at;
+  }
+};
+
 template <class T>
 struct TypedKernels {
   void (*rmsnorm_forward)(const T* x, const T* weight, T* y, float* inv_rms, Index rows, Index hidden, float eps);
@@ -108,6 +131,10 @@ struct Kernels {
                                       bf16* dz);
   void (*gemv_int8)(const float* x, Index k_padded, Index tokens, const std::int8_t* weight, const float* scales,
                     Index k, Index begin, Index end, float* y, Index n);
+  void (*gemv_fp8)(const float* x, Index k_padded, Index tokens, const std::uint8_t* codes, const float* scales,
+                   Index k, Index begin, Index end, float* y, Index n);
+  void (*gemv_int4)(const float* x, Index k_padded, Index tokens, const Int4Rows& weight, Index k, Index begin,
+                    Index end, float* y, Index n);
   void (*exp_array)(const float* x, float* y, Index n);  // for tests of the polynomial
   TypedKernels<float> f32;
   TypedKernels<bf16> b16;

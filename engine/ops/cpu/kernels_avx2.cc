@@ -15,6 +15,7 @@ namespace longhaul::cpu {
 namespace level_avx2 {
 #include "engine/ops/cpu/kernels.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
+#include "engine/ops/cpu/kernels_few_bits.inc"
 #include "engine/ops/cpu/kernels_layernorm_gelu.inc"
 #include "engine/ops/cpu/kernels_low_precision.inc"
 #include "engine/ops/cpu/kernels_make.inc"

@@ -22,6 +22,7 @@ namespace level_avx512_bf16 {
 #include "engine/ops/cpu/kernels.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_attention_bf16.inc"
+#include "engine/ops/cpu/kernels_few_bits.inc"
 #include "engine/ops/cpu/kernels_layernorm_gelu.inc"
 #include "engine/ops/cpu/kernels_low_precision.inc"
 #include "engine/ops/cpu/kernels_make.inc"

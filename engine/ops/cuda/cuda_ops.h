@@ -79,6 +79,19 @@ class CudaOps final : public DeviceOps {
   void attention_decode_table(const AttentionDecodeShape& shape, ConstView q, std::span<const KvPlace> places,
                               std::int64_t longest, View out) const override;
   void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const override;
+  // cuda_ops_paged.cc
+  void attention_decode_paged(const PagedShape& shape, ConstView q, ConstView keys, ConstView values, Ids table,
+                              Ids lengths, View out) const override;
+  void paged_append(const PagedShape& shape, ConstView k, ConstView v, Ids table, Ids lengths, View keys,
+                    View values) const override;
+  // cuda_ops_weight_only.cc
+  void linear_forward_fp8(LinearShape shape, ConstView x, ConstView codes, ConstFloats scales, View y) const override;
+  void linear_forward_int4(LinearShape shape, ConstView x, const Int4View& weight, View y) const override;
+  // cuda_ops_sample.cc
+  void sample_tokens(SampleShape shape, ConstView logits, std::span<SampleRow> rows, std::span<std::int32_t> seen,
+                     std::span<std::int32_t> tokens) const override;
+  void token_logprobs(SampleShape shape, ConstView logits, Ids tokens, std::int64_t top_count, std::span<double> chosen,
+                      std::span<std::int32_t> top_tokens, std::span<double> top) const override;
   // cuda_ops_low_precision.cc
   void quantize_blocks(std::int64_t rows, std::int64_t columns, const BlockQuantization& how, ConstView x, View y,
                        QuantizationSums* sums) const override;

@@ -5,25 +5,35 @@ namespace longhaul::cuda {
 namespace {
 
 constexpr int block_threads = 128, block_warps = block_threads / warp_size;
+constexpr int packs_ahead = 4;
 
-// A warp for each row of W, which it reads once; its lanes take neighbouring packs of n elements. x stays in the
-// caches.
+// A warp for each row of W, which it reads once, some packs of n elements ahead; its lanes take neighbouring packs. x
+// stays in the caches.
 template <class X, class W, class Y, int n, int tokens_max>
 __global__ void __launch_bounds__(block_threads) few_rows_kernel(FewRows<X, W, Y> p) {
+  constexpr Index step = warp_size * n;
   const Index row = static_cast<Index>(blockIdx.x) * block_warps + threadIdx.x / warp_size;
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   float sums[tokens_max] = {};
   if (row < p.out) {
     const W* const weights = p.weight + row * p.in;
-    for (Index i = static_cast<Index>(lane) * n; i < p.in; i += warp_size * n) {
-      float w[n];
-      load<n>(weights + i, w);
+    for (Index begin = static_cast<Index>(lane) * n; begin < p.in; begin += packs_ahead * step) {
+      Pack<W, n> packs[packs_ahead];
       LONGHAUL_UNROLL
-      for (int t = 0; t < tokens_max; ++t) {
-        if (t >= p.tokens) break;
-        const X* const x = p.x + t * p.in + i;
+      for (int a = 0; a < packs_ahead; ++a)
+        if (begin + a * step < p.in) packs[a] = *reinterpret_cast<const Pack<W, n>*>(weights + begin + a * step);
+      LONGHAUL_UNROLL
+      for (int a = 0; a < packs_ahead; ++a) {
+        const Index i = begin + a * step;
+        if (i >= p.in) break;
         LONGHAUL_UNROLL
-        for (int j = 0; j < n; ++j) sums[t] += to_float(x[j]) * w[j];
+        for (int t = 0; t < tokens_max; ++t) {
+          if (t >= p.tokens) break;
+          float x[n];
+          load_packs<n>(p.x + t * p.in + i, x);
+          LONGHAUL_UNROLL
+          for (int j = 0; j < n; ++j) sums[t] += x[j] * to_float(packs[a].value[j]);
+        }
       }
     }
   }
@@ -149,7 +159,7 @@ void start_product(cudaStream_t stream, const FewRows<X, W, Y>& p) {
 
 template <class X, class W, class Y>
 void few_rows_product(cudaStream_t stream, const FewRows<X, W, Y>& p) {
-  if (rows_are_aligned<W>(p.in, {p.weight}))
+  if (rows_are_aligned<W>(p.in, {p.weight}) && rows_are_aligned<X>(p.in, {p.x}))
     start_product<pack_of<W>>(stream, p);
   else
     start_product<1>(stream, p);
@@ -179,10 +189,11 @@ void attention_merge(cudaStream_t stream, const Merge<T>& p) {
          dim3(block_threads), 0, p);
 }
 
-#define LONGHAUL_FEW_ROWS(X, Y)                                              \
-  template void few_rows_product(cudaStream_t, const FewRows<X, float, Y>&); \
-  template void few_rows_product(cudaStream_t, const FewRows<X, bf16, Y>&);  \
-  template void few_rows_product(cudaStream_t, const FewRows<X, std::int8_t, Y>&);
+#define LONGHAUL_FEW_ROWS(X, Y)                                                    \
+  template void few_rows_product(cudaStream_t, const FewRows<X, float, Y>&);       \
+  template void few_rows_product(cudaStream_t, const FewRows<X, bf16, Y>&);        \
+  template void few_rows_product(cudaStream_t, const FewRows<X, std::int8_t, Y>&); \
+  template void few_rows_product(cudaStream_t, const FewRows<X, E4m3, Y>&);
 LONGHAUL_FEW_ROWS(float, float)
 LONGHAUL_FEW_ROWS(float, bf16)
 LONGHAUL_FEW_ROWS(bf16, float)

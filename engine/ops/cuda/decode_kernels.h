@@ -9,13 +9,15 @@ namespace longhaul::cuda {
 
 inline constexpr Index product_tokens_max = 8;
 
-// y [tokens, out] = x [tokens, in] W^T, W [out, in] of T's, or of i8 with a scale for each row.
+struct E4m3;  // device_code.h: a byte
+
+// y [tokens, out] = x [tokens, in] W^T, W [out, in] of T's, or of i8 or E4M3 with a scale for each row.
 template <class X, class W, class Y>
 struct FewRows {
   Index tokens, in, out;
   const X* x;
   const W* weight;
-  const float* scales;  // of i8; else null
+  const float* scales;  // of i8 and E4M3; else null
   Y* y;
 };
 template <class X, class W, class Y>

@@ -17,6 +17,15 @@ __device__ inline float to_float(bf16 x) {
 __device__ inline float to_float(std::int8_t x) {
   return static_cast<float>(x);
 }
+// E4M3 (engine/ops/number_formats.h). Shifted into an f32's place the bits are the number times 2^-120, subnormal ones
+// too.
+struct E4m3 {
+  std::uint8_t code;
+};
+__device__ inline float to_float(E4m3 x) {
+  const std::uint32_t bits = x.code;
+  return std::bit_cast<float>((bits & 0x80U) << 24 | (bits & 0x7FU) << 20) * 0x1p120F;
+}
 template <class T>
 __device__ inline T from_float(float x) {
   return T(x);
@@ -35,6 +44,17 @@ __device__ inline void load(const T* from, float (&to)[n]) {
   const Pack<T, n> pack = *reinterpret_cast<const Pack<T, n>*>(from);
   LONGHAUL_UNROLL
   for (int i = 0; i < n; ++i) to[i] = to_float(pack.value[i]);
+}
+// n elements in accesses of 16 bytes, or of fewer where n is fewer.
+template <int n, class T>
+__device__ inline void load_packs(const T* from, float (&to)[n]) {
+  constexpr int each = n < pack_of<T> ? n : pack_of<T>;
+  LONGHAUL_UNROLL
+  for (int i = 0; i < n; i += each) {
+    const Pack<T, each> pack = *reinterpret_cast<const Pack<T, each>*>(from + i);
+    LONGHAUL_UNROLL
+    for (int j = 0; j < each; ++j) to[i + j] = to_float(pack.value[j]);
+  }
 }
 template <int n, class T>
 __device__ inline void store(const float (&from)[n], T* to) {

@@ -1,0 +1,50 @@
+// CudaOps: tokens from logits.
+#include "base/text.h"
+#include "engine/ops/cpu/dispatch.h"
+#include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/cuda/sample_kernels.h"
+
+namespace longhaul::cuda {
+namespace {
+
+using cpu::check_size;
+using cpu::elements;
+using cpu::with_float_type;
+
+void check_shape(SampleShape s) {
+  LH_ASSERT(s.vocab >= 1 && s.vocab <= sample_vocab_max, format("a vocabulary of {}", s.vocab));
+}
+
+}  // namespace
+
+void CudaOps::sample_tokens(SampleShape s, ConstView logits, std::span<SampleRow> rows, std::span<std::int32_t> seen,
+                            std::span<std::int32_t> tokens) const {
+  check_shape(s);
+  check_size(rows.size(), s.sequences, "rows");
+  check_size(tokens.size(), s.sequences, "tokens");
+  if (!seen.empty()) check_size(seen.size(), s.sequences * s.vocab, "seen");
+  with_float_type(logits.dtype(), "sample_tokens", [&](auto type) {
+    using T = decltype(type);
+    cuda::sample_tokens(
+        stream_, Sample<T>{s.sequences, s.vocab, elements<T>(logits, s.sequences * s.vocab, "logits"), rows.data(),
+                           seen.empty() ? nullptr : seen.data(), tokens.data(), sample_slack(s.vocab)});
+  });
+}
+
+void CudaOps::token_logprobs(SampleShape s, ConstView logits, Ids tokens, std::int64_t top_count,
+                             std::span<double> chosen, std::span<std::int32_t> top_tokens,
+                             std::span<double> top) const {
+  check_shape(s);
+  check_size(tokens.size(), s.sequences, "tokens");
+  check_size(chosen.size(), s.sequences, "chosen");
+  check_size(top_tokens.size(), s.sequences * top_count, "top_tokens");
+  check_size(top.size(), s.sequences * top_count, "top");
+  with_float_type(logits.dtype(), "token_logprobs", [&](auto type) {
+    using T = decltype(type);
+    cuda::token_logprobs(
+        stream_, Logprobs<T>{s.sequences, s.vocab, top_count, elements<T>(logits, s.sequences * s.vocab, "logits"),
+                             tokens.data(), chosen.data(), top_tokens.data(), top.data()});
+  });
+}
+
+}  // namespace longhaul::cuda

@@ -1,0 +1,41 @@
+// Attention of generation over pages, as engine/ops/paged_attention.h has it. Pieces of the keys are computed apart and
+// merged in their order; a sequence's pieces do not depend on the sequences beside it.
+#pragma once
+
+#include "engine/ops/cuda/stream.h"
+
+namespace longhaul::cuda {
+
+inline constexpr Index paged_piece = 128;  // keys that one block looks at
+
+// C: of the pool.
+template <class C>
+struct Paged {
+  Index sequences, tokens, heads, kv_heads, head_dim, pages, page_tokens, pages_each, longest;
+  float scale;
+  const C *keys, *values;
+  const std::int32_t *table, *lengths;  // in the device's memory
+  const void* q;                        // [sequences, tokens, heads, head_dim]
+  bool q_is_bf16;
+  float* parts;  // paged_parts_floats() of scratch
+};
+template <class C>
+Index paged_parts_floats(const Paged<C>& p) {
+  return p.sequences * p.tokens * p.heads * ((p.longest + paged_piece - 1) / paged_piece) * (p.head_dim + 2);
+}
+// out of q's shape.
+template <class T, class C>
+void attention_decode_paged(cudaStream_t stream, const Paged<C>& p, T* out);
+
+// k, v [sequences, tokens, kv_heads, head_dim] into the pool; of p what says where.
+template <class T, class C>
+struct PagedAppend {
+  Index sequences, tokens, row, pages, page_tokens, pages_each;  // row: kv_heads * head_dim
+  const std::int32_t *table, *lengths;
+  const T *k, *v;
+  C *keys, *values;
+};
+template <class T, class C>
+void paged_append(cudaStream_t stream, const PagedAppend<T, C>& p);
+
+}  // namespace longhaul::cuda
