@@ -1,15 +1,10 @@
 // What the operations reach on this machine's GPU, beside its measured copy bandwidth and its measured product of large
 // matrices. Prints a table; --json FILE also writes it. Ends with 77 and the reason where there is no GPU, with 1 when
 // a bar is missed.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <vector>
+#include <tuple>
 
-#include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "engine/ops/adamw.h"
 #include "engine/ops/attention.h"
@@ -20,71 +15,13 @@
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
-#include "tests/gpu/bench_entry.h"
+#include "tests/gpu/bench.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
 using namespace longhaul::gpu_bench;
 
 namespace {
-
-constexpr double memory_bar = 0.85;
-
-class Bench {
- public:
-  explicit Bench(Gpu& gpu) : gpu_(gpu), context_(gpu.device(), gpu.ops()) { account_.device = &gpu.device(); }
-
-  const ComputeContext& context() const { return context_; }
-  Tensor tensor(DType dtype, std::int64_t size) { return Tensor(dtype, Shape{size}, &account_); }
-  // Numbers that are no zeros, whose products do not grow.
-  Tensor filled(DType dtype, std::int64_t size) {
-    Tensor made = tensor(dtype, size);
-    fill(context_, made.view(), 0.015625F);
-    return made;
-  }
-
-  // The median of batches of calls, each between two waits for the device; a batch lasts ten milliseconds or more, so
-  // that starting and waiting do not count.
-  double seconds_of(const std::function<void()>& operation) {
-    const auto batch = [&](int calls) {
-      gpu_.device().finish();
-      const auto begun = std::chrono::steady_clock::now();
-      for (int i = 0; i < calls; ++i) operation();
-      gpu_.device().finish();
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    };
-    batch(2);
-    const int calls = static_cast<int>(std::clamp(0.01 / std::max(batch(1), 1e-7), 1.0, 1000.0));
-    std::vector<double> times;
-    for (int i = 0; i < 7; ++i) times.push_back(batch(calls) / calls);
-    std::nth_element(times.begin(), times.begin() + 3, times.end());
-    return times[3];
-  }
-  void measure(const std::string& name, double bytes, double flops, double bar, const std::function<void()>& f) {
-    entries.push_back({name, seconds_of(f), bytes, flops, bar});
-  }
-
-  Ceilings ceilings;
-  std::vector<BenchEntry> entries;
-
- private:
-  Gpu& gpu_;
-  MemoryAccount account_;
-  ComputeContext context_;
-};
-
-void find_ceilings(Bench& bench, Device& device) {
-  const std::int64_t bytes = std::int64_t{1} << 30, n = 8192;
-  Tensor from = bench.filled(DType::f32, bytes / 4), to = bench.tensor(DType::f32, bytes / 4);
-  const double copied = bench.seconds_of([&] { device.copy(from.view().data(), to.view().data(), bytes); });
-  bench.ceilings.bytes_per_s = 2.0 * static_cast<double>(bytes) / copied;
-  Tensor a = bench.filled(DType::bf16, n * n), b = bench.filled(DType::bf16, n * n),
-         c = bench.tensor(DType::bf16, n * n);
-  const LinearShape shape{n, n, n};
-  const double d = static_cast<double>(n);
-  bench.ceilings.flops =
-      gemm_flops(d, d, d) / bench.seconds_of([&] { linear_forward(bench.context(), shape, a, b, c); });
-}
 
 // Of a block of Llama-2 7B and a micro-batch of 4,096 tokens.
 constexpr std::int64_t tokens = 4096, hidden = 4096, ffn = 11008, heads = 32, head_dim = 128, vocab = 32000;
@@ -171,34 +108,12 @@ void attentions(Bench& bench) {
   }
 }
 
-int tell(const Bench& bench, const std::string& device, const std::string& json) {
-  std::printf("%s: copy %.0f GB/s, product %.0f TFLOP/s (bf16)\n", device.c_str(), 1e-9 * bench.ceilings.bytes_per_s,
-              1e-12 * bench.ceilings.flops);
-  std::printf("%-52s %10s %10s %8s %6s\n", "", "us", "rate", "share", "bar");
-  Value all = Value::make_array();
-  int missed = 0;
-  for (const BenchEntry& e : bench.entries) {
-    const double share = e.share(bench.ceilings);
-    const bool flops = e.bound_by_flops(bench.ceilings), low = e.bar > 0 && share < e.bar;
-    missed += low;
-    std::printf("%-52s %10.1f %7.0f %s %7.1f%% %5.0f%% %s\n", e.name.c_str(), 1e6 * e.seconds,
-                (flops ? 1e-12 * e.flops : 1e-9 * e.bytes) / e.seconds, flops ? "TF" : "GB", 100 * share, 100 * e.bar,
-                low ? "MISSED" : "");
-    Value one = Value::make_table();
-    one.set("name", e.name), one.set("seconds", e.seconds), one.set("bytes", e.bytes), one.set("flops", e.flops);
-    one.set("share", share), one.set("bar", e.bar), one.set("missed", low);
-    all.push_back(std::move(one));
-  }
-  if (json.empty()) return missed > 0 ? 1 : 0;
-  Value table = Value::make_table();
-  table.set("device", device), table.set("copy_bytes_per_s", bench.ceilings.bytes_per_s);
-  table.set("product_flops", bench.ceilings.flops), table.set("entries", std::move(all));
-  if (const Status written = write_file_atomic(json, to_json(table) + "\n"); !written.ok()) {
-    std::fprintf(stderr, "%s\n", written.error().message().c_str());
-    return 2;
-  }
-  return missed > 0 ? 1 : 0;
-}
+// A block in a file of its own declares its function in a header of the same name and is one line here.
+constexpr void (*blocks[])(Bench&) = {
+    memory_bound,
+    products,
+    attentions,
+};
 
 }  // namespace
 
@@ -213,9 +128,7 @@ int main(int argc, char** argv) {
   const std::shared_ptr<Gpu> gpu = testing::open_real_gpu();
   if (!gpu) return testing::kNoGpu;
   Bench bench(*gpu);
-  find_ceilings(bench, gpu->device());
-  memory_bound(bench);
-  products(bench);
-  attentions(bench);
+  bench.find_ceilings();
+  for (const auto block : blocks) block(bench);
   return tell(bench, gpu->device().name(), json);
 }
