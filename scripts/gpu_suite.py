@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HOME = ROOT / "build/gpu-suite"
 PACK = HOME / "pack.tar.gz"
 PACK_BYTES_MAX = 60 << 20
-PROGRAMS = ["gpu_operations", "gpu_training", "gpu_bench", "longhaul-engine"]
+PROGRAMS = ["gpu_operations", "gpu_nccl", "gpu_training", "gpu_bench", "gpu_training_bench", "longhaul-engine"]
 # Of the host with the GPU: its C library and driver, and CUDA's own large libraries.
 NOT_PACKED = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so|libcuda|libcublas|libnccl|libcudnn|libcupti)")
 CUDA_FOLDERS = ["/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64"]
@@ -129,13 +129,22 @@ def run_part(name, command, limit_s, log, environment=None):
 
 
 def parts_of(folder, out):
-    """(name, command, limit): what has to be known first comes first."""
+    """(name, command, limit in s): what has to be known first comes first. The limits add up to more than the suite may
+    take, as most parts need less than theirs."""
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     attention = ["--source-file=*attention_test*"]
-    parts = [("attention", [folder / "gpu_operations", *attention], 60),
+    # Each with the time that it may take for itself, and a few seconds to end and say so.
+    trainings = [(name, [folder / "gpu_training_bench", "--case", name, "--limit-s", str(limit_s), "--folder", out,
+                         "--json", out / f"training-{name}.json"], limit_s + 15)
+                 for name, limit_s in (("llama2-7b-bf16", 50), ("llama2-7b-fp8", 50), ("gpt2-124m", 15), ("gpt2-1.5b", 25),
+                                       ("checkpoint", 30))]
+    parts = [("attention", [folder / "gpu_operations", *attention], 45),
+             ("nccl", [sys.executable, ROOT / "scripts/gpu_nccl.py", folder / "gpu_nccl", "25"], 80),
+             ("fits", [folder / "gpu_training_bench", "--fits", "--case", "llama2-7b-bf16", "--limit-s", "40",
+                       "--json", out / "training-fits.json"], 50),
              ("operations", [folder / "gpu_operations"], 120),
-             ("training", [folder / "gpu_training"], 120),
-             ("bench", [folder / "gpu_bench", "--json", out / "bench.json"], 120)]
+             ("training", [folder / "gpu_training"], 90),
+             ("bench", [folder / "gpu_bench", "--json", out / "bench.json"], 120), *trainings]
     if pathlib.Path(sanitizer).exists():
         few = ["--test-case=*rope*,*quantise*,*rmsnorm*"]
         for tool in ("memcheck", "racecheck"):
@@ -144,9 +153,80 @@ def parts_of(folder, out):
     return parts
 
 
+# What the project promises of GPUs. `figure` is that of a program's own bars (tests/gpu/bar.h); else: `passes`, a part
+# that has to pass, or `least`, the bar of those entries of gpu_bench whose worst share counts.
+BARS = [
+    {"figure": "operations within tolerance of the f64 reference", "part": "operations", "passes": True},
+    {"figure": "20 steps: f32 1e-4, bf16 2e-2; the same bits twice", "part": "training", "passes": True},
+    {"figure": "Llama-2-7B shape, bf16", "part": "llama2-7b-bf16", "bar": "at least 9,400 tokens/s",
+     "peer": "NeMo publishes 16,913 tokens/s"},
+    {"figure": "Llama-2-7B shape, fp8", "part": "llama2-7b-fp8", "bar": "at least 14,000 tokens/s",
+     "peer": "NeMo publishes 16,913 tokens/s"},
+    {"figure": "GPT-2 124M, bf16, MFU", "part": "gpt2-124m", "bar": "", "peer": "llm.c publishes 46-56 % MFU"},
+    {"figure": "GPT-2 1.5B, bf16, MFU", "part": "gpt2-1.5b", "bar": "", "peer": "llm.c publishes 46-56 % MFU"},
+    {"figure": "own memory-bound kernels, the worst", "part": "bench", "least": 0.85, "of": "the measured copy bandwidth"},
+    {"figure": "decode of an 8B shape, batch 1, bf16", "part": "bench", "least": 0.75, "of": "the bandwidth limit"},
+    {"figure": "checkpoint every 50 steps, GPT-2 124M, bf16", "part": "checkpoint", "bar": "at most 0.02 of throughput"},
+]
+
+
+def why_not(suite, name):
+    part = next((part for part in suite["parts"] if part["name"] == name), None)
+    if part is None:
+        return "the suite did not come to it"
+    if part["outcome"] == "passed":
+        return f"{name} told no such figure"
+    return f"{name} {part['outcome']}" + (f": {part['last'][:200]}" if part["last"] else "")
+
+
+def bars_of(suite):
+    """A row for each promise: figure, value, bar, peer, outcome; why it was not measured."""
+    told = {bar["figure"]: bar for training in suite["trainings"].values() for bar in training["bars"]}
+    rows = []
+    for bar in BARS:
+        row = {"figure": bar["figure"], "value": "", "bar": bar.get("bar", ""), "peer": bar.get("peer", ""),
+               "outcome": "not measured", "why": ""}
+        part = next((part for part in suite["parts"] if part["name"] == bar["part"]), None)
+        own = told.get(bar["figure"])
+        if bar.get("passes"):
+            row["bar"] = "passes"
+            if part and part["outcome"] in ("passed", "failed"):
+                row["outcome"] = "met" if part["outcome"] == "passed" else "missed"
+        elif "least" in bar:
+            row["bar"] = f"at least {100 * bar['least']:.0f} % of {bar['of']}"
+            entries = [e for e in suite.get("bench", {}).get("entries", []) if e["bar"] == bar["least"]]
+            if entries:
+                worst = min(entries, key=lambda entry: entry["share"])
+                row["value"] = f"{100 * worst['share']:.1f} % ({worst['name']})"
+                row["outcome"] = "missed" if worst["missed"] else "met"
+        elif own:
+            row["outcome"] = own["outcome"]
+            if "value" in own:
+                row["value"] = f"{own['value']:.4g} {own['unit']}"
+            row["why"] = own.get("why", "")
+        if row["outcome"] == "not measured" and not row["why"]:
+            row["why"] = why_not(suite, bar["part"])
+        rows.append(row)
+    return rows
+
+
+def lines_of_training(training):
+    """Of one case of gpu_training_bench; its kernels where it missed a bar."""
+    if "error" in training or "step_s" not in training or "layers" not in training:
+        return [f"{training.get('title', training['name'])}: {training.get('error') or training.get('said', '')}"]
+    lines = [f"{training['said']}",
+             f"  {training['layers']} layers: {training['step_s']:.4f} s a step, {training['tokens_per_s']:.0f} tokens/s, MFU "
+             f"{100 * training['mfu_of_product']:.1f} % of the measured product"
+             + (f", {100 * training['mfu_of_peak']:.1f} % of the peak" if "mfu_of_peak" in training else "")]
+    if "extrapolated" in training:
+        lines.append(f"  EXTRAPOLATED to all layers, held against no bar: {training['extrapolated']['tokens_per_s']:.0f} tokens/s")
+    lines.append("  " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in training["phases"].items()))
+    return lines
+
+
 def table_of(suite):
-    lines = [f"{p['name']:<24} {p['outcome']:<10} {p['seconds']:>7.1f} s  {p['last'][:100] if p['outcome'] != 'passed' else ''}"
-             for p in suite["parts"]]
+    lines = [f"{p['name']:<24} {p['outcome']:<10} {p['seconds']:>7.1f} s  "
+             f"{p['last'][:200] if p['outcome'] != 'passed' or p['name'] == 'nccl' else ''}" for p in suite["parts"]]
     bench = suite.get("bench")
     if bench:
         lines += ["", f"{bench['device']}: copy {bench['copy_bytes_per_s'] / 1e9:.0f} GB/s, product "
@@ -154,6 +234,17 @@ def table_of(suite):
         lines += [f"{e['name']:<52} {1e6 * e['seconds']:>10.1f} us {100 * e['share']:>6.1f} %"
                   f" {('bar ' + format(100 * e['bar'], '.0f') + ' %') if e['bar'] else ''}"
                   f"{' MISSED' if e['missed'] else ''}" for e in bench["entries"]]
+    for told in suite["trainings"].values():
+        missed = any(bar["outcome"] == "missed" for bar in told["bars"])
+        for training in told["trainings"]:
+            lines += ["", *lines_of_training(training)]
+            if missed:
+                lines += [f"    {1e-6 * k['ns']:>9.3f} ms {k['count']:>6} x {k['name'][:100]}" for k in training.get("kernels", [])]
+    lines += ["", "bars"]
+    for r in suite["bars"]:
+        outcome = "MISSED" if r["outcome"] == "missed" else r["outcome"]
+        lines.append(f"{r['figure']:<52} {r['value']:<28} {r['bar']:<44} {r['peer']:<32} {outcome}"
+                     f"{': ' + r['why'] if r['why'] else ''}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -166,7 +257,7 @@ def write(path, text):
 def run(parts, out, budget_s=BUDGET_S, environment=None):
     """All parts, what became of each; suite.json and table.txt are whole after every one."""
     out.mkdir(parents=True, exist_ok=True)
-    suite = {"begun": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "parts": []}
+    suite = {"begun": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "parts": [], "trainings": {}}
     begun = time.monotonic()
     for name, command, limit_s in parts:
         left = budget_s - (time.monotonic() - begun)
@@ -177,6 +268,9 @@ def run(parts, out, budget_s=BUDGET_S, environment=None):
             suite["parts"].append(run_part(name, command, min(limit_s, left), out / f"{name}.log", environment))
         if (out / "bench.json").exists():
             suite["bench"] = json.loads((out / "bench.json").read_text())
+        if (out / f"training-{name}.json").exists():
+            suite["trainings"][name] = json.loads((out / f"training-{name}.json").read_text())
+        suite["bars"] = bars_of(suite)
         write(out / "suite.json", json.dumps(suite, indent=1) + "\n")
         write(out / "table.txt", table_of(suite))
         if suite["parts"][-1]["outcome"] == "skipped":
@@ -196,7 +290,8 @@ def main():
     if given.pack:
         return pack(given.architectures)
     out = given.out.resolve()
-    (out / "bench.json").unlink(missing_ok=True)
+    for old in [out / "bench.json", *out.glob("training-*.json")]:
+        old.unlink(missing_ok=True)
     folder = programs_here(given.architectures)
     return run(parts_of(folder, out), out, environment=environment_of(folder))
 

@@ -41,8 +41,7 @@ void Bench::measure(const std::string& name, double bytes, double flops, double 
   entries.push_back({name, seconds_of(f), bytes, flops, bar});
 }
 
-void Bench::find_ceilings() {
-  const std::int64_t bytes = std::int64_t{1} << 30, n = 8192;
+void Bench::find_ceilings(std::int64_t bytes, std::int64_t n) {
   Tensor from = filled(DType::f32, bytes / 4), to = tensor(DType::f32, bytes / 4);
   const double copied = seconds_of([&] { gpu_.device().copy(from.view().data(), to.view().data(), bytes); });
   ceilings.bytes_per_s = 2.0 * static_cast<double>(bytes) / copied;

@@ -29,8 +29,8 @@ class Bench {
   // that starting and waiting do not count.
   double seconds_of(const std::function<void()>& operation);
   void measure(const std::string& name, double bytes, double flops, double bar, const std::function<void()>& f);
-  // Of the machine: a copy of a gibibyte, a product of 8192 x 8192 in bf16.
-  void find_ceilings();
+  // Of the machine: a copy of so many bytes, a product of n x n in bf16.
+  void find_ceilings(std::int64_t bytes = std::int64_t{1} << 30, std::int64_t n = 8192);
 
   Ceilings ceilings;
   std::vector<BenchEntry> entries;

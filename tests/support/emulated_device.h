@@ -86,7 +86,9 @@ class HostGemm final : public cuda::DeviceGemm {
 // Device, products and operations, and a context that uses them.
 class EmulatedGpu final : public Gpu {
  public:
-  EmulatedGpu() : gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
+  // bytes: of its memory.
+  explicit EmulatedGpu(std::int64_t bytes = std::int64_t{4} << 30)
+      : device_(true, bytes), gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
   const ComputeContext& context() const { return context_; }
@@ -94,7 +96,7 @@ class EmulatedGpu final : public Gpu {
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;
 
  private:
-  EmulatedDevice device_{true};
+  EmulatedDevice device_;
   HostGemm gemm_;
   cuda::CudaOps ops_;
   ComputeContext context_;

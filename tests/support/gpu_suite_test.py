@@ -26,6 +26,56 @@ def shell(text):
     return ["/bin/sh", "-c", text]
 
 
+def check_bars_of_trainings(out):
+    """Bars that programs tell, the profile beside one that is missed, what was not measured and why."""
+    slow = {"trainings": [{"name": "llama2-7b-bf16", "title": "Llama-2-7B shape, bf16", "said": "fits; 140 GB of 149 GB",
+                           "layers": 32, "step_s": 8.0, "tokens_per_s": 8192.0, "mfu_of_product": 0.5,
+                           "phases": {"forward": 2.5, "backward": 5.0}, "kernels": [{"name": "slow_kernel", "ns": 5, "count": 2}]}],
+            "bars": [{"figure": "Llama-2-7B shape, bf16", "unit": "tokens/s", "bar": 9400, "value": 8192.0, "outcome": "missed"}]}
+    shallow = {"trainings": [{"name": "llama2-7b-fp8", "title": "Llama-2-7B shape, fp8", "said": "does not fit; 18 layers do",
+                              "layers": 18, "step_s": 2.0, "tokens_per_s": 30000.0, "mfu_of_product": 0.5, "phases": {},
+                              "extrapolated": {"tokens_per_s": 15000.0}}],
+               "bars": [{"figure": "Llama-2-7B shape, fp8", "outcome": "not measured", "why": "does not fit"}]}
+    parts = [(name, shell(f"echo '{json.dumps(told)}' > {out}/training-{name}.json; exit {code}"), 20)
+             for name, told, code in (("llama2-7b-bf16", slow, 1), ("llama2-7b-fp8", shallow, 0))]
+    code = gpu_suite.run([*parts, ("gpt2-124m", shell("echo no step could be timed; exit 1"), 20)], out)
+    check(code == 1, f"a missed bar ends with {code}")
+    bars = {bar["figure"]: bar for bar in json.loads((out / "suite.json").read_text())["bars"]}
+    check(bars["Llama-2-7B shape, bf16"]["outcome"] == "missed", bars)
+    check(bars["Llama-2-7B shape, fp8"] | {"outcome": "not measured", "why": "does not fit"} == bars["Llama-2-7B shape, fp8"],
+          bars)
+    check("no step could be timed" in bars["GPT-2 124M, bf16, MFU"]["why"], bars)
+    table = (out / "table.txt").read_text()
+    check("slow_kernel" in table and "forward 2.5000 s" in table and "MISSED" in table, table)
+    check("EXTRAPOLATED" in table and "met" not in table.split("bars")[-1].replace("parameters", ""), table)
+
+
+def check_nccl(out):
+    """Which way two ranks were run: real NCCL, the trick for one GPU, by way of the host; and what fails or hangs."""
+    def run(name, script, limit_s="5"):
+        program = out / name
+        program.write_text("#!/bin/sh\n" + script)
+        program.chmod(0o755)
+        begun = time.monotonic()
+        done = subprocess.run([sys.executable, pathlib.Path(sys.argv[1]) / "scripts/gpu_nccl.py", program, limit_s],
+                              capture_output=True, text=True, check=False)
+        check(time.monotonic() - begun < 30, f"{name} was waited for")
+        return done.returncode, done.stdout.strip().splitlines()[-1]
+
+    code, last = run("two", "exit 0")
+    check(code == 0 and "real NCCL" in last and "each rank its GPU" in last, last)
+    code, last = run("trick", '[ -n "$NCCL_HOSTID" ] && exit 0; echo NCCL was refused, or refuses: Duplicate GPU; exit 3')
+    check(code == 0 and "NCCL_HOSTID" in last, last)
+    code, last = run("staged", '[ "$1" = --staged ] && exit 0; echo NCCL was refused, or refuses: Duplicate GPU; exit 3')
+    check(code == 0 and "Duplicate GPU" in last and "by way of the host: the contract holds" in last, last)
+    code, last = run("wrong", 'echo FAILED sums; exit 1')
+    check(code == 1 and "does not hold" in last, last)
+    code, last = run("hangs", 'exec sleep 100', "1")
+    check(code == 1 and "no end" in last, last)
+    code, last = run("none", 'echo skipped: no driver; exit 77')
+    check(code == 77 and "no driver" in last, last)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="longhaul-gpu-suite-") as name:
         out = pathlib.Path(name)
@@ -41,9 +91,16 @@ def main():
         outcomes = {part["name"]: part["outcome"] for part in suite["parts"]}
         check(outcomes == {"good": "passed", "bad": "failed", "hangs": "too long", "bench": "passed"}, outcomes)
         check(suite["parts"][1]["last"] == "broken" and suite["parts"][1]["code"] == 3, suite["parts"][1])
+        bars = {bar["figure"]: bar for bar in suite["bars"]}
+        memory = bars["own memory-bound kernels, the worst"]
+        check(memory["outcome"] == "missed" and "add" in memory["value"], memory)
+        check(bars["Llama-2-7B shape, bf16"]["why"] == "the suite did not come to it", bars)
         table = (out / "table.txt").read_text()
         check("MISSED" in table and "broken" in table and "4000 GB/s" in table, table)
 
+        check_bars_of_trainings(out / "trainings")
+        (out / "nccl").mkdir()
+        check_nccl(out / "nccl")
         whole = out / "whole"
         check(gpu_suite.run([("good", shell("true"), 20)], whole) == 0, "a suite that passed")
         none = out / "none"

@@ -1,7 +1,7 @@
 #include "tests/support/on_device_communicator.h"
 
-#include <cstring>
 #include <utility>
+#include <vector>
 
 namespace longhaul::testing {
 namespace {
@@ -35,8 +35,10 @@ class OnDeviceOperation final : public CommOperation {
   // sanitizer.
   void abandon(const std::string& reason) override {
     operation_->abandon(reason);
-    for (const DeviceMemory* memory : {&in_, &out_})
-      if (memory->bytes() > 0) std::memset(memory->data(), 0xAA, static_cast<std::size_t>(memory->bytes()));
+    for (const DeviceMemory* memory : {&in_, &out_}) {
+      const std::vector<unsigned char> nonsense(static_cast<std::size_t>(memory->bytes()), 0xAA);
+      if (!nonsense.empty()) device_.copy_in(nonsense.data(), memory->data(), memory->bytes());
+    }
   }
 
  private:
