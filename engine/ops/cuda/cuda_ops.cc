@@ -46,7 +46,10 @@ std::byte* CudaOps::scratch(int slot, std::int64_t bytes) const {
 }
 
 void CudaOps::gemm(const GemmShape& shape, ConstView a, ConstView b, View c) const {
-  gemm_.run(stream_, shape, a, b, c);
+  if (shape.k > 0) return gemm_.run(stream_, shape, a, b, c);
+  // A sum of nothing, which libraries refuse.
+  LH_ASSERT(shape.row_stride_c == 0 && (shape.beta == 0.0F || shape.beta == 1.0F), "an empty product into a part");
+  if (shape.beta == 0.0F) fill(View(c.data(), c.dtype(), Shape{shape.m * shape.n}), 0.0F);
 }
 
 void CudaOps::linear_forward(LinearShape s, ConstView x, ConstView weight, View y, ConstView bias) const {
