@@ -12,6 +12,7 @@
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/fp8.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/quantize_blocks.h"
@@ -98,6 +99,18 @@ class DeviceOps {
                                View y, QuantizationSums* sums) const;
   virtual void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const;
   virtual float largest_magnitude(ConstView x) const;
+
+  // linear_gelu.h
+  virtual void linear_gelu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View before,
+                                   View y) const;
+  virtual void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before, View dx) const;
+  // fp8.h
+  virtual Fp8Support fp8_support() const;  // none
+  virtual std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const;
+  virtual void fp8_cast(const Fp8Cast& how, ConstView x, View codes, View scales) const;
+  virtual void fp8_keep_amax(ConstView x, View amax) const;
+  virtual void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const;
+  virtual void fp8_product(const Fp8Product& shape, const Fp8Operands& operands, View c, ConstView bias) const;
 
  protected:
   // Ends the process: this device has no `operation`.

@@ -2,6 +2,7 @@
 
 #include "base/shared_library.h"
 #include "engine/ops/cuda/gemm_cublaslt.h"
+#include "tests/support/cuda_emulation.h"
 #include "tests/support/test_gpu.h"
 
 namespace longhaul::testing {
@@ -27,6 +28,20 @@ class OpenedGemm final : public cuda::DeviceGemm {
     const Opened opened(device_);
     gemm_->run(stream, shape, a, b, c);
   }
+  bool run_fused(cudaStream_t stream, const GemmShape& shape, ConstView a, ConstView b, View c,
+                 const cuda::GemmEpilogue& epilogue) override {
+    const Opened opened(device_);
+    return gemm_->run_fused(stream, shape, a, b, c, epilogue);
+  }
+  Fp8Support fp8_support() const override { return gemm_->fp8_support(); }
+  std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) override {
+    return gemm_->fp8_refusal(shape, operands, c);
+  }
+  bool run_fp8(cudaStream_t stream, const Fp8Product& shape, const Fp8Operands& operands, View c,
+               ConstView bias) override {
+    const Opened opened(device_);
+    return gemm_->run_fp8(stream, shape, operands, c, bias);
+  }
 
  private:
   struct Opened {
@@ -49,6 +64,13 @@ StandInGpu::StandInGpu(int capability, std::size_t cublas_version) {
 
 Result<std::unique_ptr<KernelTimer>> StandInGpu::time_kernels() {
   return make_error(ErrorCode::unavailable, "an emulated GPU over cuBLASLt's stand-in times no kernels");
+}
+
+StartedKernels::StartedKernels() {
+  cuda::launch_observer() = [this](const char* name, std::int64_t) { names.emplace_back(name); };
+}
+StartedKernels::~StartedKernels() {
+  cuda::launch_observer() = nullptr;
 }
 
 FakeCublasLtCounts cublaslt_counts() {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/support/emulated_device.h"
 #include "tests/support/fake_cublaslt.h"
@@ -28,6 +30,16 @@ class StandInGpu final : public Gpu {
   std::unique_ptr<cuda::DeviceGemm> gemm_;
   std::unique_ptr<cuda::CudaOps> ops_;
   std::unique_ptr<ComputeContext> context_;
+};
+
+// Names of the kernels that this thread starts as long as it lives.
+class StartedKernels {
+ public:
+  StartedKernels();
+  ~StartedKernels();
+  StartedKernels(const StartedKernels&) = delete;
+  StartedKernels& operator=(const StartedKernels&) = delete;
+  std::vector<std::string> names;
 };
 
 // Of the library, since it was made to answer for the last StandInGpu.

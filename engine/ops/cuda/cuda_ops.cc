@@ -55,6 +55,7 @@ void CudaOps::gemm(const GemmShape& shape, ConstView a, ConstView b, View c) con
 void CudaOps::linear_forward(LinearShape s, ConstView x, ConstView weight, View y, ConstView bias) const {
   GemmShape shape{.m = s.tokens, .n = s.out, .k = s.in};
   shape.transpose_b = true;
+  if (!bias.empty() && gemm_.run_fused(stream_, shape, x, weight, y, {GemmEpilogue::What::bias, bias})) return;
   gemm(shape, x, weight, y);
   if (!bias.empty()) add_to_rows(bias, s.tokens, y);
 }
