@@ -170,4 +170,29 @@ void DeviceOps::adamw_update(const AdamWStep&, Floats, View, View, ConstFloats, 
   missing("adamw_update");
 }
 
+void DeviceOps::linear_gelu_forward(LinearShape, ConstView, ConstView, ConstView, View, View) const {
+  missing("linear_gelu_forward");
+}
+void DeviceOps::linear_gelu_backward(LinearShape, ConstView, ConstView, ConstView, View) const {
+  missing("linear_gelu_backward");
+}
+Fp8Support DeviceOps::fp8_support() const {
+  return {.why_not = "this device has no products of eight bits"};
+}
+std::string DeviceOps::fp8_refusal(const Fp8Product&, const Fp8Operands&, ConstView) const {
+  return fp8_support().why_not;
+}
+void DeviceOps::fp8_cast(const Fp8Cast&, ConstView, View, View) const {
+  missing("fp8_cast");
+}
+void DeviceOps::fp8_keep_amax(ConstView, View) const {
+  missing("fp8_keep_amax");
+}
+void DeviceOps::fp8_tensor_scale(NumberFormat, int, ConstView, View) const {
+  missing("fp8_tensor_scale");
+}
+void DeviceOps::fp8_product(const Fp8Product&, const Fp8Operands&, View, ConstView) const {
+  missing("fp8_product");
+}
+
 }  // namespace longhaul

@@ -12,6 +12,7 @@
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/fp8.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
@@ -122,6 +123,17 @@ class DeviceOps {
   virtual void attention_decode_table(const AttentionDecodeShape& shape, ConstView q, std::span<const KvPlace> places,
                                       std::int64_t longest, View out) const;
   virtual void embedding_int8(LinearShape shape, Ids ids, ConstView q, ConstFloats scales, View out) const;
+  // linear_gelu.h
+  virtual void linear_gelu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View before,
+                                   View y) const;
+  virtual void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before, View dx) const;
+  // fp8.h
+  virtual Fp8Support fp8_support() const;  // none
+  virtual std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const;
+  virtual void fp8_cast(const Fp8Cast& how, ConstView x, View codes, View scales) const;
+  virtual void fp8_keep_amax(ConstView x, View amax) const;
+  virtual void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const;
+  virtual void fp8_product(const Fp8Product& shape, const Fp8Operands& operands, View c, ConstView bias) const;
 
  protected:
   // Ends the process: this device has no `operation`.

@@ -110,11 +110,11 @@ void attentions(Bench& bench) {
   }
 }
 
-// A block in a file of its own declares its function in a header of the same name and is one line here.
 void generation(Bench& bench) {
   for (BenchEntry& entry : decode_of_8b(bench.gpu())) bench.entries.push_back(std::move(entry));
 }
 
+// A block in a file of its own declares its function in a header of the same name and is one line here.
 constexpr void (*blocks[])(Bench&) = {
     memory_bound,
     products,

@@ -238,6 +238,34 @@ class StagedOps final : public DeviceOps {
     run(&DeviceOps::quantize_tensor, format, scale, x, y, sums);
   }
   float largest_magnitude(ConstView x) const override { return run(&DeviceOps::largest_magnitude, x); }
+  void linear_gelu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View before,
+                           View y) const override {
+    run(&DeviceOps::linear_gelu_forward, shape, x, weight, bias, before, y);
+  }
+  void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before,
+                            View dx) const override {
+    run(&DeviceOps::linear_gelu_backward, shape, dy, weight, before, dx);
+  }
+  Fp8Support fp8_support() const override { return ops_.fp8_support(); }
+  std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const override {
+    return ops_.fp8_refusal(shape, operands, c);
+  }
+  void fp8_cast(const Fp8Cast& how, ConstView x, View codes, View scales) const override {
+    run(&DeviceOps::fp8_cast, how, x, codes, scales);
+  }
+  void fp8_keep_amax(ConstView x, View amax) const override { run(&DeviceOps::fp8_keep_amax, x, amax); }
+  void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const override {
+    run(&DeviceOps::fp8_tensor_scale, format, margin, amax, scale);
+  }
+  void fp8_product(const Fp8Product& shape, const Fp8Operands& o, View c, ConstView bias) const override {
+    StagedRanges ranges(device_);
+    for (const ConstView& view : {o.a, o.scales_a, o.b, o.scales_b, bias}) ranges.add(view);
+    ranges.add(c);
+    ranges.take_in();
+    ops_.fp8_product(shape, {ranges.at(o.a), ranges.at(o.scales_a), ranges.at(o.b), ranges.at(o.scales_b)},
+                     ranges.at(c), ranges.at(bias));
+    ranges.bring_back();
+  }
 
  private:
   template <class Ask, class... Given>

@@ -41,13 +41,15 @@ class CudaRecording final : public DeviceRecording {
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(int index, std::string name, cudaStream_t stream) : index_(index), name_(std::move(name)), stream_(stream) {}
+  Gpu(int index, std::string name, int capability, cudaStream_t stream)
+      : index_(index), name_(std::move(name)), capability_(capability), stream_(stream) {}
   ~Gpu() override { (void)cudaStreamDestroy(stream_); }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
   std::string name() const override { return format("{}, GPU {}", name_, index_); }
   CUstream_st* stream() const override { return stream_; }
+  int capability() const override { return capability_; }
   std::int64_t free_bytes() const override {
     std::size_t unused = 0, all = 0;
     check(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
@@ -167,6 +169,7 @@ class Gpu final : public CudaDevice {
   AllocatedRanges ranges_, pinned_;  // of the device, of the host
   int index_;
   std::string name_;
+  int capability_;
   cudaStream_t stream_;
 };
 
@@ -223,7 +226,8 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
   cudaStream_t stream = nullptr;
   if (const cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); status != cudaSuccess)
     return failed("cudaStreamCreateWithFlags", status);
-  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(index, properties.name, stream));
+  return std::unique_ptr<CudaDevice>(
+      std::make_unique<Gpu>(index, properties.name, 10 * properties.major + properties.minor, stream));
 }
 
 }  // namespace longhaul

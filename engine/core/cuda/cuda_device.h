@@ -17,6 +17,8 @@ class CudaDevice : public Device {
   static Result<std::unique_ptr<CudaDevice>> open(int local_rank);
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
+  // Its compute capability: ten times major plus minor, 90 for Hopper.
+  virtual int capability() const = 0;
 };
 
 }  // namespace longhaul

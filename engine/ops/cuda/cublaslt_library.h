@@ -11,6 +11,7 @@ struct CublasLt {
   SharedLibrary library;
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
+  decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtGetStatusString) status_text = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
   decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
@@ -24,9 +25,9 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
 
-  // The release that this program was compiled against, by its file's name (libcublasLt.so.13). Errors: it is not
-  // found, or lacks a function.
-  static Result<CublasLt> open();
+  // The library of that name; empty: the release that this program was compiled against, by its file's name
+  // (libcublasLt.so.13). Errors: it is not found, or lacks a function.
+  static Result<CublasLt> open(const std::string& name = "");
 };
 
 }  // namespace longhaul::cuda

@@ -47,16 +47,21 @@ std::byte* CudaOps::scratch(int slot, std::int64_t bytes) const {
 }
 
 void CudaOps::gemm(const GemmShape& shape, ConstView a, ConstView b, View c) const {
-  gemm_.run(stream_, shape, a, b, c);
+  if (shape.k > 0) return gemm_.run(stream_, shape, a, b, c);
+  // A sum of nothing, which libraries refuse.
+  LH_ASSERT(shape.row_stride_c == 0 && (shape.beta == 0.0F || shape.beta == 1.0F), "an empty product into a part");
+  if (shape.beta == 0.0F) fill(View(c.data(), c.dtype(), Shape{shape.m * shape.n}), 0.0F);
 }
 
 void CudaOps::linear_forward(LinearShape s, ConstView x, ConstView weight, View y, ConstView bias) const {
   GemmShape shape{.m = s.tokens, .n = s.out, .k = s.in};
   shape.transpose_b = true;
-  if (s.tokens <= kGemvTokensMax)
+  if (s.tokens <= kGemvTokensMax) {
     gemv(s, x, weight, y);
-  else
+  } else {
+    if (!bias.empty() && gemm_.run_fused(stream_, shape, x, weight, y, {GemmEpilogue::What::bias, bias})) return;
     gemm(shape, x, weight, y);
+  }
   if (!bias.empty()) add_to_rows(bias, s.tokens, y);
 }
 

@@ -97,6 +97,17 @@ class CudaOps final : public DeviceOps {
                        QuantizationSums* sums) const override;
   void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const override;
   float largest_magnitude(ConstView x) const override;
+  // cuda_ops_products.cc
+  void linear_gelu_forward(LinearShape shape, ConstView x, ConstView weight, ConstView bias, View before,
+                           View y) const override;
+  void linear_gelu_backward(LinearShape shape, ConstView dy, ConstView weight, ConstView before,
+                            View dx) const override;
+  Fp8Support fp8_support() const override;
+  std::string fp8_refusal(const Fp8Product& shape, const Fp8Operands& operands, ConstView c) const override;
+  void fp8_cast(const Fp8Cast& how, ConstView x, View codes, View scales) const override;
+  void fp8_keep_amax(ConstView x, View amax) const override;
+  void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const override;
+  void fp8_product(const Fp8Product& shape, const Fp8Operands& operands, View c, ConstView bias) const override;
 
  private:
   void take_sums(std::int64_t count, double* parts, QuantizationSums& sums) const;

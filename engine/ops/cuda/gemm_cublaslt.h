@@ -1,9 +1,9 @@
-// Matrix products by cuBLASLt. An algorithm is asked for once for each case (sizes, types, strides, alignment) and
-// kept. Deterministic: algorithms whose sums depend on who comes first (atomics) are not taken, so that the same case
-// gives the same bits, on the same kind of GPU with the same cuBLAS.
+// Matrix products by cuBLASLt (cublaslt_products.h): f32, bf16 and, where the GPU multiplies them, numbers of eight
+// bits; bias and GELU fused into the product.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "engine/core/device.h"
@@ -11,7 +11,12 @@
 
 namespace longhaul::cuda {
 
+struct CublasLtOptions {
+  int capability = 80;  // of the GPU: ten times major plus minor
+  std::string library;  // empty: the release that was compiled against
+};
+
 // `device`: where workspace is taken, borrowed. An error: cuBLASLt cannot be used here.
-Result<std::unique_ptr<DeviceGemm>> make_cublaslt_gemm(Device& device);
+Result<std::unique_ptr<DeviceGemm>> make_cublaslt_gemm(Device& device, const CublasLtOptions& options);
 
 }  // namespace longhaul::cuda

@@ -199,8 +199,8 @@ __global__ void __launch_bounds__(block_threads) magnitude_kernel(Index count, c
 
 // By one block each.
 __global__ void __launch_bounds__(block_threads)
-    largest_part_kernel(Index count, const std::uint32_t* parts, std::uint32_t* out) {
-  std::uint32_t most = 0;
+    largest_part_kernel(Index count, const std::uint32_t* parts, std::uint32_t* out, bool keep) {
+  std::uint32_t most = keep ? out[0] : 0;
   for (Index i = threadIdx.x; i < count; i += block_threads) most = parts[i] > most ? parts[i] : most;
   most = max_of_block(most, reinterpret_cast<std::uint32_t*>(shared_memory()));
   if (threadIdx.x == 0) out[0] = most;
@@ -290,21 +290,32 @@ void add_quantization_parts(cudaStream_t stream, Index count, const double* part
   launch("add_quantization_parts", stream, add_parts_kernel, dim3(1), dim3(block_threads), shared_sums, count, parts,
          out);
 }
+namespace {
 template <class T>
-void largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out) {
+void largest(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out, bool keep) {
   with_width<T>(n, {x}, [&](auto width) {
     launch("largest_magnitude", stream, magnitude_kernel<T, decltype(width)::value>, dim3(blocks_for(n, flat_piece)),
            dim3(block_threads), shared_sums, n, x, parts);
   });
   launch("largest_part", stream, largest_part_kernel, dim3(1), dim3(block_threads), shared_sums, quantize_flat_parts(n),
-         static_cast<const std::uint32_t*>(parts), out);
+         static_cast<const std::uint32_t*>(parts), out, keep);
+}
+}  // namespace
+template <class T>
+void largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out) {
+  largest(stream, n, x, parts, out, false);
+}
+template <class T>
+void keep_largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out) {
+  largest(stream, n, x, parts, out, true);
 }
 
 #define LONGHAUL_LOW_PRECISION(T)                                                               \
   template Index quantize_blocks_parts(const QuantizeBlocks<T>&);                               \
   template void quantize_blocks(cudaStream_t, const QuantizeBlocks<T>&);                        \
   template void quantize_flat(cudaStream_t, NumberFormat, float, Index, const T*, T*, double*); \
-  template void largest_magnitude(cudaStream_t, Index, const T*, std::uint32_t*, std::uint32_t*);
+  template void largest_magnitude(cudaStream_t, Index, const T*, std::uint32_t*, std::uint32_t*); \
+  template void keep_largest_magnitude(cudaStream_t, Index, const T*, std::uint32_t*, std::uint32_t*);
 LONGHAUL_LOW_PRECISION(float)
 LONGHAUL_LOW_PRECISION(bf16)
 

@@ -35,5 +35,8 @@ void add_quantization_parts(cudaStream_t stream, Index count, const double* part
 // out[0] = the largest |x|, as bits (NaN's are larger than any number's). parts: quantize_flat_parts(n).
 template <class T>
 void largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out);
+// The same, or what out[0] was if that is larger.
+template <class T>
+void keep_largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint32_t* parts, std::uint32_t* out);
 
 }  // namespace longhaul::cuda

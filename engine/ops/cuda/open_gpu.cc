@@ -28,7 +28,7 @@ class CudaGpu final : public Gpu {
 
 Result<std::unique_ptr<Gpu>> open_gpu(int local_rank) {
   LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank));
-  LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device));
+  LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device, {device->capability(), {}}));
   return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
 }
 
