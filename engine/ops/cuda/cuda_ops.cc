@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "base/text.h"
 #include "engine/ops/cpu/dispatch.h"
-#include "engine/ops/cuda/attention_kernels.h"
 #include "engine/ops/cuda/layernorm_kernels.h"
 #include "engine/ops/cuda/loss_kernels.h"
 #include "engine/ops/cuda/norm_kernels.h"
 #include "engine/ops/cuda/pointwise_kernels.h"
 #include "engine/ops/cuda/row_parts.h"
 #include "engine/ops/cuda/table_kernels.h"
-#include "engine/ops/cuda/tensor_attention_kernels.h"
 #include "engine/ops/cuda/update_kernels.h"
 #include "engine/ops/gemv.h"
 
@@ -385,79 +382,6 @@ void CudaOps::softmax_rows(std::int64_t rows, std::int64_t columns, ConstView lo
     using T = decltype(type);
     cuda::softmax_rows<T>(stream_, rows, columns, elements<T>(logits, rows * columns, "logits"), 1.0F / temperature,
                           probabilities.data());
-  });
-}
-
-namespace {
-
-AttentionSizes sizes_of(const AttentionShape& s, std::span<const std::int32_t> first_key) {
-  AttentionSizes a{};
-  a.batch = s.batch, a.seq = s.seq, a.kv_seq = s.kv_seq == 0 ? s.seq : s.kv_seq;
-  a.heads = s.heads, a.kv_heads = s.kv_heads, a.head_dim = s.head_dim, a.causal = s.causal;
-  a.q_stride = s.q_stride == 0 ? s.heads * s.head_dim : s.q_stride;
-  a.kv_stride = s.kv_stride == 0 ? s.kv_heads * s.head_dim : s.kv_stride;
-  a.out_stride = s.out_stride == 0 ? s.heads * s.head_dim : s.out_stride;
-  a.kv_batch_stride = s.kv_batch_stride == 0 ? a.kv_seq * a.kv_stride : s.kv_batch_stride;
-  a.scale = s.scale != 0.0F ? s.scale : 1.0F / std::sqrt(static_cast<float>(s.head_dim));
-  a.first_key = first_key.empty() ? nullptr : first_key.data();
-  const std::string text = format("attention batch={} seq={} kv_seq={} heads={} kv_heads={} head_dim={}", s.batch,
-                                  s.seq, s.kv_seq, s.heads, s.kv_heads, s.head_dim);
-  LH_ASSERT(s.batch >= 0 && s.seq >= 1 && s.kv_heads >= 1 && s.heads % s.kv_heads == 0, text);
-  LH_ASSERT(s.head_dim >= 1 && s.head_dim <= attention_head_dim_max, text);
-  LH_ASSERT(a.kv_seq >= s.seq || !s.causal, text);
-  if (!first_key.empty()) check_size(first_key.size(), s.batch * s.seq, "first_key");
-  return a;
-}
-Index query_extent(const AttentionSizes& a, Index stride) {
-  return rows_extent(a.batch * a.seq, stride, a.heads * a.head_dim);
-}
-Index key_extent(const AttentionSizes& a) {
-  if (a.batch == 0) return 0;
-  return (a.batch - 1) * a.kv_batch_stride + rows_extent(a.kv_seq, a.kv_stride, a.kv_heads * a.head_dim);
-}
-
-}  // namespace
-
-void CudaOps::attention_forward(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
-                                Floats lse, Ids first_key) const {
-  const AttentionSizes a = sizes_of(shape, first_key);
-  if (!lse.empty()) check_size(lse.size(), a.batch * a.heads * a.seq, "lse");
-  with_float_type(q.dtype(), "attention", [&](auto type) {
-    using T = decltype(type);
-    const AttentionForward<T> p{a,
-                                elements<T>(q, query_extent(a, a.q_stride), "q"),
-                                elements<T>(k, key_extent(a), "k"),
-                                elements<T>(v, key_extent(a), "v"),
-                                elements<T>(out, query_extent(a, a.out_stride), "out"),
-                                data_or_null(lse)};
-    if constexpr (std::is_same_v<T, bf16>)
-      if (tensor_attention_knows(p)) return tensor_attention_forward(stream_, p);
-    cuda::attention_forward<T>(stream_, p);
-  });
-}
-
-void CudaOps::attention_backward(const AttentionShape& shape, ConstView dout, ConstView q, ConstView k, ConstView v,
-                                 ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const {
-  const AttentionSizes a = sizes_of(shape, first_key);
-  check_size(lse.size(), a.batch * a.heads * a.seq, "lse");
-  auto* delta = reinterpret_cast<float*>(scratch(0, a.batch * a.heads * a.seq * 4));
-  const Index of_q = query_extent(a, a.q_stride), of_out = query_extent(a, a.out_stride), of_k = key_extent(a);
-  with_float_type(q.dtype(), "attention", [&](auto type) {
-    using T = decltype(type);
-    const AttentionBackward<T> p{a,
-                                 elements<T>(dout, of_out, "dout"),
-                                 elements<T>(q, of_q, "q"),
-                                 elements<T>(k, of_k, "k"),
-                                 elements<T>(v, of_k, "v"),
-                                 elements<T>(out, of_out, "out"),
-                                 lse.data(),
-                                 elements<T>(dq, of_q, "dq"),
-                                 elements<T>(dk, of_k, "dk"),
-                                 elements<T>(dv, of_k, "dv"),
-                                 delta};
-    if constexpr (std::is_same_v<T, bf16>)
-      if (tensor_attention_knows(p)) return tensor_attention_backward(stream_, p);
-    cuda::attention_backward<T>(stream_, p);
   });
 }
 

@@ -2,10 +2,13 @@
 // that tests run the same with emulated kernels (tests/support/emulated_device.h).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "engine/core/device.h"
+#include "engine/ops/cuda/device_attention.h"
 #include "engine/ops/cuda/device_gemm.h"
 #include "engine/ops/device_ops.h"
 
@@ -60,12 +63,18 @@ class CudaOps final : public DeviceOps {
                     Floats loss, View dx, View dweight) const override;
   void softmax_rows(std::int64_t rows, std::int64_t columns, ConstView logits, float temperature,
                     Floats probabilities) const override;
+  void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
+                    const AdamWRounding* rounding) const override;
+  // cuda_ops_attention.cc
   void attention_forward(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out, Floats lse,
                          Ids first_key) const override;
   void attention_backward(const AttentionShape& shape, ConstView dout, ConstView q, ConstView k, ConstView v,
                           ConstView out, ConstFloats lse, View dq, View dk, View dv, Ids first_key) const override;
-  void adamw_update(const AdamWStep& step, Floats master, View m, View v, ConstFloats grad, View compute_copy,
-                    const AdamWRounding* rounding) const override;
+  // Where cuDNN is to be had from; asked for once, when an attention could take it. Without, there are own kernels.
+  using OpenAttention = std::function<Result<std::unique_ptr<DeviceAttention>>()>;
+  void set_attention_library(OpenAttention open) { open_attention_ = std::move(open); }
+  // As Gpu::use_attention() says.
+  Status use_attention(const AttentionSettings& settings, TellAttention tell);
   // cuda_ops_decode.cc
   void gemv(LinearShape shape, ConstView x, ConstView weight, View y) const override;
   void linear_forward_int8(LinearShape shape, ConstView x, ConstView q, ConstFloats scales, View y) const override;
@@ -114,6 +123,8 @@ class CudaOps final : public DeviceOps {
   // Memory of the device for one operation, until the next one that asks for it.
   std::byte* scratch(int slot, std::int64_t bytes) const;
   double flat_sum(int kind, ConstFloats x) const;
+  void open_attention_library() const;
+  AttentionWay attention_way(const AttentionCase& asked) const;
 
   Device& device_;
   cudaStream_t stream_;
@@ -125,6 +136,12 @@ class CudaOps final : public DeviceOps {
     DeviceMemory memory;
   };
   mutable std::map<const RopeTable*, DeviceRope> ropes_;
+  OpenAttention open_attention_;
+  AttentionSettings attention_settings_;
+  TellAttention tell_attention_;
+  mutable std::unique_ptr<DeviceAttention> attention_library_;
+  mutable CudnnFacts attention_facts_;
+  mutable std::map<AttentionCase, AttentionWay> attention_ways_;
 };
 
 }  // namespace longhaul::cuda

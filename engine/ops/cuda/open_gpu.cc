@@ -3,18 +3,42 @@
 #include "engine/core/cuda/cuda_device.h"
 #include "engine/core/cuda/cupti_timer.h"
 #include "engine/core/cuda/nvtx_marks.h"
+#include "engine/ops/cuda/cuda_check.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/gemm_cublaslt.h"
+#ifdef LONGHAUL_HAVE_CUDNN
+#include "engine/ops/cuda/cudnn_attention.h"
+#endif
 
 namespace longhaul::cuda {
 namespace {
 
+#ifdef LONGHAUL_HAVE_CUDNN
+Result<std::unique_ptr<DeviceAttention>> open_attention(CudaDevice& device) {
+  int number = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&number), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number), "cudaDeviceGetAttribute");
+  return make_cudnn_attention(device, device.stream(), 10 * major + minor);
+}
+#else
+Result<std::unique_ptr<DeviceAttention>> open_attention(CudaDevice&) {
+  return make_error(ErrorCode::unavailable, "this program was built without cuDNN's headers",
+                    "build it where cudnn_graph.h is");
+}
+#endif
+
 class CudaGpu final : public Gpu {
  public:
   CudaGpu(std::unique_ptr<CudaDevice> device, std::unique_ptr<DeviceGemm> gemm)
-      : device_(std::move(device)), gemm_(std::move(gemm)), ops_(*device_, device_->stream(), *gemm_) {}
+      : device_(std::move(device)), gemm_(std::move(gemm)), ops_(*device_, device_->stream(), *gemm_) {
+    ops_.set_attention_library([this] { return open_attention(*device_); });
+  }
   Device& device() override { return *device_; }
   const DeviceOps& ops() const override { return ops_; }
+  Status use_attention(const AttentionSettings& settings, TellAttention tell) override {
+    return ops_.use_attention(settings, std::move(tell));
+  }
   Result<std::unique_ptr<KernelTimer>> time_kernels() override { return make_cupti_timer(); }
   std::unique_ptr<RangeMarks> marks() override { return make_nvtx_marks(); }
 
