@@ -169,6 +169,53 @@ float DeviceOps::largest_magnitude(ConstView) const {
 void DeviceOps::adamw_update(const AdamWStep&, Floats, View, View, ConstFloats, View, const AdamWRounding*) const {
   missing("adamw_update");
 }
+void DeviceOps::moe_select(const RouterShape&, ConstFloats, ConstFloats, std::span<std::int32_t>) const {
+  missing("moe_select");
+}
+void DeviceOps::moe_select_sinkhorn(const RouterShape&, ConstFloats, const SinkhornOptions&, std::span<std::int32_t>,
+                                    SinkhornReport*) const {
+  missing("moe_select_sinkhorn");
+}
+void DeviceOps::moe_count(Ids, Floats) const {
+  missing("moe_count");
+}
+void DeviceOps::moe_gate_forward(const RouterShape&, ConstFloats, Ids, Floats) const {
+  missing("moe_gate_forward");
+}
+void DeviceOps::moe_gate_backward(const RouterShape&, ConstFloats, Ids, ConstFloats, Floats, bool) const {
+  missing("moe_gate_backward");
+}
+void DeviceOps::moe_router_statistics(const RouterShape&, ConstFloats, Ids, Floats, Mask) const {
+  missing("moe_router_statistics");
+}
+void DeviceOps::moe_router_losses(const RouterLossTerms&, ConstFloats, ConstFloats, Floats) const {
+  missing("moe_router_losses");
+}
+void DeviceOps::moe_statistics_backward(const RouterShape&, ConstFloats, ConstFloats, float, Floats, Mask) const {
+  missing("moe_statistics_backward");
+}
+void DeviceOps::moe_dispatch(Ids, ConstFloats, const CapacityRule*, const DispatchArrays&) const {
+  missing("moe_dispatch");
+}
+void DeviceOps::gather_rows(std::int64_t, ConstView, Ids, View) const {
+  missing("gather_rows");
+}
+void DeviceOps::moe_combine(const DispatchView&, std::int64_t, ConstView, ConstFloats, View, bool) const {
+  missing("moe_combine");
+}
+void DeviceOps::moe_combine_backward(const DispatchView&, std::int64_t, ConstView, ConstView, ConstFloats, View,
+                                     Floats) const {
+  missing("moe_combine_backward");
+}
+void DeviceOps::grouped_linear_forward(GroupedLinearShape, Offsets, ConstView, ConstView, View) const {
+  missing("grouped_linear_forward");
+}
+void DeviceOps::grouped_linear_backward_input(GroupedLinearShape, Offsets, ConstView, ConstView, View) const {
+  missing("grouped_linear_backward_input");
+}
+void DeviceOps::grouped_linear_backward_weight(GroupedLinearShape, Offsets, ConstView, ConstView, View, bool) const {
+  missing("grouped_linear_backward_weight");
+}
 
 void DeviceOps::linear_gelu_forward(LinearShape, ConstView, ConstView, ConstView, View, View) const {
   missing("linear_gelu_forward");

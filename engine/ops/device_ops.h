@@ -17,6 +17,10 @@
 #include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
 #include "engine/ops/paged_attention.h"
+#include "engine/ops/moe_balance.h"
+#include "engine/ops/moe_dispatch.h"
+#include "engine/ops/moe_grouped_linear.h"
+#include "engine/ops/moe_router.h"
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
@@ -134,6 +138,35 @@ class DeviceOps {
   virtual void fp8_keep_amax(ConstView x, View amax) const;
   virtual void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const;
   virtual void fp8_product(const Fp8Product& shape, const Fp8Operands& operands, View c, ConstView bias) const;
+  // Mixtures of experts: moe_router.h, moe_balance.h, moe_dispatch.h, moe_grouped_linear.h. Sizes were checked.
+  using Offsets = std::span<const std::int64_t>;
+  using Mask = std::span<const std::uint8_t>;
+  virtual void moe_select(const RouterShape& shape, ConstFloats logits, ConstFloats bias,
+                          std::span<std::int32_t> ids) const;
+  virtual void moe_select_sinkhorn(const RouterShape& shape, ConstFloats logits, const SinkhornOptions& options,
+                                   std::span<std::int32_t> ids, SinkhornReport* report) const;
+  virtual void moe_count(Ids ids, Floats counts) const;
+  virtual void moe_gate_forward(const RouterShape& shape, ConstFloats logits, Ids ids, Floats weights) const;
+  virtual void moe_gate_backward(const RouterShape& shape, ConstFloats logits, Ids ids, ConstFloats dweights,
+                                 Floats dlogits, bool accumulate) const;
+  virtual void moe_router_statistics(const RouterShape& shape, ConstFloats logits, Ids ids, Floats statistics,
+                                     Mask mask) const;
+  virtual void moe_router_losses(const RouterLossTerms& terms, ConstFloats balance, ConstFloats z, Floats slopes) const;
+  virtual void moe_statistics_backward(const RouterShape& shape, ConstFloats logits, ConstFloats slopes, float scale,
+                                       Floats dlogits, Mask mask) const;
+  virtual void moe_dispatch(Ids ids, ConstFloats weights, const CapacityRule* rule, const DispatchArrays& plan) const;
+  virtual void gather_rows(std::int64_t width, ConstView x, Ids index, View out) const;
+  // Without weights the plain sum: what moe_permute_backward is.
+  virtual void moe_combine(const DispatchView& plan, std::int64_t hidden, ConstView rows, ConstFloats weights, View out,
+                           bool accumulate) const;
+  virtual void moe_combine_backward(const DispatchView& plan, std::int64_t hidden, ConstView dout, ConstView rows,
+                                    ConstFloats weights, View drows, Floats dweights) const;
+  virtual void grouped_linear_forward(GroupedLinearShape shape, Offsets offsets, ConstView x, ConstView weights,
+                                      View y) const;
+  virtual void grouped_linear_backward_input(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView weights,
+                                             View dx) const;
+  virtual void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
+                                              View dweights, bool accumulate) const;
 
  protected:
   // Ends the process: this device has no `operation`.

@@ -43,6 +43,11 @@ RouterStatistics moe_router_statistics(const ComputeContext& context, const Rout
                                        std::span<const float> logits, std::span<const std::int32_t> ids,
                                        std::span<const std::uint8_t> mask = {});
 
+// The same, written as RouterStatistics keeps them: statistics [2 experts + 2].
+void moe_router_statistics(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                           std::span<const std::int32_t> ids, std::span<float> statistics,
+                           std::span<const std::uint8_t> mask = {});
+
 enum class BalanceLoss { megatron, hugging_face };
 
 // A loss with its derivatives by the statistics: what moe_statistics_backward needs.
@@ -58,10 +63,26 @@ RouterLoss moe_z_loss(const RouterStatistics& statistics, double coefficient);
 // Both at once.
 RouterLoss operator+(RouterLoss a, const RouterLoss& b);
 
+// Both losses and their derivatives where the statistics lie, which a device's host need not know.
+//   slopes [experts + 3]: dprobability_sums, dlse_squares, the balance loss, the z-loss
+// balance, z: statistics [2 experts + 2] of the tokens that each loss is a mean over.
+struct RouterLossTerms {
+  std::int64_t experts = 0, top_k = 1;
+  double balance_coefficient = 0;  // 0: no such loss
+  BalanceLoss definition = BalanceLoss::megatron;
+  double z_coefficient = 0;
+};
+void moe_router_losses(const ComputeContext& context, const RouterLossTerms& terms, std::span<const float> balance,
+                       std::span<const float> z, std::span<float> slopes);
+
 // dlogits[tokens, experts] += scale times the gradient of `loss` by these tokens' logits. `scale` carries what the loss
 // is multiplied with outside (loss scale, number of tokens).
 void moe_statistics_backward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
                              const RouterLoss& loss, float scale, std::span<float> dlogits,
+                             std::span<const std::uint8_t> mask = {});
+// The same from `slopes` as moe_router_losses writes them.
+void moe_statistics_backward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                             std::span<const float> slopes, float scale, std::span<float> dlogits,
                              std::span<const std::uint8_t> mask = {});
 
 }  // namespace longhaul

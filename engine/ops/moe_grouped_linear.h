@@ -18,7 +18,9 @@ struct GroupedLinearShape {
   std::int64_t experts = 0, in = 0, out = 0;
 };
 
-// offsets [experts + 1], non-decreasing from 0. x [rows, in], weights [experts, out, in], y [rows, out] of one type
+// offsets [experts + 1], non-decreasing from 0, lie where the operands do: a device finds its tiles from them itself,
+// and takes x (or dy) to have all rows that there may be. Rows behind the last offset are left as they are.
+// x [rows, in], weights [experts, out, in], y [rows, out] of one type
 // (f32 or bf16), or x and W bf16 with y f32.
 void grouped_linear_forward(const ComputeContext& context, GroupedLinearShape shape,
                             std::span<const std::int64_t> offsets, ConstView x, ConstView weights, View y);

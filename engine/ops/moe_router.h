@@ -54,11 +54,14 @@ struct SinkhornReport {
   int iterations = 0;
   double change = 0.0;  // of the last iteration; above the tolerance: iterations_max was reached
 };
-SinkhornReport moe_select_sinkhorn(const ComputeContext& context, const RouterShape& shape,
-                                   std::span<const float> logits, const SinkhornOptions& options,
-                                   std::span<std::int32_t> ids);
+// report: null: nobody asks, and a device is not waited for.
+void moe_select_sinkhorn(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                         const SinkhornOptions& options, std::span<std::int32_t> ids, SinkhornReport* report = nullptr);
 
-// weights[tokens, top_k] of the selected experts, whoever selected them (ids in [0, experts), checked).
+// counts[experts] = how many of the ids are that expert.
+void moe_count(const ComputeContext& context, std::span<const std::int32_t> ids, std::span<float> counts);
+
+// weights[tokens, top_k] of the selected experts, whoever selected them (ids in [0, experts), checked on processors).
 void moe_gate_forward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
                       std::span<const std::int32_t> ids, std::span<float> weights);
 

@@ -27,6 +27,11 @@ class StagedRanges {
   template <class T>
   void add(const T&) {}  // no memory of a tensor
 
+  void add(const DispatchView& plan) { add(plan.offsets), add(plan.row_slot), add(plan.row_token), add(plan.slot_row); }
+  void add(const DispatchArrays& plan) {
+    add(plan.offsets), add(plan.row_slot), add(plan.row_token), add(plan.slot_row);
+  }
+
   void take_in();     // after all of them
   void bring_back();  // waits
 
@@ -35,6 +40,16 @@ class StagedRanges {
   template <class T>
   std::span<T> at(std::span<T> span) const {
     return {static_cast<T*>(there(span.data(), static_cast<std::int64_t>(span.size_bytes()))), span.size()};
+  }
+  DispatchView at(DispatchView plan) const {
+    plan.offsets = at(plan.offsets), plan.row_slot = at(plan.row_slot);
+    plan.row_token = at(plan.row_token), plan.slot_row = at(plan.slot_row);
+    return plan;
+  }
+  DispatchArrays at(DispatchArrays plan) const {
+    plan.offsets = at(plan.offsets), plan.row_slot = at(plan.row_slot);
+    plan.row_token = at(plan.row_token), plan.slot_row = at(plan.slot_row);
+    return plan;
   }
   template <class T>
   const T& at(const T& other) const {
@@ -265,6 +280,60 @@ class StagedOps final : public DeviceOps {
     ops_.fp8_product(shape, {ranges.at(o.a), ranges.at(o.scales_a), ranges.at(o.b), ranges.at(o.scales_b)},
                      ranges.at(c), ranges.at(bias));
     ranges.bring_back();
+  // Mixtures of experts.
+  void moe_select(const RouterShape& shape, ConstFloats logits, ConstFloats bias,
+                  std::span<std::int32_t> ids) const override {
+    run(&DeviceOps::moe_select, shape, logits, bias, ids);
+  }
+  void moe_select_sinkhorn(const RouterShape& shape, ConstFloats logits, const SinkhornOptions& options,
+                           std::span<std::int32_t> ids, SinkhornReport* report) const override {
+    run(&DeviceOps::moe_select_sinkhorn, shape, logits, options, ids, report);
+  }
+  void moe_count(Ids ids, Floats counts) const override { run(&DeviceOps::moe_count, ids, counts); }
+  void moe_gate_forward(const RouterShape& shape, ConstFloats logits, Ids ids, Floats weights) const override {
+    run(&DeviceOps::moe_gate_forward, shape, logits, ids, weights);
+  }
+  void moe_gate_backward(const RouterShape& shape, ConstFloats logits, Ids ids, ConstFloats dweights, Floats dlogits,
+                         bool accumulate) const override {
+    run(&DeviceOps::moe_gate_backward, shape, logits, ids, dweights, dlogits, accumulate);
+  }
+  void moe_router_statistics(const RouterShape& shape, ConstFloats logits, Ids ids, Floats statistics,
+                             Mask mask) const override {
+    run(&DeviceOps::moe_router_statistics, shape, logits, ids, statistics, mask);
+  }
+  void moe_router_losses(const RouterLossTerms& terms, ConstFloats balance, ConstFloats z,
+                         Floats slopes) const override {
+    run(&DeviceOps::moe_router_losses, terms, balance, z, slopes);
+  }
+  void moe_statistics_backward(const RouterShape& shape, ConstFloats logits, ConstFloats slopes, float scale,
+                               Floats dlogits, Mask mask) const override {
+    run(&DeviceOps::moe_statistics_backward, shape, logits, slopes, scale, dlogits, mask);
+  }
+  void moe_dispatch(Ids ids, ConstFloats weights, const CapacityRule* rule, const DispatchArrays& plan) const override {
+    run(&DeviceOps::moe_dispatch, ids, weights, rule, plan);
+  }
+  void gather_rows(std::int64_t width, ConstView x, Ids index, View out) const override {
+    run(&DeviceOps::gather_rows, width, x, index, out);
+  }
+  void moe_combine(const DispatchView& plan, std::int64_t hidden, ConstView rows, ConstFloats weights, View out,
+                   bool accumulate) const override {
+    run(&DeviceOps::moe_combine, plan, hidden, rows, weights, out, accumulate);
+  }
+  void moe_combine_backward(const DispatchView& plan, std::int64_t hidden, ConstView dout, ConstView rows,
+                            ConstFloats weights, View drows, Floats dweights) const override {
+    run(&DeviceOps::moe_combine_backward, plan, hidden, dout, rows, weights, drows, dweights);
+  }
+  void grouped_linear_forward(GroupedLinearShape shape, Offsets offsets, ConstView x, ConstView weights,
+                              View y) const override {
+    run(&DeviceOps::grouped_linear_forward, shape, offsets, x, weights, y);
+  }
+  void grouped_linear_backward_input(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView weights,
+                                     View dx) const override {
+    run(&DeviceOps::grouped_linear_backward_input, shape, offsets, dy, weights, dx);
+  }
+  void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
+                                      View dweights, bool accumulate) const override {
+    run(&DeviceOps::grouped_linear_backward_weight, shape, offsets, dy, x, dweights, accumulate);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/moe_rows.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -44,6 +45,7 @@ RouterStatistics moe_router_statistics(const ComputeContext& context, const Rout
   cpu::check_size(logits.size(), shape.tokens * shape.experts, "logits");
   if (!ids.empty()) cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
   if (!mask.empty()) cpu::check_size(mask.size(), shape.tokens, "mask");
+  LH_ASSERT(context.device_ops() == nullptr, "statistics of a device are written where they lie");
   const Index experts = shape.experts, width = 2 * experts + 2, chunks = (shape.tokens + chunk - 1) / chunk;
   std::vector<double> parts(static_cast<std::size_t>(chunks * width), 0.0);
   const cpu::Kernels& kernels = cpu::kernels(context);
@@ -78,6 +80,20 @@ RouterStatistics moe_router_statistics(const ComputeContext& context, const Rout
     statistics.values[static_cast<std::size_t>(i)] = static_cast<float>(sum);
   }
   return statistics;
+}
+
+void moe_router_statistics(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                           std::span<const std::int32_t> ids, std::span<float> statistics,
+                           std::span<const std::uint8_t> mask) {
+  cpu::check_size(statistics.size(), 2 * shape.experts + 2, "statistics");
+  if (const DeviceOps* device = context.device_ops()) {
+    cpu::check_size(logits.size(), shape.tokens * shape.experts, "logits");
+    if (!ids.empty()) cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
+    if (!mask.empty()) cpu::check_size(mask.size(), shape.tokens, "mask");
+    return device->moe_router_statistics(shape, logits, ids, statistics, mask);
+  }
+  const RouterStatistics found = moe_router_statistics(context, shape, logits, ids, mask);
+  std::copy(found.values.begin(), found.values.end(), statistics.begin());
 }
 
 RouterLoss moe_balance_loss(const RouterStatistics& statistics, std::int64_t top_k, double coefficient,
@@ -115,6 +131,50 @@ RouterLoss operator+(RouterLoss a, const RouterLoss& b) {
   return a;
 }
 
+void moe_router_losses(const ComputeContext& context, const RouterLossTerms& terms, std::span<const float> balance,
+                       std::span<const float> z, std::span<float> slopes) {
+  const Index experts = terms.experts;
+  for (const std::span<const float> statistics : {balance, z})
+    cpu::check_size(statistics.size(), 2 * experts + 2, "statistics");
+  cpu::check_size(slopes.size(), experts + 3, "slopes");
+  if (const DeviceOps* device = context.device_ops()) return device->moe_router_losses(terms, balance, z, slopes);
+  const auto of = [&](std::span<const float> values) {
+    RouterStatistics statistics(experts);
+    std::copy_n(values.begin(), statistics.values.size(), statistics.values.begin());
+    return statistics;
+  };
+  std::fill(slopes.begin(), slopes.end(), 0.0F);
+  const auto at = static_cast<std::size_t>(experts);
+  if (terms.balance_coefficient != 0) {
+    const RouterLoss loss = moe_balance_loss(of(balance), terms.top_k, terms.balance_coefficient, terms.definition);
+    std::copy(loss.dprobability_sums.begin(), loss.dprobability_sums.end(), slopes.begin());
+    slopes[at + 1] = static_cast<float>(loss.loss);
+  }
+  if (terms.z_coefficient != 0) {
+    const RouterLoss loss = moe_z_loss(of(z), terms.z_coefficient);
+    slopes[at] = loss.dlse_squares, slopes[at + 2] = static_cast<float>(loss.loss);
+  }
+}
+
+void moe_statistics_backward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                             std::span<const float> slopes, float scale, std::span<float> dlogits,
+                             std::span<const std::uint8_t> mask) {
+  cpu::check_size(slopes.size(), shape.experts + 1, "slopes");
+  if (const DeviceOps* device = context.device_ops()) {
+    cpu::check_size(logits.size(), shape.tokens * shape.experts, "logits");
+    cpu::check_size(dlogits.size(), shape.tokens * shape.experts, "dlogits");
+    if (!mask.empty()) cpu::check_size(mask.size(), shape.tokens, "mask");
+    return device->moe_statistics_backward(shape, logits, slopes, scale, dlogits, mask);
+  }
+  const auto experts = static_cast<std::size_t>(shape.experts);
+  RouterLoss loss;
+  const std::span<const float> sums = slopes.first(experts);
+  if (std::any_of(sums.begin(), sums.end(), [](float slope) { return slope != 0.0F; }))
+    loss.dprobability_sums.assign(sums.begin(), sums.end());
+  loss.dlse_squares = slopes[experts];
+  moe_statistics_backward(context, shape, logits, loss, scale, dlogits, mask);
+}
+
 void moe_statistics_backward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
                              const RouterLoss& loss, float scale, std::span<float> dlogits,
                              std::span<const std::uint8_t> mask) {
@@ -123,6 +183,7 @@ void moe_statistics_backward(const ComputeContext& context, const RouterShape& s
   cpu::check_size(dlogits.size(), shape.tokens * experts, "dlogits");
   if (!loss.dprobability_sums.empty()) cpu::check_size(loss.dprobability_sums.size(), experts, "dprobability_sums");
   if (!mask.empty()) cpu::check_size(mask.size(), shape.tokens, "mask");
+  LH_ASSERT(context.device_ops() == nullptr, "a device takes the slopes where they lie");
   const bool sigmoid = shape.score == RouterScore::sigmoid;
   const cpu::Kernels& kernels = cpu::kernels(context);
   parallel_for(context, shape.tokens, 64, [&](Index begin, Index end) {

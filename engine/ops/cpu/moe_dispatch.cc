@@ -10,6 +10,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -130,12 +131,39 @@ DispatchPlan moe_dispatch_part(const DispatchPlan& plan, std::int64_t begin, std
   return part;
 }
 
+std::int64_t dispatch_rows_max(std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
+                               const CapacityRule* rule) {
+  if (rule == nullptr) return tokens * top_k;
+  return rule->pad ? experts * rule->capacity : std::min(tokens * top_k, experts * rule->capacity);
+}
+
+void moe_dispatch_into(const ComputeContext& context, std::span<const std::int32_t> ids, std::span<const float> weights,
+                       const CapacityRule* rule, const DispatchArrays& to) {
+  const std::int64_t slots = to.tokens * to.top_k;
+  LH_ASSERT(slots <= std::numeric_limits<std::int32_t>::max(), format("{} slots", slots));
+  LH_ASSERT(to.rows == dispatch_rows_max(to.tokens, to.top_k, to.experts, rule), format("{} rows", to.rows));
+  cpu::check_size(ids.size(), slots, "ids");
+  if (rule && rule->policy == DropPolicy::probability) cpu::check_size(weights.size(), slots, "weights");
+  cpu::check_size(to.offsets.size(), to.experts + 1, "offsets"), cpu::check_size(to.slot_row.size(), slots, "slot_row");
+  cpu::check_size(to.row_slot.size(), to.rows, "row_slot"), cpu::check_size(to.row_token.size(), to.rows, "row_token");
+  if (const DeviceOps* device = context.device_ops()) return device->moe_dispatch(ids, weights, rule, to);
+  const DispatchPlan plan = rule ? moe_dispatch_capacity(to.tokens, to.top_k, to.experts, ids, weights, *rule)
+                                 : moe_dispatch(to.tokens, to.top_k, to.experts, ids);
+  const auto write = [](const auto& from, auto span, auto rest) {
+    std::fill(std::copy(from.begin(), from.end(), span.begin()), span.end(), rest);
+  };
+  write(plan.offsets, to.offsets, plan.rows());
+  write(plan.row_slot, to.row_slot, -1), write(plan.row_token, to.row_token, -1);
+  write(plan.slot_row, to.slot_row, -1);
+}
+
 void gather_rows(const ComputeContext& context, std::int64_t width, ConstView x, std::span<const std::int32_t> index,
                  View out) {
   const auto rows = static_cast<Index>(index.size());
   LH_ASSERT(width > 0 && x.dtype() == out.dtype() && out.size() >= rows * width,
             format("width={} x {} {} out {} {} for {} rows", width, dtype_name(x.dtype()), x.shape().text(),
                    dtype_name(out.dtype()), out.shape().text(), rows));
+  if (const DeviceOps* device = context.device_ops()) return device->gather_rows(width, x, index, out);
   const Index rows_of_x = x.size() / width, bytes = width * dtype_bytes(x.dtype());
   const auto* from = static_cast<const std::byte*>(x.data());
   auto* to = static_cast<std::byte*>(out.data());
@@ -152,7 +180,7 @@ void gather_rows(const ComputeContext& context, std::int64_t width, ConstView x,
   });
 }
 
-void moe_permute(const ComputeContext& context, const DispatchPlan& plan, std::int64_t hidden, ConstView x, View rows) {
+void moe_permute(const ComputeContext& context, const DispatchView& plan, std::int64_t hidden, ConstView x, View rows) {
   LH_ASSERT(x.size() >= plan.tokens * hidden, x.shape().text());
   gather_rows(context, hidden, x, plan.row_token, rows);
 }
@@ -160,11 +188,11 @@ void moe_permute(const ComputeContext& context, const DispatchPlan& plan, std::i
 namespace {
 
 // out[t] (+)= sum over slots of weight * rows[row of slot]; without weights they are 1.
-void sum_slots(const ComputeContext& context, const DispatchPlan& plan, Index hidden, ConstView rows,
+void sum_slots(const ComputeContext& context, const DispatchView& plan, Index hidden, ConstView rows,
                const float* weights, View out, bool accumulate) {
   cpu::with_float_type(out.dtype(), "moe combine", [&](auto type) {
     using T = decltype(type);
-    const T* from = cpu::elements<T>(rows, plan.rows() * hidden, "rows");
+    const T* from = cpu::elements<T>(rows, plan.rows * hidden, "rows");
     T* to = cpu::elements<T>(out, plan.tokens * hidden, "out");
     const cpu::Kernels& kernels = cpu::kernels(context);
     parallel_for(context, plan.tokens, kGrain, [&](Index begin, Index end) {
@@ -209,28 +237,34 @@ float dot(const float* a, const float* b, Index n) {
 
 }  // namespace
 
-void moe_permute_backward(const ComputeContext& context, const DispatchPlan& plan, std::int64_t hidden, ConstView drows,
+void moe_permute_backward(const ComputeContext& context, const DispatchView& plan, std::int64_t hidden, ConstView drows,
                           View dx, bool accumulate) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->moe_combine(plan, hidden, drows, {}, dx, accumulate);
   sum_slots(context, plan, hidden, drows, nullptr, dx, accumulate);
 }
 
-void moe_combine(const ComputeContext& context, const DispatchPlan& plan, std::int64_t hidden, ConstView rows,
+void moe_combine(const ComputeContext& context, const DispatchView& plan, std::int64_t hidden, ConstView rows,
                  std::span<const float> weights, View out, bool accumulate) {
   cpu::check_size(weights.size(), plan.tokens * plan.top_k, "weights");
+  if (const DeviceOps* device = context.device_ops())
+    return device->moe_combine(plan, hidden, rows, weights, out, accumulate);
   sum_slots(context, plan, hidden, rows, weights.data(), out, accumulate);
 }
 
-void moe_combine_backward(const ComputeContext& context, const DispatchPlan& plan, std::int64_t hidden, ConstView dout,
+void moe_combine_backward(const ComputeContext& context, const DispatchView& plan, std::int64_t hidden, ConstView dout,
                           ConstView rows, std::span<const float> weights, View drows, std::span<float> dweights) {
   cpu::check_size(weights.size(), plan.tokens * plan.top_k, "weights");
   cpu::check_size(dweights.size(), plan.tokens * plan.top_k, "dweights");
+  if (const DeviceOps* device = context.device_ops())
+    return device->moe_combine_backward(plan, hidden, dout, rows, weights, drows, dweights);
   cpu::with_float_type(dout.dtype(), "moe combine", [&](auto type) {
     using T = decltype(type);
     const T* pd = cpu::elements<T>(dout, plan.tokens * hidden, "dout");
-    const T* from = cpu::elements<T>(rows, plan.rows() * hidden, "rows");
-    T* to = cpu::elements<T>(drows, plan.rows() * hidden, "drows");
+    const T* from = cpu::elements<T>(rows, plan.rows * hidden, "rows");
+    T* to = cpu::elements<T>(drows, plan.rows * hidden, "drows");
     const cpu::Kernels& kernels = cpu::kernels(context);
-    parallel_for(context, plan.rows(), kGrain, [&](Index begin, Index end) {
+    parallel_for(context, plan.rows, kGrain, [&](Index begin, Index end) {
       std::vector<float> gradient(static_cast<std::size_t>(hidden)), wide(gradient.size());
       for (Index r = begin; r < end; ++r) {
         const Index slot = plan.row_slot[static_cast<std::size_t>(r)];

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/gemv.h"
 
@@ -140,6 +141,8 @@ void for_units(const ComputeContext& context, Index units, const F& fn) {
 
 void grouped_linear_forward(const ComputeContext& context, GroupedLinearShape shape,
                             std::span<const std::int64_t> offsets, ConstView x, ConstView weights, View y) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->grouped_linear_forward(shape, offsets, x, weights, y);
   const Index rows = check(shape, offsets);
   check_view(shape, x, rows * shape.in, "x");
   check_view(shape, weights, shape.experts * shape.in * shape.out, "weights");
@@ -152,6 +155,8 @@ void grouped_linear_forward(const ComputeContext& context, GroupedLinearShape sh
 
 void grouped_linear_backward_input(const ComputeContext& context, GroupedLinearShape shape,
                                    std::span<const std::int64_t> offsets, ConstView dy, ConstView weights, View dx) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->grouped_linear_backward_input(shape, offsets, dy, weights, dx);
   const Index rows = check(shape, offsets);
   check_view(shape, dy, rows * shape.out, "dy");
   check_view(shape, weights, shape.experts * shape.in * shape.out, "weights");
@@ -186,6 +191,8 @@ void weight_gradient(const ComputeContext& lane, GroupedLinearShape s, Index exp
 void grouped_linear_backward_weight(const ComputeContext& context, GroupedLinearShape shape,
                                     std::span<const std::int64_t> offsets, ConstView dy, ConstView x, View dweights,
                                     bool accumulate) {
+  if (const DeviceOps* device = context.device_ops())
+    return device->grouped_linear_backward_weight(shape, offsets, dy, x, dweights, accumulate);
   const Index rows = check(shape, offsets);
   LH_ASSERT(dweights.dtype() == DType::f32, "gradients of weights are f32");
   check_view(shape, dy, rows * shape.out, "dy");

@@ -8,6 +8,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/moe_rows.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -26,7 +27,6 @@ void check(const RouterShape& s, std::span<const float> logits) {
 }
 
 void check_ids(const RouterShape& s, std::span<const std::int32_t> ids) {
-  cpu::check_size(ids.size(), s.tokens * s.top_k, "ids");
   for (Index i = 0; i < s.tokens * s.top_k; ++i) {
     const std::int32_t id = ids[static_cast<std::size_t>(i)];
     LH_ASSERT(id >= 0 && id < s.experts, format("{}: slot {} has expert {}", text_of(s), i, id));
@@ -91,6 +91,7 @@ void moe_select(const ComputeContext& context, const RouterShape& shape, std::sp
   check_groups(shape);
   cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
   if (!bias.empty()) cpu::check_size(bias.size(), shape.experts, "bias");
+  if (const DeviceOps* device = context.device_ops()) return device->moe_select(shape, logits, bias, ids);
   const cpu::Kernels& kernels = cpu::kernels(context);
   parallel_for(context, shape.tokens, kGrain, [&](Index begin, Index end) {
     std::vector<float> value(static_cast<std::size_t>(shape.experts));
@@ -108,12 +109,14 @@ void moe_select(const ComputeContext& context, const RouterShape& shape, std::sp
   });
 }
 
-SinkhornReport moe_select_sinkhorn(const ComputeContext& context, const RouterShape& shape,
-                                   std::span<const float> logits, const SinkhornOptions& options,
-                                   std::span<std::int32_t> ids) {
+void moe_select_sinkhorn(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
+                         const SinkhornOptions& options, std::span<std::int32_t> ids, SinkhornReport* report_to) {
   check(shape, logits);
   cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
-  if (shape.tokens == 0) return {};
+  if (report_to) *report_to = {};
+  if (shape.tokens == 0) return;
+  if (const DeviceOps* device = context.device_ops())
+    return device->moe_select_sinkhorn(shape, logits, options, ids, report_to);
   constexpr Index chunk = 256;  // tokens
   const Index experts = shape.experts, chunks = (shape.tokens + chunk - 1) / chunk;
   const auto row_share = 1.0 / static_cast<double>(shape.tokens), column_share = 1.0 / static_cast<double>(experts);
@@ -157,7 +160,16 @@ SinkhornReport moe_select_sinkhorn(const ComputeContext& context, const RouterSh
       cpu::top_k_indices(value.data(), experts, shape.top_k, ids.data() + t * shape.top_k);
     }
   });
-  return report;
+  if (report_to) *report_to = report;
+}
+
+void moe_count(const ComputeContext& context, std::span<const std::int32_t> ids, std::span<float> counts) {
+  if (const DeviceOps* device = context.device_ops()) return device->moe_count(ids, counts);
+  std::fill(counts.begin(), counts.end(), 0.0F);
+  for (const std::int32_t id : ids) {
+    LH_ASSERT(id >= 0 && static_cast<std::size_t>(id) < counts.size(), format("expert {} of {}", id, counts.size()));
+    counts[static_cast<std::size_t>(id)] += 1.0F;
+  }
 }
 
 namespace {
@@ -226,8 +238,10 @@ void gate_row_backward(const cpu::Kernels& kernels, const RouterShape& s, const 
 void moe_gate_forward(const ComputeContext& context, const RouterShape& shape, std::span<const float> logits,
                       std::span<const std::int32_t> ids, std::span<float> weights) {
   check(shape, logits);
-  check_ids(shape, ids);
+  cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
   cpu::check_size(weights.size(), shape.tokens * shape.top_k, "weights");
+  if (const DeviceOps* device = context.device_ops()) return device->moe_gate_forward(shape, logits, ids, weights);
+  check_ids(shape, ids);
   const cpu::Kernels& kernels = cpu::kernels(context);
   parallel_for(context, shape.tokens, kGrain, [&](Index begin, Index end) {
     std::vector<float> all(static_cast<std::size_t>(shape.experts));
@@ -243,9 +257,12 @@ void moe_gate_backward(const ComputeContext& context, const RouterShape& shape, 
                        std::span<const std::int32_t> ids, std::span<const float> dweights, std::span<float> dlogits,
                        bool accumulate) {
   check(shape, logits);
-  check_ids(shape, ids);
+  cpu::check_size(ids.size(), shape.tokens * shape.top_k, "ids");
   cpu::check_size(dweights.size(), shape.tokens * shape.top_k, "dweights");
   cpu::check_size(dlogits.size(), shape.tokens * shape.experts, "dlogits");
+  if (const DeviceOps* device = context.device_ops())
+    return device->moe_gate_backward(shape, logits, ids, dweights, dlogits, accumulate);
+  check_ids(shape, ids);
   const cpu::Kernels& kernels = cpu::kernels(context);
   parallel_for(context, shape.tokens, kGrain, [&](Index begin, Index end) {
     std::vector<float> all(static_cast<std::size_t>(shape.experts)), w(static_cast<std::size_t>(shape.top_k)),

@@ -117,6 +117,33 @@ class CudaOps final : public DeviceOps {
   void fp8_keep_amax(ConstView x, View amax) const override;
   void fp8_tensor_scale(NumberFormat format, int margin, ConstView amax, View scale) const override;
   void fp8_product(const Fp8Product& shape, const Fp8Operands& operands, View c, ConstView bias) const override;
+  // cuda_ops_experts.cc
+  void moe_select(const RouterShape& shape, ConstFloats logits, ConstFloats bias,
+                  std::span<std::int32_t> ids) const override;
+  void moe_select_sinkhorn(const RouterShape& shape, ConstFloats logits, const SinkhornOptions& options,
+                           std::span<std::int32_t> ids, SinkhornReport* report) const override;
+  void moe_count(Ids ids, Floats counts) const override;
+  void moe_gate_forward(const RouterShape& shape, ConstFloats logits, Ids ids, Floats weights) const override;
+  void moe_gate_backward(const RouterShape& shape, ConstFloats logits, Ids ids, ConstFloats dweights, Floats dlogits,
+                         bool accumulate) const override;
+  void moe_router_statistics(const RouterShape& shape, ConstFloats logits, Ids ids, Floats statistics,
+                             Mask mask) const override;
+  void moe_router_losses(const RouterLossTerms& terms, ConstFloats balance, ConstFloats z,
+                         Floats slopes) const override;
+  void moe_statistics_backward(const RouterShape& shape, ConstFloats logits, ConstFloats slopes, float scale,
+                               Floats dlogits, Mask mask) const override;
+  void moe_dispatch(Ids ids, ConstFloats weights, const CapacityRule* rule, const DispatchArrays& plan) const override;
+  void gather_rows(std::int64_t width, ConstView x, Ids index, View out) const override;
+  void moe_combine(const DispatchView& plan, std::int64_t hidden, ConstView rows, ConstFloats weights, View out,
+                   bool accumulate) const override;
+  void moe_combine_backward(const DispatchView& plan, std::int64_t hidden, ConstView dout, ConstView rows,
+                            ConstFloats weights, View drows, Floats dweights) const override;
+  void grouped_linear_forward(GroupedLinearShape shape, Offsets offsets, ConstView x, ConstView weights,
+                              View y) const override;
+  void grouped_linear_backward_input(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView weights,
+                                     View dx) const override;
+  void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
+                                      View dweights, bool accumulate) const override;
 
  private:
   void take_sums(std::int64_t count, double* parts, QuantizationSums& sums) const;

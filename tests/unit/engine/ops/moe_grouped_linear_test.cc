@@ -72,16 +72,30 @@ void check_grouped(const ComputeContext& context, const GroupedCase& c, DType dt
 
 TEST_CASE("grouped linear layers follow the reference for all levels and types, with empty and uneven experts") {
   std::uint64_t seed = 8000;
-  for (CpuLevel level : kLevels) {
-    const ComputeContext context(2, level);
+  for (const Backend& on : kBackends) {
+    const OpContext context(2, on);
     for (const auto& [dtype, y_type] :
          {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}}) {
       ++seed;
-      INFO(case_text("grouped", y_type, level, seed));
+      INFO(case_text("grouped", y_type, on, seed));
       check_grouped(context, grouped_case(37, 51, {0, 5, 1, 0, 17, 16, 40, 0}), dtype, y_type, seed);
+      check_grouped(context, grouped_case(40, 24, {0, 5, 1, 0, 17, 16, 40, 0}), dtype, y_type, seed);
       check_grouped(context, grouped_case(32, 20, {0, 0}), dtype, y_type, seed);
       check_grouped(context, grouped_case(1, 3, {3, 9}), dtype, y_type, seed);
     }
+  }
+}
+
+TEST_CASE("grouped linear layers of several tiles: of rows, of columns, and of what is summed over") {
+  const Backend& on = kBackends[std::size(kBackends) - 1];  // a GPU, if any
+  const OpContext context(1, on);
+  std::vector<Index> many(70, 0);  // more experts than a warp has threads
+  many[3] = 2, many[40] = 9, many[69] = 1;
+  for (DType dtype : kTypes) {
+    INFO(dtype_name(dtype));
+    check_grouped(context, grouped_case(136, 144, {140, 0, 3, 129}), dtype, dtype, 8310);
+    check_grouped(context, grouped_case(69, 67, {66, 0, 3, 64}), dtype, dtype, 8320);
+    check_grouped(context, grouped_case(16, 8, many), dtype, dtype, 8330);
   }
 }
 
