@@ -10,21 +10,23 @@
 #include "engine/ops/adamw.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/cross_entropy.h"
+#include "engine/ops/cross_entropy_shard.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/fp8.h"
 #include "engine/ops/gemm.h"
 #include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
-#include "engine/ops/paged_attention.h"
 #include "engine/ops/moe_balance.h"
 #include "engine/ops/moe_dispatch.h"
 #include "engine/ops/moe_grouped_linear.h"
 #include "engine/ops/moe_router.h"
+#include "engine/ops/paged_attention.h"
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/sample.h"
+#include "engine/ops/row_blocks.h"
 #include "engine/ops/swiglu.h"
 #include "engine/ops/weight_only.h"
 
@@ -167,6 +169,15 @@ class DeviceOps {
                                              View dx) const;
   virtual void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
                                               View dweights, bool accumulate) const;
+  // Of ranks that share a model: row_blocks.h, cross_entropy_shard.h. The gradient takes the place of the logits, in
+  // their type.
+  virtual void copy_rows(const RowBlockShape& shape, ConstView from, View to) const;
+  virtual void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const;
+  virtual void shard_tops(LogitShard shard, ConstView logits, Floats tops) const;
+  virtual void shard_sums(LogitShard shard, ConstView logits, ConstFloats tops, Ids targets, Floats sums) const;
+  virtual void losses_of_sums(ConstFloats sums, Ids targets, Floats loss) const;
+  virtual void shard_gradient(LogitShard shard, View logits, ConstFloats tops, ConstFloats sums, Ids targets,
+                              ConstFloats weights) const;
 
  protected:
   // Ends the process: this device has no `operation`.

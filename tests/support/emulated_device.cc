@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t page = 4096;
 
-// Of all devices whose kernels this thread runs.
 struct Scope {
   explicit Scope(EmulatedDevice& device) : device_(device) { device_.open(); }
   ~Scope() { device_.close(); }

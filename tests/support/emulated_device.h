@@ -1,7 +1,8 @@
 // A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What
 // the engine gives to a device's operations runs through the host code and the kernels that a GPU runs. The memory of
 // an EmulatedGpu can be touched by kernels and copies alone: anything else that reads or writes there ends the program
-// (a segmentation fault), as it would beside a GPU. Operations may be given memory of the host as well, for tests of
+// (a segmentation fault), as it would beside a GPU. A thread may have several devices; kernels of a device run in the
+// thread that made it. Operations may be given memory of the host as well, for tests of
 // single operations.
 #pragma once
 
@@ -86,9 +87,9 @@ class HostGemm final : public cuda::DeviceGemm {
 // Device, products and operations, and a context that uses them.
 class EmulatedGpu final : public Gpu {
  public:
-  // bytes: of its memory.
-  explicit EmulatedGpu(std::int64_t bytes = std::int64_t{4} << 30)
-      : device_(true, bytes), gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
+  // bytes: of its memory. Guarded or not: as EmulatedDevice has it.
+  explicit EmulatedGpu(std::int64_t bytes = std::int64_t{4} << 30, bool guarded = true)
+      : device_(guarded, bytes), gemm_(device_), ops_(device_, device_.stream(), gemm_), context_(device_, ops_) {}
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
   Status use_attention(const AttentionSettings& settings, TellAttention tell) override {

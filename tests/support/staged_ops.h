@@ -334,6 +334,24 @@ class StagedOps final : public DeviceOps {
   void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
                                       View dweights, bool accumulate) const override {
     run(&DeviceOps::grouped_linear_backward_weight, shape, offsets, dy, x, dweights, accumulate);
+  void copy_rows(const RowBlockShape& shape, ConstView from, View to) const override {
+    run(&DeviceOps::copy_rows, shape, from, to);
+  }
+  void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const override {
+    run(&DeviceOps::add_rows, shape, from, to);
+  }
+  void shard_tops(LogitShard shard, ConstView logits, Floats tops) const override {
+    run(&DeviceOps::shard_tops, shard, logits, tops);
+  }
+  void shard_sums(LogitShard shard, ConstView logits, ConstFloats tops, Ids targets, Floats sums) const override {
+    run(&DeviceOps::shard_sums, shard, logits, tops, targets, sums);
+  }
+  void losses_of_sums(ConstFloats sums, Ids targets, Floats loss) const override {
+    run(&DeviceOps::losses_of_sums, sums, targets, loss);
+  }
+  void shard_gradient(LogitShard shard, View logits, ConstFloats tops, ConstFloats sums, Ids targets,
+                      ConstFloats weights) const override {
+    run(&DeviceOps::shard_gradient, shard, logits, tops, sums, targets, weights);
   }
 
  private:
