@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -50,11 +51,13 @@ enum class DataOn { host, device };
 struct Wanted {
   DataOn data = DataOn::device;
   NcclOptions options = {};
+  Rendezvous* rendezvous = nullptr;  // null: one of its own
 };
 
 Failures run_on_nccl(int size, const std::function<Failures(Rank&, NcclRuntime&)>& check, Wanted wanted = {}) {
   wanted.options.library = fake_path;
-  ThreadsRendezvous rendezvous;
+  ThreadsRendezvous threads_rendezvous;
+  Rendezvous& rendezvous = wanted.rendezvous != nullptr ? *wanted.rendezvous : threads_rendezvous;
   std::mutex mutex;
   Failures all;
   std::vector<std::thread> threads;
@@ -321,6 +324,63 @@ TEST_CASE("nccl: a library that is not there, is too old, or is none is refused 
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::unsupported);
   CHECK(refused.error().what.find("is version 2.13.4, 2.18.0 is needed") != std::string::npos);
+}
+
+namespace {
+
+// As where words are carried from host to host: the first look of a rank only asks for one.
+class LateRendezvous final : public Rendezvous {
+ public:
+  Status put(const std::string& name, const std::string& word) override { return words_.put(name, word); }
+  Result<std::optional<std::string>> look(const std::string& name) override {
+    const std::int64_t now = SystemClock().monotonic_ns();
+    {
+      const std::lock_guard lock(mutex_);
+      if (now - asked_.try_emplace({std::this_thread::get_id(), name}, now).first->second < 30'000'000)
+        return std::optional<std::string>();
+    }
+    return words_.look(name);
+  }
+  std::int64_t travel_ms() const override { return 300; }
+
+ private:
+  ThreadsRendezvous words_;
+  std::mutex mutex_;
+  std::map<std::pair<std::thread::id, std::string>, std::int64_t> asked_;
+};
+
+}  // namespace
+
+TEST_CASE("nccl: where words are on their way for a while, a rank that did not come is named, and no other") {
+  LateRendezvous rendezvous;
+  Wanted wanted;
+  wanted.rendezvous = &rendezvous;
+  const Failures failures = run_on_nccl(
+      3,
+      [](Rank& me, NcclRuntime&) {
+        Failures out;
+        if (me.rank == 2) return out;
+        const auto comm = me.communicator(400);
+        const Status waited = comm->wait(comm->barrier());
+        expect(out, !waited.ok(), "the barrier is through without rank 2");
+        if (!waited.ok())
+          expect(out, waited.error().what.find("nothing from rank 2 within") != std::string::npos, waited.error().what);
+        return out;
+      },
+      wanted);
+  CHECK_MESSAGE(failures.empty(), (failures.empty() ? "" : failures[0]));
+  LateRendezvous next;
+  wanted.rendezvous = &next;
+  CHECK(run_on_nccl(
+            3,
+            [](Rank& me, NcclRuntime&) {
+              Failures out;
+              const auto comm = me.communicator(20'000);
+              expect_ok(out, comm->wait(comm->barrier()), "barrier");
+              return out;
+            },
+            wanted)
+            .empty());
 }
 
 TEST_CASE("nccl: words at a rendezvous of files are whole, and put once") {

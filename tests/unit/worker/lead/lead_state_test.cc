@@ -11,7 +11,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   state.saved_step = 60;
   state.end_by_ms = 99;
   state.launch.launch = 4, state.launch.ranks = 2, state.launch.hosts = {"n2", "n3"}, state.launch.rank_host = {0, 1};
-  state.launch.beat_dir = "/dev/shm/longhaul-x";
+  state.launch.beat_dir = "/dev/shm/longhaul-x", state.launch.words_dir = "/dev/shm/longhaul-x/words";
   state.hosts = HostPool({"n1", "n2", "n3", "n4"}, 2);
   state.hosts.lose("n4");
   state.hosts.grow_to(2, {"n4"});
@@ -37,6 +37,7 @@ TEST_CASE("the state of a lead comes back as it was told") {
   CHECK(back->launch.hosts == state.launch.hosts);
   CHECK(back->launch.rank_host == state.launch.rank_host);
   CHECK(back->launch.beat_dir == state.launch.beat_dir);
+  CHECK(back->launch.words_dir == state.launch.words_dir);
   CHECK(back->hosts.working() == state.hosts.working());
   CHECK(back->hosts.spares() == state.hosts.spares());
   CHECK(back->hosts.left() == state.hosts.left());

@@ -33,6 +33,15 @@ TEST_CASE("a report of a rank that waits arrives whole") {
   CHECK(node_report_from_value(node_report_to_value(report)).error().code == ErrorCode::corrupt);
 }
 
+TEST_CASE("where ranks leave their words comes with what is to be watched") {
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::watch;
+  order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.ranks = {1};
+  CHECK(agent_order_from_value(agent_order_to_value(order))->words.empty());
+  order.words = "/dev/shm/longhaul-1/words";
+  CHECK(agent_order_from_value(agent_order_to_value(order))->words == order.words);
+}
+
 TEST_CASE("what was found wrong with the node travels with the report, and a report without it is one of nobody") {
   NodeReport report;
   report.host = "n1";

@@ -1,0 +1,109 @@
+// What lead and agents send each other, damaged: frames, reports, orders, words.
+#include <doctest/doctest.h>
+
+#include "base/json.h"
+#include "contracts/rendezvous_words.h"
+#include "tests/fuzz/mutate.h"
+#include "worker/lead/word_store.h"
+#include "worker/protocol/node_report.h"
+#include "worker/protocol/wire.h"
+#include "worker/protocol/word_message.h"
+
+namespace longhaul {
+namespace {
+
+using fuzz::good_or_told;
+
+const std::string fuzz_secret = "of this attempt";
+
+Value some_words() {
+  return word_message_to_value({1,
+                                {{"epoch1-axis0-00ff-0", std::string(128, '\x80')}, {"id.rank3", "here"}},
+                                {"epoch1-axis1-00ff-0", "other"},
+                                {{"torn", "n1 and n2 have left different ones"}}});
+}
+
+Value some_report() {
+  NodeReport report;
+  report.host = "n1", report.launch = 2;
+  RankReport rank;
+  rank.beat.rank = 3, rank.beat.pid = 77, rank.beat.step = 12, rank.beat.section = "micro_batch";
+  rank.beat.communicators = {{"tp@2", 9, 8}, {"pp@1", 0, 0}};
+  rank.beat.waits_in = 1, rank.state = ProcessState::stopped;
+  report.ranks = {rank};
+  report.health.since = 99;
+  report.health.notes = {{7, health_finding("disk", FaultClass::disk_low, "/runs", "1 % is free")}};
+  report.exchange_port = 4321, report.exchanged = {{"n2", 812.5}};
+  report.fault_problems = {{"at-0", "there is no script"}};
+  return node_report_to_value(report);
+}
+
+Value some_order() {
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::watch;
+  order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.words = "/dev/shm/longhaul-1/words";
+  order.ranks = {0, 1}, order.end_by_ms = 99, order.restart_wait_ms = 5;
+  return agent_order_to_value(order);
+}
+
+}  // namespace
+
+TEST_CASE("fuzz: words on their way") {
+  WordStore store(WordLimits{50, 10'000});
+  store.begin(1);
+  fuzz::run("words", {to_json(some_words())}, 4000, [&](const std::string& text) {
+    const auto value = parse_json(text, "message");
+    if (!value.ok()) return false;
+    const auto message = word_message_from_value(*value);
+    if (!message.ok()) return good_or_told(message);
+    for (const auto* list : {&message->words, &message->refused})
+      for (const NamedWord& word : *list) REQUIRE((is_word_name(word.name) && word.word.size() <= word_bytes_max));
+    for (const std::string& name : message->wanted) REQUIRE(is_word_name(name));
+    const WordStore::Outcome outcome = store.take("n1", *message);
+    REQUIRE(outcome.to_hosts.size() <= 1);
+    REQUIRE((store.words() <= 50 && store.bytes() <= 10'000));
+    return true;
+  });
+}
+
+TEST_CASE("fuzz: reports and orders") {
+  fuzz::run("reports", {to_json(some_report())}, 2000, [](const std::string& text) {
+    const auto value = parse_json(text, "message");
+    return value.ok() && good_or_told(node_report_from_value(*value));
+  });
+  fuzz::run("orders", {to_json(some_order())}, 2000, [](const std::string& text) {
+    const auto value = parse_json(text, "message");
+    return value.ok() && good_or_told(agent_order_from_value(*value));
+  });
+}
+
+// Of frames that were changed on their way nothing is delivered but what came before the change.
+TEST_CASE("fuzz: frames") {
+  const auto agent_after_hello = [](WireSession& lead) {
+    WireSession agent = WireSession::agent(fuzz_secret, std::string(64, 'b'), 1, Value::make_table());
+    REQUIRE(agent.take(lead.outgoing()).ok());
+    return agent;
+  };
+  WireSession lead = WireSession::lead(fuzz_secret, std::string(64, 'a'), 1);
+  WireSession agent = agent_after_hello(lead);
+  std::string said = agent.outgoing();
+  REQUIRE(lead.take(said).ok());
+  lead.welcome(Value::make_table());
+  REQUIRE(agent.take(lead.outgoing()).ok());
+  agent.send(WireKind::report, some_report());
+  agent.send(WireKind::words, some_words());
+  const std::string frames = agent.outgoing();
+  fuzz::run("frames", {frames}, 2000, [&](const std::string& bytes) {
+    WireSession other = WireSession::lead(fuzz_secret, std::string(64, 'a'), 1);
+    (void)other.outgoing();
+    REQUIRE(other.take(said).ok());
+    other.welcome(Value::make_table());
+    const auto taken = other.take(bytes);
+    if (!taken.ok()) return good_or_told(taken);
+    for (std::size_t i = 0; i < taken->size(); ++i)
+      REQUIRE(to_json((*taken)[i].body) == to_json(i == 0 ? some_report() : some_words()));
+    return taken->size() == 2;
+  });
+}
+
+}  // namespace longhaul

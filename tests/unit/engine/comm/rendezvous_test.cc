@@ -1,0 +1,47 @@
+#include "engine/comm/rendezvous.h"
+
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "contracts/rendezvous_words.h"
+#include "tests/support/scratch.h"
+
+namespace longhaul {
+
+TEST_CASE("rendezvous: what is no name, or too long for a word, is refused before it is put") {
+  const testing::Scratch folder;
+  FileRendezvous words(folder.file("words"));
+  for (const Status& refused : {words.put("../id", "a"), words.put("", "a"), words.put("id", std::string(4097, 'a'))}) {
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::invalid_input);
+  }
+  CHECK(!file_exists(folder.file("words")));
+}
+
+TEST_CASE("rendezvous: one of files asks whoever carries words, and reads what was brought or refused") {
+  const testing::Scratch folder;
+  const std::string words = folder.file("words");
+  FileRendezvous rank(words);
+  CHECK(!rank.look("id").value());  // nobody carries yet
+  CHECK(!file_exists(wanted_words_folder(words)));
+  for (const std::string& one : {carried_words_folder(words), wanted_words_folder(words), refused_words_folder(words)})
+    REQUIRE(make_directories(one).ok());
+  CHECK(!rank.look("id").value());
+  CHECK(list_directory(wanted_words_folder(words)).value() == std::vector<std::string>{"id"});
+  REQUIRE(write_file_renamed(join_path(carried_words_folder(words), "id"), "w").ok());
+  CHECK(rank.look("id").value() == "w");
+  REQUIRE(rank.put("own", "v").ok());
+  CHECK(rank.look("own").value() == "v");
+  REQUIRE(write_file_renamed(join_path(refused_words_folder(words), "own"), "n1 and n2").ok());
+  const auto refused = rank.look("own");
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message().find("n1 and n2") != std::string::npos);
+  CHECK(list_directory(wanted_words_folder(words))->size() == 1);
+
+  Launch launch;
+  CHECK(rendezvous_of(launch).error().code == ErrorCode::unavailable);
+  launch.words_dir = words;
+  CHECK((*rendezvous_of(launch))->look("id").value() == "w");
+}
+
+}  // namespace longhaul
