@@ -14,7 +14,7 @@ using namespace longhaul;
 
 namespace {
 
-constexpr std::size_t vocab = 37;
+constexpr std::size_t logits_width = 37;
 
 struct OnGpu {
   std::shared_ptr<Gpu> gpu = testing::open_test_gpu();
@@ -40,7 +40,7 @@ std::vector<float> logits_of(InferenceModel& model, const ComputeContext& contex
                              LogitsWanted wanted) {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
   for (const SequenceStep& step : steps) rows += wanted == LogitsWanted::all ? step.tokens.size() : 0;
-  std::vector<float> logits(rows * vocab);
+  std::vector<float> logits(rows * logits_width);
   const Status status = model.forward(context, steps, wanted, logits);
   REQUIRE_MESSAGE(status.ok(), (status.ok() ? "" : status.error().message()));
   return logits;
@@ -77,12 +77,13 @@ void check_same_logits(const std::string& folder, DType dtype, double limit) {
     const std::vector<float> last = logits_of(model, on.context, steps, LogitsWanted::last);
     at += count;
     CAPTURE(at);
-    CHECK(farthest(std::span(last).subspan(vocab), std::span(expected).subspan((at - 1) * vocab, vocab)) < limit);
+    CHECK(farthest(std::span(last).subspan(logits_width),
+                   std::span(expected).subspan((at - 1) * logits_width, logits_width)) < limit);
   }
   pieces.truncate(10);
   const SequenceStep again{&pieces, piece(ids, 10, 4)};
   const std::vector<float> last = logits_of(model, on.context, {&again, 1}, LogitsWanted::last);
-  CHECK(farthest(last, std::span(expected).subspan(13 * vocab, vocab)) < limit);
+  CHECK(farthest(last, std::span(expected).subspan(13 * logits_width, logits_width)) < limit);
 }
 
 // A model whose sequences grow beyond one piece of keys.
@@ -166,6 +167,26 @@ TEST_CASE("20 replayed steps give the bits of steps that are asked for one by on
       CHECK(plain.graph_counts().replayed + plain.graph_counts().recorded == 0);
     }
   }
+}
+
+TEST_CASE("more sequences at once than there may be recordings are asked for one by one") {
+  const ComputeContext context(1);
+  ParameterStore store(long_shape(), DType::f32);
+  initialize_parameters(context, store, 8);
+  const test::InferenceFolder folder(store);
+  const OnGpu on;
+  InferenceModel model = on.load(folder.path, DType::f32);
+  std::vector<KvCache> caches;
+  for (std::int64_t i = 0; i <= DecodeGraphs::sequences_max; ++i) caches.push_back(model.make_cache(4));
+  const std::vector<std::int32_t> ids = test::inference_tokens(4, 3);
+  for (std::int64_t at = 0; at < 3; ++at) {
+    std::vector<SequenceStep> steps;
+    for (KvCache& cache : caches) steps.push_back({&cache, piece(ids, at, 1)});
+    const std::vector<float> logits = logits_of(model, on.context, steps, LogitsWanted::last);
+    CHECK(std::equal(logits.begin(), logits.begin() + logits_width, logits.end() - logits_width));
+  }
+  CHECK(model.graph_counts().plain == 3);
+  CHECK(model.graph_counts().recorded == 0);
 }
 
 TEST_CASE("memory that is released makes a recording void: the next step is asked for anew, with the same logits") {
