@@ -93,6 +93,45 @@ ModelShape long_shape() {
   return shape;
 }
 
+// 20 steps of so many sequences, whose first grows past the length that one recording serves.
+void check_replays(const std::string& folder, DType dtype, std::initializer_list<std::int64_t> numbers) {
+  const OnGpu on;
+  InferenceModel replays = on.load(folder, dtype), plain = on.load(folder, dtype);
+  plain.use_graphs(false);
+  for (const std::int64_t sequences : numbers) {
+    CAPTURE(sequences);
+    std::vector<KvCache> of_replays, of_plain;
+    for (std::int64_t i = 0; i < sequences; ++i)
+      of_replays.push_back(replays.make_cache(300)), of_plain.push_back(plain.make_cache(300));
+    const DecodeGraphCounts before = replays.graph_counts();
+    // The first sequence passes the length that one recording serves.
+    std::vector<std::vector<std::int32_t>> tokens;
+    for (std::int64_t i = 0; i < sequences; ++i)
+      tokens.push_back(test::inference_tokens(20 + static_cast<std::uint64_t>(i), i == 0 ? 270 : 30));
+    std::vector<std::int64_t> at;
+    for (int step = -1; step < 20; ++step) {
+      std::vector<SequenceStep> one, other;
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (step < 0) at.push_back(i == 0 ? 246 : 1 + static_cast<std::int64_t>(i));
+        const std::int64_t begin = step < 0 ? 0 : at[i], count = step < 0 ? at[i] : 1;
+        one.push_back({&of_replays[i], piece(tokens[i], begin, count)});
+        other.push_back({&of_plain[i], piece(tokens[i], begin, count)});
+        if (step >= 0) ++at[i];
+      }
+      const std::vector<float> a = logits_of(replays, on.context, one, LogitsWanted::last);
+      const std::vector<float> b = logits_of(plain, on.context, other, LogitsWanted::last);
+      CAPTURE(step);
+      CHECK(a == b);
+      CHECK(farthest(a, b) == 0);  // and finite
+    }
+    const DecodeGraphCounts& counts = replays.graph_counts();
+    CHECK(counts.replayed - before.replayed >= 14);  // the others took memory first
+    CHECK(counts.recorded - before.recorded >= 2);   // up to 256 tokens, and beyond
+    CHECK(counts.recorded - before.recorded <= 3);
+    CHECK(plain.graph_counts().replayed + plain.graph_counts().recorded == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("generation on a GPU has the processor's logits: at once, in pieces, token by token, after a truncation") {
@@ -130,43 +169,19 @@ TEST_CASE("20 replayed steps give the bits of steps that are asked for one by on
   ParameterStore store(long_shape(), DType::f32);
   initialize_parameters(context, store, 8);
   const test::InferenceFolder folder(store);
-  const OnGpu on;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    InferenceModel replays = on.load(folder.path, dtype), plain = on.load(folder.path, dtype);
-    plain.use_graphs(false);
-    for (const std::int64_t sequences : {1, 2, 3, 9}) {
-      CAPTURE(sequences);
-      std::vector<KvCache> of_replays, of_plain;
-      for (std::int64_t i = 0; i < sequences; ++i)
-        of_replays.push_back(replays.make_cache(300)), of_plain.push_back(plain.make_cache(300));
-      const DecodeGraphCounts before = replays.graph_counts();
-      // The first sequence passes the length that one recording serves.
-      std::vector<std::vector<std::int32_t>> tokens;
-      for (std::int64_t i = 0; i < sequences; ++i)
-        tokens.push_back(test::inference_tokens(20 + static_cast<std::uint64_t>(i), i == 0 ? 270 : 30));
-      std::vector<std::int64_t> at;
-      for (int step = -1; step < 20; ++step) {
-        std::vector<SequenceStep> one, other;
-        for (std::size_t i = 0; i < tokens.size(); ++i) {
-          if (step < 0) at.push_back(i == 0 ? 246 : 1 + static_cast<std::int64_t>(i));
-          const std::int64_t begin = step < 0 ? 0 : at[i], count = step < 0 ? at[i] : 1;
-          one.push_back({&of_replays[i], piece(tokens[i], begin, count)});
-          other.push_back({&of_plain[i], piece(tokens[i], begin, count)});
-          if (step >= 0) ++at[i];
-        }
-        const std::vector<float> a = logits_of(replays, on.context, one, LogitsWanted::last);
-        const std::vector<float> b = logits_of(plain, on.context, other, LogitsWanted::last);
-        CAPTURE(step);
-        CHECK(a == b);
-        CHECK(farthest(a, b) == 0);  // and finite
-      }
-      const DecodeGraphCounts& counts = replays.graph_counts();
-      CHECK(counts.replayed - before.replayed >= 14);  // the others took memory first
-      CHECK(counts.recorded - before.recorded >= 2);   // up to 256 tokens, and beyond
-      CHECK(counts.recorded - before.recorded <= 3);
-      CHECK(plain.graph_counts().replayed + plain.graph_counts().recorded == 0);
-    }
-  }
+  check_replays(folder.path, DType::f32, {1, 2, 3, 9});
+  check_replays(folder.path, DType::bf16, {1, 2, 3, 9});
+  const std::string quantized = folder.path + "/int8";
+  REQUIRE(make_directories(quantized).ok());
+  REQUIRE(quantize_folder_int8(folder.path, quantized, true).ok());
+  check_replays(quantized, DType::bf16, {2, 9});
+
+  ModelShape gpt2 = test::tiny_gpt2_shape();
+  gpt2.num_hidden_layers = 1, gpt2.max_position_embeddings = 300;
+  ParameterStore other(gpt2, DType::f32);
+  initialize_parameters(context, other, 8);
+  const test::InferenceFolder of_gpt2(other);
+  check_replays(of_gpt2.path, DType::f32, {2});
 }
 
 TEST_CASE("more sequences at once than there may be recordings are asked for one by one") {
