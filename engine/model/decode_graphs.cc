@@ -9,7 +9,7 @@ namespace longhaul {
 namespace {
 
 // Doubles: a text that grows needs few recordings, and blocks for keys that are not there yet end at once.
-std::int64_t room_for(std::int64_t longest) {
+std::int64_t doubled_room(std::int64_t longest) {
   constexpr std::int64_t least = 256;
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, least))));
 }
@@ -26,7 +26,7 @@ void DecodeGraphs::run(Device& device, std::int64_t sequences, std::int64_t long
   const bool fits = entry.longest >= longest && entry.releases == device.releases();
   if (!fits) {
     entry.recording.reset();
-    entry.longest = std::max(entry.longest, room_for(longest));
+    entry.longest = std::max(entry.longest, doubled_room(longest));
     ask(entry.longest);
     entry.releases = device.releases();
     ++counts_.plain;

@@ -4,6 +4,7 @@
 //   logits --model FOLDER --tokens FILE             f32 logits of {"tokens": [...]} or [...], as JSON
 //   generate --model FOLDER --prompt TEXT           the greedy continuation
 //   serve --model FOLDER --token-file FILE          the model behind the OpenAI HTTP API (engine/infer/serve.h)
+//                                                   these three take --device cpu|gpu
 //   inspect | verify | reshard | export CHECKPOINT  what a checkpoint holds, whether it is whole, the same as of
 //   another
 //                                                   layout, its model (engine/tasks/checkpoint_commands.h)
