@@ -20,6 +20,7 @@
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
+#include "tests/gpu/bench_attention.h"
 #include "tests/gpu/bench_entry.h"
 #include "tests/gpu/real_gpu.h"
 
@@ -217,5 +218,6 @@ int main(int argc, char** argv) {
   memory_bound(bench);
   products(bench);
   attentions(bench);
+  for (BenchEntry& e : bench_attention(*gpu, [&](auto& f) { return bench.seconds_of(f); })) bench.entries.push_back(e);
   return tell(bench, gpu->device().name(), json);
 }
