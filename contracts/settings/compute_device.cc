@@ -8,6 +8,14 @@ FieldOptions device_options() {
           .speed_only = true};
 }
 
+FieldOptions attention_backend_options() {
+  return {.help =
+              "on a GPU: auto takes cuDNN's attention where it is there and knows the case, and the own kernels "
+              "elsewhere; cudnn does the same, and refuses a rank without cuDNN; own never takes it",
+          .choices = {"auto", "cudnn", "own"},
+          .speed_only = true};
+}
+
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,
                     const CorruptionSettings& corruption) {
   if (device != "gpu") return {};

@@ -42,6 +42,7 @@ Status run_pretrain(TaskRun& run) {
   LH_TRY(stage_settings.shape, shape_for(stage_settings, settings));
   stage_settings.precision = settings.precision;
   stage_settings.device = settings.device;
+  stage_settings.attention_backend = settings.attention_backend;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;

@@ -77,6 +77,7 @@ Status run_sft(TaskRun& run) {
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.precision = settings.precision;
   stage_settings.device = settings.device;
+  stage_settings.attention_backend = settings.attention_backend;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.moe = settings.moe;
   stage_settings.optimizer = settings.optimizer;

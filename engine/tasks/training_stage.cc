@@ -72,6 +72,7 @@ Status TrainingStage::prepare() {
                               length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
   LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
+  LH_CHECK(choose_attention());
   LH_CHECK(check_low_precision(settings_.low_precision, shape, run_.mesh.dims(),
                                settings_.one_length && settings_.phases.empty() ? settings_.sequence_length : 0));
   LH_CHECK(check_replay());
@@ -240,6 +241,19 @@ std::unique_ptr<KernelTimer> TrainingStage::time_kernels() {
   if (timer.ok()) return std::move(*timer);
   run_.events.message("warn", "trace.kernels: " + timer.error().message());
   return nullptr;
+}
+
+// Each kind of attention is told when it comes for the first time, by the first rank.
+Status TrainingStage::choose_attention() {
+  if (!run_.gpu) return {};
+  const auto tell = [this](const AttentionReport& report) {
+    Value fields = Value::make_table();
+    fields.set("of", report.asked.text());
+    fields.set("by", attention_way_name(report.choice.way));
+    fields.set("reason", report.choice.reason);
+    run_.events.write("attention", std::move(fields));
+  };
+  return run_.group.agree(run_.gpu->use_attention({settings_.attention_backend, settings_.deterministic}, tell));
 }
 
 Status TrainingStage::write_model(const std::string& folder) {

@@ -16,6 +16,7 @@ struct TrainingStageSettings {
   ModelShape shape;
   std::string precision;  // "bf16" | "f32"
   std::string device = "cpu";
+  std::string attention_backend = "auto";  // of a GPU
   std::uint64_t seed = 1;
   MoeSettings moe;
   OptimizerSettings optimizer;
@@ -82,6 +83,7 @@ class TrainingStage {
   Status check_memory_here() const;
   // Collective: the first rank writes, one parameter after the other; its outcome is that rank's.
   std::unique_ptr<KernelTimer> time_kernels();
+  Status choose_attention();
   Status write_model(const std::string& folder);
   Status export_model();
   Result<std::unique_ptr<LocalCopies>> create_local_copies();

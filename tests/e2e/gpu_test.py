@@ -85,6 +85,13 @@ def main():
         inside = sum(e["gpu_compute_s"] for e in steps)
         if not any("attention" in n for n in names) or abs(told[0]["compute_s"] - inside) > 1e-6 * inside:
             sys.exit(f"kernel times: {told}, in steps {inside}")
+        attentions = [e for e in events if e.get("kind") == "attention"]
+        if [e["of"].split()[0] for e in attentions] != ["forward", "backward"] or any(
+                e["by"] != "own, f32 arithmetic" or "cuDNN" not in e["reason"] for e in attentions):
+            sys.exit(f"which attentions were taken: {attentions}")
+        _, said = train(here / "cudnn", tokens, on_gpu[0], code=5, attention_backend="cudnn", **on_gpu[1])
+        if "attention_backend is cudnn" not in said:
+            sys.exit(f"a GPU without cuDNN, which was named: {said}")
         print(f"kernels took {inside:.2f} s, the longest is {names[0]}")
         events, _ = train(here / "untimed", tokens, on_cpu[0], precision="f32", trace={"kernels": True}, **on_cpu[1])
         if not any("no GPU" in e.get("text", "") for e in events if e.get("kind") == "message"):

@@ -16,6 +16,7 @@
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
 #include "tests/gpu/bench.h"
+#include "tests/gpu/bench_attention.h"
 #include "tests/gpu/bench_decode.h"
 #include "tests/gpu/bench_generation.h"
 #include "tests/gpu/real_gpu.h"
@@ -110,6 +111,11 @@ void attentions(Bench& bench) {
   }
 }
 
+void both_attentions(Bench& bench) {
+  for (BenchEntry& entry : bench_attention(bench.gpu(), [&](auto& call) { return bench.seconds_of(call); }))
+    bench.entries.push_back(std::move(entry));
+}
+
 void generation(Bench& bench) {
   for (BenchEntry& entry : decode_of_8b(bench.gpu())) bench.entries.push_back(std::move(entry));
 }
@@ -119,6 +125,7 @@ constexpr void (*blocks[])(Bench&) = {
     memory_bound,
     products,
     attentions,
+    both_attentions,
     decode,
     generation,
 };

@@ -75,7 +75,8 @@ Status CudaOps::use_attention(const AttentionSettings& settings, TellAttention t
   if (settings.backend != "cudnn") return {};
   open_attention_library();
   if (attention_facts_.usable) return {};
-  return make_error(ErrorCode::unavailable, "attention_backend is cudnn, but: " + attention_facts_.why_not);
+  return make_error(ErrorCode::unsupported, "attention_backend is cudnn, but: " + attention_facts_.why_not,
+                    "make cuDNN available there, or set attention_backend to \"auto\" or \"own\"");
 }
 
 void CudaOps::open_attention_library() const {

@@ -143,14 +143,18 @@ inline std::vector<std::pair<Index, Backend>> with_backends(std::initializer_lis
   return pairs;
 }
 
-// Operations take memory of the host, on a GPU as well.
+// Operations take memory of the host, on a GPU as well; attentions there take the own kernels, unless told otherwise.
 class OpContext {
  public:
   OpContext(int threads, Backend on) : cpu_(threads, on.level) {
     if (!on.gpu) return;
     gpu_ = testing::open_test_gpu();
+    use_attention({"own", true}, {});
     staged_ = std::make_unique<testing::StagedOps>(gpu_->device(), gpu_->ops());
     on_gpu_ = std::make_unique<ComputeContext>(gpu_->device(), *staged_);
+  }
+  void use_attention(const AttentionSettings& settings, TellAttention tell) {
+    if (gpu_) REQUIRE(gpu_->use_attention(settings, std::move(tell)).ok());
   }
   operator const ComputeContext&() const { return on_gpu_ ? *on_gpu_ : cpu_; }  // NOLINT: implicit on purpose
 
