@@ -21,6 +21,7 @@
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
 #include "tests/gpu/bench_entry.h"
+#include "tests/gpu/bench_experts.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
@@ -217,5 +218,6 @@ int main(int argc, char** argv) {
   memory_bound(bench);
   products(bench);
   attentions(bench);
+  bench_experts(bench.context(), [&](const auto&... entry) { bench.measure(entry...); });
   return tell(bench, gpu->device().name(), json);
 }
