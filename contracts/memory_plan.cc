@@ -126,7 +126,7 @@ std::int64_t experts_of(const TrainingOutline& o, const RankOutline& rank, int c
   std::int64_t slot = layers * (logits + routed * (i32 + f32) + 3 * routed * i32);  // ids, weights; the dispatch plan
   for (int layer = 0; layer < layers; ++layer) slot += kept(o.recompute.of_layer(layer));
   if (rank.split_backward) slot += layers * gradients;
-  std::int64_t bytes = slots * slot + kept({}) - kept(o.recompute);
+  std::int64_t bytes = slots * slot + kept({}) - kept(o.recompute) + routed * f32;  // dweights
   if (!rank.split_backward) bytes += gradients;
   if (!alone) bytes += grown(routed * h * w) + grown(received * h * (o.dims.etp > 1 ? f32 : w));  // rows, answers
   bytes += shared > 0 ? grown(m * shared * w, received * f * w) : grown(received * f * w);        // activated

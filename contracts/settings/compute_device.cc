@@ -35,11 +35,12 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
 
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
   if (device != "gpu") return {};
-  if (shape.is_moe())
+  if (shape.is_moe() && dims.ep * dims.etp * dims.tp * dims.cp > 1)
     return make_error(ErrorCode::unsupported,
-                      "device = \"gpu\" with a model with experts: their operations are there "
-                      "on processors only",
-                      "use device = \"cpu\", or a dense model");
+                      format("device = \"gpu\" with a model with experts and the layout {}: on GPUs a micro-batch is "
+                             "routed within one rank, its rows do not travel",
+                             dims.to_string()),
+                      "leave ep, etp, tp and cp at 1, or use device = \"cpu\"");
   if (dims.world_size() > 1)
     return make_error(
         ErrorCode::unsupported,

@@ -44,9 +44,8 @@ MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, T
 std::int64_t MoeLayer::bytes() const {
   std::int64_t bytes = 0;
   for (const Slot& s : slots_)
-    bytes += bytes_of_vector(s.logits) + bytes_of_vector(s.ids) + bytes_of_vector(s.weights) +
-             bytes_of_vector(s.plan.row_slot) + bytes_of_vector(s.plan.row_token) + bytes_of_vector(s.plan.slot_row) +
-             bytes_of_vector(s.gradients.logits);
+    bytes += s.logits.host_bytes() + s.ids.host_bytes() + s.weights.host_bytes() + s.rows.host_bytes() +
+             s.gradients.logits.host_bytes();
   return bytes;
 }
 
@@ -92,73 +91,68 @@ ConstView MoeLayer::in_f32(const ComputeContext& context, View rows, std::int64_
 
 // Sinkhorn sees all tokens of the micro-batch; every rank finds the same.
 void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t tokens) {
-  s.ids.resize(static_cast<std::size_t>(tokens * top_k_));
+  const std::span<std::int32_t> chosen = s.ids.take(tokens * top_k_);
   ExpertExchange& ranks = state_.exchange();
-  if (state_.watch) state_.watch(s.logits, bias(context));
+  LH_ASSERT(!state_.watch || context.device() == nullptr, "who watches a selection looks at memory of the host");
+  if (state_.watch) state_.watch(s.logits.span(), bias(context));
   if (state_.settings().balance != "sinkhorn" || state_.evaluates)
-    return moe_select(context, router_shape(tokens), s.logits, bias(context), s.ids);
+    return moe_select(context, router_shape(tokens), s.logits.span(), bias(context), chosen);
+  if (ranks.micro_batch_ranks() == 1)
+    return moe_select_sinkhorn(context, router_shape(tokens), s.logits.span(), {}, chosen);
   const std::int64_t all = tokens * ranks.micro_batch_ranks();
   std::vector<float> logits(static_cast<std::size_t>(all * experts_));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(all * top_k_));
-  ranks.gather_over_micro_batch(s.logits, logits);
+  ranks.gather_over_micro_batch(s.logits.span(), logits);
   moe_select_sinkhorn(context, router_shape(all), logits, {}, ids);
   const auto first = ids.begin() + ranks.micro_batch_rank() * tokens * top_k_;
-  std::copy(first, first + tokens * top_k_, s.ids.begin());
+  std::copy(first, first + tokens * top_k_, chosen.begin());
 }
 
 void MoeLayer::count(const ComputeContext& context, Slot& s, std::int64_t tokens) {
   // The loss looks at the scores alone where the selection does not.
   const bool other_selection = bias_ >= 0 || parameters_.shape().n_group > 1;
-  s.statistics = moe_router_statistics(context, router_shape(tokens), s.logits,
-                                       other_selection ? std::span<const std::int32_t>() : s.ids);
-  s.counts.assign(static_cast<std::size_t>(experts_), 0.0F);
-  for (const std::int32_t id : s.ids) s.counts[static_cast<std::size_t>(id)] += 1.0F;
-  std::vector<float> both = s.statistics.values;
-  both.insert(both.end(), s.counts.begin(), s.counts.end());
-  state_.exchange().sum_over_micro_batch(both);
-  const auto split = both.begin() + static_cast<std::ptrdiff_t>(s.statistics.values.size());
-  std::copy(both.begin(), split, s.statistics.values.begin());
-  std::copy(split, both.end(), s.counts.begin());
+  const std::span<float> both = s.tally.take(3 * experts_ + 2);
+  moe_router_statistics(context, router_shape(tokens), s.logits.span(),
+                        other_selection ? std::span<const std::int32_t>() : s.ids.span(), statistics(s));
+  moe_count(context, s.ids.span(), counts(s));
+  if (state_.exchange().micro_batch_ranks() > 1) state_.exchange().sum_over_micro_batch(both);
 }
 
 // Capacity is one of the micro-batch: all its ranks find the same plan of all tokens, and take their part of it.
-void MoeLayer::plan(Slot& s, std::int64_t tokens) {
+void MoeLayer::plan(const ComputeContext& context, Slot& s, std::int64_t tokens) {
   const double factor = state_.evaluates ? 0 : state_.settings().capacity_factor;
-  if (factor == 0) {
-    s.plan = moe_dispatch(tokens, top_k_, experts_, s.ids);
-    return;
-  }
   ExpertExchange& ranks = state_.exchange();
   const std::int64_t all = tokens * ranks.micro_batch_ranks();
-  const auto slots = s.ids.size(), all_slots = static_cast<std::size_t>(all * top_k_);
-  std::vector<float> narrow(s.ids.begin(), s.ids.end()), wide(all_slots), weights(all_slots);
-  LH_ASSERT(narrow.size() == slots, "ids");
-  ranks.gather_over_micro_batch(narrow, wide);
-  ranks.gather_over_micro_batch(s.weights, weights);
-  const std::vector<std::int32_t> ids(wide.begin(), wide.end());
   CapacityRule rule;
-  rule.capacity = moe_capacity(all, top_k_, experts_, factor);
+  if (factor != 0) rule.capacity = moe_capacity(all, top_k_, experts_, factor);
   rule.policy = state_.settings().drop_policy == "position" ? DropPolicy::position : DropPolicy::probability;
-  s.plan = moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
-                             ranks.micro_batch_rank() * tokens, tokens);
-}
-
-MoeLayer::Source MoeLayer::source(const Slot& s, int rank) const {
-  const auto r = static_cast<std::size_t>(rank);
-  return {s.route.received_from[r], s.route.received_from[r + 1], s.route.offsets[r]};
+  if (context.device() != nullptr) {
+    LH_ASSERT(ranks.ranks() == 1 && ranks.micro_batch_ranks() == 1, "experts of a device are of one rank");
+    return s.rows.make_there(context, tokens, top_k_, experts_, s.ids.span(), s.weights.span(),
+                             factor == 0 ? nullptr : &rule);
+  }
+  if (factor == 0) return s.rows.set(moe_dispatch(tokens, top_k_, experts_, s.ids.span()), ranks);
+  const auto all_slots = static_cast<std::size_t>(all * top_k_);
+  std::vector<float> narrow(s.ids.span().begin(), s.ids.span().end()), wide(all_slots), weights(all_slots);
+  ranks.gather_over_micro_batch(narrow, wide);
+  ranks.gather_over_micro_batch(s.weights.span(), weights);
+  const std::vector<std::int32_t> ids(wide.begin(), wide.end());
+  s.rows.set(moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
+                               ranks.micro_batch_rank() * tokens, tokens),
+             ranks);
 }
 
 View MoeLayer::received(Slot& s) {
-  return memory(s, again_.block).received.take(dtype_, {s.route.rows(), hidden_});
+  return memory(s, again_.block).received.take(dtype_, {s.rows.rows(), hidden_});
 }
 View MoeLayer::gate_up(Slot& s) {
-  return memory(s, again_.feed_forward).gate_up.take(dtype_, {s.route.rows(), 2 * ffn_});
+  return memory(s, again_.feed_forward).gate_up.take(dtype_, {s.rows.rows(), 2 * ffn_});
 }
 View MoeLayer::activated(Slot& s) {
-  return memory(s, again_.activation).activated.take(dtype_, {s.route.rows(), ffn_});
+  return memory(s, again_.activation).activated.take(dtype_, {s.rows.rows(), ffn_});
 }
 View MoeLayer::outputs(Slot& s) {
-  return memory(s, again_.block).outputs.take(dtype_, {s.plan.rows(), hidden_});
+  return memory(s, again_.block).outputs.take(dtype_, {s.rows.plan().rows, hidden_});
 }
 View MoeLayer::shared_gate_up(Slot& s, std::int64_t tokens) {
   return memory(s, again_.feed_forward).shared_gate_up.take(dtype_, {tokens, 2 * shared_});
@@ -175,7 +169,7 @@ ConstView MoeLayer::weight_out() const {
 }
 
 void MoeLayer::activate(const ComputeContext& context, Slot& s, int rank, ConstView w13) {
-  const Source from = source(s, rank);
+  const RoutedRows::Source from = s.rows.from(rank);
   if (from.rows() == 0) return;
   const View both = gate_up(s).rows(from.begin, from.end);
   if (!w13.empty())
@@ -199,12 +193,12 @@ void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, V
   ExpertExchange& exchange = state_.exchange();
   const std::int64_t m = x.shape()[0];
   const View here = received(s), back = outputs(s);
-  const View rows = travels() ? state_.rows.take(dtype_, {s.plan.rows(), hidden_}) : here;
-  const View answers = travels() ? state_.answers.take(answer_type(), {s.route.rows(), hidden_}) : back;
-  moe_permute(context, s.plan, hidden_, x, rows);
+  const View rows = travels() ? state_.rows.take(dtype_, {s.rows.plan().rows, hidden_}) : here;
+  const View answers = travels() ? state_.answers.take(answer_type(), {s.rows.rows(), hidden_}) : back;
+  moe_permute(context, s.rows.plan(), hidden_, x, rows);
   if (travels()) {
-    exchange.start_dispatch(s.route, hidden_, rows, here);
-    exchange.start_collect(s.route, hidden_, answers, back);
+    exchange.start_dispatch(s.rows.route(), hidden_, rows, here);
+    exchange.start_collect(s.rows.route(), hidden_, answers, back);
   }
   if (shared_ > 0) shared_activate(context, s, x, true);
   if (!shared_y.empty())
@@ -215,7 +209,7 @@ void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, V
     const int rank = exchange.rank_of(turn);
     exchange.wait_for(rank);
     const TraceSpan span(context.trace(), "experts, rows of a rank");
-    const Source from = source(s, rank);
+    const RoutedRows::Source from = s.rows.from(rank);
     activate(context, s, rank, w13);
     if (from.rows() > 0)
       grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, activated(s).rows(from.begin, from.end),
@@ -231,20 +225,18 @@ void MoeLayer::forward(const ComputeContext& context, int slot_index, View y) {
   const std::int64_t t = slot.batch.tokens(), m = own_rows(t);
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
 
-  s.logits.resize(static_cast<std::size_t>(m * experts_));
-  s.weights.resize(static_cast<std::size_t>(m * top_k_));
-  linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), View(s.logits));
+  const std::span<float> logits = s.logits.take(m * experts_), weights = s.weights.take(m * top_k_);
+  linear_forward(context, {m, hidden_, experts_}, in_f32(context, x, m), router_weight(context), logits);
   select(context, s, m);
-  moe_gate_forward(context, router_shape(m), s.logits, s.ids, s.weights);
+  moe_gate_forward(context, router_shape(m), logits, s.ids.span(), weights);
   count(context, s, m);
-  if (index_ == 0) state_.pooled(slot_index) = RouterStatistics(experts_);
-  if (state_.pools()) state_.pooled(slot_index).add(s.statistics);
-  plan(s, m);
-  s.route = state_.exchange().route(s.plan.offsets);
+  if (index_ == 0) fill(context, state_.pooled(slot_index), 0.0F);
+  if (state_.pools()) axpy(context, 1.0F, statistics(s), state_.pooled(slot_index));
+  plan(context, s, m);
 
   const View own = own_target(y, t);
   through_experts(context, s, x, shared_ > 0 ? own : View());
-  moe_combine(context, s.plan, hidden_, outputs(s), s.weights, own, shared_ > 0);
+  moe_combine(context, s.rows.plan(), hidden_, outputs(s), weights, own, shared_ > 0);
   done(own, y, t);
 }
 
@@ -261,7 +253,7 @@ void MoeLayer::restore(const ComputeContext& context, int slot_index, bool input
 void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dreceived, View answers) {
   MoeGradients& g = gradients(s);
   ExpertExchange& exchange = state_.exchange();
-  const std::int64_t all = s.route.rows();
+  const std::int64_t all = s.rows.rows();
   const View all_gate_up = gate_up(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   const View dactivated = state_.activated.take(dtype_, {all, ffn_});
   const ConstView w13 = weight_in(), w2 = weight_out();
@@ -269,7 +261,7 @@ void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dre
     const int rank = exchange.rank_of(turn);
     exchange.wait_for(rank);
     const TraceSpan span(context.trace(), "experts' backward, rows of a rank");
-    const Source from = source(s, rank);
+    const RoutedRows::Source from = s.rows.from(rank);
     if (const std::int64_t n = from.rows(); n > 0) {
       const View both = all_gate_up.rows(from.begin, from.end), dboth = dgate_up.rows(from.begin, from.end);
       const View dact = dactivated.rows(from.begin, from.end);
@@ -304,32 +296,30 @@ void MoeLayer::shared_backward_input(const ComputeContext& context, Slot& s, Vie
                         parameters_.weight(shared_gate_up_, 2 * shared_, hidden_), dx, true);
 }
 
-void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index,
-                               std::span<const float> dweights) {
-  MoeGradients& g = gradients(s);
-  const std::int64_t m = static_cast<std::int64_t>(s.logits.size()) / experts_;
-  g.logits.resize(s.logits.size());
-  moe_gate_backward(context, router_shape(m), s.logits, s.ids, dweights, g.logits);
-  const RouterLoss balance = state_.balance_loss(state_.pools() ? state_.pooled(slot_index) : s.statistics);
-  const RouterLoss z = state_.z_loss(s.statistics);
-  if (const RouterLoss both = balance + z; !both.dprobability_sums.empty() || both.dlse_squares != 0.0F)
-    moe_statistics_backward(context, router_shape(m), s.logits, both, state_.weight, g.logits);
-
-  MoeTotals& totals = state_.totals();
-  if (!state_.pools() || index_ == 0) totals.balance_loss(layer_) += state_.weight * static_cast<float>(balance.loss);
-  totals.z_loss(layer_) += state_.weight * static_cast<float>(z.loss);
-  for (std::size_t e = 0; e < s.counts.size(); ++e) totals.counts(layer_)[e] += s.counts[e];
+void MoeLayer::router_backward(const ComputeContext& context, Slot& s, int slot_index) {
+  const std::int64_t m = s.logits.size() / experts_;
+  const std::span<float> dlogits = gradients(s).logits.take(m * experts_), totals = state_.totals(layer_);
+  moe_gate_backward(context, router_shape(m), s.logits.span(), s.ids.span(), state_.dweights.span(), dlogits);
+  const auto experts = static_cast<std::size_t>(experts_);
+  axpy(context, 1.0F, counts(s), totals.first(experts));
+  if (!state_.has_losses()) return;
+  const std::span<float> slopes = state_.slopes.take(experts_ + 3);
+  moe_router_losses(context, state_.losses(), state_.pools() ? state_.pooled(slot_index) : statistics(s), statistics(s),
+                    slopes);
+  moe_statistics_backward(context, router_shape(m), s.logits.span(), slopes, state_.weight, dlogits);
+  // A pooled loss is one of all layers.
+  const std::size_t first = state_.pools() && index_ != 0 ? 1 : 0;
+  axpy(context, state_.weight, slopes.subspan(experts + 1 + first), totals.subspan(experts + first));
 }
 
 void MoeLayer::router_backward_input(const ComputeContext& context, Slot& s, View dx) {
-  const MoeGradients& g = gradients(s);
+  const ConstView dlogits = gradients(s).logits.span();
   const std::int64_t m = dx.shape()[0];
   if (dtype_ == DType::f32)
-    return linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), dx,
-                                 true);
+    return linear_backward_input(context, {m, hidden_, experts_}, dlogits, router_weight(context), dx, true);
   const View wide = state_.x32.take(DType::f32, {m, hidden_});
   const View narrow = state_.dlogits_x.take(dtype_, {m, hidden_});
-  linear_backward_input(context, {m, hidden_, experts_}, ConstView(g.logits), router_weight(context), wide);
+  linear_backward_input(context, {m, hidden_, experts_}, dlogits, router_weight(context), wide);
   cast(context, wide, narrow);
   add(context, dx, narrow, dx);
 }
@@ -341,16 +331,16 @@ void MoeLayer::backward_input(const ComputeContext& context, int slot_index, Vie
   const View dout = own_of(dy, activations_.slot(slot_index).batch.tokens()), back = outputs(s);
   dn_ = dn;
 
-  std::vector<float> dweights(s.weights.size());
-  const View dreceived = gradients(s).received.take(dtype_, {s.route.rows(), hidden_});
-  const View rows = travels() ? state_.rows.take(dtype_, {s.plan.rows(), hidden_}) : dreceived;
-  const View answers = travels() ? state_.answers.take(answer_type(), {s.route.rows(), hidden_}) : back;
-  moe_combine_backward(context, s.plan, hidden_, dout, back, s.weights, rows, dweights);
+  const View dreceived = gradients(s).received.take(dtype_, {s.rows.rows(), hidden_});
+  const View rows = travels() ? state_.rows.take(dtype_, {s.rows.plan().rows, hidden_}) : dreceived;
+  const View answers = travels() ? state_.answers.take(answer_type(), {s.rows.rows(), hidden_}) : back;
+  moe_combine_backward(context, s.rows.plan(), hidden_, dout, back, s.weights.span(), rows,
+                       state_.dweights.take(s.weights.size()));
   if (travels()) {
-    exchange.start_dispatch(s.route, hidden_, rows, dreceived);
-    exchange.start_collect(s.route, hidden_, answers, back);
+    exchange.start_dispatch(s.rows.route(), hidden_, rows, dreceived);
+    exchange.start_collect(s.rows.route(), hidden_, answers, back);
   }
-  router_backward(context, s, slot_index, dweights);
+  router_backward(context, s, slot_index);
   if (shared_ > 0) shared_backward(context, s, dout);
   experts_backward(context, s, dreceived, answers);
 }
@@ -360,7 +350,7 @@ void MoeLayer::finish_input(const ComputeContext& context, int slot_index) {
   const std::int64_t t = activations_.slot(slot_index).batch.tokens();
   if (travels()) state_.exchange().finish_collect(context);
   const View dx = own_target(dn_, t);
-  moe_permute_backward(context, s.plan, hidden_, outputs(s), dx);
+  moe_permute_backward(context, s.rows.plan(), hidden_, outputs(s), dx);
   router_backward_input(context, s, dx);
   if (shared_ > 0) shared_backward_input(context, s, dx);
   done(dx, dn_, t);
@@ -370,13 +360,13 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   const ActivationSlot& slot = activations_.slot(slot_index);
   Slot& s = slots_[static_cast<std::size_t>(slot_index)];
   MoeGradients& g = gradients(s);
-  const std::int64_t t = slot.batch.tokens(), m = own_rows(t), all = s.route.rows();
+  const std::int64_t t = slot.batch.tokens(), m = own_rows(t), all = s.rows.rows();
   const View x = own_of(slot.blocks[static_cast<std::size_t>(index_)].post_norm, t);
   const View rows_here = received(s), dreceived = g.received.take(dtype_, {all, hidden_});
   const View act = activated(s), dgate_up = g.gate_up.take(dtype_, {all, 2 * ffn_});
   int batch_before = -1;
   for (int rank = 0; rank < state_.exchange().ranks(); ++rank) {
-    const Source from = source(s, rank);
+    const RoutedRows::Source from = s.rows.from(rank);
     // Micro-batches that meet here are kept apart, or added up in their order.
     const int batch = target.locate_batch ? state_.exchange().batch_of(rank) : 0;
     const bool accumulate = !target.overwrite || batch == batch_before;
@@ -393,7 +383,7 @@ void MoeLayer::backward_weight(const ComputeContext& context, int slot_index, co
   }
   target.say_ready(w13_, w2_ + local_ * hidden_ * ffn_);
   const bool accumulate = !target.overwrite;
-  linear_backward_weight(context, {m, hidden_, experts_}, ConstView(g.logits), in_f32(context, x, m),
+  linear_backward_weight(context, {m, hidden_, experts_}, ConstView(g.logits.span()), in_f32(context, x, m),
                          target.matrix(gate_, experts_, hidden_), {}, accumulate);
   if (bias_ >= 0 && target.overwrite) target.clear(context, bias_, bias_ + experts_);
   if (shared_ > 0) {

@@ -12,7 +12,7 @@
 #include "engine/model/feed_forward.h"
 #include "engine/model/moe_state.h"
 #include "engine/model/parallel_linear.h"
-#include "engine/ops/moe_dispatch.h"
+#include "engine/model/routed_rows.h"
 
 namespace longhaul {
 
@@ -38,22 +38,22 @@ class MoeLayer final : public FeedForward {
  private:
   // What one micro-batch leaves for its backward: m rows of this rank, k slots each.
   struct Slot {
-    explicit Slot(MemoryAccount* account) : kept(account), gradients(account) {}
-    std::vector<float> logits;      // [m, experts]
-    std::vector<std::int32_t> ids;  // [m, k]
-    std::vector<float> weights;     // [m, k]
-    RouterStatistics statistics;    // of the micro-batch
-    std::vector<float> counts;      // of the micro-batch: tokens that chose each expert
-    DispatchPlan plan;
-    ExpertRoute route;
+    explicit Slot(MemoryAccount* account)
+        : logits(account),
+          ids(account),
+          weights(account),
+          tally(account),
+          rows(account),
+          kept(account),
+          gradients(account) {}
+    PlacedArray<float> logits;      // [m, experts]
+    PlacedArray<std::int32_t> ids;  // [m, k]
+    PlacedArray<float> weights;     // [m, k]
+    // Of the micro-batch: statistics [2 experts + 2], counts [experts] of tokens that chose each expert.
+    PlacedArray<float> tally;
+    RoutedRows rows;
     ExpertActivations kept;
     MoeGradients gradients;  // where input and weight backward run apart
-  };
-  // Rows of the experts that came from one rank.
-  struct Source {
-    std::int64_t begin = 0, end = 0;
-    std::span<const std::int64_t> offsets;
-    std::int64_t rows() const { return end - begin; }
   };
 
   ExpertActivations& memory(Slot& s, bool again) { return again ? state_.again : s.kept; }
@@ -83,8 +83,11 @@ class MoeLayer final : public FeedForward {
 
   void select(const ComputeContext& context, Slot& s, std::int64_t tokens);
   void count(const ComputeContext& context, Slot& s, std::int64_t tokens);
-  void plan(Slot& s, std::int64_t tokens);
-  Source source(const Slot& s, int rank) const;
+  void plan(const ComputeContext& context, Slot& s, std::int64_t tokens);
+  std::span<float> statistics(Slot& s) const {
+    return s.tally.span().first(static_cast<std::size_t>(2 * experts_ + 2));
+  }
+  std::span<float> counts(Slot& s) const { return s.tally.span().subspan(static_cast<std::size_t>(2 * experts_ + 2)); }
   // x [m, h] to the experts and their answers back, beside it the shared experts -> shared_y, if there is any.
   void through_experts(const ComputeContext& context, Slot& s, View x, View shared_y);
   // Of the experts here. Taken whether or not a row came for them: with ZeRO 3 every rank of a group takes part.
@@ -98,7 +101,7 @@ class MoeLayer final : public FeedForward {
   // backward needs, and then dx [m, h] += it.
   void shared_backward(const ComputeContext& context, Slot& s, View dy);
   void shared_backward_input(const ComputeContext& context, Slot& s, View dx);
-  void router_backward(const ComputeContext& context, Slot& s, int slot, std::span<const float> dweights);
+  void router_backward(const ComputeContext& context, Slot& s, int slot);
   void router_backward_input(const ComputeContext& context, Slot& s, View dx);
 
   const ParameterStore& parameters_;

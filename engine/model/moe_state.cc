@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/core/device.h"
+
 namespace longhaul {
 
 MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* mesh, int slots, MemoryAccount* account)
@@ -16,28 +18,37 @@ MoeState::MoeState(const ModelShape& shape, const MoeSettings& settings, Mesh* m
       activated(account),
       own(account),
       dlogits_x(account),
+      dweights(account),
+      slopes(account),
       settings_(settings),
-      top_k_(shape.num_experts_per_tok),
       exchange_(mesh ? ExpertExchange(*mesh) : ExpertExchange()),
       account_(account),
-      pooled_(static_cast<std::size_t>(slots), RouterStatistics(shape.num_local_experts)) {
-  totals_.layers = shape.num_hidden_layers, totals_.experts = shape.num_local_experts;
-  take_totals();
+      layers_(shape.num_hidden_layers),
+      totals_(account) {
+  terms_.experts = shape.num_local_experts, terms_.top_k = shape.num_experts_per_tok;
+  terms_.balance_coefficient = settings.balance == "aux" ? settings.aux_loss_coef : 0;
+  terms_.definition = pools() ? BalanceLoss::hugging_face : BalanceLoss::megatron;
+  terms_.z_coefficient = settings.z_loss_coef;
+  for (int slot = 0; slot < slots; ++slot) pooled_.emplace_back(account).take(2 * terms_.experts + 2);
+  totals_.take(layers_ * (terms_.experts + 2));  // zeros
 }
 
-RouterLoss MoeState::balance_loss(const RouterStatistics& statistics) const {
-  if (settings_.balance != "aux" || settings_.aux_loss_coef == 0) return {};
-  return moe_balance_loss(statistics, top_k_, settings_.aux_loss_coef,
-                          pools() ? BalanceLoss::hugging_face : BalanceLoss::megatron);
-}
-
-RouterLoss MoeState::z_loss(const RouterStatistics& statistics) const {
-  return settings_.z_loss_coef == 0 ? RouterLoss() : moe_z_loss(statistics, settings_.z_loss_coef);
+std::span<float> MoeState::totals(std::int64_t layer) {
+  const auto width = static_cast<std::size_t>(terms_.experts + 2);
+  return totals_.span().subspan(static_cast<std::size_t>(layer) * width, width);
 }
 
 MoeTotals MoeState::take_totals() {
-  MoeTotals taken = totals_;
-  totals_.values.assign(static_cast<std::size_t>(totals_.layers * (totals_.experts + 2)), 0.0F);
+  MoeTotals taken{layers_, terms_.experts, std::vector<float>(totals_.span().size())};
+  const std::span<float> all = totals_.span();
+  if (Device* device = account_ ? account_->device : nullptr) {
+    const auto bytes = static_cast<std::int64_t>(all.size_bytes());
+    device->copy_out(all.data(), taken.values.data(), bytes);
+    device->zero(all.data(), bytes);
+  } else {
+    std::copy(all.begin(), all.end(), taken.values.begin());
+    std::fill(all.begin(), all.end(), 0.0F);
+  }
   return taken;
 }
 

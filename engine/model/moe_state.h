@@ -10,6 +10,7 @@
 #include "contracts/settings/moe.h"
 #include "engine/core/memory_accounts.h"
 #include "engine/model/growing_memory.h"
+#include "engine/model/placed_array.h"
 #include "engine/ops/moe_balance.h"
 #include "engine/parallel/expert_exchange.h"
 
@@ -59,8 +60,8 @@ struct ExpertActivations {
 // What the weights' backward of a layer needs from the input's. m rows of this rank, R rows that its experts received.
 struct MoeGradients {
   explicit MoeGradients(MemoryAccount* account)
-      : received(account), gate_up(account), shared(account), shared_gate_up(account) {}
-  std::vector<float> logits;     // [m, experts]
+      : logits(account), received(account), gate_up(account), shared(account), shared_gate_up(account) {}
+  PlacedArray<float> logits;     // [m, experts]
   GrowingMemory received;        // [R, h] of the experts' answers
   GrowingMemory gate_up;         // [R, 2 f]
   GrowingMemory shared;          // [m, h]
@@ -76,7 +77,7 @@ class MoeState {
   ExpertExchange& exchange() { return exchange_; }
   MemoryAccount* account() const { return account_; }
   // Outside the account.
-  std::int64_t bytes() const { return exchange_.bytes() + bytes_of_vector(gradients.logits); }
+  std::int64_t bytes() const { return exchange_.bytes() + gradients.logits.host_bytes() + dweights.host_bytes(); }
   // Nothing is dropped and Sinkhorn does not decide while a model is judged.
   bool evaluates = false;
   // What a micro-batch weighs in the step's mean, during its backward: the auxiliary losses are means, too.
@@ -85,30 +86,34 @@ class MoeState {
   // Called with what each selection sees, [tokens, experts] and [experts] or nothing: how close it was.
   std::function<void(std::span<const float> logits, std::span<const float> bias)> watch;
 
-  // Hugging Face's auxiliary loss: all layers' statistics of a slot's micro-batch.
+  // Hugging Face's auxiliary loss: all layers' statistics of a slot's micro-batch, [2 experts + 2].
   bool pools() const { return settings_.balance == "aux" && settings_.aux_loss == "hugging_face"; }
-  RouterStatistics& pooled(int slot) { return pooled_[static_cast<std::size_t>(slot)]; }
+  std::span<float> pooled(int slot) { return pooled_[static_cast<std::size_t>(slot)].span(); }
 
-  // The auxiliary losses from the statistics of one layer (of all, where they are pooled).
-  RouterLoss balance_loss(const RouterStatistics& statistics) const;
-  RouterLoss z_loss(const RouterStatistics& statistics) const;
+  // The auxiliary losses.
+  bool has_losses() const { return terms_.balance_coefficient != 0 || terms_.z_coefficient != 0; }
+  const RouterLossTerms& losses() const { return terms_; }
 
-  MoeTotals& totals() { return totals_; }
-  // Those since the last call.
+  // Where a layer adds up its part of MoeTotals, [experts + 2]: where operations work.
+  std::span<float> totals(std::int64_t layer);
+  // Those since the last call, brought to the host.
   MoeTotals take_totals();
 
   // Scratch that lives inside one operation of one layer.
   MoeGradients gradients;   // where input and weight backward of a layer follow each other
   ExpertActivations again;  // what layers compute again, one at a time, instead of keeping it
   GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
+  PlacedArray<float> dweights;  // [m, k]
+  PlacedArray<float> slopes;    // [experts + 3], of the losses
 
  private:
   MoeSettings settings_;
-  std::int64_t top_k_;
+  RouterLossTerms terms_;
   ExpertExchange exchange_;
   MemoryAccount* account_;
-  std::vector<RouterStatistics> pooled_;
-  MoeTotals totals_;
+  std::vector<PlacedArray<float>> pooled_;
+  std::int64_t layers_;
+  PlacedArray<float> totals_;  // MoeTotals::values
 };
 
 }  // namespace longhaul

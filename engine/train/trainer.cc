@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/lr_schedule.h"
 
@@ -410,7 +411,7 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
   MoeTotals totals = stages_.front()->experts()->take_totals();
   for (std::size_t chunk = 1; chunk < stages_.size(); ++chunk) {
     const MoeTotals more = stages_[chunk]->experts()->take_totals();
-    axpy(context_, 1.0F, more.values, totals.values);
+    for (std::size_t i = 0; i < totals.values.size(); ++i) totals.values[i] += more.values[i];
   }
   LH_CHECK(mesh_.data().sum_along_tree(totals.values));
   LH_CHECK(mesh_.pipeline().sum_along_tree(totals.values));
@@ -422,11 +423,16 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
     if (settings.balance != "bias") continue;
     std::vector<float> change(static_cast<std::size_t>(totals.experts), 0.0F);
     moe_bias_update(static_cast<float>(settings.bias_rate), totals.counts(layer), change);
+    // Where the masters lie.
+    MemoryAccount place{.device = context_.device()};
+    Tensor placed(DType::f32, Shape{totals.experts}, &place);
+    copy_in(context_, ConstView(change), placed);
     for (const Llama* stage : stages_)
       if (const std::int64_t begin = stage->router_bias_begin(layer); begin >= 0)
         store_.layout().owned().for_each_in({begin, begin + totals.experts}, [&](FlatRange flat, FlatRange packed) {
           const FlatRange here{flat.begin - begin, flat.end - begin};
-          axpy(context_, 1.0F, part_of(std::span<const float>(change), here), part_of(store_.masters(), packed));
+          axpy(context_, 1.0F, part_of(std::span<const float>(placed.span<float>()), here),
+               part_of(store_.masters(), packed));
         });
   }
   return {};

@@ -18,6 +18,7 @@
 #include "tests/gpu/bench.h"
 #include "tests/gpu/bench_attention.h"
 #include "tests/gpu/bench_decode.h"
+#include "tests/gpu/bench_experts.h"
 #include "tests/gpu/bench_generation.h"
 #include "tests/gpu/real_gpu.h"
 
@@ -116,6 +117,10 @@ void both_attentions(Bench& bench) {
     bench.entries.push_back(std::move(entry));
 }
 
+void experts(Bench& bench) {
+  bench_experts(bench.context(), [&](const auto&... entry) { bench.measure(entry...); });
+}
+
 void generation(Bench& bench) {
   for (BenchEntry& entry : decode_of_8b(bench.gpu())) bench.entries.push_back(std::move(entry));
 }
@@ -126,6 +131,7 @@ constexpr void (*blocks[])(Bench&) = {
     products,
     attentions,
     both_attentions,
+    experts,
     decode,
     generation,
 };
