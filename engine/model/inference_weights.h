@@ -37,8 +37,10 @@ struct InferenceWeights {
 };
 
 // Reads `<folder>/model.safetensors` (or the shards of model.safetensors.index.json) into `dtype`. F32, BF16 and F16
-// tensors are converted; an I8 tensor "<name>" needs "<name>_scale", F32, one per row, and stays int8. Errors name the
-// tensor that is missing, or its shape beside the one expected.
+// tensors are converted; an I8 or F8_E4M3 tensor "<name>" needs "<name>_scale", one per row, and stays int8 or fp8;
+// where
+// "<name>_packed" is, the matrix is int4, with "<name>_scale" for groups of 128, 64 or 32 (the forms of
+// engine/quantize/weight_format.h). Errors name the tensor that is missing, or its shape beside the one expected.
 Result<InferenceWeights> load_inference_weights(const std::string& folder, const ModelShape& shape, DType dtype);
 
 }  // namespace longhaul
