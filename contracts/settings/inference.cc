@@ -29,8 +29,9 @@ const FieldTable<QuantizeSettings>& quantize_fields() {
   static const auto table =
       FieldTable<Q>()
           .field("method", &Q::method,
-                 {.help = "int8: weights only, one scale per output channel", .choices = {"int8"}})
-          .field("embedding", &Q::embedding, {.help = "quantize the embedding (and a tied output) too"})
+                 {.help = "weights only; int8 and fp8 (E4M3): one scale per output channel; int4: one per 128 inputs",
+                  .choices = {"int8", "fp8", "int4"}})
+          .field("embedding", &Q::embedding, {.help = "quantize the embedding (and a tied output) too; int8 alone"})
           .field("perplexity_loss_max_pct", &Q::perplexity_loss_max_pct,
                  {.unit = "%",
                   .help = "fail if perplexity on the held-out text rises by more; 0 does not check",

@@ -127,27 +127,35 @@ class ConfigReader {
     for (const char* key : {"attention_bias", "mlp_bias"})
       if (config_.get_bool(key)) wrong(format("{} = true is not supported", key));
     if (const Value* quantization = present(config_, "quantization_config");
-        quantization && !is_int8_per_channel(*quantization))
-      wrong(
-          "quantization_config is of a kind that is not read",
-          "the only one is compressed-tensors, int-quantized: 8 bits, symmetric, one scale per channel, weights only");
+        quantization && !is_readable(*quantization))
+      wrong("quantization_config is of a kind that is not read",
+            "of compressed-tensors, symmetric, weights only: int-quantized of 8 bits or float-quantized, one scale per "
+            "channel; pack-quantized of 4 bits in groups of 128, 64 or 32");
   }
 
-  // As engine/quantize/int8.h writes it.
-  static bool is_int8_per_channel(const Value& quantization) {
+  // As engine/quantize/weight_format.h writes them.
+  static bool is_readable(const Value& quantization) {
     const Value* groups = quantization.find("config_groups");
-    if (quantization.get_string("quant_method") != "compressed-tensors" ||
-        quantization.get_string("format") != "int-quantized" || groups == nullptr || !groups->is_table())
+    if (quantization.get_string("quant_method") != "compressed-tensors" || groups == nullptr || !groups->is_table())
       return false;
     for (const ValueMember& group : groups->as_table()) {
       const Value* weights = group.value.find("weights");
       const Value* activations = group.value.find("input_activations");
       if (weights == nullptr || (activations != nullptr && !activations->is_null())) return false;
-      if (weights->get_integer("num_bits") != 8 || weights->get_string("type") != "int" ||
-          !weights->get_bool("symmetric") || weights->get_string("strategy") != "channel")
-        return false;
+      if (!weights->get_bool("symmetric") || !is_readable(quantization.get_string("format"), *weights)) return false;
     }
     return true;
+  }
+  static bool is_readable(const std::string& format, const Value& weights) {
+    const auto is = [&](int bits, const char* type, const char* strategy) {
+      return weights.get_integer("num_bits") == bits && weights.get_string("type") == type &&
+             weights.get_string("strategy") == strategy;
+    };
+    if (format == "int-quantized") return is(8, "int", "channel");
+    if (format == "float-quantized") return is(8, "float", "channel");
+    const std::int64_t group = weights.get_integer("group_size");
+    return format == "pack-quantized" && is(4, "int", "group") && (group == 128 || group == 64 || group == 32) &&
+           !present(weights, "actorder");
   }
 
   void read_rope(ModelShape& shape, double theta) {

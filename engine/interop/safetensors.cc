@@ -27,10 +27,10 @@ struct TypeRow {
   std::size_t bytes;
 };
 constexpr TypeRow type_rows[] = {
-    {SafetensorType::f64, "F64", 8},      {SafetensorType::f32, "F32", 4}, {SafetensorType::f16, "F16", 2},
-    {SafetensorType::bf16, "BF16", 2},    {SafetensorType::i64, "I64", 8}, {SafetensorType::i32, "I32", 4},
-    {SafetensorType::i16, "I16", 2},      {SafetensorType::i8, "I8", 1},   {SafetensorType::u8, "U8", 1},
-    {SafetensorType::boolean, "BOOL", 1},
+    {SafetensorType::f64, "F64", 8},      {SafetensorType::f32, "F32", 4},         {SafetensorType::f16, "F16", 2},
+    {SafetensorType::bf16, "BF16", 2},    {SafetensorType::i64, "I64", 8},         {SafetensorType::i32, "I32", 4},
+    {SafetensorType::i16, "I16", 2},      {SafetensorType::i8, "I8", 1},           {SafetensorType::u8, "U8", 1},
+    {SafetensorType::boolean, "BOOL", 1}, {SafetensorType::f8_e4m3, "F8_E4M3", 1},
 };
 const TypeRow& row_of(SafetensorType type) {
   return type_rows[static_cast<std::size_t>(type)];
@@ -73,7 +73,7 @@ Result<SafetensorType> parse_safetensor_type(std::string_view name) {
   for (const TypeRow& row : type_rows)
     if (name == row.name) return row.type;
   return make_error(ErrorCode::unsupported, format("dtype {} is not supported", name),
-                    "F64, F32, F16, BF16, I64, I32, I16, I8, U8 and BOOL are");
+                    "F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL and F8_E4M3 are");
 }
 
 std::int64_t SafetensorInfo::elements() const {

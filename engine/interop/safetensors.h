@@ -21,7 +21,7 @@
 
 namespace longhaul {
 
-enum class SafetensorType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
+enum class SafetensorType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8_e4m3 };
 const char* to_string(SafetensorType type);  // "F64", "BF16", ... as in the file
 std::size_t element_bytes(SafetensorType type);
 Result<SafetensorType> parse_safetensor_type(std::string_view name);
@@ -40,7 +40,8 @@ struct SafetensorView {
   std::int64_t elements() const;
 };
 
-// Any floating type to f32, exactly (f64 is rounded). Sizes must agree; ErrorCode::unsupported for integers.
+// Any floating type of 16 bits or more to f32, exactly (f64 is rounded). Sizes must agree; ErrorCode::unsupported for
+// integers, and for F8_E4M3, whose numbers are weights only together with their scales.
 Status convert_to_f32(const SafetensorView& tensor, std::span<float> out);
 
 // One file, mapped. Views live as long as it does. Thread-safe.

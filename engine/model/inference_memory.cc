@@ -15,9 +15,10 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
   InferenceMemory planned;
   for (const std::string& name : file.names()) {
     LH_TRY(const SafetensorView tensor, file.find(name));
-    const std::int64_t element = tensor.type == SafetensorType::i8 ? 1
-                                 : ends_with(name, "_scale")       ? 4
-                                                                   : dtype_bytes(dtype);
+    const bool of_one_byte = tensor.type == SafetensorType::i8 || tensor.type == SafetensorType::f8_e4m3;
+    const std::int64_t element = of_one_byte                                               ? 1
+                                 : ends_with(name, "_scale") || ends_with(name, "_packed") ? 4
+                                                                                           : dtype_bytes(dtype);
     planned.weights += tensor.elements() * element;
   }
   planned.caches = load.sequences * KvCache::bytes_for(s, load.context_length, dtype);

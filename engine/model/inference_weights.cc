@@ -8,6 +8,7 @@
 #include "engine/interop/safetensors.h"
 #include "engine/model/model_folder.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/weight_only.h"
 
 namespace longhaul {
 
@@ -37,16 +38,21 @@ class WeightReader {
   // Several matrices of the same width, one below the other.
   Result<LinearWeights> matrix(const std::vector<std::pair<std::string, std::int64_t>>& parts,
                                std::int64_t columns) const {
+    if (file_.find(parts.front().first + "_packed").ok()) return int4_matrix(parts, columns);
     std::vector<SafetensorView> tensors;
-    std::int64_t rows = 0, int8_parts = 0;
+    std::int64_t rows = 0, int8_parts = 0, fp8_parts = 0;
     for (const auto& [name, part_rows] : parts) {
       LH_TRY(SafetensorView tensor, file_.find(name));
       if (tensor.shape != std::vector<std::int64_t>{part_rows, columns})
         return wrong_shape(name, tensor, format("[{}, {}]", part_rows, columns));
-      int8_parts += tensor.type == SafetensorType::i8;
+      int8_parts += tensor.type == SafetensorType::i8, fp8_parts += tensor.type == SafetensorType::f8_e4m3;
       rows += part_rows;
       tensors.push_back(std::move(tensor));
     }
+    if (fp8_parts == static_cast<std::int64_t>(parts.size())) return fp8_matrix(parts, tensors, rows, columns);
+    if (fp8_parts > 0)
+      return make_error(ErrorCode::unsupported,
+                        format("{}: fp8 beside other types in one fused matrix", parts.front().first));
     if (int8_parts == 0) {
       DenseWeights dense{Tensor(dtype_, {rows, columns}, memory_), {}};
       std::int64_t at = 0;
@@ -64,23 +70,76 @@ class WeightReader {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::int64_t end = at + parts[i].second;
       put(tensors[i].bytes.data(), int8.q.view().rows(at, end));
-      const std::string scale_name = parts[i].first + "_scale";
-      LH_TRY(const SafetensorView scale, file_.find(scale_name));
-      if (scale.elements() != parts[i].second) return wrong_shape(scale_name, scale, format("[{}]", parts[i].second));
-      std::vector<float> scales(static_cast<std::size_t>(parts[i].second));
-      LH_CHECK(convert_to_f32(scale, scales));
-      put(scales.data(), int8.scales.view().rows(at, end));
+      LH_CHECK(scales(parts[i].first, {parts[i].second}, int8.scales.view().rows(at, end)));
       at = end;
     }
     return LinearWeights(std::move(int8));
   }
 
  private:
+  using Parts = std::vector<std::pair<std::string, std::int64_t>>;
+
   void put(const void* from, View to) const {
     if (device_ != nullptr)
       device_->copy_in(from, to.data(), to.bytes());
     else
       std::memcpy(to.data(), from, static_cast<std::size_t>(to.bytes()));
+  }
+
+  Result<LinearWeights> fp8_matrix(const Parts& parts, const std::vector<SafetensorView>& tensors, std::int64_t rows,
+                                   std::int64_t columns) const {
+    Fp8Weights fp8{Tensor(DType::u8, {rows, columns}, memory_), Tensor(DType::f32, {rows}, memory_)};
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string_view codes = tensors[i].bytes;
+      if (std::any_of(codes.begin(), codes.end(), [](char code) { return (code & 0x7F) == 0x7F; }))
+        return make_error(ErrorCode::corrupt, parts[i].first + " has a weight that is not a number",
+                          "quantize the model again");
+      put(codes.data(), fp8.codes.view().rows(at, at + parts[i].second));
+      LH_CHECK(scales(parts[i].first, {parts[i].second}, fp8.scales.view().rows(at, at + parts[i].second)));
+      at += parts[i].second;
+    }
+    return LinearWeights(std::move(fp8));
+  }
+
+  // compressed-tensors, "pack-quantized": the words of a row hold its codes as weight_only.h has them.
+  Result<LinearWeights> int4_matrix(const Parts& parts, std::int64_t columns) const {
+    const std::int64_t words = int4_row_bytes(columns) / 4;
+    LH_TRY(const SafetensorView first, file_.find(parts.front().first + "_scale"));
+    const std::int64_t groups = first.shape.size() == 2 ? first.shape[1] : 0;
+    // The largest groups first: a row shorter than a group has one as well.
+    std::int64_t group = 0, rows = 0;
+    for (const std::int64_t size : {128, 64, 32})
+      if (group == 0 && int4_groups(columns, size) == groups) group = size;
+    if (group == 0)
+      return make_error(ErrorCode::unsupported,
+                        format("{}_scale: {} scales for {} inputs", parts.front().first, groups, columns),
+                        "groups of 128, 64 and 32 are read");
+    for (const auto& part : parts) rows += part.second;
+    Int4Weights int4{Tensor(DType::u8, {rows, words * 4}, memory_), Tensor(DType::f32, {rows, groups}, memory_), columns,
+                     group};
+    std::int64_t at = 0;
+    for (const auto& [name, part_rows] : parts) {
+      LH_TRY(const SafetensorView packed, file_.find(name + "_packed"));
+      if (packed.type != SafetensorType::i32 || packed.shape != std::vector<std::int64_t>{part_rows, words})
+        return wrong_shape(name + "_packed", packed, format("I32 [{}, {}]", part_rows, words));
+      put(packed.bytes.data(), int4.packed.view().rows(at, at + part_rows));
+      LH_CHECK(scales(name, {part_rows, groups}, int4.scales.view().rows(at, at + part_rows)));
+      at += part_rows;
+    }
+    return LinearWeights(std::move(int4));
+  }
+
+  // "<name>_scale" into `out`, f32. A scale per row may stand in a column.
+  Status scales(const std::string& name, const std::vector<std::int64_t>& shape, View out) const {
+    const std::string scale_name = name + "_scale";
+    LH_TRY(const SafetensorView scale, file_.find(scale_name));
+    if (scale.elements() != out.size() || (shape.size() == 2 && scale.shape != shape))
+      return wrong_shape(scale_name, scale, format("{} scales", out.size()));
+    std::vector<float> values(static_cast<std::size_t>(out.size()));
+    LH_CHECK(convert_to_f32(scale, values));
+    put(values.data(), out);
+    return {};
   }
 
   // A few megabytes at a time: that much is held twice.
@@ -122,8 +181,8 @@ Result<ExpertWeights> read_experts(const WeightReader& reader, const ModelShape&
   }
   LH_TRY(made.gate_up, reader.matrix(up, h));
   LH_TRY(made.down, reader.matrix(down, f));
-  if (router.is_int8() || made.gate_up.is_int8() || made.down.is_int8())
-    return make_error(ErrorCode::unsupported, p + "experts are int8", "use the model that it was made from");
+  if (router.is_quantized() || made.gate_up.is_quantized() || made.down.is_quantized())
+    return make_error(ErrorCode::unsupported, p + "experts are quantized", "use the model that it was made from");
   const auto to_f32 = [](const Tensor& from, std::span<float> to) {
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] = from.dtype() == DType::f32 ? from.span<float>()[i] : static_cast<float>(from.span<bf16>()[i]);

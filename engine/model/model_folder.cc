@@ -20,9 +20,9 @@ Result<HfConfig> load_model_config(const std::string& folder) {
   for (const std::string& name : names)
     if (ends_with(name, ".safetensors"))
       bytes += file_size(join_path(folder, name)).ok() ? *file_size(join_path(folder, name)) : 0;
-  // The smallest type has a byte: said before memory is taken for weights that are not there.
+  // The smallest type has four bits: said before memory is taken for weights that are not there.
   const auto parameters = static_cast<std::uint64_t>(config.shape.parameter_count());
-  if (bytes > 0 && bytes < parameters)
+  if (bytes > 0 && 2 * bytes < parameters)
     return make_error(
         ErrorCode::corrupt,
         format("{} describes {} parameters, but the weights beside it have only {} bytes", path, parameters, bytes),

@@ -9,11 +9,9 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "base/value.h"
 
 namespace longhaul {
 
@@ -26,18 +24,5 @@ struct Int8Matrix {
 // weight[rows, columns]. ErrorCode::corrupt for a weight that is not finite.
 Result<Int8Matrix> quantize_int8(std::span<const float> weight, std::int64_t rows, std::int64_t columns);
 void dequantize_int8(const Int8Matrix& matrix, std::span<float> out);
-
-// Which tensors of a Llama model become int8: the seven projections of a block; with `embedding`, the embedding and the
-// output too.
-bool is_quantized_tensor(const std::string& name, bool embedding);
-// The `quantization_config` of config.json.
-Value int8_quantization_config(bool embedding);
-
-struct QuantizedBytes {
-  std::int64_t before = 0, after = 0;  // of all tensors
-};
-// Reads `model` (config.json, model.safetensors), writes `out` (the same with int8 weights; tokenizer files are
-// copied). Refuses a model that is int8 already.
-Result<QuantizedBytes> quantize_folder_int8(const std::string& model, const std::string& out, bool embedding);
 
 }  // namespace longhaul

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "engine/core/parallel_for.h"
 #include "engine/data/indexed_dataset.h"
-#include "engine/quantize/int8.h"
+#include "engine/quantize/weight_format.h"
 
 namespace longhaul {
 namespace {
@@ -77,7 +77,12 @@ Result<Value> quantize_model(const QuantizeInputs& in, const QuantizeSettings& s
     return make_error(ErrorCode::invalid_input, "perplexity_loss_max_pct is set, but there is no held-out text",
                       "give inputs.tokens, the artifact of the tokenize stage");
   }
-  LH_TRY(const QuantizedBytes bytes, quantize_folder_int8(in.model_folder, in.output_dir, settings.embedding));
+  const WeightCodes codes = parse_weight_codes(settings.method);
+  if (settings.embedding && codes != WeightCodes::int8)
+    return make_error(ErrorCode::unsupported,
+                      format("embedding = true: {} is for the projections of the blocks", name_of(codes)),
+                      "leave embedding out, or take method = \"int8\"");
+  LH_TRY(const QuantizedBytes bytes, quantize_folder(in.model_folder, in.output_dir, codes, settings.embedding));
   LH_CHECK(progress(0.1));
   Value figures = Value::make_table();
   figures.set("bytes_before", bytes.before);
@@ -95,10 +100,12 @@ Result<Value> quantize_model(const QuantizeInputs& in, const QuantizeSettings& s
   figures.set("perplexity_loss_pct", loss_pct);
   figures.set("perplexity_tokens", after.tokens);
   if (bar && !(loss_pct <= settings.perplexity_loss_max_pct)) {
-    return make_error(ErrorCode::invalid_input,
-                      format("int8 raises the perplexity from {:.4f} to {:.4f}, by {:.3g} %; the bar is {} %",
-                             before.perplexity(), after.perplexity(), loss_pct, settings.perplexity_loss_max_pct),
-                      "serve the model unquantized, or leave the embedding out");
+    return make_error(
+        ErrorCode::invalid_input,
+        format("{} raises the perplexity from {:.4f} to {:.4f}, by {:.3g} %; the bar is {} %", name_of(codes),
+               before.perplexity(), after.perplexity(), loss_pct, settings.perplexity_loss_max_pct),
+        settings.embedding ? "serve the model unquantized, or leave the embedding out"
+                           : "serve the model unquantized, or take a method of more bits");
   }
   return figures;
 }

@@ -147,3 +147,39 @@ TEST_CASE("a GPT-2 configuration is read with its own defaults, written, and ref
     CHECK(refused.error().message().find(key == "n_head" ? "num_attention_heads" : key) != std::string::npos);
   }
 }
+
+TEST_CASE("quantized models: what is read, and what only looks like it") {
+  const auto config_with = [](const std::string& quantization) {
+    Value config = llama_config(0);
+    config.set("quantization_config", parse_json(quantization).value());
+    return read_hf_config(config, "config.json");
+  };
+  const auto quantization = [](const char* format, const std::string& weights, const char* activations = "null") {
+    return std::string(R"({"quant_method":"compressed-tensors","format":")") + format +
+           R"(","config_groups":{"group_0":{"targets":["Linear"],"input_activations":)" + activations +
+           R"(,"weights":{)" + weights + "}}}}";
+  };
+  const std::string int8 = R"("num_bits":8,"type":"int","symmetric":true,"strategy":"channel")";
+  const std::string fp8 = R"("num_bits":8,"type":"float","symmetric":true,"strategy":"channel")";
+  const std::string int4 = R"("num_bits":4,"type":"int","symmetric":true,"strategy":"group","group_size":128)";
+  CHECK(config_with(quantization("int-quantized", int8)).ok());
+  CHECK(config_with(quantization("float-quantized", fp8)).ok());
+  CHECK(config_with(quantization("pack-quantized", int4)).ok());
+  CHECK(config_with(quantization("pack-quantized", int4 + R"(,"actorder":null)")).ok());
+  const std::string refused[] = {
+      quantization("float-quantized", int8),
+      quantization("float-quantized", fp8, R"({"num_bits":8})"),
+      quantization("pack-quantized", int8),
+      quantization("pack-quantized", int4 + R"(,"actorder":"group")"),
+      quantization("pack-quantized",
+                   R"("num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":128)"),
+      quantization("pack-quantized",
+                   R"("num_bits":4,"type":"int","symmetric":true,"strategy":"group","group_size":96)"),
+      quantization("pack-quantized", R"("num_bits":4,"type":"int","symmetric":true,"strategy":"channel")"),
+      R"({"quant_method":"gptq","bits":4})",
+  };
+  for (const std::string& text : refused) {
+    CAPTURE(text);
+    CHECK_FALSE(config_with(text).ok());
+  }
+}

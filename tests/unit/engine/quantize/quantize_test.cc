@@ -1,5 +1,5 @@
-// int8 weights: error bounds, edge rows, and a whole folder written and read back.
-#include "engine/quantize/int8.h"
+// Weights of few bits: error bounds, edge rows, and whole folders written and read back.
+#include "engine/quantize/quantize.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -15,7 +15,9 @@
 #include "engine/interop/hf_config.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/inference_model.h"
-#include "engine/quantize/quantize.h"
+#include "engine/ops/weight_only.h"
+#include "engine/quantize/int8.h"
+#include "engine/quantize/weight_format.h"
 
 namespace longhaul {
 namespace {
@@ -51,6 +53,29 @@ void write_int8_model(const std::string& folder, const ModelShape& shape) {
     REQUIRE(writer->write(p.name, {reinterpret_cast<const char*>(values.data()), values.size() * 4}).ok());
   }
   REQUIRE(writer->finish().ok());
+}
+
+// What the weights of a matrix become and mean.
+std::vector<float> quantized_and_back(WeightCodes codes, std::span<const float> weight, std::int64_t rows,
+                                      std::int64_t columns) {
+  const ComputeContext context(1);
+  std::vector<float> back(weight.size());
+  const View out(back.data(), Shape{rows, columns});
+  if (codes == WeightCodes::int8) {
+    dequantize_int8(quantize_int8(weight, rows, columns).value(), back);
+  } else if (codes == WeightCodes::fp8) {
+    std::vector<std::uint8_t> bytes(weight.size());
+    std::vector<float> scales(static_cast<std::size_t>(rows));
+    REQUIRE(quantize_fp8(rows, columns, weight, bytes, scales));
+    unpack_fp8(context, columns, ConstView(bytes), scales, 0, rows, out);
+  } else {
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(rows * int4_row_bytes(columns)));
+    std::vector<bf16> scales(static_cast<std::size_t>(rows * int4_groups(columns, kInt4Group)));
+    REQUIRE(quantize_int4(rows, columns, kInt4Group, weight, packed, scales));
+    const ConstView of_scales(scales.data(), Shape{static_cast<std::int64_t>(scales.size())});
+    unpack_int4(context, columns, {ConstView(packed), of_scales, {}, kInt4Group}, 0, rows, out);
+  }
+  return back;
 }
 
 struct Int8Folder {
@@ -99,18 +124,19 @@ TEST_CASE("rows of zeros, tiny rows and weights that are no numbers") {
 }
 
 TEST_CASE("a quantized folder loads, is smaller, and computes with the dequantized weights") {
-  for (const bool tied : {true, false}) {
-    for (const bool embedding : {false, true}) {
+  for (const WeightCodes codes : {WeightCodes::int8, WeightCodes::fp8, WeightCodes::int4}) {
+    for (const bool tied : {true, false}) {
+      const bool embedding = codes == WeightCodes::int8 && tied;  // the others leave it alone
+      INFO("codes ", std::string(name_of(codes)));
       CAPTURE(tied);
-      CAPTURE(embedding);
       const Int8Folder folder;
-      const std::string from = folder.path + "/f32", to = folder.path + "/int8", same = folder.path + "/same";
+      const std::string from = folder.path + "/f32", to = folder.path + "/few", same = folder.path + "/same";
       const ModelShape shape = int8_shape(tied);
       write_int8_model(from, shape);
-      const auto bytes = quantize_folder_int8(from, to, embedding);
+      const auto bytes = quantize_folder(from, to, codes, embedding);
       REQUIRE_MESSAGE(bytes.ok(), (bytes.ok() ? "" : bytes.error().message()));
       CHECK(bytes->after < bytes->before / 2);
-      CHECK_FALSE(quantize_folder_int8(to, folder.path + "/again", embedding).ok());
+      CHECK_FALSE(quantize_folder(to, folder.path + "/again", codes, embedding).ok());
 
       // The same values in f32: both must give the same logits.
       write_int8_model(same, shape);
@@ -125,7 +151,7 @@ TEST_CASE("a quantized folder loads, is smaller, and computes with the dequantiz
         std::vector<float> values(static_cast<std::size_t>(view.elements()));
         REQUIRE(convert_to_f32(view, values).ok());
         if (is_quantized_tensor(name, embedding))
-          dequantize_int8(quantize_int8(values, view.shape[0], view.shape[1]).value(), values);
+          values = quantized_and_back(codes, values, view.shape[0], view.shape[1]);
         REQUIRE(writer->write(name, {reinterpret_cast<const char*>(values.data()), values.size() * 4}).ok());
       }
       REQUIRE(writer->finish().ok());
@@ -145,6 +171,64 @@ TEST_CASE("a quantized folder loads, is smaller, and computes with the dequantiz
         REQUIRE(logits[0][i] == doctest::Approx(logits[1][i]).epsilon(1e-4));
     }
   }
+}
+
+TEST_CASE("a folder whose codes and scales do not belong together is refused by name") {
+  const Int8Folder folder;
+  const std::string from = folder.path + "/f32";
+  write_int8_model(from, int8_shape(true));
+  const auto broken = [&](WeightCodes codes, const std::string& spoiled, const auto& spoil) {
+    const std::string good = folder.path + "/good-" + std::string(name_of(codes)), bad = good + "-bad";
+    REQUIRE(quantize_folder(from, good, codes, false).ok());
+    REQUIRE(make_directories(bad).ok());
+    REQUIRE(write_file_atomic(bad + "/config.json", read_file(good + "/config.json").value()).ok());
+    const auto source = SafetensorsModel::open(good).value();
+    std::vector<SafetensorInfo> infos;
+    std::vector<std::string> bytes;
+    for (const std::string& name : source.names()) {
+      const SafetensorView view = source.find(name).value();
+      infos.push_back({name, view.type, view.shape});
+      bytes.emplace_back(view.bytes);
+      if (name == spoiled) spoil(infos.back(), bytes.back());
+    }
+    auto writer = SafetensorsWriter::create(bad + "/model.safetensors", infos);
+    REQUIRE(writer.ok());
+    for (std::size_t i = 0; i < infos.size(); ++i) REQUIRE(writer->write(infos[i].name, bytes[i]).ok());
+    REQUIRE(writer->finish().ok());
+    const auto model = InferenceModel::load(bad, DType::f32);
+    REQUIRE_FALSE(model.ok());
+    CHECK_MESSAGE(model.error().message().find(spoiled) != std::string::npos, model.error().message());
+  };
+  const std::string o = "model.layers.1.self_attn.o_proj.weight";
+  broken(WeightCodes::fp8, o, [](SafetensorInfo&, std::string& bytes) { bytes[5] = '\x7F'; });  // NaN
+  broken(WeightCodes::fp8, o + "_scale",
+         [](SafetensorInfo& info, std::string& bytes) { info.shape[0] /= 2, bytes.resize(bytes.size() / 2); });
+  broken(WeightCodes::int4, o + "_scale", [](SafetensorInfo& info, std::string& bytes) {  // of five groups
+    info.shape[1] = 5, bytes = bytes + bytes + bytes + bytes + bytes;
+  });
+  broken(WeightCodes::int4, o + "_packed",
+         [](SafetensorInfo& info, std::string& bytes) { info.shape[1] /= 2, bytes.resize(bytes.size() / 2); });
+}
+
+TEST_CASE("the stage writes fp8 and int4; their embedding is refused") {
+  const Int8Folder folder;
+  write_int8_model(folder.path + "/m", int8_shape(true));
+  const ComputeContext context(1);
+  const auto go = [](double) { return Status(); };
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (const char* method : {"int8", "int4"}) {
+    QuantizeSettings settings;
+    settings.method = method;
+    const auto figures = quantize_model({folder.path + "/m", "", folder.path + "/" + method}, settings, context, go);
+    REQUIRE(figures.ok());
+    CHECK(figures->get_integer("bytes_after") < before);
+    before = figures->get_integer("bytes_after");
+  }
+  QuantizeSettings settings;
+  settings.method = "fp8", settings.embedding = true;
+  const auto refused = quantize_model({folder.path + "/m", "", folder.path + "/refused"}, settings, context, go);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message().find("embedding") != std::string::npos);
 }
 
 TEST_CASE("perplexity: the same whatever the pieces, and the bar fails the stage") {

@@ -1,0 +1,75 @@
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/quantize/weight_format.h"
+
+namespace longhaul {
+namespace {
+
+// Everything beside weights and config.json that belongs to the model.
+Status copy_companions(const std::string& from, const std::string& to) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "generation_config.json", "special_tokens_map.json"}) {
+    const std::string path = join_path(from, name);
+    if (!file_exists(path)) continue;
+    LH_TRY(const std::string text, read_file(path));
+    LH_CHECK(write_file_atomic(join_path(to, name), text));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<QuantizedBytes> quantize_folder(const std::string& model, const std::string& out, WeightCodes codes,
+                                       bool embedding) {
+  LH_TRY(const std::string config_text, read_file(join_path(model, "config.json")));
+  LH_TRY(Value config, parse_json(config_text, join_path(model, "config.json")));
+  if (config.find("quantization_config") != nullptr) {
+    return make_error(ErrorCode::invalid_input, model + " is quantized already",
+                      "quantize the model that it was made from");
+  }
+  if (config.find("num_local_experts") != nullptr)
+    return make_error(ErrorCode::unsupported,
+                      format("{} is a mixture of experts, whose {} form is not defined here", model, name_of(codes)),
+                      "deploy it as it is");
+  if (config.get_string("model_type") == "gpt2")
+    return make_error(ErrorCode::unsupported, model + " is a gpt2 model: its weights are not stored row by row",
+                      format("{} is for models of the Llama family; serve this one in bf16", name_of(codes)));
+  LH_TRY(const SafetensorsModel file, SafetensorsModel::open(model));
+  std::vector<SafetensorInfo> infos;
+  QuantizedBytes bytes;
+  int quantized = 0;
+  for (const std::string& name : file.names()) {
+    LH_TRY(const SafetensorView tensor, file.find(name));
+    bytes.before += static_cast<std::int64_t>(tensor.bytes.size());
+    if (!is_quantized_tensor(name, embedding)) {
+      infos.push_back({name, tensor.type, tensor.shape});
+      bytes.after += static_cast<std::int64_t>(tensor.bytes.size());
+      continue;
+    }
+    if (tensor.shape.size() != 2)
+      return make_error(ErrorCode::invalid_input, format("{} in {} is no matrix", name, model));
+    for (SafetensorInfo& info : quantized_tensors(codes, name, tensor.shape[0], tensor.shape[1])) {
+      bytes.after += info.elements() * static_cast<std::int64_t>(element_bytes(info.type));
+      infos.push_back(std::move(info));
+    }
+    ++quantized;
+  }
+  if (quantized == 0)
+    return make_error(ErrorCode::invalid_input, model + " has no projection weights", "is it a Llama model?");
+  LH_CHECK(make_directories(out));
+  LH_TRY(SafetensorsWriter writer,
+         SafetensorsWriter::create(join_path(out, "model.safetensors"), infos, {{"format", "pt"}}));
+  for (const std::string& name : file.names()) {
+    LH_TRY(const SafetensorView tensor, file.find(name));
+    LH_CHECK(is_quantized_tensor(name, embedding) ? write_quantized(writer, codes, name, tensor)
+                                                  : writer.write(name, tensor.bytes));
+  }
+  LH_CHECK(writer.finish());
+  config.set("quantization_config", quantization_config(codes, embedding));
+  LH_CHECK(write_file_atomic(join_path(out, "config.json"), to_json_pretty(config)));
+  LH_CHECK(copy_companions(model, out));
+  return bytes;
+}
+
+}  // namespace longhaul
