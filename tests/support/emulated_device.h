@@ -11,6 +11,7 @@
 #include "engine/core/allocated_ranges.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
+#include "engine/core/device_arena.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/gpu.h"
 
@@ -47,13 +48,17 @@ class EmulatedDevice final : public Device {
   void unshare(std::byte*) override {}
 
  private:
+  std::byte* take_segment(std::int64_t bytes);
+  void give_back(std::byte* segment);
+
   bool guarded_;
   std::byte* memory_;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
-  std::map<std::byte*, std::int64_t> alive_;
-  std::multimap<std::int64_t, std::byte*> free_;  // by size
+  std::map<std::byte*, std::int64_t> segments_;   // that the arena has, with their sizes
+  std::multimap<std::int64_t, std::byte*> free_;  // that it gave back, by size
   AllocatedRanges ranges_;
+  DeviceArena arena_;  // behind those that it gives back to
 };
 
 class HostGemm final : public cuda::DeviceGemm {
