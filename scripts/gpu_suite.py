@@ -149,7 +149,7 @@ def parts_of(folder, out):
         few = ["--test-case=*rope*,*quantise*,*rmsnorm*"]
         for tool in ("memcheck", "racecheck"):
             parts.append((tool, [sanitizer, "--tool", tool, "--error-exitcode", "1", folder / "gpu_operations",
-                                 *(attention if tool == "racecheck" else few)], 90))
+                                 "--each-alone", *(attention if tool == "racecheck" else few)], 90))
     return parts
 
 

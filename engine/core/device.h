@@ -33,7 +33,9 @@ class Device {
 
   // Aligned to 256, zeroed. An error says how much was asked for and how much there is.
   virtual Result<std::byte*> allocate(std::int64_t bytes) = 0;
-  // Once everything asked for before is done with it.
+  // May be handed out again at once: what operations were asked for before is done with it then, as they all go through
+  // one stream. What a queue beside them was asked for (queue()) is not: who gives memory to one releases it when a
+  // mark behind that was reached, and who uses new memory in one has it follow the operations first.
   virtual void release(std::byte* memory) = 0;
 
   // The host's memory may be changed again when this comes back.

@@ -65,6 +65,9 @@ double DeviceOps::sum(ConstFloats) const {
 double DeviceOps::sum_of_squares(ConstFloats) const {
   missing("sum_of_squares");
 }
+void DeviceOps::sums_of_squares(std::span<const ConstFloats>, std::span<double>) const {
+  missing("sums_of_squares");
+}
 bool DeviceOps::any_not_finite(ConstFloats) const {
   missing("any_not_finite");
 }

@@ -28,6 +28,10 @@ void cast(const ComputeContext& context, ConstView x, View out);
 // Sum of squares in f64, over fixed blocks added in order: the same bits for every thread count.
 double sum_of_squares(const ComputeContext& context, std::span<const float> x);
 
+// Of each of several parts, with the bits of sum_of_squares of it alone: on a device one wait for all of them.
+void sums_of_squares(const ComputeContext& context, std::span<const std::span<const float>> parts,
+                     std::span<double> sums);
+
 // Sum in f64, same promise.
 double sum(const ComputeContext& context, std::span<const float> x);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/fault_point.h"
 #include "base/text.h"
@@ -292,18 +293,18 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
 Result<double> Trainer::gradient_norm(std::span<const float> gradient) {
   CollectiveGroup& world = mesh_.world();
   if (mesh_.dims().zero == 0 && mesh_.whole().size() == 1) return std::sqrt(sum_of_squares(context_, gradient));
-  double mine = 0;
+  std::vector<std::span<const float>> parts;
   for (const FlatParameter& p : store_.layout().parameters()) {
     if (!store_.layout().is_counted_here(p)) continue;
-    store_.layout().owned().for_each_in({p.begin, p.end}, [&](FlatRange, FlatRange packed) {
-      mine += sum_of_squares(context_, part_of(gradient, packed));
-    });
+    store_.layout().owned().for_each_in(
+        {p.begin, p.end}, [&](FlatRange, FlatRange packed) { parts.push_back(part_of(gradient, packed)); });
   }
+  std::vector<double> sums(parts.size());
+  sums_of_squares(context_, parts, sums);
+  const double mine = std::accumulate(sums.begin(), sums.end(), 0.0);
   std::vector<double> all(static_cast<std::size_t>(world.size()));
   LH_CHECK(world.all_gather(std::span<const double>(&mine, 1), all));
-  double sum = 0;
-  for (const double of_rank : all) sum += of_rank;
-  return std::sqrt(sum);
+  return std::sqrt(std::accumulate(all.begin(), all.end(), 0.0));
 }
 
 namespace {

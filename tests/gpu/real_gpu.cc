@@ -16,9 +16,10 @@ std::weak_ptr<Gpu>& opened() {
 
 }  // namespace
 
-std::shared_ptr<Gpu> open_real_gpu() {
+std::shared_ptr<Gpu> open_real_gpu(bool each_alone) {
   if (std::shared_ptr<Gpu> gpu = opened().lock()) return gpu;
-  Result<std::unique_ptr<Gpu>> found = cuda::open_gpu(0);
+  Result<std::unique_ptr<Gpu>> found =
+      cuda::open_gpu_with(0, each_alone ? DeviceArena::Rule::each_alone() : DeviceArena::Rule());
   if (!found.ok()) {
     std::printf("skipped: %s\n", found.error().message().c_str());
     return nullptr;

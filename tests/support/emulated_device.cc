@@ -91,7 +91,12 @@ class KeptWork final : public DeviceRecording {
 
 }  // namespace
 
-EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes) : guarded_(guarded), bytes_(bytes) {
+// Small segments, so that tests see what happens between them.
+EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes)
+    : guarded_(guarded),
+      bytes_(bytes),
+      arena_({[this](std::int64_t size) { return take_segment(size); }, [this](std::byte* s) { give_back(s); }},
+             {.shared_segment = 256 * page, .own_from = 64 * page, .granularity = page, .idle_max = bytes}) {
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
@@ -137,26 +142,37 @@ std::unique_ptr<DeviceRecording> EmulatedDevice::record(const std::string& what,
   return std::make_unique<KeptWork>(*this, std::exchange(kept_, {}));
 }
 
-Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
-  not_while_recording("allocate");
-  const std::int64_t size = std::max(page, (bytes + page - 1) / page * page);
-  std::byte* memory = nullptr;
-  if (const auto found = free_.find(size); found != free_.end()) {
-    memory = found->second;
+std::byte* EmulatedDevice::take_segment(std::int64_t bytes) {
+  LH_ASSERT(!guarded_ || open_ == 0, "an allocation inside of a kernel");
+  std::byte* segment = nullptr;
+  if (const auto found = free_.lower_bound(bytes); found != free_.end()) {
+    segment = found->second;
+    segments_[segment] = found->first;
     free_.erase(found);
   } else {
-    if (used_ + size > bytes_)
-      return make_error(ErrorCode::internal,
-                        format("{} bytes asked for, {} of {} are free", bytes, bytes_ - used_, bytes_));
-    LH_ASSERT(!guarded_ || open_ == 0, "an allocation inside of a kernel");
-    memory = memory_ + used_;
-    used_ += size;
+    if (used_ + bytes > bytes_) return nullptr;
+    segment = memory_ + used_;
+    segments_[segment] = bytes;
+    used_ += bytes;
   }
-  alive_[memory] = size;
+  return segment;
+}
+
+void EmulatedDevice::give_back(std::byte* segment) {
+  free_.emplace(segments_.at(segment), segment);
+  segments_.erase(segment);
+}
+
+Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
+  not_while_recording("allocate");
+  std::byte* memory = arena_.allocate(bytes);
+  if (memory == nullptr && arena_.trim() > 0) memory = arena_.allocate(bytes);
+  if (memory == nullptr)
+    return make_error(ErrorCode::internal, format("{} bytes asked for, {} of {} are free; {}", bytes, free_bytes(),
+                                                  bytes_, arena_.usage().text()));
   ranges_.add(memory, bytes);
-  taken_ += size;
-  const Scope scope(*this);
-  std::memset(memory, 0, static_cast<std::size_t>(size));
+  taken_ += bytes;
+  zero(memory, bytes);
   return memory;
 }
 
@@ -164,14 +180,13 @@ Result<std::byte*> EmulatedDevice::allocate(std::int64_t bytes) {
 void EmulatedDevice::release(std::byte* memory) {
   not_while_recording("release");
   ++releases_;
-  const auto found = alive_.find(memory);
-  LH_ASSERT(found != alive_.end(), "released twice, or never taken");
   ranges_.remove(memory);
-  const Scope scope(*this);
-  std::memset(memory, 0xFF, static_cast<std::size_t>(found->second));
-  taken_ -= found->second;
-  free_.emplace(found->second, memory);
-  alive_.erase(found);
+  const std::int64_t bytes = arena_.release(memory);
+  {
+    const Scope scope(*this);
+    std::memset(memory, 0xFF, static_cast<std::size_t>(bytes));
+  }
+  taken_ = arena_.usage().asked;
 }
 
 void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes) {

@@ -15,6 +15,7 @@
 #include "engine/core/allocated_ranges.h"
 #include "engine/core/compute_context.h"
 #include "engine/core/device.h"
+#include "engine/core/device_arena.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/gpu.h"
 #include "tests/support/emulated_stream.h"
@@ -60,6 +61,8 @@ class EmulatedDevice final : public Device {
  private:
   class Operations;
   void not_while_recording(const char* call) const;
+  std::byte* take_segment(std::int64_t bytes);
+  void give_back(std::byte* segment);
 
   bool guarded_;
   std::byte* memory_;
@@ -69,9 +72,10 @@ class EmulatedDevice final : public Device {
   std::string recording_;  // what is being recorded; empty: nothing
   std::vector<std::function<void()>> kept_;
   std::int64_t releases_ = 0;
-  std::map<std::byte*, std::int64_t> alive_;
-  std::multimap<std::int64_t, std::byte*> free_;  // by size
+  std::map<std::byte*, std::int64_t> segments_;   // that the arena has, with their sizes
+  std::multimap<std::int64_t, std::byte*> free_;  // that it gave back, by size
   AllocatedRanges ranges_;
+  DeviceArena arena_;  // behind those that it gives back to
 };
 
 class HostGemm final : public cuda::DeviceGemm {

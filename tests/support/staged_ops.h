@@ -124,6 +124,14 @@ class StagedOps final : public DeviceOps {
   double sum(ConstFloats x) const override { return run(&DeviceOps::sum, x); }
   double sum_of_squares(ConstFloats x) const override { return run(&DeviceOps::sum_of_squares, x); }
   bool any_not_finite(ConstFloats x) const override { return run(&DeviceOps::any_not_finite, x); }
+  void sums_of_squares(std::span<const ConstFloats> parts, std::span<double> sums) const override {
+    StagedRanges ranges(device_);  // the sums are the host's
+    for (const ConstFloats& part : parts) ranges.add(part);
+    ranges.take_in();
+    std::vector<ConstFloats> there;
+    for (const ConstFloats& part : parts) there.push_back(ranges.at(part));
+    ops_.sums_of_squares(there, sums);
+  }
   void swiglu_forward(SwiGluShape shape, ConstView gate, ConstView up, View out) const override {
     run(&DeviceOps::swiglu_forward, shape, gate, up, out);
   }

@@ -8,6 +8,7 @@
 #include "engine/core/allocated_ranges.h"
 #include "engine/core/cuda/cuda_queue.h"
 #include "engine/core/cuda/device_code_probe.h"
+#include "engine/core/device_arena.h"
 
 namespace longhaul {
 namespace {
@@ -41,9 +42,15 @@ class CudaRecording final : public DeviceRecording {
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(int index, std::string name, int capability, cudaStream_t stream)
-      : index_(index), name_(std::move(name)), capability_(capability), stream_(stream) {}
-  ~Gpu() override { (void)cudaStreamDestroy(stream_); }
+  Gpu(int index, std::string name, int capability, cudaStream_t stream, const DeviceArena::Rule& rule)
+      : arena_({[this](std::int64_t bytes) { return take_segment(bytes); },
+                [](std::byte* segment) { check(cudaFree(segment), "cudaFree"); }},  // waits for the device
+               rule),
+        index_(index),
+        name_(std::move(name)),
+        capability_(capability),
+        stream_(stream) {}
+  ~Gpu() override { (void)cudaStreamDestroy(stream_); }  // which ends what it was asked for; the arena goes behind it
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
@@ -53,32 +60,24 @@ class Gpu final : public CudaDevice {
   std::int64_t free_bytes() const override {
     std::size_t unused = 0, all = 0;
     check(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
-    return static_cast<std::int64_t>(unused);
+    return static_cast<std::int64_t>(unused) + arena_.idle_bytes();  // which are given back when they are needed
   }
 
   Result<std::byte*> allocate(std::int64_t bytes) override {
     not_while_recording("allocate");
-    void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
-    if (status != cudaSuccess) {
-      (void)cudaGetLastError();  // it is told here, and would be told again by the next call
-      std::size_t unused = 0, all = 0;
-      (void)cudaMemGetInfo(&unused, &all);
-      return make_error(ErrorCode::internal,
-                        format("{}: {:.2f} GB asked for, {:.2f} of {:.2f} GB are free ({})", name(),
-                               1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(unused),
-                               1e-9 * static_cast<double>(all), cudaGetErrorName(status)),
-                        "take a smaller micro-batch, recompute more, or spread the model over more GPUs");
-    }
+    std::byte* memory = arena_.allocate(bytes);
+    if (memory == nullptr && arena_.trim() > 0) memory = arena_.allocate(bytes);
+    if (memory == nullptr) return no_room(bytes);
     zero(memory, bytes);
-    ranges_.add(static_cast<std::byte*>(memory), bytes);
-    return static_cast<std::byte*>(memory);
+    ranges_.add(memory, bytes);
+    return memory;
   }
+  // Nobody waits: what is asked for in the stream from now on comes after all that still uses it.
   void release(std::byte* memory) override {
     not_while_recording("release");
     ++releases_;
     ranges_.remove(memory);
-    check(cudaFree(memory), "cudaFree");  // waits for the device
+    arena_.release(memory);
   }
 
   // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
@@ -160,6 +159,23 @@ class Gpu final : public CudaDevice {
   void unshare(std::byte* memory) override { check(cudaHostUnregister(memory), "cudaHostUnregister"); }
 
  private:
+  std::byte* take_segment(std::int64_t bytes) {
+    void* memory = nullptr;
+    taken_ = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+    if (taken_ == cudaSuccess) return static_cast<std::byte*>(memory);
+    (void)cudaGetLastError();  // it is told by allocate(), and would be told again by the next call
+    return nullptr;
+  }
+  Error no_room(std::int64_t bytes) const {
+    std::size_t unused = 0, all = 0;
+    (void)cudaMemGetInfo(&unused, &all);
+    return make_error(ErrorCode::internal,
+                      format("{}: {:.2f} GB asked for, {:.2f} of {:.2f} GB are free ({}); {}", name(),
+                             1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(unused),
+                             1e-9 * static_cast<double>(all), cudaGetErrorName(taken_), arena_.usage().text()),
+                      "take a smaller micro-batch, recompute more, or spread the model over more GPUs");
+  }
+
   void not_while_recording(const char* call) const {
     LH_ASSERT(recording_.empty(), format("{} while {} is recorded", call, recording_));
   }
@@ -167,6 +183,8 @@ class Gpu final : public CudaDevice {
   std::string recording_;  // what is being recorded; empty: nothing
   std::int64_t releases_ = 0;
   AllocatedRanges ranges_, pinned_;  // of the device, of the host
+  cudaError_t taken_ = cudaSuccess;  // by the last segment
+  DeviceArena arena_;
   int index_;
   std::string name_;
   int capability_;
@@ -202,7 +220,7 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, const DeviceArena::Rule& rule) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
@@ -227,7 +245,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
   if (const cudaError_t status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); status != cudaSuccess)
     return failed("cudaStreamCreateWithFlags", status);
   return std::unique_ptr<CudaDevice>(
-      std::make_unique<Gpu>(index, properties.name, 10 * properties.major + properties.minor, stream));
+      std::make_unique<Gpu>(index, properties.name, 10 * properties.major + properties.minor, stream, rule));
 }
 
 }  // namespace longhaul

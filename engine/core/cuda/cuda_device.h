@@ -1,10 +1,11 @@
-// One GPU of this rank: a stream, memory in pages of the driver's choice, copies. Of CUDA's runtime; no other header
-// names it.
+// One GPU of this rank: a stream, memory from an arena of large segments (engine/core/device_arena.h), copies. Of
+// CUDA's runtime; no other header names it.
 #pragma once
 
 #include <memory>
 
 #include "engine/core/device.h"
+#include "engine/core/device_arena.h"
 
 struct CUstream_st;
 
@@ -14,7 +15,7 @@ class CudaDevice : public Device {
  public:
   // The only GPU that the process sees, or the one of that number; what can be wrong is told apart
   // (engine/ops/cuda/open_gpu.h).
-  static Result<std::unique_ptr<CudaDevice>> open(int local_rank);
+  static Result<std::unique_ptr<CudaDevice>> open(int local_rank, const DeviceArena::Rule& rule = DeviceArena::Rule());
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
   // Its compute capability: ten times major plus minor, 90 for Hopper.

@@ -109,6 +109,13 @@ double sum_of_squares(const ComputeContext& context, std::span<const float> x) {
                      [&](Index begin, Index n) { return cpu::kernels(context).sum_of_squares(x.data() + begin, n); });
 }
 
+void sums_of_squares(const ComputeContext& context, std::span<const std::span<const float>> parts,
+                     std::span<double> sums) {
+  LH_ASSERT(parts.size() == sums.size(), "a sum for each part");
+  if (const DeviceOps* device = context.device_ops()) return device->sums_of_squares(parts, sums);
+  for (std::size_t i = 0; i < parts.size(); ++i) sums[i] = sum_of_squares(context, parts[i]);
+}
+
 double sum(const ComputeContext& context, std::span<const float> x) {
   if (const DeviceOps* device = context.device_ops()) return device->sum(x);
   return blocked_sum(context, count(x.size()),

@@ -1,6 +1,7 @@
 // One GPU with CUDA: the device, cuBLASLt and the kernels.
 #pragma once
 
+#include "engine/core/device_arena.h"
 #include "engine/ops/gpu.h"
 
 namespace longhaul::cuda {
@@ -9,5 +10,7 @@ namespace longhaul::cuda {
 // no such index, one that this build has no code for, one in exclusive use by another process, one whose memory is in a
 // bad state, and no cuBLASLt.
 Result<std::unique_ptr<Gpu>> open_gpu(int local_rank);
+// Its memory by another rule than the usual.
+Result<std::unique_ptr<Gpu>> open_gpu_with(int local_rank, const DeviceArena::Rule& rule);
 
 }  // namespace longhaul::cuda

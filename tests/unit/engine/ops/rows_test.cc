@@ -294,6 +294,25 @@ TEST_CASE("flat arrays: sums, norms with the same bits for every thread count, c
   CHECK(clip_scale(5.0, 0.0) == 1.0F);
 }
 
+TEST_CASE("sums of squares of several parts at once have the bits of each alone, on every backend") {
+  for (const auto& [n, level] : with_backends({1, 1003, 70'001})) {
+    const OpContext context(2, level);
+    CAPTURE(n);
+    const Values x = random_values(DType::f32, n, 18);
+    const std::span<const float> all = x.tensor.span<float>();
+    // Where 16 bytes can be read at once a GPU's threads add up other elements: parts begin at multiples of 16 here, as
+    // each alone does in its own memory.
+    const std::size_t third = all.size() / 12 * 4;
+    const std::vector<std::span<const float>> parts = {all, all.first(third), {}, all.subspan(third), all.last(1)};
+    std::vector<double> sums(parts.size(), -1.0);
+    sums_of_squares(context, parts, sums);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      CAPTURE(i);
+      CHECK(sums[i] == (parts[i].empty() ? 0.0 : sum_of_squares(context, parts[i])));
+    }
+  }
+}
+
 TEST_CASE("flat arrays on every backend: sums in f64, what is not finite, axpy, scale, add, casts") {
   for (const auto& [n, level] : with_backends({1, 1003, 70'001})) {
     const OpContext context(2, level);
