@@ -9,6 +9,10 @@ const std::string& beat_folder(const Launch& launch) {
   return launch.beat_dir.empty() ? launch.launch_dir : launch.beat_dir;
 }
 
+std::string rendezvous_folder(const Launch& launch) {
+  return launch.words_dir.empty() ? join_path(launch.launch_dir, "words") : launch.words_dir;
+}
+
 Value launch_to_value(const Launch& launch) {
   Value value = Value::make_table();
   value.set("file", "longhaul launch");

@@ -32,6 +32,8 @@ struct Launch {
 
 // Where the pages of a launch lie.
 const std::string& beat_folder(const Launch& launch);
+// A file for each word (engine/comm/rendezvous.h), of this launch alone; made by the first word.
+std::string rendezvous_folder(const Launch& launch);
 
 Value launch_to_value(const Launch& launch);
 Result<Launch> launch_from_value(const Value& value);

@@ -16,6 +16,14 @@ FieldOptions attention_backend_options() {
           .speed_only = true};
 }
 
+FieldOptions communicator_options() {
+  return {.help =
+              "between ranks with device = \"gpu\": nccl, or staged over MPI by way of the host: slow, but several "
+              "ranks may share a GPU",
+          .choices = {"nccl", "staged"},
+          .speed_only = true};
+}
+
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,
                     const CorruptionSettings& corruption) {
   if (device != "gpu") return {};
@@ -41,11 +49,6 @@ Status check_device(const std::string& device, const ModelShape& shape, const Pa
                              "routed within one rank, its rows do not travel",
                              dims.to_string()),
                       "leave ep, etp, tp and cp at 1, or use device = \"cpu\"");
-  if (dims.world_size() > 1)
-    return make_error(
-        ErrorCode::unsupported,
-        format("device = \"gpu\" with the layout {}: a training on GPUs has one rank for now", dims.to_string()),
-        "use one rank, or device = \"cpu\"");
   return {};
 }
 

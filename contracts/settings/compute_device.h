@@ -10,6 +10,7 @@ namespace longhaul {
 FieldOptions device_options();
 // Of device = "gpu": engine/ops/attention_choice.h.
 FieldOptions attention_backend_options();
+FieldOptions communicator_options();
 
 // What is not there on GPUs yet is refused (unsupported) before anything is submitted; the error names the key.
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,

@@ -37,6 +37,9 @@ class Device {
   // one stream. What a queue beside them was asked for (queue()) is not: who gives memory to one releases it when a
   // mark behind that was reached, and who uses new memory in one has it follow the operations first.
   virtual void release(std::byte* memory) = 0;
+  // From now on no release waits for the device: what lies idle is kept for the next allocations. For ranks whose
+  // devices exchange messages, as those under way may need what the waiting host has still to send.
+  virtual void keep_released() {}
 
   // The host's memory may be changed again when this comes back.
   virtual void copy_in(const void* host, void* device, std::int64_t bytes) = 0;

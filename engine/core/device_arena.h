@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -62,6 +63,8 @@ class DeviceArena {
   // Gives idle segments back: their bytes.
   std::int64_t trim();
   Usage usage() const;
+  // Idle segments go back by trim() alone from now on.
+  void keep_idle() { rule_.idle_max = std::numeric_limits<std::int64_t>::max(); }
   std::int64_t idle_bytes() const { return idle_; }  // in segments of which nothing is in use
 
  private:

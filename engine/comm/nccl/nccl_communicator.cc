@@ -93,6 +93,7 @@ Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const Nc
   std::vector<std::string> names;
   if (!options.library.empty()) names.push_back(options.library);
   LH_TRY(auto library, NcclLibrary::open(names));
+  device.keep_released();
   auto state = std::make_shared<NcclState>(std::move(library), device, kernels, rendezvous, rank, size, options);
   return std::unique_ptr<NcclRuntime>(new NcclRuntime(std::move(state)));
 }

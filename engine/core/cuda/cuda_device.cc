@@ -79,6 +79,7 @@ class Gpu final : public CudaDevice {
     ranges_.remove(memory);
     arena_.release(memory);
   }
+  void keep_released() override { arena_.keep_idle(); }
 
   // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
   void copy_in(const void* host, void* device, std::int64_t bytes) override {
@@ -220,15 +221,17 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, const DeviceArena::Rule& rule) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, bool shared, const DeviceArena::Rule& rule) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
-  const int index = count == 1 ? 0 : local_rank;  // a launcher may show each rank its own
+  // A launcher may show each rank its own.
+  const int index = count == 1 ? 0 : shared && count > 0 ? local_rank % count : local_rank;
   if (index < 0 || index >= count)
     return make_error(ErrorCode::invalid_input,
                       format("this is rank {} of its host, and the process sees {} GPUs", local_rank, count),
-                      "start as many ranks on a host as the job has GPUs there");
+                      "start as many ranks on a host as the job has GPUs there; communicator = \"staged\" lets several "
+                      "share one");
   cudaDeviceProp properties{};
   if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess)
     return failed("cudaGetDeviceProperties", status);

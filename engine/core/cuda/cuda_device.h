@@ -13,9 +13,9 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
-  // The only GPU that the process sees, or the one of that number; what can be wrong is told apart
-  // (engine/ops/cuda/open_gpu.h).
-  static Result<std::unique_ptr<CudaDevice>> open(int local_rank, const DeviceArena::Rule& rule = DeviceArena::Rule());
+  // As OpenGpu (engine/ops/gpu.h); what can be wrong is told apart (engine/ops/cuda/open_gpu.h).
+  static Result<std::unique_ptr<CudaDevice>> open(int local_rank, bool shared,
+                                                  const DeviceArena::Rule& rule = DeviceArena::Rule());
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
   // Its compute capability: ten times major plus minor, 90 for Hopper.

@@ -50,12 +50,12 @@ class CudaGpu final : public Gpu {
 
 }  // namespace
 
-Result<std::unique_ptr<Gpu>> open_gpu(int local_rank) {
-  return open_gpu_with(local_rank, DeviceArena::Rule());
+Result<std::unique_ptr<Gpu>> open_gpu(int local_rank, bool shared) {
+  return open_gpu_with(local_rank, shared, DeviceArena::Rule());
 }
 
-Result<std::unique_ptr<Gpu>> open_gpu_with(int local_rank, const DeviceArena::Rule& rule) {
-  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank, rule));
+Result<std::unique_ptr<Gpu>> open_gpu_with(int local_rank, bool shared, const DeviceArena::Rule& rule) {
+  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank, shared, rule));
   LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device, {device->capability(), {}}));
   return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
 }

@@ -175,6 +175,19 @@ TEST_CASE("no more lies idle than the rule lets; for a sanitizer each piece is a
   CHECK(addresses.taken() == 0);
 }
 
+TEST_CASE("ranks that exchange messages give nothing back unasked, which would wait for the device") {
+  Addresses addresses(64 << 20);
+  DeviceArena arena(addresses.source(), small);
+  const auto ended = [&] {
+    arena.release(arena.allocate(4 << 20));
+    return addresses.taken();
+  };
+  CHECK(ended() == 0);
+  arena.keep_idle();
+  CHECK(ended() == 4 << 20);
+  CHECK(arena.trim() == 4 << 20);
+}
+
 TEST_CASE("what is still in use when an arena ends stays taken") {
   Addresses addresses(1 << 20);
   {
