@@ -136,8 +136,8 @@ def parts_of(folder, out):
     # Each with the time that it may take for itself, and a few seconds to end and say so.
     trainings = [(name, [folder / "gpu_training_bench", "--case", name, "--limit-s", str(limit_s), "--folder", out,
                          "--json", out / f"training-{name}.json"], limit_s + 15)
-                 for name, limit_s in (("llama2-7b-bf16", 50), ("llama2-7b-fp8", 50), ("gpt2-124m", 15), ("gpt2-1.5b", 25),
-                                       ("checkpoint", 30))]
+                 for name, limit_s in (("llama2-7b-bf16", 45), ("llama2-7b-fp8", 40), ("gpt2-124m", 15), ("gpt2-1.5b", 25),
+                                       ("checkpoint", 25))]
     parts = [("attention", [folder / "gpu_operations", *attention], 45),
              ("nccl", [sys.executable, ROOT / "scripts/gpu_nccl.py", folder / "gpu_nccl", "25"], 80),
              ("fits", [folder / "gpu_training_bench", "--fits", "--case", "llama2-7b-bf16", "--limit-s", "40",
@@ -212,15 +212,22 @@ def bars_of(suite):
 
 def lines_of_training(training):
     """Of one case of gpu_training_bench; its kernels where it missed a bar."""
-    if "error" in training or "step_s" not in training or "layers" not in training:
-        return [f"{training.get('title', training['name'])}: {training.get('error') or training.get('said', '')}"]
+    if "error" in training:
+        return [f"{training.get('title', training['name'])}: {training['error']}"]
+    if training["name"] == "checkpoint":
+        return [f"checkpoint: {1e-9 * training['bytes']:.2f} GB; {training['steps']} steps with it took {training['extra_s']:.4f} s "
+                f"longer, {training['stood_still_s']:.4f} s stood still"]
+    if "step_s" not in training:  # only whether it fits
+        first = f"; the first step of {training['layers']} layers: {training['first_step_s']:.2f} s" if "first_step_s" in training else ""
+        return [training["said"] + first]
     lines = [f"{training['said']}",
              f"  {training['layers']} layers: {training['step_s']:.4f} s a step, {training['tokens_per_s']:.0f} tokens/s, MFU "
              f"{100 * training['mfu_of_product']:.1f} % of the measured product"
              + (f", {100 * training['mfu_of_peak']:.1f} % of the peak" if "mfu_of_peak" in training else "")]
     if "extrapolated" in training:
         lines.append(f"  EXTRAPOLATED to all layers, held against no bar: {training['extrapolated']['tokens_per_s']:.0f} tokens/s")
-    lines.append("  " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in training["phases"].items()))
+    if training.get("phases"):
+        lines.append("  " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in training["phases"].items()))
     return lines
 
 

@@ -37,6 +37,7 @@ Result<Options> parse(std::span<const std::string> arguments) {
   const auto number = [](const std::string& text) { return std::strtod(text.c_str(), nullptr); };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& name = arguments[i];
+    if (name == "--help") return make_error(ErrorCode::invalid_input, "Whole training steps on a GPU.");
     if (name == "--fits" || name == "--tiny") {
       (name == "--fits" ? options.fits : options.tiny) = true;
       continue;
@@ -243,18 +244,24 @@ Status Report::run(const TrainingCase& training, Value& told) {
   }
   const TrainingCase there = training.with_layers(found.layers);
   RunLimits limits = options_.limits;
-  if (options_.fits) limits.steps_max = 1;
+  if (options_.fits) limits.steps_max = 0;
   if (!found.fits(training)) limits.seconds *= deep_part;
   LH_TRY(const Measured measured, measure(gpu_, clock_, there, found.recompute, limits));
   if (!found.fits(training)) {  // the plan beside which it is held is its own
     LH_TRY(const Fit shallower, fit(there, found.free));
     found.planned = shallower.planned, found.needed = shallower.needed;
   }
-  tell_speed(there, measured, told);
   tell_memory(found, measured, told);
+  if (options_.fits) {  // no speed: libraries chose, and scratch grew
+    std::printf("  one step of %lld layers, the first: %.2f s, loss %.4f\n", static_cast<long long>(measured.layers),
+                measured.median_s(), measured.first_loss);
+    told.set("layers", measured.layers), told.set("first_step_s", measured.median_s());
+    told.set("first_loss", measured.first_loss);
+    return {};
+  }
+  tell_speed(there, measured, told);
   tell_phases(measured, told);
   tell_kernels(measured, told);
-  if (options_.fits) return {};
   if (found.fits(training)) {
     bar.value = static_cast<double>(training.tokens()) / measured.median_s();
   } else {

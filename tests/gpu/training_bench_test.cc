@@ -167,7 +167,12 @@ TEST_CASE("a part whose time is over says so and fails; --fits takes one step an
   CHECK(late.bar(0).get_string("outcome") == "not measured");
   const Told fits = run(gpu, {"--case", "tiny-gpt2", "--fits"});
   CHECK(fits.code == 0);
-  CHECK(fits.training(0).get_integer("steps") == 1);
+  CHECK(fits.training(0).get_number("first_step_s") > 0);
+  CHECK(fits.training(0).get_number("first_loss") > 1);
+  CHECK(fits.training(0).find("tokens_per_s") == nullptr);
+  CHECK(fits.training(0).find("held")->get_integer("master") ==
+        fits.training(0).find("planned")->get_integer("master"));
+  CHECK(fits.training(0).find("phases") == nullptr);
   CHECK(fits.json.find("bars")->as_array().empty());
   CHECK(run(gpu, {"--case", "tiny-gpt3"}).code == 2);
   CHECK(run(gpu, {"--steps", "0"}).code == 2);

@@ -209,15 +209,23 @@ Result<Measured> measure(Gpu& gpu, const Clock& clock, const TrainingCase& wante
   const double begun = time.now();
   LH_TRY(const StepReport first, training.step());  // libraries choose, scratch grows
   device.finish();
-  const double warm_up_s = time.now() - begun;
   measured.first_loss = first.loss;
+  const double warm_up_s = time.now() - begun;
+  const auto look_at_memory = [&] {
+    measured.taken_on_device = free_before - device.free_bytes();
+    measured.held = training.memory().peak();
+  };
+  if (limits.steps_max == 0) {
+    measured.step_s = {warm_up_s}, measured.last_loss = first.loss;
+    look_at_memory();
+    return measured;
+  }
   LH_TRY(measured.step_s, timed_steps(training, device, time, limits.steps_max, 2 * warm_up_s, &measured.last_loss));
   if (measured.step_s.empty()) {  // the first was slower than those behind it will be
     LH_TRY(measured.step_s, timed_steps(training, device, time, 1, 0.5 * warm_up_s, &measured.last_loss));
     if (measured.step_s.empty()) return no_time(limits, warm_up_s);
   }
-  measured.taken_on_device = free_before - device.free_bytes();
-  measured.held = training.memory().peak();
+  look_at_memory();
   Result<std::unique_ptr<KernelTimer>> timer = gpu.time_kernels();
   if (!timer.ok()) measured.no_kernels = timer.error().message();
   if (timer.ok()) (void)(*timer)->take();

@@ -16,7 +16,7 @@ namespace longhaul::gpu_bench {
 
 struct RunLimits {
   double seconds = 60;  // of a measurement, with setting up; no step is begun that would end later
-  int steps_max = 10;   // that are timed, behind one that is not
+  int steps_max = 10;   // that are timed, behind one that is not; 0: that one alone, and no phases
 };
 
 // Seconds of one step, the device waited for at each border; so they add up to a little more than a step takes.

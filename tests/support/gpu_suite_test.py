@@ -38,6 +38,13 @@ def check_bars_of_trainings(out):
                "bars": [{"figure": "Llama-2-7B shape, fp8", "outcome": "not measured", "why": "does not fit"}]}
     parts = [(name, shell(f"echo '{json.dumps(told)}' > {out}/training-{name}.json; exit {code}"), 20)
              for name, told, code in (("llama2-7b-bf16", slow, 1), ("llama2-7b-fp8", shallow, 0))]
+    fits = {"trainings": [{"name": "llama2-7b-bf16", "title": "Llama-2-7B shape, bf16", "said": "it fits", "layers": 32,
+                           "first_step_s": 9.5}], "bars": []}
+    saved = {"trainings": [{"name": "checkpoint", "bytes": 1500000000, "steps": 9, "extra_s": 0.1, "stood_still_s": 0.05}],
+             "bars": [{"figure": "checkpoint every 50 steps, GPT-2 124M, bf16", "unit": "of throughput", "bar": 0.02,
+                       "value": 0.01, "outcome": "met"}]}
+    parts += [(name, shell(f"echo '{json.dumps(told)}' > {out}/training-{name}.json"), 20)
+              for name, told in (("fits", fits), ("checkpoint", saved))]
     code = gpu_suite.run([*parts, ("gpt2-124m", shell("echo no step could be timed; exit 1"), 20)], out)
     check(code == 1, f"a missed bar ends with {code}")
     bars = {bar["figure"]: bar for bar in json.loads((out / "suite.json").read_text())["bars"]}
@@ -47,7 +54,8 @@ def check_bars_of_trainings(out):
     check("no step could be timed" in bars["GPT-2 124M, bf16, MFU"]["why"], bars)
     table = (out / "table.txt").read_text()
     check("slow_kernel" in table and "forward 2.5000 s" in table and "MISSED" in table, table)
-    check("EXTRAPOLATED" in table and "met" not in table.split("bars")[-1].replace("parameters", ""), table)
+    check("EXTRAPOLATED" in table and "it fits; the first step of 32 layers: 9.50 s" in table and "1.50 GB; 9 steps" in table, table)
+    check(bars["checkpoint every 50 steps, GPT-2 124M, bf16"]["outcome"] == "met", bars)
 
 
 def check_nccl(out):
