@@ -7,8 +7,8 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
-#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
+#include "engine/train/expert_bias.h"
 #include "engine/train/lr_schedule.h"
 
 namespace longhaul {
@@ -419,20 +419,8 @@ Status Trainer::end_step_of_experts(double count, StepReport& report) {
   for (int layer = 0; layer < static_cast<int>(totals.layers); ++layer) {
     report.balance_loss += static_cast<double>(totals.balance_loss(layer)) / count;
     report.z_loss += static_cast<double>(totals.z_loss(layer)) / count;
-    if (settings.balance != "bias") continue;
-    std::vector<float> change(static_cast<std::size_t>(totals.experts), 0.0F);
-    moe_bias_update(static_cast<float>(settings.bias_rate), totals.counts(layer), change);
-    // Where the masters lie.
-    MemoryAccount place{.device = context_.device()};
-    Tensor placed(DType::f32, Shape{totals.experts}, &place);
-    copy_in(context_, ConstView(change), placed);
-    for (const Llama* stage : stages_)
-      if (const std::int64_t begin = stage->router_bias_begin(layer); begin >= 0)
-        store_.layout().owned().for_each_in({begin, begin + totals.experts}, [&](FlatRange flat, FlatRange packed) {
-          const FlatRange here{flat.begin - begin, flat.end - begin};
-          axpy(context_, 1.0F, part_of(std::span<const float>(placed.span<float>()), here),
-               part_of(store_.masters(), packed));
-        });
+    if (settings.balance == "bias")
+      step_expert_bias(context_, store_, stages_, layer, static_cast<float>(settings.bias_rate), totals.counts(layer));
   }
   return {};
 }

@@ -180,6 +180,20 @@ def main():
             events, _ = train(folder, tokens, then[0], precision="f32", steps=12, **then[1])
             check_same(losses(whole), losses(events), 1e-3, f"8 steps on {first[1]['device']}, 4 on the other")
 
+        # Experts: their bias is state, and the routing lies with the model.
+        experts = {"model": {**SETTINGS["model"], "architecture": "mixtral", "num_local_experts": 4,
+                             "num_experts_per_tok": 2, "intermediate_size": 32, "n_shared_experts": 1,
+                             "router_score": "sigmoid", "router_bias": True},
+                   "moe": {"balance": "bias", "bias_rate": 0.01, "z_loss_coef": 1e-3}, "precision": "f32"}
+        whole, _ = train(here / "experts", tokens, on_gpu[0], **experts, **on_gpu[1])
+        for then in (on_gpu, on_cpu):
+            folder = here / f"experts-then-{then[1]['device']}"
+            train(folder, tokens, on_gpu[0], **experts, **{**on_gpu[1], "steps": 4})
+            shutil.rmtree(folder / "out")
+            events, _ = train(folder, tokens, then[0], **experts, **then[1])
+            check_same(losses(whole), losses(events), 0 if then is on_gpu else 1e-3,
+                       f"experts: 4 steps on gpu, 4 on {then[1]['device']}")
+
         # Too little memory, and no GPU: said before anything begins.
         big = {"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 8, "num_attention_heads": 64,
                "num_key_value_heads": 8, "max_position_embeddings": 64}
