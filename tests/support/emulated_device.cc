@@ -123,6 +123,7 @@ void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes)
   std::memcpy(device, host, static_cast<std::size_t>(bytes));
 }
 void EmulatedDevice::copy_out(const void* device, void* host, std::int64_t bytes) {
+  ++waits_;
   const Scope scope(*this);
   std::memcpy(host, device, static_cast<std::size_t>(bytes));
 }

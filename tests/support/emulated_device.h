@@ -29,6 +29,8 @@ class EmulatedDevice final : public Device {
   void open();
   void close();
   std::int64_t bytes_taken() const { return taken_; }
+  // How often the host has waited for something that it was given from here.
+  std::int64_t waits() const { return waits_; }
 
   std::string name() const override { return "a GPU emulated on the processor"; }
   std::int64_t free_bytes() const override { return bytes_ - taken_; }
@@ -49,6 +51,7 @@ class EmulatedDevice final : public Device {
  private:
   bool guarded_;
   std::byte* memory_;
+  std::int64_t waits_ = 0;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
   std::map<std::byte*, std::int64_t> alive_;
