@@ -31,9 +31,13 @@ void GeluMlp::restore(const ComputeContext& context, int slot_index, bool inputs
   ActivationSlot& slot = activations_.slot(slot_index);
   BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const std::int64_t t = slot.batch.tokens();
-  if (inputs)
-    linear_.column_parallel(context, t, ffn_, a.post_norm, parameters_.weight(fc_, ffn_, hidden_), a.gate_up,
-                            parameters_.vector(fc_bias_, ffn_));
+  const ConstView weight = parameters_.weight(fc_, ffn_, hidden_), bias = parameters_.vector(fc_bias_, ffn_);
+  // In one where the activation is never recomputed by itself: from what was stored it has other last bits than from
+  // the sums that a device takes it of.
+  const Recompute again = activations_.recompute(index_);
+  if (inputs && (!again.activation || again.feed_forward))
+    return linear_.column_parallel_gelu(context, t, ffn_, a.post_norm, weight, bias, a.gate_up, a.activated);
+  if (inputs) linear_.column_parallel(context, t, ffn_, a.post_norm, weight, a.gate_up, bias);
   gelu_forward(context, first_rows(a.gate_up, t), first_rows(a.activated, t));
 }
 
@@ -42,11 +46,9 @@ void GeluMlp::backward_input(const ComputeContext& context, int slot_index, View
   const BlockActivations& a = slot.blocks[static_cast<std::size_t>(index_)];
   const BlockGradients& g = activations_.gradients(slot_index, index_);
   const std::int64_t t = slot.batch.tokens();
-  const View activated = first_rows(activations_.workspace().activated, t);
   linear_.row_parallel_backward(context, t, ffn_, dy, parameters_.weight(projection_, hidden_, ffn_), g.down,
-                                activated);
+                                first_rows(g.gate_up, t), first_rows(a.gate_up, t));
   if (!activations_.split_backward()) linear_.expect_all_rows(context, a.post_norm, t);
-  gelu_backward(context, activated, first_rows(a.gate_up, t), first_rows(g.gate_up, t));
   linear_.column_parallel_backward(context, t, ffn_, g.gate_up, parameters_.weight(fc_, ffn_, hidden_), dn);
 }
 

@@ -65,7 +65,8 @@ LowPrecisionState::LowPrecisionState(const LowPrecisionSettings& settings, int l
       low_(static_cast<std::size_t>(layers)),
       history_(recipe_.scales == ScaleKind::history ? static_cast<std::size_t>(layers) * layer_matrices * operands : 0),
       first_(dtype, Shape{rows_max}, account),
-      second_(dtype, Shape{std::max(rows_max, weights_max)}, account) {
+      second_(dtype, Shape{std::max(rows_max, weights_max)}, account),
+      device_(settings, static_cast<std::size_t>(layers) * layer_matrices * operands, account) {
   for (int layer = 0; layer < layers; ++layer)
     low_[static_cast<std::size_t>(layer)] = settings.check_every_steps == 0 && !is_kept(layer);
   (void)take_seen();
@@ -100,14 +101,30 @@ QuantizationSums* LowPrecisionState::sums(int layer, LayerMatrix matrix, Operand
   return &seen_.measured[place(layer, matrix) * operand_uses + static_cast<std::size_t>(use)];
 }
 
-void LowPrecisionState::begin_step(std::int64_t step) {
+// Whenever the history has changed: a model that is judged between steps has the scales that the host would take.
+void LowPrecisionState::send_scales() {
+  if (!context_ || !device_.multiplies() || !has_scales() || recipe_.scales != ScaleKind::history) return;
+  std::vector<float> scales;
+  for (int layer = 0; layer < layers(); ++layer)
+    for (int matrix = 0; matrix < layer_matrices; ++matrix)
+      for (int operand = 0; operand < operands; ++operand)
+        scales.push_back(scale(layer, static_cast<LayerMatrix>(matrix), static_cast<Operand>(operand)));
+  device_.send_scales(*context_, scales);
+}
+
+void LowPrecisionState::begin_step(std::int64_t step, const ComputeContext* context) {
   (void)take_seen();
+  context_ = context;
+  if (context) device_.open(*context);
+  send_scales();
   const std::int64_t every = settings_.check_every_steps;
   const bool due = every > 0 && has_scales() && (judged_step_ == 0 || step % every == 0);
   if (due) seen_.measured.resize(low_.size() * layer_matrices * operand_uses);
 }
 
 LowPrecisionSeen LowPrecisionState::take_seen() {
+  if (context_ && device_.multiplies() && recipe_.scales == ScaleKind::history)
+    device_.fetch_amax(*context_, seen_.amax);
   LowPrecisionSeen seen = std::move(seen_);
   seen_ = {};
   seen_.amax.assign(low_.size() * layer_matrices * operands, 0.0F);
@@ -149,6 +166,7 @@ LayerVerdict LowPrecisionState::judge(int layer, const LowPrecisionSeen& all) co
 
 std::vector<LayerVerdict> LowPrecisionState::end_step(std::int64_t step, const LowPrecisionSeen& all) {
   for (std::size_t i = 0; i < history_.size(); ++i) history_[i].add(step, all.amax[i], recipe_.history);
+  send_scales();
   std::vector<LayerVerdict> verdicts;
   if (all.measured.empty()) return verdicts;
   for (int layer = 0; layer < layers(); ++layer) {
@@ -208,6 +226,7 @@ Status LowPrecisionState::restore(const Value& state) {
     }
   }
   low_ = std::move(layers), history_ = std::move(restored);
+  send_scales();
   judged_step_ = state.get_integer("judged_step");
   return {};
 }

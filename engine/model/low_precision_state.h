@@ -15,6 +15,7 @@
 #include "base/value.h"
 #include "engine/core/memory_accounts.h"
 #include "engine/model/amax_history.h"
+#include "engine/model/low_precision_device.h"
 #include "engine/model/low_precision_recipe.h"
 
 namespace longhaul {
@@ -68,8 +69,18 @@ class LowPrecisionState {
   View first_operand() { return first_; }
   View second_operand() { return second_; }
 
-  // Before a step: whether it measures.
-  void begin_step(std::int64_t step);
+  // On a device that multiplies the recipe's numbers: what it keeps of a tensor, and why a product is emulated there.
+  LowPrecisionDevice& device() { return device_; }
+  View amax_on_device(int layer, LayerMatrix matrix, Operand operand) {
+    return device_.amax(place(layer, matrix, operand));
+  }
+  View scale_on_device(int layer, LayerMatrix matrix, Operand operand) {
+    return device_.scale(place(layer, matrix, operand));
+  }
+
+  // Before a step: whether it measures. context: where it computes, borrowed from now on; null: no
+  // device multiplies.
+  void begin_step(std::int64_t step, const ComputeContext* context = nullptr);
   // What this model saw in it; the next one begins empty.
   LowPrecisionSeen take_seen();
   // After a step that counts, with what all ranks saw. The verdicts of one that measured.
@@ -88,6 +99,7 @@ class LowPrecisionState {
     return place(layer, matrix) * operands + static_cast<std::size_t>(operand);
   }
   bool has_scales() const;
+  void send_scales();
   LayerVerdict judge(int layer, const LowPrecisionSeen& all) const;
 
   LowPrecisionSettings settings_;
@@ -97,6 +109,8 @@ class LowPrecisionState {
   std::vector<AmaxHistory> history_;  // [layers, matrices, operands], with scales of history
   LowPrecisionSeen seen_;
   Tensor first_, second_;
+  LowPrecisionDevice device_;
+  const ComputeContext* context_ = nullptr;  // of the step
 };
 
 }  // namespace longhaul

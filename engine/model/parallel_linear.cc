@@ -1,7 +1,9 @@
 #include "engine/model/parallel_linear.h"
 
 #include "engine/ops/elementwise.h"
+#include "engine/ops/gelu.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/linear_gelu.h"
 
 namespace longhaul {
 
@@ -44,10 +46,9 @@ void as_rows_go(const ComputeContext& context, TensorParallel& tensor, std::int6
 
 void ParallelLinear::column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
                                      ConstView weight, View y, ConstView bias) {
-  const ConstView w = column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
+  column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
   const auto product = [&](ConstView rows, std::int64_t count, View result) {
-    const LinearShape shape{count, hidden_, out};
-    linear_forward(context, shape, column_.rows(context, shape, rows), w, result, bias);
+    column_.forward(context, {count, hidden_, out}, rows, result, bias);
   };
   if (!tensor_.sequence()) return product(x, tokens, y);
   as_rows_come(
@@ -55,12 +56,27 @@ void ParallelLinear::column_parallel(const ComputeContext& context, std::int64_t
       [&](View rows, std::int64_t begin, std::int64_t end) { product(rows, end - begin, y.rows(begin, end)); });
 }
 
+void ParallelLinear::column_parallel_gelu(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
+                                          ConstView weight, ConstView bias, View before, View y) {
+  column_.begin_forward(context, {tensor_.rows(tokens), hidden_, out}, x, weight);
+  const auto product = [&](ConstView rows, std::int64_t count, View sum, View result) {
+    const LinearShape shape{count, hidden_, out};
+    if (column_.is_plain()) return linear_gelu_forward(context, shape, rows, column_.weight(), bias, sum, result);
+    column_.forward(context, shape, rows, sum, bias);
+    gelu_forward(context, sum, result);
+  };
+  if (!tensor_.sequence()) return product(x, tokens, first_rows(before, tokens), first_rows(y, tokens));
+  as_rows_come(context, tensor_, x, tokens, hidden_, activations_.workspace().full,
+               [&](View rows, std::int64_t begin, std::int64_t end) {
+                 product(rows, end - begin, before.rows(begin, end), y.rows(begin, end));
+               });
+}
+
 void ParallelLinear::row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x,
                                   ConstView weight, View y) {
-  const ConstView low = row_.begin_forward(context, {tokens, in, hidden_}, x, weight);
+  row_.begin_forward(context, {tokens, in, hidden_}, x, weight);
   const auto product = [&](ConstView rows, std::int64_t count, View result) {
-    const LinearShape shape{count, in, hidden_};
-    linear_forward(context, shape, row_.rows(context, shape, rows), low, result);
+    row_.forward(context, {count, in, hidden_}, rows, result);
   };
   if (!tensor_.splits()) return product(x, tokens, y);
   const Workspace& w = activations_.workspace();
@@ -72,27 +88,29 @@ void ParallelLinear::row_parallel(const ComputeContext& context, std::int64_t to
 }
 
 void ParallelLinear::row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
-                                           ConstView weight, View kept, View dx) {
-  const ConstView w = row_.begin_backward_input(context, {tensor_.rows(tokens), in, hidden_}, dy, weight);
-  const auto product = [&](ConstView rows, std::int64_t count, View result) {
-    const LinearShape shape{count, in, hidden_};
-    linear_backward_input(context, shape, row_.rows(context, shape, rows), w, result);
+                                           ConstView weight, View kept, View dx, View before) {
+  row_.begin_backward_input(context, {tensor_.rows(tokens), in, hidden_}, dy, weight);
+  const auto product = [&](ConstView rows, std::int64_t begin, std::int64_t end) {
+    const LinearShape shape{end - begin, in, hidden_};
+    const View result = dx.rows(begin, end);
+    if (before.empty()) return row_.backward_input(context, shape, rows, result);
+    const ConstView sum = before.rows(begin, end);
+    if (row_.is_plain()) return linear_gelu_backward(context, shape, rows, row_.weight(), sum, result);
+    row_.backward_input(context, shape, rows, result);
+    gelu_backward(context, result, sum, result);
   };
   if (!tensor_.sequence()) {
     cast(context, first_rows(dy, tokens), first_rows(kept, tokens));
-    return product(kept, tokens, dx);
+    return product(kept, 0, tokens);
   }
-  as_rows_come(context, tensor_, dy, tokens, hidden_, kept, [&](View rows, std::int64_t begin, std::int64_t end) {
-    product(rows, end - begin, dx.rows(begin, end));
-  });
+  as_rows_come(context, tensor_, dy, tokens, hidden_, kept, product);
 }
 
 void ParallelLinear::column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out,
                                               View dy, ConstView weight, View dx) {
-  const ConstView low = column_.begin_backward_input(context, {tokens, hidden_, out}, dy, weight);
+  column_.begin_backward_input(context, {tokens, hidden_, out}, dy, weight);
   const auto product = [&](ConstView rows, std::int64_t count, View result) {
-    const LinearShape shape{count, hidden_, out};
-    linear_backward_input(context, shape, column_.rows(context, shape, rows), low, result);
+    column_.backward_input(context, {count, hidden_, out}, rows, result);
   };
   if (!tensor_.splits()) return product(dy, tokens, dx);
   const Workspace& w = activations_.workspace();

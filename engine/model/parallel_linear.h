@@ -27,13 +27,17 @@ class ParallelLinear {
   // y [t, out] = x W^T (+ bias [out]); x [r, h], W [out, h] the rows of this rank.
   void column_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x, ConstView weight,
                        View y, ConstView bias = {});
+  // before [t, out] = that with a bias, y [t, out] = gelu of it (linear_gelu.h).
+  void column_parallel_gelu(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View x,
+                            ConstView weight, ConstView bias, View before, View y);
   // y [r, h] = x W^T summed over the ranks; x [t, in], W [h, in] the columns of this one.
   void row_parallel(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View x, ConstView weight,
                     View y);
 
-  // dx [t, in] = dy W of a row-parallel one; dy [r, h]. kept [t, h]: all rows of dy, for the weights' backward.
+  // dx [t, in] = dy W of a row-parallel one; dy [r, h]. kept [t, h]: all rows of dy, for the weights' backward. before
+  // [t, in], where x was gelu of it: dx times GELU's slope there.
   void row_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t in, View dy,
-                             ConstView weight, View kept, View dx);
+                             ConstView weight, View kept, View dx, View before = {});
   // dx [r, h] = dy W summed over the ranks, of a column-parallel one; dy [t, out]. The sum goes on when this returns:
   // dx is there after finish(), before which no other sum may start.
   void column_parallel_backward(const ComputeContext& context, std::int64_t tokens, std::int64_t out, View dy,

@@ -195,7 +195,7 @@ void Trainer::poll() {
 Status Trainer::accumulate(std::vector<ObjectiveSums>& sums) {
   LH_CHECK(fill_step());
   for (Llama* stage : stages_)
-    if (stage->low_precision()) stage->low_precision()->begin_step(progress_.step + 1);
+    if (stage->low_precision()) stage->low_precision()->begin_step(progress_.step + 1, &context_);
   guard_of_sums_.begin();
   gradient_->begin(context_, micro_batches_);
   schedule_ = schedules_.at(micro_batches_);
@@ -436,15 +436,16 @@ Status Trainer::end_step_of_low_precision(StepReport& report) {
   std::vector<double> all(mine.size() * static_cast<std::size_t>(group().size()));
   LH_CHECK(group().all_gather(mine, all));
   const auto layers = static_cast<std::size_t>(state->layers());
-  LowPrecisionSeen merged;
-  for (std::size_t at = 0; at < all.size(); at += mine.size()) {
-    LowPrecisionSeen of_rank = LowPrecisionSeen::from_packed(std::span(all).subspan(at, mine.size()), layers, measures);
-    if (at == 0)
-      merged = std::move(of_rank);
-    else
-      merged.merge(of_rank);
+  const auto of_rank = [&](std::size_t at) {
+    return LowPrecisionSeen::from_packed(std::span(all).subspan(at, mine.size()), layers, measures);
+  };
+  LowPrecisionSeen merged = of_rank(0);
+  for (std::size_t at = mine.size(); at < all.size(); at += mine.size()) merged.merge(of_rank(at));
+  report.multiplies_low = state->device().multiplies();
+  for (Llama* stage : stages_) {
+    report.verdicts = stage->low_precision()->end_step(report.step, merged);
+    stage->low_precision()->device().take_notes(report.low_precision_notes);
   }
-  for (Llama* stage : stages_) report.verdicts = stage->low_precision()->end_step(report.step, merged);
   return {};
 }
 

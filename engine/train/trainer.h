@@ -60,7 +60,9 @@ struct StepReport {
   // the global batch were spread (engine/model/moe_state.h).
   double balance_loss = 0, z_loss = 0;
   ExpertLoad load;
-  std::vector<LayerVerdict> verdicts;  // of low precision, by layer, in a step that measured it
+  std::vector<LayerVerdict> verdicts;            // of low precision, by layer, in a step that measured it
+  bool multiplies_low = false;                   // a device multiplies low precision itself, where sizes allow it
+  std::vector<std::string> low_precision_notes;  // new: whether it is computed or emulated, and why; of this rank
 };
 
 // The global batch must be whole micro-batches, and those whole shares of the replicas (dp). The error names all three

@@ -306,6 +306,7 @@ void TrainingLoop::report(const StepReport& step, double seconds) {
 
 // One event for all layers, and in words whatever changed: in the first measurement, what it keeps in high precision.
 void TrainingLoop::tell_verdicts(const StepReport& step) {
+  for (const std::string& note : step.low_precision_notes) events_.message("info", note);
   if (step.verdicts.empty()) return;
   const auto number = [](double x) { return std::isfinite(x) ? Value(x) : Value(format("{}", x)); };
   Value layers = Value::make_array();
@@ -333,6 +334,7 @@ void TrainingLoop::tell_verdicts(const StepReport& step) {
   Value fields = Value::make_table();
   fields.set("step", step.step);
   fields.set("low_precision_layers", low);
+  fields.set("products", step.multiplies_low ? "fp8" : "emulated");
   fields.set("layers", std::move(layers));
   events_.write("low_precision", std::move(fields));
 }

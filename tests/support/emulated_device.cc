@@ -196,6 +196,7 @@ void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes)
 }
 void EmulatedDevice::copy_out(const void* device, void* host, std::int64_t bytes) {
   not_while_recording("copy_out");
+  ++waits_;
   const Scope scope(*this);
   std::memcpy(host, device, static_cast<std::size_t>(bytes));
 }

@@ -39,6 +39,8 @@ class EmulatedDevice final : public Device {
   CUstream_st* stream() const;
   // Products and copies come here too. True: kept, as this is being recorded.
   bool keep(const std::function<void()>& work);
+  // How often the host has waited for something that it was given from here.
+  std::int64_t waits() const { return waits_; }
 
   std::string name() const override { return "a GPU emulated on the processor"; }
   std::int64_t free_bytes() const override { return bytes_ - taken_; }
@@ -66,6 +68,7 @@ class EmulatedDevice final : public Device {
 
   bool guarded_;
   std::byte* memory_;
+  std::int64_t waits_ = 0;
   std::int64_t bytes_, used_ = 0, taken_ = 0;  // used: address space so far; taken: by allocations alive
   int open_ = 0;
   std::unique_ptr<EmulatedStream> stream_;

@@ -23,7 +23,7 @@ class StandInGpu final : public Gpu {
   const DeviceOps& ops() const override { return *ops_; }
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;
   const ComputeContext& context() const { return *context_; }
-  cuda::DeviceGemm& gemm() { return *gemm_; }
+  std::int64_t waits() const { return device_.waits(); }
 
  private:
   EmulatedDevice device_{true};

@@ -60,7 +60,8 @@ bool LtProducts::has(const LtCase& key, const LtPointers& pointers) {
 void LtProducts::run(cudaStream_t stream, const LtCase& key, const LtPointers& pointers, float alpha, const void* a,
                      const void* b, float beta, void* c) {
   const Plan& p = plan(key, pointers);
-  LH_ASSERT(p.algorithm.has_value(), "cuBLASLt has no algorithm for " + key.text());
+  LH_ASSERT(p.algorithm.has_value(),
+            format("cuBLASLt has no algorithm for {}: {}", key.text(), lt_.status_text(p.answer)));
   point(key, p, pointers);
   check(lt_.matmul(handle_.get(), p.operation.get(), &alpha, a, p.a.get(), b, p.b.get(), &beta, c, p.c.get(), c,
                    p.c.get(), &*p.algorithm, workspace_.data(), static_cast<std::size_t>(workspace_.bytes()), stream),
@@ -107,8 +108,7 @@ auto LtProducts::describe(const LtCase& key) const -> Plan {
   Plan p{{operation, lt_.desc_destroy},
          key.transpose_a ? layout(key.a, key.k, key.m, key.ld_a, what) : layout(key.a, key.m, key.k, key.ld_a, what),
          key.transpose_b ? layout(key.b, key.n, key.k, key.ld_b, what) : layout(key.b, key.k, key.n, key.ld_b, what),
-         layout(key.c, key.m, key.n, key.ld_c, what),
-         {}};
+         layout(key.c, key.m, key.n, key.ld_c, what)};
   const auto transposition = [](bool transposed) -> std::int32_t { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(p, CUBLASLT_MATMUL_DESC_TRANSA, transposition(key.transpose_a), what);
   set(p, CUBLASLT_MATMUL_DESC_TRANSB, transposition(key.transpose_b), what);
@@ -121,9 +121,9 @@ auto LtProducts::describe(const LtCase& key) const -> Plan {
   }
   if (key.scale_a < 0) return p;
   set(p, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(key.fast ? 1 : 0), what);
-#if CUBLAS_VERSION >= 120800  // before, scales are of whole tensors and there is no such attribute
-  set(p, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, static_cast<std::int32_t>(key.scale_a), what);
-  set(p, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, static_cast<std::int32_t>(key.scale_b), what);
+#if CUBLAS_VERSION >= 120800  // before, there is no such attribute: scales, as by default, are of whole tensors
+  if (key.scale_a != 0) set(p, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, static_cast<std::int32_t>(key.scale_a), what);
+  if (key.scale_b != 0) set(p, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, static_cast<std::int32_t>(key.scale_b), what);
 #endif
   return p;
 }
@@ -148,9 +148,8 @@ void LtProducts::choose(const LtCase& key, Plan& p) const {
   int count = 0;
   const cublasStatus_t status = lt_.heuristic(handle_.get(), p.operation.get(), p.a.get(), p.b.get(), p.c.get(),
                                               p.c.get(), made, 1, &best, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return;
-  check(status, "cublasLtMatmulAlgoGetHeuristic", what);
-  p.algorithm = best.algo;
+  p.answer = status == CUBLAS_STATUS_SUCCESS && count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status;
+  if (p.answer == CUBLAS_STATUS_SUCCESS) p.algorithm = best.algo;
 }
 
 }  // namespace longhaul::cuda

@@ -62,7 +62,8 @@ class LtProducts {
   struct Plan {
     Made<cublasLtMatmulDesc_t> operation;
     Made<cublasLtMatrixLayout_t> a, b, c;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  // empty: the library has none
+    std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // empty: the library has none
+    cublasStatus_t answer = CUBLAS_STATUS_SUCCESS;       // what it said instead
   };
 
   LtProducts(Device& device, CublasLt library, Made<cublasLtHandle_t> handle);

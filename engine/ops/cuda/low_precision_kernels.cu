@@ -310,10 +310,10 @@ void keep_largest_magnitude(cudaStream_t stream, Index n, const T* x, std::uint3
   largest(stream, n, x, parts, out, true);
 }
 
-#define LONGHAUL_LOW_PRECISION(T)                                                               \
-  template Index quantize_blocks_parts(const QuantizeBlocks<T>&);                               \
-  template void quantize_blocks(cudaStream_t, const QuantizeBlocks<T>&);                        \
-  template void quantize_flat(cudaStream_t, NumberFormat, float, Index, const T*, T*, double*); \
+#define LONGHAUL_LOW_PRECISION(T)                                                                 \
+  template Index quantize_blocks_parts(const QuantizeBlocks<T>&);                                 \
+  template void quantize_blocks(cudaStream_t, const QuantizeBlocks<T>&);                          \
+  template void quantize_flat(cudaStream_t, NumberFormat, float, Index, const T*, T*, double*);   \
   template void largest_magnitude(cudaStream_t, Index, const T*, std::uint32_t*, std::uint32_t*); \
   template void keep_largest_magnitude(cudaStream_t, Index, const T*, std::uint32_t*, std::uint32_t*);
 LONGHAUL_LOW_PRECISION(float)

@@ -188,11 +188,11 @@ TEST_CASE("products: every pair of scales and formats that goes together, bias, 
         fp8_product(context, shape, operands, c, bias);
         Vector want = reference::gemm(m, n, k, false, true, 1.0, a.values(), b.values(), 0.0, {});
         for (std::size_t i = 0; i < want.size(); ++i) want[i] += bias.exact[i % static_cast<std::size_t>(n)];
-        check_close("fp8 with bias", c.tensor, want, tolerance(out));
+        check_close("fp8 with bias", c.tensor, want, library_tolerance(out));
         shape.beta = 1;
         const Vector before = exact_of(c.tensor);
         fp8_product(context, shape, operands, c);
         const Vector twice = reference::gemm(m, n, k, false, true, 1.0, a.values(), b.values(), 1.0, before);
-        check_close("fp8 accumulated", c.tensor, twice, tolerance(out));
+        check_close("fp8 accumulated", c.tensor, twice, library_tolerance(out));
       }
 }
