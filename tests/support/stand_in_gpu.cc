@@ -58,7 +58,7 @@ class OpenedGemm final : public cuda::DeviceGemm {
 StandInGpu::StandInGpu(int capability, std::size_t cublas_version) {
   of_library<decltype(fake_cublaslt_become)>("fake_cublaslt_become")(capability, cublas_version);
   gemm_ = std::make_unique<OpenedGemm>(device_, cuda::make_cublaslt_gemm(device_, {capability, library_path}).value());
-  ops_ = std::make_unique<cuda::CudaOps>(device_, nullptr, *gemm_);
+  ops_ = std::make_unique<cuda::CudaOps>(device_, device_.stream(), *gemm_);
   context_ = std::make_unique<ComputeContext>(device_, *ops_);
 }
 
