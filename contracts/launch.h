@@ -32,7 +32,7 @@ struct Launch {
 
 // Where the pages of a launch lie.
 const std::string& beat_folder(const Launch& launch);
-// A file for each word (engine/comm/rendezvous.h), of this launch alone; made by the first word.
+// Where its ranks leave words for each other: words_dir; where launch.toml names none, beside their logs.
 std::string rendezvous_folder(const Launch& launch);
 
 Value launch_to_value(const Launch& launch);

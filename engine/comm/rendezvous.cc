@@ -45,12 +45,8 @@ Result<std::optional<std::string>> FileRendezvous::look(const std::string& name)
   return carried;
 }
 
-Result<std::unique_ptr<Rendezvous>> rendezvous_of(const Launch& launch) {
-  if (launch.words_dir.empty())
-    return make_error(ErrorCode::unavailable,
-                      format("launch {} names no folder for the words of its ranks", launch.launch),
-                      "ranks that find each other by words are started by longhaul-worker");
-  return std::unique_ptr<Rendezvous>(std::make_unique<FileRendezvous>(launch.words_dir));
+std::unique_ptr<Rendezvous> rendezvous_of(const Launch& launch) {
+  return std::make_unique<FileRendezvous>(rendezvous_folder(launch));
 }
 
 Status ThreadsRendezvous::put(const std::string& name, const std::string& word) {

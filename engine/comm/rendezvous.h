@@ -41,8 +41,8 @@ class FileRendezvous final : public Rendezvous {
   std::set<std::string> asked_;
 };
 
-// That of a launch. unavailable: it has none.
-Result<std::unique_ptr<Rendezvous>> rendezvous_of(const Launch& launch);
+// That of a launch.
+std::unique_ptr<Rendezvous> rendezvous_of(const Launch& launch);
 
 // For ranks that are threads of one process. Any thread.
 class ThreadsRendezvous final : public Rendezvous {

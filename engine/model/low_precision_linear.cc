@@ -9,7 +9,6 @@
 namespace longhaul {
 
 namespace {
-constexpr const char* product_names[] = {"forward", "the input's gradient", "the weights' gradient"};
 
 ConstView flat(ConstView x, std::int64_t elements) {
   return ConstView(x.data(), x.dtype(), Shape{elements});

@@ -16,6 +16,8 @@
 
 namespace longhaul {
 
+// The products of a layer, by their number.
+inline constexpr const char* product_names[] = {"forward", "the input's gradient", "the weights' gradient"};
 // What is quantised, and for which product.
 enum class OperandUse { input_forward, weight_forward, gradient_input, weight_input, gradient_weight, input_weight };
 inline constexpr int operand_uses = 6;

@@ -12,7 +12,6 @@ namespace {
 constexpr const char* matrix_names[] = {"q, k and v", "the attention's output", "the feed-forward's input",
                                         "the feed-forward's output"};
 constexpr const char* operand_names[] = {"inputs", "weights", "gradients"};
-constexpr const char* product_names[] = {"forward", "the input's gradient", "the weights' gradient"};
 constexpr std::size_t fields_of_sums = 5;
 
 double share(double part, double of) {

@@ -211,9 +211,9 @@ Result<int> rank_without_mpi(const Options& options, const Launch& launch, const
 Status run_with_nccl(RankProcess& process, const RankWork& work) {
   LH_TRY(std::optional<HeartbeatPage> beat, open_page(work.launch, process.rank));
   LH_TRY(const std::unique_ptr<Gpu> gpu, open_gpu(work, process.rank, false));
-  FileRendezvous rendezvous(rendezvous_folder(work.launch));
+  const std::unique_ptr<Rendezvous> rendezvous = rendezvous_of(work.launch);
   LH_TRY(const std::unique_ptr<DeviceRanks> ranks,
-         work.around.start_nccl(gpu->device(), rendezvous, process.rank, work.launch.ranks,
+         work.around.start_nccl(gpu->device(), *rendezvous, process.rank, work.launch.ranks,
                                 &work.memory.of(MemoryCategory::messages)));
   const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options, std::int64_t) {
     return ranks->world(static_cast<std::uint64_t>(epoch), options);

@@ -7,6 +7,7 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/expert_bias.h"
 #include "engine/train/lr_schedule.h"

@@ -105,7 +105,7 @@ class WordRank {
 
 Status run() {
   LH_TRY(const Launch launch, newest_launch());
-  LH_TRY(const auto words, rendezvous_of(launch));
+  const std::unique_ptr<Rendezvous> words = rendezvous_of(launch);
   std::printf("words in %s\n", launch.words_dir.c_str());
   std::fflush(stdout);
   WordRank rank(launch, *words, std::atoi(variable("LONGHAUL_RANK").c_str()), launch.ranks);

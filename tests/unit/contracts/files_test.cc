@@ -39,8 +39,9 @@ TEST_CASE("task and launch files read back as they were written") {
   Launch launch;
   launch.hosts = {"n1", "n2"}, launch.rank_host = {0, 1}, launch.epoch = 4, launch.output_dir = "/x",
   launch.dims.dp_replicate = 2, launch.launch_dir = "/l";
-  CHECK(rendezvous_folder(launch) == "/l/rendezvous");
-  CHECK(rendezvous_folder(launch) == "/r");
+  CHECK(rendezvous_folder(launch) == "/l/words");
+  launch.words_dir = "/w";
+  CHECK(rendezvous_folder(launch) == "/w");
   write_launch(scratch.path + "/launch.toml", launch).value();
   CHECK(launch_to_value(read_launch(scratch.path + "/launch.toml").value()) == launch_to_value(launch));
   CHECK(!read_launch(scratch.path + "/task.toml").ok());
