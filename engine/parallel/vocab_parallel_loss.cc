@@ -1,6 +1,7 @@
 #include "engine/parallel/vocab_parallel_loss.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/ops/cross_entropy_shard.h"
 #include "engine/ops/gemm.h"
@@ -11,10 +12,13 @@ void vocab_parallel_loss(const ComputeContext& context, TensorParallel& tensor, 
                          ConstView weight, std::span<const std::int32_t> targets, std::span<const float> weights,
                          std::span<float> loss, View dx_partial, View dweight, const std::function<void()>& dx_ready) {
   const std::int64_t chunk = std::min(shard.chunk_tokens, shard.tokens);
-  constexpr int logits_scratch = 2, sums_scratch = 3;  // slots that products do not use
-  const DType type = context.device() ? x.dtype() : DType::f32;
+  // Products of the processor use neither the first nor, on a device, the second.
+  constexpr int logits_scratch = 2, sums_scratch = 3;
+  const bool on_device = context.device() != nullptr;
+  const DType type = on_device ? x.dtype() : DType::f32;
   std::byte* memory = context.scratch(logits_scratch, chunk * shard.rows * dtype_bytes(type));
-  auto* of_rows = reinterpret_cast<float*>(context.scratch(sums_scratch, 3 * chunk * 4));
+  std::vector<float> on_host(on_device ? 0 : static_cast<std::size_t>(3 * chunk));
+  float* of_rows = on_device ? reinterpret_cast<float*>(context.scratch(sums_scratch, 3 * chunk * 4)) : on_host.data();
   const std::span<float> tops(of_rows, static_cast<std::size_t>(chunk)),
       sums(of_rows + chunk, static_cast<std::size_t>(2 * chunk));
   const ConstView all_x = x.reshaped({shard.tokens, shard.hidden});
