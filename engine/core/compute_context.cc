@@ -7,6 +7,7 @@ ComputeContext::ComputeContext(int threads, CpuLevel level) : threads_(threads),
 }
 ComputeContext::ComputeContext(Device& device, const DeviceOps& ops, int threads) : ComputeContext(threads) {
   device_ops_ = &ops, device_ = &device;
+  scratch_place_.device = &device;
 }
 ComputeContext::~ComputeContext() = default;
 
@@ -14,7 +15,7 @@ std::byte* ComputeContext::scratch(int slot, std::int64_t bytes) const {
   LH_ASSERT(slot >= 0 && slot < 4, std::to_string(slot));
   if (scratch_[slot].bytes() < bytes) {
     scratch_[slot] = Buffer();
-    scratch_[slot] = Buffer(bytes);
+    scratch_[slot] = Buffer(bytes, &scratch_place_);
   }
   return scratch_[slot].data();
 }

@@ -34,8 +34,9 @@ class ComputeContext {
   int threads() const { return threads_; }
   CpuLevel cpu_level() const { return level_; }
 
-  // Scratch of at least `bytes`, aligned to 64, valid until the next call of scratch() with the same slot. Grows, never
-  // shrinks. Operations of this room use slots 0-3; scratch memory is not zeroed.
+  // Scratch of at least `bytes`, aligned to 64, where operations work: in the device's memory, or in the host's. Valid
+  // until the next call of scratch() with the same slot. Grows, never shrinks. The processor's operations use slots
+  // 0-3; scratch memory is not zeroed.
   std::byte* scratch(int slot, std::int64_t bytes) const;
   std::int64_t scratch_bytes() const;
   std::int64_t scratch_bytes(int slot) const { return scratch_[slot].bytes(); }  // of this context alone
@@ -66,6 +67,7 @@ class ComputeContext {
   Device* device_ = nullptr;
   mutable std::function<void()> between_;
   mutable Trace* trace_ = nullptr;
+  mutable MemoryAccount scratch_place_;
   mutable Buffer scratch_[4];
   mutable std::shared_ptr<GemmCache> gemm_cache_;
   mutable std::vector<std::unique_ptr<ComputeContext>> lanes_;  // empty with one thread: this context is its own lane

@@ -10,7 +10,8 @@
 
 namespace longhaul {
 
-// logits [tokens, columns] f32: columns [first, first + columns) of the vocabulary.
+// logits [tokens, columns]: columns [first, first + columns) of the vocabulary. f32; on a device of the type that their
+// gradient is to have, f32 or bf16, so that they never lie there in f32 where the model is bf16.
 struct LogitShard {
   std::int64_t tokens = 0, columns = 0;
   std::int64_t first = 0;
@@ -25,10 +26,12 @@ void shard_sums(const ComputeContext& context, LogitShard shard, ConstView logit
                 std::span<const std::int32_t> targets, std::span<float> sums);
 
 // loss[t] = log(sum) - (z[target] - top), 0 where there is no target; sums over all shards.
-void losses_of_sums(std::span<const float> sums, std::span<const std::int32_t> targets, std::span<float> loss);
+void losses_of_sums(const ComputeContext& context, std::span<const float> sums, std::span<const std::int32_t> targets,
+                    std::span<float> loss);
 
-// dz = weight (softmax - onehot) in this shard's columns: f32 in the place of the logits, or bf16 in the first half of
-// each row's own memory, rows then 2 * columns elements apart. The returned view is [tokens, row stride].
+// dz = weight (softmax - onehot) in this shard's columns, of type `dtype`, in the place of the logits; bf16 of f32
+// logits in the first half of each row's own memory, rows then 2 * columns elements apart. The returned view is
+// [tokens, row stride].
 ConstView shard_gradient(const ComputeContext& context, LogitShard shard, View logits, std::span<const float> tops,
                          std::span<const float> sums, std::span<const std::int32_t> targets,
                          std::span<const float> weights, DType dtype);

@@ -140,4 +140,23 @@ void DeviceOps::adamw_update(const AdamWStep&, Floats, View, View, ConstFloats, 
   missing("adamw_update");
 }
 
+void DeviceOps::copy_rows(const RowBlockShape&, ConstView, View) const {
+  missing("copy_rows");
+}
+void DeviceOps::add_rows(const RowBlockShape&, ConstView, Floats) const {
+  missing("add_rows");
+}
+void DeviceOps::shard_tops(LogitShard, ConstView, Floats) const {
+  missing("shard_tops");
+}
+void DeviceOps::shard_sums(LogitShard, ConstView, ConstFloats, Ids, Floats) const {
+  missing("shard_sums");
+}
+void DeviceOps::losses_of_sums(ConstFloats, Ids, Floats) const {
+  missing("losses_of_sums");
+}
+void DeviceOps::shard_gradient(LogitShard, View, ConstFloats, ConstFloats, Ids, ConstFloats) const {
+  missing("shard_gradient");
+}
+
 }  // namespace longhaul

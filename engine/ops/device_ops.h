@@ -10,6 +10,7 @@
 #include "engine/ops/adamw.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/cross_entropy.h"
+#include "engine/ops/cross_entropy_shard.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/gemm.h"
@@ -17,6 +18,7 @@
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
+#include "engine/ops/row_blocks.h"
 #include "engine/ops/swiglu.h"
 
 namespace longhaul {
@@ -98,6 +100,16 @@ class DeviceOps {
                                View y, QuantizationSums* sums) const;
   virtual void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const;
   virtual float largest_magnitude(ConstView x) const;
+
+  // Of ranks that share a model: row_blocks.h, cross_entropy_shard.h. The gradient takes the place of the logits, in
+  // their type.
+  virtual void copy_rows(const RowBlockShape& shape, ConstView from, View to) const;
+  virtual void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const;
+  virtual void shard_tops(LogitShard shard, ConstView logits, Floats tops) const;
+  virtual void shard_sums(LogitShard shard, ConstView logits, ConstFloats tops, Ids targets, Floats sums) const;
+  virtual void losses_of_sums(ConstFloats sums, Ids targets, Floats loss) const;
+  virtual void shard_gradient(LogitShard shard, View logits, ConstFloats tops, ConstFloats sums, Ids targets,
+                              ConstFloats weights) const;
 
  protected:
   // Ends the process: this device has no `operation`.

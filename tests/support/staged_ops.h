@@ -187,6 +187,25 @@ class StagedOps final : public DeviceOps {
     run(&DeviceOps::quantize_tensor, format, scale, x, y, sums);
   }
   float largest_magnitude(ConstView x) const override { return run(&DeviceOps::largest_magnitude, x); }
+  void copy_rows(const RowBlockShape& shape, ConstView from, View to) const override {
+    run(&DeviceOps::copy_rows, shape, from, to);
+  }
+  void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const override {
+    run(&DeviceOps::add_rows, shape, from, to);
+  }
+  void shard_tops(LogitShard shard, ConstView logits, Floats tops) const override {
+    run(&DeviceOps::shard_tops, shard, logits, tops);
+  }
+  void shard_sums(LogitShard shard, ConstView logits, ConstFloats tops, Ids targets, Floats sums) const override {
+    run(&DeviceOps::shard_sums, shard, logits, tops, targets, sums);
+  }
+  void losses_of_sums(ConstFloats sums, Ids targets, Floats loss) const override {
+    run(&DeviceOps::losses_of_sums, sums, targets, loss);
+  }
+  void shard_gradient(LogitShard shard, View logits, ConstFloats tops, ConstFloats sums, Ids targets,
+                      ConstFloats weights) const override {
+    run(&DeviceOps::shard_gradient, shard, logits, tops, sums, targets, weights);
+  }
 
  private:
   template <class Result, class... Takes, class... Given>

@@ -6,6 +6,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -21,6 +22,7 @@ Index local_target(const LogitShard& shard, std::int32_t target) {
 }  // namespace
 
 void shard_tops(const ComputeContext& context, LogitShard shard, ConstView logits, std::span<float> tops) {
+  if (const DeviceOps* device = context.device_ops()) return device->shard_tops(shard, logits, tops);
   const auto* z = cpu::elements<float>(logits, shard.tokens * shard.columns, "logits");
   cpu::check_size(tops.size(), shard.tokens, "tops");
   parallel_for(context, shard.tokens, grain, [&](Index begin, Index end) {
@@ -31,6 +33,7 @@ void shard_tops(const ComputeContext& context, LogitShard shard, ConstView logit
 
 void shard_sums(const ComputeContext& context, LogitShard shard, ConstView logits, std::span<const float> tops,
                 std::span<const std::int32_t> targets, std::span<float> sums) {
+  if (const DeviceOps* device = context.device_ops()) return device->shard_sums(shard, logits, tops, targets, sums);
   const auto* z = cpu::elements<float>(logits, shard.tokens * shard.columns, "logits");
   cpu::check_size(sums.size(), 2 * shard.tokens, "sums");
   cpu::check_size(targets.size(), shard.tokens, "targets");
@@ -45,7 +48,9 @@ void shard_sums(const ComputeContext& context, LogitShard shard, ConstView logit
   });
 }
 
-void losses_of_sums(std::span<const float> sums, std::span<const std::int32_t> targets, std::span<float> loss) {
+void losses_of_sums(const ComputeContext& context, std::span<const float> sums, std::span<const std::int32_t> targets,
+                    std::span<float> loss) {
+  if (const DeviceOps* device = context.device_ops()) return device->losses_of_sums(sums, targets, loss);
   const std::size_t tokens = targets.size();
   LH_ASSERT(sums.size() == 2 * tokens && loss.size() >= tokens, std::to_string(sums.size()));
   for (std::size_t t = 0; t < tokens; ++t) loss[t] = targets[t] < 0 ? 0.0F : std::log(sums[t]) - sums[tokens + t];
@@ -54,6 +59,11 @@ void losses_of_sums(std::span<const float> sums, std::span<const std::int32_t> t
 ConstView shard_gradient(const ComputeContext& context, LogitShard shard, View logits, std::span<const float> tops,
                          std::span<const float> sums, std::span<const std::int32_t> targets,
                          std::span<const float> weights, DType dtype) {
+  if (const DeviceOps* device = context.device_ops()) {
+    LH_ASSERT(logits.dtype() == dtype, std::string("logits on a device in ") + dtype_name(logits.dtype()));
+    device->shard_gradient(shard, logits, tops, sums, targets, weights);
+    return logits.reshaped({shard.tokens, shard.columns});
+  }
   auto* z = cpu::elements<float>(logits, shard.tokens * shard.columns, "logits");
   auto* half = reinterpret_cast<bf16*>(z);
   const bool narrow = dtype == DType::bf16;

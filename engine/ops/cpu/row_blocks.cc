@@ -5,6 +5,7 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/device_ops.h"
 
 namespace longhaul {
 namespace {
@@ -21,6 +22,7 @@ Index grain_of(const RowBlockShape& s) {
 }  // namespace
 
 void copy_rows(const ComputeContext& context, const RowBlockShape& s, ConstView from, View to) {
+  if (const DeviceOps* device = context.device_ops()) return device->copy_rows(s, from, to);
   cpu::with_float_type(from.dtype(), "copy_rows", [&](auto from_type) {
     cpu::with_float_type(to.dtype(), "copy_rows", [&](auto to_type) {
       using From = decltype(from_type);
@@ -43,6 +45,7 @@ void copy_rows(const ComputeContext& context, const RowBlockShape& s, ConstView 
 }
 
 void add_rows(const ComputeContext& context, const RowBlockShape& s, ConstView from, std::span<float> to) {
+  if (const DeviceOps* device = context.device_ops()) return device->add_rows(s, from, to);
   cpu::check_size(to.size(), extent_of(s, s.to_stride), "to");
   cpu::with_float_type(from.dtype(), "add_rows", [&](auto type) {
     using T = decltype(type);

@@ -78,6 +78,14 @@ class CudaOps final : public DeviceOps {
                        QuantizationSums* sums) const override;
   void quantize_tensor(NumberFormat format, float scale, ConstView x, View y, QuantizationSums* sums) const override;
   float largest_magnitude(ConstView x) const override;
+  // cuda_ops_ranks.cc
+  void copy_rows(const RowBlockShape& shape, ConstView from, View to) const override;
+  void add_rows(const RowBlockShape& shape, ConstView from, Floats to) const override;
+  void shard_tops(LogitShard shard, ConstView logits, Floats tops) const override;
+  void shard_sums(LogitShard shard, ConstView logits, ConstFloats tops, Ids targets, Floats sums) const override;
+  void losses_of_sums(ConstFloats sums, Ids targets, Floats loss) const override;
+  void shard_gradient(LogitShard shard, View logits, ConstFloats tops, ConstFloats sums, Ids targets,
+                      ConstFloats weights) const override;
 
  private:
   void take_sums(std::int64_t count, double* parts, QuantizationSums& sums) const;
