@@ -281,18 +281,17 @@ std::function<void(const char*, std::int64_t)>& launch_observer() {
   thread_local std::function<void(const char*, std::int64_t)> observer;
   return observer;
 }
-LaunchScope& launch_scope() {
-  thread_local LaunchScope scope;
-  return scope;
+std::map<const void*, LaunchScope>& launch_scopes() {
+  thread_local std::map<const void*, LaunchScope> scopes;
+  return scopes;
 }
 
 void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread) {
-  const LaunchScope& scope = launch_scope();
-  if (scope.begin) scope.begin();
+  for (const auto& [device, scope] : launch_scopes()) scope.begin();
   const auto begun = std::chrono::steady_clock::now();
   machine().run(name, grid, block, shared_bytes, thread);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begun;
-  if (scope.end) scope.end();
+  for (const auto& [device, scope] : launch_scopes()) scope.end();
   if (launch_observer()) launch_observer()(name, took.count());
 }
 

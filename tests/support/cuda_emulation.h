@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #define __global__
 #define __device__
@@ -77,11 +78,12 @@ void copy_later(void* shared, const void* global);
 void wait_for_copies();
 std::uint32_t pack_bf16(float low, float high);
 
-// What surrounds a launch: memory of an emulated device may be touched by its kernels alone.
+// What surrounds a launch of this thread: the memory of an emulated device may be touched by its kernels alone. A
+// launch does not say of which device it is: all that this thread has made are open then.
 struct LaunchScope {
   std::function<void()> begin, end;
 };
-LaunchScope& launch_scope();
+std::map<const void*, LaunchScope>& launch_scopes();  // by device
 // Told of every kernel that this thread ran, with the time that took; empty: nobody.
 std::function<void(const char* name, std::int64_t ns)>& launch_observer();
 void run_grid(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t page = 4096;
 
-// Of all devices whose kernels this thread runs.
 struct Scope {
   explicit Scope(EmulatedDevice& device) : device_(device) { device_.open(); }
   ~Scope() { device_.close(); }
@@ -66,11 +65,11 @@ EmulatedDevice::EmulatedDevice(bool guarded, std::int64_t bytes) : guarded_(guar
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   LH_ASSERT(memory != MAP_FAILED, "address space of an emulated device");
   memory_ = static_cast<std::byte*>(memory);
-  if (guarded) cuda::launch_scope() = {[this] { open(); }, [this] { close(); }};
+  if (guarded) cuda::launch_scopes()[this] = {[this] { open(); }, [this] { close(); }};
 }
 
 EmulatedDevice::~EmulatedDevice() {
-  if (guarded_) cuda::launch_scope() = {};
+  if (guarded_) cuda::launch_scopes().erase(this);
   (void)::munmap(memory_, static_cast<std::size_t>(bytes_));
 }
 

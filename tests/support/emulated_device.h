@@ -1,7 +1,8 @@
 // A GPU on the processor: kernels run thread by thread (cuda_emulation.h), products by the processor's own GEMM. What
 // the engine gives to a device's operations runs through the host code and the kernels that a GPU runs. The memory of
 // an EmulatedGpu can be touched by kernels and copies alone: anything else that reads or writes there ends the program
-// (a segmentation fault), as it would beside a GPU. Operations may be given memory of the host as well, for tests of
+// (a segmentation fault), as it would beside a GPU. A thread may have several devices; kernels of a device run in the
+// thread that made it. Operations may be given memory of the host as well, for tests of
 // single operations.
 #pragma once
 
@@ -69,7 +70,9 @@ class HostGemm final : public cuda::DeviceGemm {
 // Device, products and operations, and a context that uses them.
 class EmulatedGpu final : public Gpu {
  public:
-  EmulatedGpu() : gemm_(device_), ops_(device_, nullptr, gemm_), context_(device_, ops_) {}
+  // Guarded or not: as EmulatedDevice has it.
+  explicit EmulatedGpu(bool guarded = true)
+      : device_(guarded), gemm_(device_), ops_(device_, nullptr, gemm_), context_(device_, ops_) {}
   EmulatedDevice& device() override { return device_; }
   const DeviceOps& ops() const override { return ops_; }
   const ComputeContext& context() const { return context_; }
@@ -77,7 +80,7 @@ class EmulatedGpu final : public Gpu {
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;
 
  private:
-  EmulatedDevice device_{true};
+  EmulatedDevice device_;
   HostGemm gemm_;
   cuda::CudaOps ops_;
   ComputeContext context_;
