@@ -4,7 +4,7 @@ namespace longhaul {
 
 namespace {
 ContextTokens tokens_of(const MicroBatch& batch) {
-  return {batch.sequences, batch.length, batch.first_key, batch.whole_first_key};
+  return {batch.sequences, batch.length, batch.first_key, batch.whole_first_key, batch.host_first_key};
 }
 }  // namespace
 
@@ -71,7 +71,7 @@ void AttentionLayer::backward_input(const ComputeContext& context, int slot_inde
   const std::int64_t t = slot.batch.tokens(), width = q_ + 2 * kv_;
   const View dattention = activations_.workspace().attention;
   linear_.row_parallel_backward(context, t, q_, dy, parameters_.weight(o_, hidden_, q_), g.o, dattention);
-  if (!activations_.split_backward()) linear_.expect_all_rows(a.input_norm, t);
+  if (!activations_.split_backward()) linear_.expect_all_rows(context, a.input_norm, t);
   attention_.backward(context, tokens_of(slot.batch), dattention, a.qkv, a.attention,
                       first_floats(a.log_sum_exp, t * heads_), g.qkv);
   rotate(context, slot.batch, g.qkv, true);

@@ -44,7 +44,7 @@ void GatedMlp::backward_input(const ComputeContext& context, int slot_index, Vie
   const std::int64_t t = slot.batch.tokens();
   const View activated = first_rows(activations_.workspace().activated, t);
   linear_.row_parallel_backward(context, t, ffn_, dy, parameters_.weight(down_, hidden_, ffn_), g.down, activated);
-  if (!activations_.split_backward()) linear_.expect_all_rows(a.post_norm, t);
+  if (!activations_.split_backward()) linear_.expect_all_rows(context, a.post_norm, t);
   swiglu_backward(context, {t, ffn_, 2 * ffn_}, activated, columns_of(a.gate_up, t, 0, ffn_),
                   columns_of(a.gate_up, t, ffn_, ffn_), columns_of(g.gate_up, t, 0, ffn_),
                   columns_of(g.gate_up, t, ffn_, ffn_));

@@ -45,7 +45,7 @@ void GeluMlp::backward_input(const ComputeContext& context, int slot_index, View
   const View activated = first_rows(activations_.workspace().activated, t);
   linear_.row_parallel_backward(context, t, ffn_, dy, parameters_.weight(projection_, hidden_, ffn_), g.down,
                                 activated);
-  if (!activations_.split_backward()) linear_.expect_all_rows(a.post_norm, t);
+  if (!activations_.split_backward()) linear_.expect_all_rows(context, a.post_norm, t);
   gelu_backward(context, activated, first_rows(a.gate_up, t), first_rows(g.gate_up, t));
   linear_.column_parallel_backward(context, t, ffn_, g.gate_up, parameters_.weight(fc_, ffn_, hidden_), dn);
 }

@@ -78,7 +78,7 @@ Llama::Llama(const ParameterStore& parameters, const LlamaOptions& options)
       chunk_(options.chunk),
       rope_(positions_for(parameters.shape(), options)),
       tensor_(options.mesh ? TensorParallel(*options.mesh, options.overlap_tensor) : TensorParallel()),
-      link_(options.mesh ? PipelineLink(*options.mesh, options.chunk) : PipelineLink()),
+      link_(options.mesh ? PipelineLink(*options.mesh, options.chunk, parameters.device()) : PipelineLink()),
       experts_(parameters.shape().is_moe()
                    ? std::make_unique<MoeState>(parameters.shape(), options.moe, options.mesh, options.slots,
                                                 account_of(options.memory, MemoryCategory::experts))

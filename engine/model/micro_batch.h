@@ -18,6 +18,8 @@ struct MicroBatch {
   // first_key count from the beginning of the whole sequence. first_key of all its tokens, or empty:
   std::span<const std::int32_t> whole_first_key = {};
   std::int64_t first_sample = -1;  // of the global order: its sequences are neighbours there; -1: no dropout
+  // first_key in the host's memory, where that lies on a device.
+  std::span<const std::int32_t> host_first_key = {};
 
   std::int64_t tokens() const { return sequences * length; }
 };

@@ -18,7 +18,7 @@ void as_rows_come(const ComputeContext& context, TensorParallel& tensor, View lo
                   std::int64_t columns, View all, const Product& product) {
   RowGather& gather = tensor.needed();
   const std::int64_t r = tensor.rows(tokens);
-  gather.start(local, r, columns, all, tensor.overlaps());
+  gather.start(context, local, r, columns, all, tensor.overlaps());
   for (int turn = 0; turn < tensor.size(); ++turn) {
     gather.wait(turn);
     const TraceSpan span(context.trace(), "product of gathered rows");
@@ -108,9 +108,9 @@ void ParallelLinear::finish(const ComputeContext& context) {
   tensor_.sum_under_way().finish(context);
 }
 
-void ParallelLinear::expect_all_rows(View rows, std::int64_t tokens) {
+void ParallelLinear::expect_all_rows(const ComputeContext& context, View rows, std::int64_t tokens) {
   if (tensor_.sequence() && tensor_.overlaps())
-    tensor_.ahead().start(rows, tensor_.rows(tokens), hidden_, activations_.workspace().full, true);
+    tensor_.ahead().start(context, rows, tensor_.rows(tokens), hidden_, activations_.workspace().full, true);
 }
 
 View ParallelLinear::all_rows(View rows, std::int64_t tokens) {

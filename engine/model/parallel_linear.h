@@ -52,7 +52,7 @@ class ParallelLinear {
 
   // All t rows of an activation of which this rank holds r; valid until column_parallel or another call. expect: they
   // will be asked for, and may come meanwhile.
-  void expect_all_rows(View rows, std::int64_t tokens);
+  void expect_all_rows(const ComputeContext& context, View rows, std::int64_t tokens);
   View all_rows(View rows, std::int64_t tokens);
 
  private:

@@ -63,8 +63,9 @@ void ParameterStore::refresh_compute_copy(const ComputeContext& context) {
 
 void ParameterStore::connect(Mesh& mesh, bool overlap, std::function<void()> before_large) {
   if (shares())
-    gather_ = std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), overlap, std::move(before_large),
-                                           account_of(memory_, MemoryCategory::gathered_weights));
+    gather_ =
+        std::make_unique<UnitGather>(layout_, mesh, share(), whole_.view(), device(), overlap, std::move(before_large),
+                                     account_of(memory_, MemoryCategory::gathered_weights));
 }
 
 void ParameterStore::shares_changed() {

@@ -13,7 +13,7 @@ namespace longhaul {
 class PlacedBatch {
  public:
   explicit PlacedBatch(MemoryAccount* account) : charge_(account) {}
-  // Valid until the next call, as long as the batch's own memory. whole_first_key stays with the host.
+  // Valid until the next call, as long as the batch's own memory.
   MicroBatch place(const ComputeContext& context, const MicroBatch& batch);
 
  private:

@@ -5,6 +5,7 @@
 
 #include "contracts/units_at_once.h"
 #include "engine/comm/view_bytes.h"
+#include "engine/core/device.h"
 
 namespace longhaul {
 namespace {
@@ -14,14 +15,15 @@ constexpr std::size_t windows_max = 4;
 
 }  // namespace
 
-UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, bool overlap,
-                       std::function<void()> before_large, MemoryAccount* account)
+UnitGather::UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, Device* device,
+                       bool overlap, std::function<void()> before_large, MemoryAccount* account)
     : layout_(layout),
       communicator_(mesh.shard_communicator()),
       expert_communicator_(mesh.shard_communicator(true)),
       deadline_ms_(mesh.deadline_ms()),
       share_(share),
       whole_(whole),
+      device_(device),
       overlap_(overlap),
       before_large_(std::move(before_large)),
       large_(large_units(layout)),
@@ -44,7 +46,10 @@ std::optional<Request> UnitGather::start(int unit, View out) {
   Communicator* communicator = communicator_of(unit);
   if (!communicator) {
     const ConstBytes from = bytes_of(mine);
-    std::copy(from.begin(), from.end(), bytes_of(out).begin());
+    if (device_)
+      device_->copy(from.data(), out.data(), static_cast<std::int64_t>(from.size()));
+    else
+      std::copy(from.begin(), from.end(), bytes_of(out).begin());
     return std::nullopt;
   }
   std::optional<Request> request = communicator->all_gather(bytes_of(mine), bytes_of(out));

@@ -24,9 +24,10 @@ namespace longhaul {
 class UnitGather {
  public:
   // share: this rank's weights, packed as layout.owned(). whole: all of them in flat order (ZeRO 1, 2); empty: windows.
-  // overlap: gathers run beside computation; else each is waited for where it starts. before_large: called before a
+  // device: whose memory both are of; null: the host's. overlap: gathers run beside computation; else each is waited
+  // for where it starts. before_large: called before a
   // large unit is gathered (contracts/units_at_once.h), where units are gathered one at a time. All borrowed.
-  UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, bool overlap,
+  UnitGather(const ParameterLayout& layout, Mesh& mesh, ConstView share, View whole, Device* device, bool overlap,
              std::function<void()> before_large = {}, MemoryAccount* account = nullptr);
 
   // The shares have changed.
@@ -58,6 +59,7 @@ class UnitGather {
   std::int64_t deadline_ms_;
   ConstView share_;
   View whole_;
+  Device* device_;
   bool overlap_;
   std::function<void()> before_large_;
   std::vector<bool> large_;                      // by unit

@@ -47,6 +47,7 @@ struct ContextTokens {
   std::int64_t pieces = 0, length = 0;
   std::span<const std::int32_t> first_key;             // [pieces, length] the first key a token may see; empty: 0
   std::span<const std::int32_t> whole_first_key = {};  // with cp: the same of all tokens, [sequences, whole length]
+  std::span<const std::int32_t> host_first_key = {};   // first_key in the host's memory, where that lies on a device
   std::int64_t tokens() const { return pieces * length; }
 };
 

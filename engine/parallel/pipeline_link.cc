@@ -1,18 +1,35 @@
 #include "engine/parallel/pipeline_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/comm/view_bytes.h"
+#include "engine/core/device.h"
 
 namespace longhaul {
 
-PipelineLink::PipelineLink(Mesh& mesh, int chunk)
+PipelineLink::PipelineLink(Mesh& mesh, int chunk, Device* device)
     : communicator_(mesh.pipeline_communicator()),
       stage_(stage_of_chunk(mesh.dims().pp, mesh.at().pp, chunk)),
       stages_(mesh.dims().pp * mesh.dims().vp),
       pp_(mesh.dims().pp),
       chunk_(chunk),
-      deadline_ms_(mesh.deadline_ms()) {}
+      deadline_ms_(mesh.deadline_ms()) {
+  place_->device = device;
+}
+
+void PipelineLink::make_room(Message& message, std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  if (message.memory.bytes() < size) message.memory = Buffer(), message.memory = Buffer(size, place_.get());
+  message.bytes = bytes;
+}
+
+void PipelineLink::copy(ConstBytes from, Bytes to) {
+  if (Device* device = place_->device)
+    device->copy(from.data(), to.data(), static_cast<std::int64_t>(from.size()));
+  else
+    std::copy(from.begin(), from.end(), to.begin());
+}
 
 void PipelineLink::wait(std::optional<Request>& request) {
   if (!request) return;
@@ -33,10 +50,10 @@ void PipelineLink::expect(std::int64_t bytes, bool forward) {
   if (!overlap_ || !receive || !status_.ok()) return;
   Message message;
   if (!spare_.empty()) message.memory = std::move(spare_.back()), spare_.pop_back();
-  message.memory.resize(static_cast<std::size_t>(bytes));
+  make_room(message, static_cast<std::size_t>(bytes));
   std::deque<Message>& queue = expected_[forward ? 1 : 0];
   queue.push_back(std::move(message));
-  queue.back().request = communicator_->recv(queue.back().memory, receive->pp_rank, receive->tag);
+  queue.back().request = communicator_->recv(bytes_of_message(queue.back()), receive->pp_rank, receive->tag);
 }
 
 void PipelineLink::receive(View x, bool forward) {
@@ -51,8 +68,8 @@ void PipelineLink::receive(View x, bool forward) {
   Message message = std::move(queue.front());
   queue.pop_front();
   wait(message.request);
-  LH_ASSERT(message.memory.size() == out.size(), std::to_string(out.size()));
-  std::copy(message.memory.begin(), message.memory.end(), out.begin());
+  LH_ASSERT(message.bytes == out.size(), std::to_string(out.size()));
+  if (status_.ok()) copy(bytes_of_message(message), out);
   spare_.push_back(std::move(message.memory));
 }
 
@@ -82,9 +99,10 @@ void PipelineLink::send_gradient(ConstView dx) {
   }
   if (free == gradients_.end()) free = gradients_.emplace(gradients_.end());
   const ConstBytes bytes = bytes_of(dx);
-  free->memory.assign(bytes.begin(), bytes.end());
+  make_room(*free, bytes.size());
+  copy(bytes, bytes_of_message(*free));
   const PipelineMessages::Peer to = *messages(false).send;
-  free->request = communicator_->send(free->memory, to.pp_rank, to.tag);
+  free->request = communicator_->send(bytes_of_message(*free), to.pp_rank, to.tag);
   if (!overlap_) wait(free->request), free->request.emplace();
 }
 
@@ -99,12 +117,7 @@ void PipelineLink::finish() {
 }
 
 std::int64_t PipelineLink::bytes() const {
-  std::size_t bytes = 0;
-  for (const Message& message : gradients_) bytes += message.memory.capacity();
-  for (const std::deque<Message>& queue : expected_)
-    for (const Message& message : queue) bytes += message.memory.capacity();
-  for (const std::vector<std::byte>& memory : spare_) bytes += memory.capacity();
-  return static_cast<std::int64_t>(bytes);
+  return place_->bytes_now;
 }
 
 void PipelineLink::poll() {

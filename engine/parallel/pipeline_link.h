@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace longhaul {
 class PipelineLink {
  public:
   PipelineLink() = default;  // one stage: nobody to pass anything to
-  // chunk: which of this rank's vp stages.
-  explicit PipelineLink(Mesh& mesh, int chunk = 0);
+  // chunk: which of this rank's vp stages. device: in whose memory activations lie, and messages that wait; null: in
+  // the host's. Borrowed.
+  explicit PipelineLink(Mesh& mesh, int chunk = 0, Device* device = nullptr);
 
   bool first() const { return stage_ == 0; }
   bool last() const { return stage_ + 1 == stages_; }
@@ -54,11 +56,17 @@ class PipelineLink {
   void receive(View x, bool forward);
   PipelineMessages messages(bool forward) const;
   struct Message {
-    std::vector<std::byte> memory;
+    Buffer memory;
+    std::size_t bytes = 0;  // of it
     std::optional<Request> request;
   };
+  static Bytes bytes_of_message(Message& message) { return {message.memory.data(), message.bytes}; }
+  // Memory for so many, its own if that is enough.
+  void make_room(Message& message, std::size_t bytes);
+  void copy(ConstBytes from, Bytes to);
 
   Communicator* communicator_ = nullptr;
+  std::unique_ptr<MemoryAccount> place_ = std::make_unique<MemoryAccount>();  // where messages wait
   bool overlap_ = true;
   int stage_ = 0, stages_ = 1;  // of the pp * vp
   int pp_ = 1, chunk_ = 0;
@@ -66,7 +74,7 @@ class PipelineLink {
   std::vector<std::optional<Request>> activations_;  // by slot
   std::vector<Message> gradients_;                   // as many as were ever under way at once
   std::deque<Message> expected_[2];                  // gradients, activations
-  std::vector<std::vector<std::byte>> spare_;
+  std::vector<Buffer> spare_;
   Status status_;
 };
 

@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/row_blocks.h"
 #include "engine/parallel/context_parts.h"
@@ -39,9 +40,9 @@ class RingAttention final : public SplitContextAttention {
                std::span<float> lse) override {
     if (!status_.ok()) return;
     const std::int64_t t = tokens.tokens(), q = sizes_.q();
-    std::fill(lse.begin(), lse.begin() + t * sizes_.heads, -std::numeric_limits<float>::infinity());
+    fill(context, lse.first(static_cast<std::size_t>(t * sizes_.heads)), -std::numeric_limits<float>::infinity());
     go_round(context, tokens, qkv, [&](int owner, ConstView keys) {
-      for_pairs(tokens, owner, [&](int half, int key_half, const PairMask& mask) {
+      for_pairs(context, tokens, owner, [&](int half, int key_half, const PairMask& mask) {
         forward_pair(context, tokens, half, key_half, mask, qkv, keys, lse);
       });
     });
@@ -64,7 +65,7 @@ class RingAttention final : public SplitContextAttention {
       };
       if (!first && sizes_.overlap) receive();
       fill(context, own_gradient_, 0.0F);
-      for_pairs(tokens, owner, [&](int half, int key_half, const PairMask& mask) {
+      for_pairs(context, tokens, owner, [&](int half, int key_half, const PairMask& mask) {
         backward_pair(context, tokens, half, key_half, mask, dout, qkv, keys, out, lse, dqkv);
         if (received) let_move(*received);
       });
@@ -74,7 +75,7 @@ class RingAttention final : public SplitContextAttention {
         finish(std::move(*received));
         axpy(context, 1.0F, own, sum);
       } else {
-        std::copy(own.begin(), own.end(), sum.begin());
+        copy_within(context, own, sum);
       }
       if (sent) finish(std::move(*sent));
       sent = communicator_.send(bytes_of(ConstView(gradients_[at]), t * kv), next_, gradient_tag);
@@ -128,30 +129,33 @@ class RingAttention final : public SplitContextAttention {
 
   // f(half of the queries, half of the owner's keys, mask) where a query may see a key.
   template <class F>
-  void for_pairs(const ContextTokens& tokens, int owner, const F& f) {
+  void for_pairs(const ComputeContext& context, const ContextTokens& tokens, int owner, const F& f) {
     for (int half = 0; half < 2; ++half)
       for (int key_half = 0; key_half < 2; ++key_half) {
         const int chunk = shard_.chunk(half), keys = shard_.chunk_of(owner, key_half);
         if (keys > chunk) continue;
-        const PairMask mask = mask_of(tokens, half, keys, keys == chunk);
+        const PairMask mask = mask_of(context, tokens, half, keys, keys == chunk);
         if (mask.seen && status_.ok()) f(half, key_half, mask);
         let_keys_move();
       }
   }
 
-  PairMask mask_of(const ContextTokens& tokens, int half, int key_chunk, bool causal) {
+  PairMask mask_of(const ComputeContext& context, const ContextTokens& tokens, int half, int key_chunk, bool causal) {
     PairMask mask;
     mask.causal = causal;
     if (tokens.first_key.empty()) return mask;
     const auto n = static_cast<std::size_t>(rows_of_chunk(tokens));
     const auto begin = static_cast<std::int32_t>(key_chunk * tokens.length);
     const auto length = static_cast<std::int32_t>(tokens.length);
-    const std::span<std::int32_t> firsts(reinterpret_cast<std::int32_t*>(first_keys_.data()), n);
+    const auto whole = tokens.host_first_key.empty() ? tokens.first_key : tokens.host_first_key;
+    firsts_.resize(n);
     mask.seen = false;
     for (std::size_t i = 0; i < n; ++i) {
-      firsts[i] = std::clamp(tokens.first_key[static_cast<std::size_t>(half) * n + i] - begin, 0, length);
-      mask.seen |= firsts[i] < length;
+      firsts_[i] = std::clamp(whole[static_cast<std::size_t>(half) * n + i] - begin, 0, length);
+      mask.seen |= firsts_[i] < length;
     }
+    const std::span<std::int32_t> firsts(reinterpret_cast<std::int32_t*>(first_keys_.data()), n);
+    if (mask.seen) copy_in(context, firsts_, firsts);
     mask.first_key = firsts;
     return mask;
   }
@@ -198,7 +202,8 @@ class RingAttention final : public SplitContextAttention {
   Tensor queries_;                                 // [t, q] f32: out, or the queries' gradients
   Tensor part_, part_lse_;                         // of one pair of chunks
   Tensor key_part_, own_gradient_, gradients_[2];  // backward: of a pair, of this rank, on the way round
-  Buffer first_keys_;                              // [t / 2] i32: those of a chunk, within another
+  Buffer first_keys_;                              // [t / 2] i32: those of a chunk, within another,
+  std::vector<std::int32_t> firsts_;               // and as the host finds them
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include "engine/parallel/row_gather.h"
 
-#include <cstring>
 #include <utility>
+
+#include "engine/core/transfer.h"
 
 namespace longhaul {
 
@@ -13,7 +14,8 @@ Bytes RowGather::rows_of(int rank) const {
   return {out_ + static_cast<std::size_t>(rank) * local_.size(), local_.size()};
 }
 
-void RowGather::start(ConstView local, std::int64_t rows, std::int64_t columns, View out, bool overlap) {
+void RowGather::start(const ComputeContext& context, ConstView local, std::int64_t rows, std::int64_t columns, View out,
+                      bool overlap) {
   LH_ASSERT(!under_way_, "a gather of rows is under way");
   if (!status_.ok()) return;
   const auto bytes = static_cast<std::size_t>(rows * columns * dtype_bytes(local.dtype()));
@@ -27,7 +29,8 @@ void RowGather::start(ConstView local, std::int64_t rows, std::int64_t columns, 
       status_ = done;
     return;
   }
-  if (bytes > 0) std::memcpy(rows_of(communicator_->rank()).data(), local_.data(), bytes);
+  copy_within(context, ConstView(local.data(), local.dtype(), Shape{rows * columns}),
+              View(rows_of(communicator_->rank()).data(), local.dtype(), Shape{rows * columns}));
   under_way_ = true;
   arrived_ = 0;
   turns_.emplace_back();

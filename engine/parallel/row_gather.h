@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
-#include "engine/core/tensor.h"
+#include "engine/core/compute_context.h"
 
 namespace longhaul {
 
@@ -22,7 +22,8 @@ class RowGather {
 
   // local [rows, columns] -> out [ranks * rows, columns]; neither may be touched until finish(), but for rows of `out`
   // that were waited for. Without `overlap` all of them are there on return.
-  void start(ConstView local, std::int64_t rows, std::int64_t columns, View out, bool overlap);
+  void start(const ComputeContext& context, ConstView local, std::int64_t rows, std::int64_t columns, View out,
+             bool overlap);
   bool under_way() const { return under_way_; }
   // Whose rows come at this turn; 0 is this rank.
   int rank_of(int turn) const { return (communicator_->rank() - turn + communicator_->size()) % communicator_->size(); }

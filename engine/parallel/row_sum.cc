@@ -1,10 +1,12 @@
 #include "engine/parallel/row_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/text.h"
 #include "engine/comm/tree_sum.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -76,17 +78,36 @@ void RowSum::wait(std::optional<Request>& request) {
   if (const Status done = communicator_->wait(std::move(started), deadline_ms_); !done.ok()) status_ = done;
 }
 
-// This rank's rows of all ranks, into its own addend.
-void RowSum::add_up() {
-  const int own = communicator_->rank();
-  const std::span<float> sum = floats({own * own_rows(), (own + 1) * own_rows()});
-  std::vector<const float*> addends;
-  for (int rank = 0; rank < communicator_->size(); ++rank)
-    addends.push_back(rank == own ? sum.data() : addend_of(rank).data());
-  tree_sum(addends, sum);
+namespace {
+
+// The tree of engine/comm/tree_sum.h by operations of a device: each branch goes into the place of its first term.
+void add_along_tree(const ComputeContext& context, std::span<const std::span<float>> terms) {
+  if (terms.size() == 1) return;
+  const std::size_t left = std::bit_ceil(terms.size()) / 2;
+  add_along_tree(context, terms.first(left));
+  add_along_tree(context, terms.subspan(left));
+  axpy(context, 1.0F, terms[left], terms.front());
 }
 
-void RowSum::collect_at_once() {
+}  // namespace
+
+// This rank's rows of all ranks, into its own addend.
+void RowSum::add_up(const ComputeContext& context) {
+  const int own = communicator_->rank();
+  const std::span<float> sum = floats({own * own_rows(), (own + 1) * own_rows()});
+  std::vector<std::span<float>> addends;
+  for (int rank = 0; rank < communicator_->size(); ++rank) addends.push_back(rank == own ? sum : addend_of(rank));
+  if (context.device()) {
+    add_along_tree(context, addends);
+    if (own != 0) copy_within(context, addends.front(), sum);
+    return;
+  }
+  std::vector<const float*> terms;
+  for (const std::span<float> addend : addends) terms.push_back(addend.data());
+  tree_sum(terms, sum);
+}
+
+void RowSum::collect_at_once(const ComputeContext& context) {
   const std::span<float> all = floats({0, tokens_});
   const auto done = [&](Request request) {
     if (const Status waited = communicator_->wait(std::move(request), deadline_ms_); !waited.ok()) status_ = waited;
@@ -95,17 +116,17 @@ void RowSum::collect_at_once() {
   const int own = communicator_->rank();
   const std::span<float> mine = landing_.span<float>().first(static_cast<std::size_t>(own_rows() * columns_));
   done(communicator_->reduce_scatter_sum(all, mine));
-  std::copy(mine.begin(), mine.end(), floats({own * own_rows(), (own + 1) * own_rows()}).begin());
+  if (status_.ok()) copy_within(context, mine, floats({own * own_rows(), (own + 1) * own_rows()}));
 }
 
 void RowSum::finish(const ComputeContext& context) {
   if (!under_way_) return;
   LH_ASSERT(given_ == pieces_.size(), format("{} of {} pieces were given", given_, pieces_.size()));
   under_way_ = false;
-  if (!overlap_ && status_.ok()) collect_at_once();
+  if (!overlap_ && status_.ok()) collect_at_once(context);
   for (std::optional<Request>& request : requests_) wait(request);
   if (!status_.ok()) return;
-  if (sequence_ && overlap_) add_up();
+  if (sequence_ && overlap_) add_up(context);
   const std::int64_t rows = sequence_ ? own_rows() : tokens_, first = sequence_ ? communicator_->rank() * rows : 0;
   const std::span<float> sum = floats({first, first + rows});
   cast(context, View(sum.data(), Shape{rows, columns_}), out_);

@@ -57,8 +57,8 @@ class RowSum {
   std::span<float> floats(RowRange rows) const;  // of the partial sums
   std::span<float> addend_of(int rank) const;    // of this rank's rows, as they come from another
   void receive_addends();
-  void add_up();
-  void collect_at_once();
+  void add_up(const ComputeContext& context);
+  void collect_at_once(const ComputeContext& context);
   void wait(std::optional<Request>& request);
 
   Communicator* communicator_ = nullptr;

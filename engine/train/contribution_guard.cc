@@ -5,6 +5,7 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
+#include "engine/core/device.h"
 
 namespace longhaul {
 
@@ -18,13 +19,28 @@ ContributionRecord* ContributionGuard::take(Communicator& ranks, CollectiveKind 
   if (checks_) {
     taken_.push_back({&ranks, {}});
     record = &taken_.back().record;
-    record->given = contribution_checksums(kind, std::as_bytes(contribution), ranks.size());
   }
-  if (flip_ && !contribution.empty()) {
-    flip_bit(std::as_writable_bytes(contribution), *flip_);
-    flip_.reset();
+  const bool flips = flip_ && !contribution.empty();
+  if (!record && !flips) return nullptr;
+  const std::span<std::byte> bytes = std::as_writable_bytes(contribution);
+  if (!device_ || bytes.empty() || !device_->owns(bytes.data())) {
+    look_at(ranks, kind, bytes, record);
+    return record;
   }
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  on_host_.resize(bytes.size());
+  device_->copy_out(bytes.data(), on_host_.data(), size);
+  look_at(ranks, kind, on_host_, record);
+  if (flips) device_->copy_in(on_host_.data(), bytes.data(), size);
   return record;
+}
+
+void ContributionGuard::look_at(Communicator& ranks, CollectiveKind kind, std::span<std::byte> contribution,
+                                ContributionRecord* record) {
+  if (record) record->given = contribution_checksums(kind, contribution, ranks.size());
+  if (!flip_ || contribution.empty()) return;
+  flip_bit(contribution, *flip_);
+  flip_.reset();
 }
 
 Status ContributionGuard::sum_along_tree(CollectiveGroup& group, std::span<float> values) {

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "contracts/silent_corruption.h"
 #include "engine/comm/communicator.h"
@@ -14,10 +15,13 @@
 
 namespace longhaul {
 
+class Device;
+
 class ContributionGuard {
  public:
-  // `checks`: alike on all ranks. Without, nothing is taken and nothing exchanged.
-  explicit ContributionGuard(bool checks) : checks_(checks) {}
+  // `checks`: alike on all ranks. Without, nothing is taken and nothing exchanged. device: whose memory contributions
+  // may lie in, which then are copied to the host to be looked at; may be null, borrowed.
+  explicit ContributionGuard(bool checks, Device* device = nullptr) : checks_(checks), device_(device) {}
 
   // Changes that bit of the first contribution of the step to come, as the fault point does.
   void plant(std::uint64_t bit) { flip_ = bit; }
@@ -43,8 +47,11 @@ class ContributionGuard {
     bool wrong = false;
   };
   Result<std::vector<Seen>> compare(std::int64_t deadline_ms);
+  void look_at(Communicator& ranks, CollectiveKind kind, std::span<std::byte> contribution, ContributionRecord* record);
 
   bool checks_;
+  Device* device_;
+  std::vector<std::byte> on_host_;     // the last contribution of a device
   std::deque<Taken> taken_;            // records keep their place
   std::optional<std::uint64_t> flip_;  // a bit to change in this step
 };

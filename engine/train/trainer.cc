@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 #include "engine/train/lr_schedule.h"
 
@@ -90,7 +91,7 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       schedules_(valid_schedules(options, mesh)),
       optimizer_(store.layout(), options.optimizer, options.seed, account_of(memory, MemoryCategory::optimizer),
                  options.offloaded),
-      guard_of_sums_(options.check_contributions),
+      guard_of_sums_(options.check_contributions, context.device()),
       guard_(options.on_spike),
       memory_(memory),
       batch_bytes_(account_of(memory, MemoryCategory::batches)),
@@ -268,22 +269,20 @@ Status Trainer::sum_over_replica(std::span<float> gradient) {
       LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.expert_copies(), part_of(gradient, owned.pieces()[unit].packed())));
   for (const std::span<float> part : tied) LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.pipeline_ends(), part));
   if (split.empty()) return {};
-  std::vector<float> parts;
-  std::size_t elements = 0;
-  for (const FlatRange& range : split) elements += static_cast<std::size_t>(range.size());
-  parts.reserve(elements);
-  for (const FlatRange& range : split) {
-    const std::span<float> part = part_of(gradient, range);
-    parts.insert(parts.end(), part.begin(), part.end());
-  }
-  MemoryCharge held(account_of(memory_, MemoryCategory::communication));
-  held.set(bytes_of_vector(parts));
+  std::int64_t elements = 0;
+  for (const FlatRange& range : split) elements += range.size();
+  Tensor together(DType::f32, Shape{elements}, account_of(memory_, MemoryCategory::communication));
+  const std::span<float> parts = together.span<float>();
+  const auto for_each = [&](const auto& copy) {
+    std::int64_t at = 0;
+    for (const FlatRange& range : split) {
+      copy(part_of(gradient, range), part_of(parts, {at, at + range.size()}));
+      at += range.size();
+    }
+  };
+  for_each([&](std::span<float> whole, std::span<float> part) { copy_within(context_, whole, part); });
   LH_CHECK(guard_of_sums_.sum_along_tree(mesh_.tensor(), parts));
-  auto part = parts.begin();
-  for (const FlatRange& range : split) {
-    std::copy(part, part + range.size(), part_of(gradient, range).begin());
-    part += range.size();
-  }
+  for_each([&](std::span<float> whole, std::span<float> part) { copy_within(context_, part, whole); });
   return {};
 }
 

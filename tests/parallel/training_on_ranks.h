@@ -29,7 +29,7 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
                           const std::function<void(TrainingSetup&, int step)>& before_step = {},
                           const SetupOptions& options = {}) {
   RankRun run;
-  TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, options);
+  TrainingSetup setup(options.global_batch, steps, 2, &mesh, dtype, 32, options);
   run.held = setup.store.layout().flat_size();
   run.activations = setup.model.activation_bytes();
   run.moments = static_cast<std::int64_t>(setup.trainer.optimizer().exp_avg().size());
@@ -55,7 +55,8 @@ inline RankRun train_rank(Mesh& mesh, int steps, DType dtype,
   run.heldout_loss = judged->loss / judged->count;
   const ParameterLayout whole(options.shape);
   run.weights.resize(static_cast<std::size_t>(whole.flat_size()));
-  run.status = gather_masters(mesh, options.shape, setup.store.layout(), setup.store.masters(), whole, run.weights);
+  run.status = gather_masters(mesh, options.shape, setup.store.layout(), {setup.store.masters(), setup.store.device()},
+                              whole, run.weights);
   return run;
 }
 inline RankRun train_one_rank(int steps, DType dtype, const SetupOptions& options = {}) {

@@ -89,13 +89,14 @@ TEST_CASE("rows: those of every rank come, this one's first, then from the neigh
       CAPTURE(overlap);
       std::atomic<int> good{0};
       on_row_ranks(ranks, [&](Communicator& group) {
+        const ComputeContext context(1);
         RowGather gather(&group, 2, 20'000), other(&group, 3, 20'000);
         bool right = true;
         for (int round = 0; round < 2; ++round) {
           const std::vector<float> own = addend_of_rank(group.rank() + 10 * round, rows * columns);
           std::vector<float> all(static_cast<std::size_t>(ranks * rows * columns), NAN), ahead(all);
-          gather.start(ConstView(own.data(), Shape{rows, columns}), rows, columns, View(all), overlap);
-          other.start(ConstView(own.data(), Shape{rows, columns}), rows, columns, View(ahead), overlap);
+          gather.start(context, ConstView(own.data(), Shape{rows, columns}), rows, columns, View(all), overlap);
+          other.start(context, ConstView(own.data(), Shape{rows, columns}), rows, columns, View(ahead), overlap);
           for (int turn = 0; turn < ranks; ++turn) {
             gather.wait(turn);
             const int from = gather.rank_of(turn);
@@ -130,7 +131,7 @@ TEST_CASE("rows: a rank that leaves is an error of those that wait for it, and n
     sum.finish(context);
     RowGather gather(&group, 2, 20'000);
     std::vector<float> all(8);
-    gather.start(ConstView(out.data(), Shape{2, 2}), 2, 2, View(all), true);
+    gather.start(context, ConstView(out.data(), Shape{2, 2}), 2, 2, View(all), true);
     gather.finish();
     good += !sum.status().ok() && !gather.status().ok();
   });

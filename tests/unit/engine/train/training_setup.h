@@ -91,6 +91,7 @@ struct SetupOptions {
   bool packed = false;  // several documents in a sequence
   ContextAttentionKind context_attention = ContextAttentionKind::ring;
   BatchRampup rampup;
+  std::int64_t global_batch = 16;  // of train_rank
   double dropout = 0;
   bool check_contributions = false;
   std::int64_t replay_every = 0;
