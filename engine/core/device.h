@@ -22,7 +22,7 @@ class Device {
 
   // Aligned to 256, zeroed. An error says how much was asked for and how much there is.
   virtual Result<std::byte*> allocate(std::int64_t bytes) = 0;
-  // Once everything asked for before is done with it.
+  // Of operations and copies, those asked for before may still use it; those of a queue have ended. Does not wait.
   virtual void release(std::byte* memory) = 0;
 
   // The host's memory may be changed again when this comes back.

@@ -8,6 +8,7 @@
 #include "engine/core/allocated_ranges.h"
 #include "engine/core/cuda/cuda_queue.h"
 #include "engine/core/cuda/device_code_probe.h"
+#include "engine/core/released_blocks.h"
 
 namespace longhaul {
 namespace {
@@ -19,7 +20,10 @@ void check(cudaError_t status, const char* call) {
 class Gpu final : public CudaDevice {
  public:
   Gpu(int index, std::string name, cudaStream_t stream) : index_(index), name_(std::move(name)), stream_(stream) {}
-  ~Gpu() override { (void)cudaStreamDestroy(stream_); }
+  ~Gpu() override {
+    blocks_.drain([](std::byte* memory) { (void)cudaFree(memory); });
+    (void)cudaStreamDestroy(stream_);
+  }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
@@ -28,12 +32,21 @@ class Gpu final : public CudaDevice {
   std::int64_t free_bytes() const override {
     std::size_t unused = 0, all = 0;
     check(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
-    return static_cast<std::int64_t>(unused);
+    return static_cast<std::int64_t>(unused) + blocks_.bytes();
   }
 
   Result<std::byte*> allocate(std::int64_t bytes) override {
-    void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+    void* memory = blocks_.take(bytes);
+    cudaError_t status = cudaSuccess;
+    if (memory == nullptr) {
+      status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+      if (status == cudaErrorMemoryAllocation && blocks_.bytes() > 0) {
+        (void)cudaGetLastError();
+        blocks_.drain([](std::byte* released) { check(cudaFree(released), "cudaFree"); });  // waits for the device
+        status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+      }
+      if (status == cudaSuccess) blocks_.add(static_cast<std::byte*>(memory), bytes);
+    }
     if (status != cudaSuccess) {
       (void)cudaGetLastError();  // it is told here, and would be told again by the next call
       std::size_t unused = 0, all = 0;
@@ -50,7 +63,7 @@ class Gpu final : public CudaDevice {
   }
   void release(std::byte* memory) override {
     ranges_.remove(memory);
-    check(cudaFree(memory), "cudaFree");  // waits for the device
+    blocks_.release(memory);  // who gets it next uses it in the order of the stream
   }
 
   // From memory that is not pinned CUDA takes the bytes into its own before it comes back.
@@ -105,6 +118,7 @@ class Gpu final : public CudaDevice {
   void unshare(std::byte* memory) override { check(cudaHostUnregister(memory), "cudaHostUnregister"); }
 
  private:
+  ReleasedBlocks blocks_;
   AllocatedRanges ranges_, pinned_;  // of the device, of the host
   int index_;
   std::string name_;
