@@ -9,6 +9,10 @@ const std::string& beat_folder(const Launch& launch) {
   return launch.beat_dir.empty() ? launch.launch_dir : launch.beat_dir;
 }
 
+std::string rendezvous_folder(const Launch& launch) {
+  return launch.rendezvous_dir.empty() ? join_path(launch.launch_dir, "rendezvous") : launch.rendezvous_dir;
+}
+
 Value launch_to_value(const Launch& launch) {
   Value value = Value::make_table();
   value.set("file", "longhaul launch");
@@ -23,6 +27,7 @@ Value launch_to_value(const Launch& launch) {
   value.set("start_checkpoint", launch.start_checkpoint);
   value.set("launch_dir", launch.launch_dir);
   value.set("beat_dir", launch.beat_dir);
+  value.set("rendezvous_dir", launch.rendezvous_dir);
   value.set("events_path", launch.events_path);
   value.set("output_dir", launch.output_dir);
   value.set("state_dir", launch.state_dir);
@@ -50,6 +55,7 @@ Result<Launch> launch_from_value(const Value& value) {
   launch.start_checkpoint = value.get_string("start_checkpoint");
   launch.launch_dir = value.get_string("launch_dir");
   launch.beat_dir = value.get_string("beat_dir");
+  launch.rendezvous_dir = value.get_string("rendezvous_dir");
   launch.events_path = value.get_string("events_path");
   launch.output_dir = value.get_string("output_dir");
   launch.state_dir = value.get_string("state_dir");

@@ -22,6 +22,7 @@ struct Launch {
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
   std::string launch_dir;        // rank logs, stacks of this launch
   std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
+  std::string rendezvous_dir;    // what ranks tell each other before they can send; all hosts see it; "": see below
   std::string events_path;       // events.jsonl; rank 0 appends
   std::string output_dir;        // staging of the artifact; the lead publishes it
   std::string state_dir;         // survives attempts: checkpoints of this stage
@@ -31,6 +32,8 @@ struct Launch {
 
 // Where the pages of a launch lie.
 const std::string& beat_folder(const Launch& launch);
+// A file for each word (engine/comm/rendezvous.h), of this launch alone; made by the first word.
+std::string rendezvous_folder(const Launch& launch);
 
 Value launch_to_value(const Launch& launch);
 Result<Launch> launch_from_value(const Value& value);

@@ -483,10 +483,19 @@ std::string remedy(MemoryCategory category, const TrainingOutline& o) {
 
 }  // namespace
 
+namespace {
+
+// Sums over ranks have a copy of what is on its way in the memory of the device, about as large as MPI's in the host's.
+bool takes_of_device(MemoryCategory category) {
+  return lies_on_device(category) || category == MemoryCategory::messages;
+}
+
+}  // namespace
+
 std::int64_t planned_on_device(const MemoryTable& planned) {
   std::int64_t bytes = gpu_allowance;
   for (int i = 0; i < memory_categories; ++i)
-    if (const auto category = static_cast<MemoryCategory>(i); lies_on_device(category)) bytes += planned[category];
+    if (const auto category = static_cast<MemoryCategory>(i); takes_of_device(category)) bytes += planned[category];
   return bytes;
 }
 
@@ -496,7 +505,7 @@ Status check_gpu_memory(const TrainingOutline& outline, int rank, std::int64_t f
   const std::int64_t needed = planned_on_device(plan.bytes);
   if (needed <= free_bytes) return {};
   for (int i = 0; i < memory_categories; ++i)
-    if (const auto category = static_cast<MemoryCategory>(i); !lies_on_device(category)) plan.bytes[category] = 0;
+    if (const auto category = static_cast<MemoryCategory>(i); !takes_of_device(category)) plan.bytes[category] = 0;
   const MemoryCategory largest = plan.bytes.largest();
   return make_error(ErrorCode::unavailable,
                     format("too little memory on {}: rank {} needs {}, and {} are free; most of it for {}: {} ({}, and "

@@ -5,7 +5,9 @@
 #endif
 
 #ifdef LONGHAUL_HAVE_CUDA
+#include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/ops/cuda/open_gpu.h"
+#include "engine/ops/cuda/tree_rows.h"
 #endif
 #include "engine/tasks/command_line.h"
 
@@ -15,6 +17,31 @@ std::int64_t number_of(const char* variable) {
   const char* value = std::getenv(variable);
   return value ? std::atoll(value) : 0;
 }
+
+// mpirun inside of a job of srun has the last word.
+std::optional<longhaul::LaunchedRank> launched_rank() {
+  constexpr const char* variables[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                          {"PMIX_RANK", "PMIX_SIZE"},
+                                          {"PMI_RANK", "PMI_SIZE"},
+                                          {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+  for (const auto& [rank, size] : variables)
+    if (std::getenv(rank))
+      return longhaul::LaunchedRank{static_cast<int>(number_of(rank)), static_cast<int>(number_of(size))};
+  return std::nullopt;
+}
+
+#ifdef LONGHAUL_HAVE_CUDA
+longhaul::Result<std::unique_ptr<longhaul::DeviceRanks>> start_nccl(longhaul::Device& device,
+                                                                    longhaul::Rendezvous& rendezvous, int rank,
+                                                                    int size, longhaul::MemoryAccount* memory) {
+  longhaul::NcclOptions options;
+  options.memory = memory;
+  LH_TRY(std::unique_ptr<longhaul::DeviceRanks> ranks,
+         longhaul::NcclRuntime::start(device, {longhaul::cuda::tree_rows, longhaul::cuda::write_word}, rendezvous, rank,
+                                      size, options));
+  return ranks;
+}
+#endif
 
 // Copies of messages come and go by the megabyte. By itself glibc soon keeps freed pieces of up to 64 MB, and what a
 // rank holds beside its plan is chance.
@@ -32,8 +59,10 @@ int main(int argc, char** argv) {
   give_back_what_is_freed();
   longhaul::EngineSurroundings around;
   around.scheduler = {number_of("SLURM_MEM_PER_NODE"), number_of("SLURM_MEM_PER_CPU"), number_of("SLURM_CPUS_ON_NODE")};
+  around.launched = launched_rank();
 #ifdef LONGHAUL_HAVE_CUDA
   around.open_gpu = longhaul::cuda::open_gpu;
+  around.start_nccl = start_nccl;
 #endif
   return longhaul::engine_main(argc, argv, around);
 }

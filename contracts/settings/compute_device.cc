@@ -8,6 +8,14 @@ FieldOptions device_options() {
           .speed_only = true};
 }
 
+FieldOptions communicator_options() {
+  return {.help =
+              "between ranks with device = \"gpu\": nccl, or staged over MPI by way of the host: slow, but several "
+              "ranks may share a GPU",
+          .choices = {"nccl", "staged"},
+          .speed_only = true};
+}
+
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,
                     const CorruptionSettings& corruption) {
   if (device != "gpu") return {};
@@ -25,18 +33,13 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
   return {};
 }
 
-Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
+Status check_device(const std::string& device, const ModelShape& shape) {
   if (device != "gpu") return {};
   if (shape.is_moe())
     return make_error(ErrorCode::unsupported,
                       "device = \"gpu\" with a model with experts: their operations are there "
                       "on processors only",
                       "use device = \"cpu\", or a dense model");
-  if (dims.world_size() > 1)
-    return make_error(
-        ErrorCode::unsupported,
-        format("device = \"gpu\" with the layout {}: a training on GPUs has one rank for now", dims.to_string()),
-        "use one rank, or device = \"cpu\"");
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Where a training computes: the key `device` of the stages that train, and what goes with it.
+// Where a training computes: the keys `device` and `communicator` of the stages that train, and what goes with them.
 #pragma once
 
 #include <type_traits>
@@ -10,6 +10,7 @@
 namespace longhaul {
 
 FieldOptions device_options();
+FieldOptions communicator_options();
 
 // What is not there on GPUs yet is refused (unsupported) before anything is submitted; the error names the key.
 Status check_device(const std::string& device, const OptimizerSettings& optimizer,
@@ -23,7 +24,7 @@ Status check_device_settings(const Settings& settings) {
                         "set device = \"cpu\"");
   return {};
 }
-// The same of the model and the layout, where they are known.
-Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims);
+// The same of the model, where it is known.
+Status check_device(const std::string& device, const ModelShape& shape);
 
 }  // namespace longhaul

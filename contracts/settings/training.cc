@@ -415,6 +415,7 @@ const FieldTable<PretrainSettings>& pretrain_fields() {
           .field("precision", &P::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("device", &P::device, device_options())
+          .field("communicator", &P::communicator, communicator_options())
           .field("seed", &P::seed, {.help = "of initial weights and data order", .min = 0})
           .field("eval_every_steps", &P::eval_every_steps,
                  {.unit = "steps", .help = "held-out loss this often; 0 only at the end", .min = 0, .speed_only = true})
@@ -476,6 +477,7 @@ const FieldTable<SftSettings>& sft_fields() {
           .field("precision", &S::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("device", &S::device, device_options())
+          .field("communicator", &S::communicator, communicator_options())
           .field("seed", &S::seed, {.help = "of the data order", .min = 0})
           .field("cp_attention", &S::cp_attention, cp_attention_options())
           .field("tensorboard", &S::tensorboard, tensorboard_options())

@@ -116,7 +116,8 @@ struct PretrainSettings {
   double epochs = 1;
   std::int64_t milestone_every = 0;  // contracts/milestone.h
   std::string precision = "bf16";
-  std::string device = "cpu";  // | gpu: contracts/settings/compute_device.h
+  std::string device = "cpu";         // | gpu: contracts/settings/compute_device.h
+  std::string communicator = "nccl";  // | staged: between ranks on GPUs
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
@@ -166,7 +167,8 @@ struct SftSettings {
   bool packing = false;           // several examples in a row
   double heldout_fraction = 0.1;  // of the examples, by hash of the question; 0 if a heldout input is given
   std::string precision = "bf16";
-  std::string device = "cpu";  // | gpu: contracts/settings/compute_device.h
+  std::string device = "cpu";         // | gpu: contracts/settings/compute_device.h
+  std::string communicator = "nccl";  // | staged: between ranks on GPUs
   std::int64_t seed = 1;
   std::string cp_attention = "ring";  // as in pretraining
   bool tensorboard = false;

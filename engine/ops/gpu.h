@@ -24,7 +24,8 @@ class Gpu {
 };
 
 // The GPU of the rank with that number among those of its host: the only one that the process sees, or the one of that
-// number. An error says what is missing and what to do about it; nothing was taken then. Empty: this program has none.
-using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(int local_rank)>;
+// number. More ranks than GPUs are an error, but where ranks may share one: they are dealt in turn then. An error says
+// what is missing and what to do about it; nothing was taken then. Empty: this program has none.
+using OpenGpu = std::function<Result<std::unique_ptr<Gpu>>(int local_rank, bool shared)>;
 
 }  // namespace longhaul

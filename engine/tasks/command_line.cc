@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "contracts/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
+#include "engine/comm/staged_communicator.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/tasks/checkpoint_commands.h"
@@ -84,36 +85,50 @@ struct RankProcess {
   std::optional<int> exit_code;
 };
 
-Result<std::unique_ptr<Gpu>> open_gpu(const OpenGpu& open, const Launch& launch, int rank) {
-  if (!open)
-    return make_error(ErrorCode::unsupported, "device = \"gpu\", but this engine was built without CUDA",
-                      "build it where nvcc is (-DLONGHAUL_CUDA=ON), or set device = \"cpu\"");
-  int local_rank = 0;  // of its host
-  for (int other = 0; other < rank && other < static_cast<int>(launch.rank_host.size()); ++other)
-    local_rank += launch.rank_host[static_cast<std::size_t>(other)] == launch.rank_host[static_cast<std::size_t>(rank)];
-  return open(local_rank);
+bool wants_gpu(const Task& task) {
+  return task.settings.get_string("device") == "gpu";
 }
 
-// The ranks of a stage while its communicator lives.
-Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch, const Clock& clock, Mesh& mesh,
-                   HeartbeatPage* beat, const Reconnect& reconnect, Trace& trace, MemoryAccounts& memory,
-                   const EngineSurroundings& around) {
+// What the parts of a rank's life share. Borrowed.
+struct RankWork {
+  const Task& task;
+  const Launch& launch;
+  const Clock& clock;
+  Trace& trace;
+  MemoryAccounts& memory;
+  const EngineSurroundings& around;
+};
+
+// Of rank `rank`; null where the task computes on the processor. Before any memory is taken, and before communicators:
+// those of a device are made on it.
+Result<std::unique_ptr<Gpu>> open_gpu(const RankWork& work, int rank, bool shared) {
+  if (!wants_gpu(work.task)) return std::unique_ptr<Gpu>();
+  if (!work.around.open_gpu)
+    return make_error(ErrorCode::unsupported, "device = \"gpu\", but this engine was built without CUDA",
+                      "build it where nvcc is (-DLONGHAUL_CUDA=ON), or set device = \"cpu\"");
+  const std::vector<int>& host_of = work.launch.rank_host;
+  int local_rank = 0;  // of its host
+  for (int other = 0; other < rank && other < static_cast<int>(host_of.size()); ++other)
+    local_rank += host_of[static_cast<std::size_t>(other)] == host_of[static_cast<std::size_t>(rank)];
+  LH_TRY(std::unique_ptr<Gpu> gpu, work.around.open_gpu(local_rank, shared));
+  work.memory.place_on(gpu->device());
+  return gpu;
+}
+
+// The ranks of a stage while its communicator lives. gpu: null, or where they compute.
+Status run_as_rank(RankProcess& process, const RankWork& work, Mesh& mesh, Gpu* gpu, HeartbeatPage* beat,
+                   const Reconnect& reconnect, const std::string& warning = "") {
+  const auto& [task, launch, clock, trace, memory, around] = work;
   CollectiveGroup& group = mesh.world();
-  std::unique_ptr<Gpu> gpu;
-  if (task.settings.get_string("device") == "gpu") {
-    Result<std::unique_ptr<Gpu>> opened = open_gpu(around.open_gpu, launch, group.rank());
-    LH_CHECK(group.agree(opened.ok() ? Status() : Status(opened.error())));
-    gpu = std::move(*opened);
-    memory.place_on(gpu->device());
-  }
   const int threads = task.resources.threads;
   const ComputeContext compute = gpu ? ComputeContext(gpu->device(), gpu->ops(), threads) : ComputeContext(threads);
   compute.set_trace(&trace);
   const std::unique_ptr<RangeMarks> marks = gpu ? gpu->marks() : nullptr;
   trace.set_marks(marks.get());
   EventWriter events(clock, group.is_first() ? launch.events_path : std::string(), group.rank());
+  if (!warning.empty()) events.message("warn", warning);
   TaskRun run{task,       launch, clock,   compute,          mesh,      group, events,       beat,
-              stop_asked, &trace, &memory, around.scheduler, reconnect, {},    &stop_signal, gpu.get()};
+              stop_asked, &trace, &memory, around.scheduler, reconnect, {},    &stop_signal, gpu};
   const Status status = run_stage(run);
   trace.set_marks(nullptr);
   process.exit_code = run.exit_code;
@@ -125,28 +140,89 @@ Status run_as_rank(RankProcess& process, const Task& task, const Launch& launch,
 // Healthy ranks come when the operation that they compute is done; what takes longer is not a transient fault.
 constexpr std::int64_t reconnect_deadline_ms = 60'000;
 
-Status run_with_mpi(RankProcess& process, MpiRuntime& runtime, const Task& task, const Launch& launch,
-                    const Clock& clock, Trace& trace, MemoryAccounts& memory, const EngineSurroundings& around) {
-  LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, runtime.rank()));
+// All ranks of an epoch; meet_ms: that they may take to come, 0: as any other operation.
+using MakeWorld =
+    std::function<Result<std::unique_ptr<Communicator>>(std::int64_t epoch, const CommOptions&, std::int64_t meet_ms)>;
+
+Status run_together(RankProcess& process, const RankWork& work, Gpu* gpu, HeartbeatPage* beat, const MakeWorld& make,
+                    const std::function<std::string()>& warning = {}) {
   CommOptions options;
-  options.clock = &clock;
+  options.clock = &work.clock;
   options.timeout_ms = collective_deadline_ms;
-  options.trace = &trace;
-  options.memory = &memory.of(MemoryCategory::messages);
+  options.trace = &work.trace;
+  options.memory = &work.memory.of(MemoryCategory::messages);
   if (beat) {
     options.newest_epoch = &beat->restart_word();
-    options.beat = &*beat;
+    options.beat = beat;
   }
-  LH_TRY(std::unique_ptr<Communicator> world, runtime.world(static_cast<std::uint64_t>(launch.epoch), options));
-  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(launch.dims, *world, options.timeout_ms));
+  LH_TRY(std::unique_ptr<Communicator> world, make(work.launch.epoch, options, 0));
+  LH_TRY(const std::unique_ptr<Mesh> mesh, Mesh::create(work.launch.dims, *world, options.timeout_ms));
   const Reconnect reconnect = [&](std::int64_t epoch) -> Status {
-    LH_TRY(auto fresh, runtime.world(static_cast<std::uint64_t>(epoch), options, reconnect_deadline_ms));
-    LH_TRY(const std::unique_ptr<Mesh> made, Mesh::create(launch.dims, *fresh, options.timeout_ms));
+    LH_TRY(auto fresh, make(epoch, options, reconnect_deadline_ms));
+    LH_TRY(const std::unique_ptr<Mesh> made, Mesh::create(work.launch.dims, *fresh, options.timeout_ms));
     *mesh = std::move(*made);
     world = std::move(fresh);
     return {};
   };
-  return run_as_rank(process, task, launch, clock, *mesh, beat ? &*beat : nullptr, reconnect, trace, memory, around);
+  return run_as_rank(process, work, *mesh, gpu, beat, reconnect, warning ? warning() : "");
+}
+
+// Ranks that compute on GPUs copy what they send to the host, and may share one.
+Status run_with_mpi(RankProcess& process, const RankWork& work, MpiRuntime& runtime) {
+  LH_TRY(std::optional<HeartbeatPage> beat, open_page(work.launch, runtime.rank()));
+  std::unique_ptr<Gpu> gpu;
+  if (wants_gpu(work.task)) {
+    CommOptions options;
+    options.clock = &work.clock;
+    options.timeout_ms = collective_deadline_ms;
+    LH_TRY(const auto opening, runtime.world(static_cast<std::uint64_t>(work.launch.epoch), options));
+    Result<std::unique_ptr<Gpu>> opened = open_gpu(work, runtime.rank(), true);
+    LH_CHECK(CollectiveGroup(*opening).agree(opened.ok() ? Status() : Status(opened.error())));
+    gpu = std::move(*opened);
+  }
+  const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options,
+                             std::int64_t meet_ms) -> Result<std::unique_ptr<Communicator>> {
+    LH_TRY(std::unique_ptr<Communicator> world, runtime.world(static_cast<std::uint64_t>(epoch), options, meet_ms));
+    if (!gpu) return world;
+    return make_staged_communicator(gpu->device(), std::move(world));
+  };
+  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make);
+}
+
+// A GPU for each rank, and no MPI: who this is says the command line, or the launcher.
+Result<int> rank_without_mpi(const Options& options, const Launch& launch, const EngineSurroundings& around) {
+  if (!around.start_nccl)
+    return make_error(ErrorCode::unsupported,
+                      format("device = \"gpu\" with {} ranks: this engine was built without NCCL", launch.ranks),
+                      "build it where nvcc and nccl.h are, or set communicator = \"staged\"");
+  const std::string given = options.get("rank", "");
+  if (given.empty() && !around.launched)
+    return make_error(ErrorCode::invalid_input,
+                      format("the launch has {} ranks, and nothing says which of them this process is", launch.ranks),
+                      "start it with mpirun or srun, or give --rank");
+  const int rank = given.empty() ? around.launched->rank : std::atoi(given.c_str());
+  const int size = given.empty() && around.launched->size > 0 ? around.launched->size : launch.ranks;
+  if (size != launch.ranks || rank < 0 || rank >= launch.ranks)
+    return make_error(ErrorCode::invalid_input,
+                      format("the launch has {} ranks, this is rank {} of {}", launch.ranks, rank, size),
+                      "start as many as the launch says");
+  return rank;
+}
+
+Status run_with_nccl(RankProcess& process, const RankWork& work) {
+  LH_TRY(std::optional<HeartbeatPage> beat, open_page(work.launch, process.rank));
+  LH_TRY(const std::unique_ptr<Gpu> gpu, open_gpu(work, process.rank, false));
+  FileRendezvous rendezvous(rendezvous_folder(work.launch));
+  LH_TRY(const std::unique_ptr<DeviceRanks> ranks,
+         work.around.start_nccl(gpu->device(), rendezvous, process.rank, work.launch.ranks,
+                                &work.memory.of(MemoryCategory::messages)));
+  const MakeWorld make = [&](std::int64_t epoch, const CommOptions& options, std::int64_t) {
+    return ranks->world(static_cast<std::uint64_t>(epoch), options);
+  };
+  return run_together(process, work, gpu.get(), beat ? &*beat : nullptr, make, [&] {
+    const std::string& why = ranks->counted_by_host();
+    return why.empty() ? why : "completed collectives are counted by the host: " + why;
+  });
 }
 
 Status run_command(int argc, char** argv, const Options& options, const EngineSurroundings& around,
@@ -161,6 +237,7 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
   const SystemClock clock;
   Trace trace(clock);
   MemoryAccounts memory;
+  const RankWork work{task, launch, clock, trace, memory, around};
   const auto load_faults = [&]() -> Status {
     return launch.fault_plan.empty() ? Status() : load_fault_plan(launch.fault_plan, process.rank);
   };
@@ -168,7 +245,13 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
     LH_CHECK(load_faults());
     Mesh mesh;
     LH_TRY(std::optional<HeartbeatPage> beat, open_page(launch, mesh.world().rank()));
-    return run_as_rank(process, task, launch, clock, mesh, beat ? &*beat : nullptr, {}, trace, memory, around);
+    LH_TRY(const std::unique_ptr<Gpu> gpu, open_gpu(work, 0, false));
+    return run_as_rank(process, work, mesh, gpu.get(), beat ? &*beat : nullptr, {});
+  }
+  if (wants_gpu(task) && task.settings.get_string("communicator", "nccl") == "nccl") {
+    LH_TRY(process.rank, rank_without_mpi(options, launch, around));
+    LH_CHECK(load_faults());
+    return run_with_nccl(process, work);
   }
   LH_TRY(const std::unique_ptr<MpiRuntime> runtime, MpiRuntime::start(&argc, &argv));
   process.rank = runtime->rank();
@@ -177,19 +260,20 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
                       format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
                       "start the ranks with mpirun -np, as the launch says");
   LH_CHECK(load_faults());
-  return run_with_mpi(process, *runtime, task, launch, clock, trace, memory, around);
+  return run_with_mpi(process, work, *runtime);
 }
 
 std::string cuda_text(const OpenGpu& open) {
   if (!open) return "none";
-  const Result<std::unique_ptr<Gpu>> gpu = open(0);
+  const Result<std::unique_ptr<Gpu>> gpu = open(0, false);
   return gpu.ok() ? "built in; " + (*gpu)->device().name() : "built in; not usable here: " + gpu.error().message();
 }
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
 Status print_info(const EngineSurroundings& around) {
-  std::printf("operations: cpu, %s\ncommunicators: threads, mpi\ncuda operations: %s\n",
-              cpu::kernels_name(ComputeContext()), cuda_text(around.open_gpu).c_str());
+  std::printf("operations: cpu, %s\ncommunicators: threads, mpi%s\ncuda operations: %s\n",
+              cpu::kernels_name(ComputeContext()), around.start_nccl ? ", nccl" : "",
+              cuda_text(around.open_gpu).c_str());
 #ifdef LONGHAUL_HAVE_CURATE
   std::printf("curation: built in\n");
 #else

@@ -1,5 +1,7 @@
 // The command line of longhaul-engine:
-//   run --task TASK --launch LAUNCH [--rank N]      one stage, as one rank (MPI is started only when launch.ranks > 1)
+//   run --task TASK --launch LAUNCH [--rank N]      one stage, as one rank. MPI is started only when launch.ranks > 1
+//                                                   and no GPU talks through NCCL: then N, or the launcher's
+//                                                   environment, says which rank this is
 //   tokenize-ids --tokenizer FILE --documents FILE  token ids of each document's text, one JSON array a line
 //   logits --model FOLDER --tokens FILE             f32 logits of {"tokens": [...]} or [...], as JSON
 //   generate --model FOLDER --prompt TEXT           the greedy continuation
@@ -11,16 +13,25 @@
 // Results go to stdout, an error to stderr as one line; exit codes tell error codes apart.
 #pragma once
 
+#include <optional>
+
 #include "base/result.h"
+#include "engine/comm/device_ranks.h"
 #include "engine/ops/gpu.h"
 #include "engine/tasks/available_memory.h"
 
 namespace longhaul {
 
+// Which of the launch's ranks a launcher says that this process is, and of how many; 0: it does not say.
+struct LaunchedRank {
+  int rank = 0, size = 0;
+};
 // What main knows of where it runs.
 struct EngineSurroundings {
   SchedulerMemory scheduler;
-  OpenGpu open_gpu;  // empty: built without
+  OpenGpu open_gpu;             // empty: built without
+  StartDeviceRanks start_nccl;  // empty: built without
+  std::optional<LaunchedRank> launched;
 };
 int engine_main(int argc, char** argv, const EngineSurroundings& around = {});
 // 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,

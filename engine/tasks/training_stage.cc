@@ -71,7 +71,7 @@ Status TrainingStage::prepare() {
     LH_CHECK(check_layout_of({shape, run_.mesh.dims(), settings_.micro_batch_size * settings_.sequences_per_sample,
                               length, settings_.cp_attention}));
   LH_CHECK(check_moe_settings(settings_.moe, shape, run_.mesh.dims()));
-  LH_CHECK(check_device(settings_.device, shape, run_.mesh.dims()));
+  LH_CHECK(check_device(settings_.device, shape));
   LH_CHECK(check_low_precision(settings_.low_precision, shape, run_.mesh.dims(),
                                settings_.one_length && settings_.phases.empty() ? settings_.sequence_length : 0));
   LH_CHECK(check_replay());

@@ -57,7 +57,7 @@ void check_model(const LayoutContext& context, const Value& settings, const Para
                        shape.error().hint);
   if (const Status balanced = check_moe_settings(pretrain.moe, *shape, dims); !balanced.ok())
     context.add({"moe.balance", "moe.aux_loss", "moe"}, balanced.error().what, balanced.error().hint);
-  if (const Status there = check_device(pretrain.device, *shape, dims); !there.ok())
+  if (const Status there = check_device(pretrain.device, *shape); !there.ok())
     context.add({"device"}, there.error().what, there.error().hint);
   // Phases may have lengths of their own.
   const std::int64_t length = pretrain.phases.empty() ? pretrain.sequence_length : 0;
@@ -131,10 +131,7 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
   if (kind.name == "command") return;  // the program divides its work itself
   const LayoutContext context{stage, written, where, diagnostics};
   const std::size_t before = diagnostics.size();
-  if (kind.name == "pretrain")
-    check_model(context, settings, dims);
-  else if (const Status there = check_device(settings.get_string("device"), {}, dims); !there.ok())
-    context.add({"device"}, there.error().what, there.error().hint);
+  if (kind.name == "pretrain") check_model(context, settings, dims);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
   check_recompute(context, settings);
   if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);

@@ -63,7 +63,7 @@ def gpus_and_what_is_not_there_for_them(here):
             "corruption.check", "processors only")
     experts = MODEL.replace("{ ", '{ architecture = "mixtral", num_local_experts = 4, ')
     refused(here, pretrain(device='"gpu"') + experts, f"w.toml:{FIRST}:", "a model with experts", 'device = "cpu"')
-    refused(here, pretrain(device='"gpu"', ranks=2) + MODEL, "one rank")
+    refused(here, pretrain(communicator='"mpi"', device='"gpu"'), f"w.toml:{FIRST}:", "communicator", "nccl, staged")
     stage = '[stage.s]\nkind = "{}"\ninputs = {{ model = "@p", data = "d.jsonl" }}\ndevice = "gpu"\n{}'
     (here / "d.jsonl").write_text("")
     refused(here, pretrain() + MODEL + stage.format("sft", "ranks = 2\n"), "stage.s", "one rank")

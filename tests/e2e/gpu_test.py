@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """device = "gpu" with the engine's own programs: on an emulated GPU a training gives the curve of the processor, goes on
 from a checkpoint that the other kind of device wrote, and says what it holds where; an engine without a usable GPU says
-so before anything begins.
+so before anything begins. Several ranks, started by mpirun or by the lead, have the losses of one, go on from each
+other's checkpoints in other layouts, and survive a fault of one of them; over NCCL (a library that stands in for it) no MPI is needed.
 
 usage: gpu_test.py BIN_FOLDER SOURCE_DIR
 """
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -24,22 +26,37 @@ SETTINGS = {
 }
 
 
-def train(folder, tokens, engine, code=0, **changes):
+def mpirun(ranks):
+    return ["mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", 1]
+
+
+def write_task(path, tokens, ranks, parallel, **changes):
+    write_toml(path,
+               {"file": "longhaul task", "format": 1, "run": "gpu", "stage": "pretrain", "kind": "pretrain",
+                "kind_version": 1, "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1},
+                "parallel": parallel, "inputs": {"tokens": {"paths": [str(tokens)]}},
+                "settings": {**SETTINGS, **changes}})
+
+
+def train(folder, tokens, engine, code=0, ranks=1, parallel=None, launcher=None, **changes):
     """Runs the engine; returns its events and what it wrote to the terminal."""
+    parallel = parallel or {}
     folder.mkdir(exist_ok=True)
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
-    write_toml(folder / "task.toml",
-               {"file": "longhaul task", "format": 1, "run": "gpu", "stage": "pretrain", "kind": "pretrain",
-                "kind_version": 1, "key": "k", "resources": {"ranks": 1, "threads": 1, "nodes": 1}, "parallel": {},
-                "inputs": {"tokens": {"paths": [str(tokens)]}}, "settings": {**SETTINGS, **changes}})
+    write_task(folder / "task.toml", tokens, ranks, parallel, **changes)
     write_toml(folder / "launch.toml",
-               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": 1, "hosts": ["here"],
-                "rank_host": [0], "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
-                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": {}})
-    done = subprocess.run([BIN / engine, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml"],
-                          capture_output=True, text=True, timeout=200)
+               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": ranks, "hosts": ["here"],
+                "rank_host": [0] * ranks, "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
+                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": parallel})
+    command = [BIN / engine, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml"]
+    if ranks > 1:
+        command = launcher(ranks) + command if launcher else command[:1] + [ranks] + command[1:]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200,
+                          env=environment)
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         sys.exit(f"{engine} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
     events = folder / "events.jsonl"
@@ -59,6 +76,60 @@ def check_same(cpu, gpu, limit, what):
         sys.exit(f"{what}: {cpu} and {gpu}")
 
 
+def ranks_with_gpus(here, tokens, alone):
+    """Losses of one rank, whatever the layout and whoever carries the messages."""
+    staged = {"engine": "longhaul-engine-emulated-gpu", "launcher": mpirun, "ranks": 2, "device": "gpu",
+              "communicator": "staged", "precision": "f32"}
+    # A checkpoint of one layout, gone on from in another, and by one rank.
+    whole, _ = train(here / "ranks-whole", tokens, "longhaul-engine", precision="f32", steps=12)
+    for first, then in (({"dp_shard": 2, "zero": 3}, {"tp": 2, "sp": True}), ({"pp": 2}, {"cp": 2})):
+        folder = here / f"ranks-{'-'.join(first)}"
+        events, _ = train(folder, tokens, parallel=first, **staged)
+        check_same(alone, losses(events), 1e-4, f"2 ranks, {first}")
+        shutil.rmtree(folder / "out")
+        events, _ = train(folder, tokens, parallel=then, steps=12, **staged)
+        check_same(losses(whole), losses(events), 1e-3, f"8 steps with {first}, 4 with {then}")
+    over_nccl = BIN / "longhaul-engine-emulated-nccl"
+    if over_nccl.exists():
+        events, _ = train(here / "nccl", tokens, over_nccl.name, ranks=2, parallel={"tp": 2}, device="gpu",
+                          precision="f32")
+        check_same(alone, losses(events), 1e-4, "2 ranks over NCCL")
+        if not list((here / "nccl" / "rendezvous").iterdir()):
+            sys.exit("the ranks left no word for each other")
+    # Who one is has to be said where there is no MPI; and a build without NCCL says so.
+    for engine, words in (("longhaul-engine-emulated-gpu", ("built without NCCL",)),
+                          ("longhaul-engine", ("built without NCCL", "nothing says which of them this process is"))):
+        _, said = train(here / "unnamed", tokens, engine, code=(3, 5), launcher=lambda ranks: [], ranks=2,
+                        parallel={"tp": 2}, device="gpu")
+        if not any(word in said for word in words):
+            sys.exit(f"a rank that nobody named: {said}")
+
+
+def through_the_lead(here, tokens, alone):
+    """Ranks that the lead starts, and a fault of one of them that all survive: new communicators, of a later epoch."""
+    stage = here / "lead"
+    attempt = stage / "attempts/1"
+    attempt.mkdir(parents=True)
+    parallel = {"dp_shard": 2, "zero": 2}
+    write_task(stage / "task.toml", tokens, 2, parallel, device="gpu", communicator="staged", precision="f32")
+    plan = here / "plan"
+    plan.write_text("engine_backward error nth=9 rank=1\n")
+    write_toml(attempt / "attempt.toml",
+               {"file": "longhaul attempt", "format": 1, "key": "k", "run": "gpu", "stage": "pretrain",
+                "task": str(stage / "task.toml"), "attempt_dir": str(attempt), "stage_dir": str(stage),
+                "engine": str(BIN / "longhaul-engine-emulated-gpu"), "run_dir": str(here), "fault_plan": str(plan)})
+    done = subprocess.run([BIN / "longhaul-worker", "lead", "--attempt", attempt], capture_output=True, text=True,
+                          timeout=200)
+    events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
+    if done.returncode != 0 or not (stage / "out/artifact.json").exists():
+        sys.exit(f"the lead ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    check_same(alone, losses(events), 1e-4, "2 ranks with GPUs, started by the lead")
+    again = [e for e in events if e.get("kind") == "ready" and e.get("from") == "memory"]
+    launches = list((attempt / "launches").iterdir())
+    if len(again) != 1 or len(launches) != 1:
+        sys.exit(f"an in-process restart within one launch: {again}, {launches}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="longhaul-gpu-") as name:
         here = pathlib.Path(name)
@@ -74,6 +145,9 @@ def main():
             check_same(*curves, limit, f"8 steps in {precision}")
             if precision == "f32":
                 losses_of_f32 = dict(zip(("cpu", "gpu"), curves))
+
+        ranks_with_gpus(here, tokens, losses_of_f32["cpu"])
+        through_the_lead(here, tokens, losses_of_f32["cpu"])
 
         # Kernels are timed where that was asked for, and it changes nothing; where there is no GPU that is said.
         events, _ = train(here / "timed", tokens, on_gpu[0], precision="f32", trace={"kernels": True}, **on_gpu[1])

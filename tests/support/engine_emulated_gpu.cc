@@ -5,7 +5,7 @@
 
 int main(int argc, char** argv) {
   longhaul::EngineSurroundings around;
-  around.open_gpu = [](int) -> longhaul::Result<std::unique_ptr<longhaul::Gpu>> {
+  around.open_gpu = [](int, bool) -> longhaul::Result<std::unique_ptr<longhaul::Gpu>> {
     return std::unique_ptr<longhaul::Gpu>(std::make_unique<longhaul::testing::EmulatedGpu>());
   };
   return longhaul::engine_main(argc, argv, around);

@@ -18,8 +18,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/comm/communicator.h"
-#include "engine/comm/rendezvous.h"
+#include "engine/comm/device_ranks.h"
 #include "engine/core/device.h"
 
 namespace longhaul {
@@ -45,25 +44,18 @@ struct NcclOptions {
 
 struct NcclState;
 
-// One per rank, made by main after the device, destroyed after every communicator.
-class NcclRuntime {
+class NcclRuntime final : public DeviceRanks {
  public:
   // The device and the rendezvous are borrowed. Errors: NCCL is not there, or not one that this program can use.
   static Result<std::unique_ptr<NcclRuntime>> start(Device& device, const NcclKernels& kernels, Rendezvous& rendezvous,
                                                     int rank, int size, const NcclOptions& options);
   // Waits until the ranks have parted, for close_ms at most.
-  ~NcclRuntime();
+  ~NcclRuntime() override;
   int rank() const;
   int size() const;
-  std::string version() const;  // "2.28.9"
-
-  // All ranks, as a fresh communicator. Every rank asks for the same epochs in the same order; nobody is waited for. An
-  // error (unavailable): a communicator could not be aborted, and the process has to be started anew.
-  Result<std::unique_ptr<Communicator>> world(std::uint64_t epoch, const CommOptions& options);
-
-  // Why the host counts completed collectives on the heartbeat page and not the device, as it should; empty: the device
-  // does, or there is no page. Collectives that a rank does not wait for are then counted when it does.
-  const std::string& counted_by_host() const;
+  std::string version() const override;
+  Result<std::unique_ptr<Communicator>> world(std::uint64_t epoch, const CommOptions& options) override;
+  const std::string& counted_by_host() const override;
 
  private:
   explicit NcclRuntime(std::shared_ptr<NcclState> state) : state_(std::move(state)) {}

@@ -154,15 +154,17 @@ Error failed(const char* call, cudaError_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank) {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int local_rank, bool shared) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
     return failed("cudaGetDeviceCount", status);
-  const int index = count == 1 ? 0 : local_rank;  // a launcher may show each rank its own
+  // A launcher may show each rank its own.
+  const int index = count == 1 ? 0 : shared && count > 0 ? local_rank % count : local_rank;
   if (index < 0 || index >= count)
     return make_error(ErrorCode::invalid_input,
                       format("this is rank {} of its host, and the process sees {} GPUs", local_rank, count),
-                      "start as many ranks on a host as the job has GPUs there");
+                      "start as many ranks on a host as the job has GPUs there; communicator = \"staged\" lets several "
+                      "share one");
   cudaDeviceProp properties{};
   if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess)
     return failed("cudaGetDeviceProperties", status);

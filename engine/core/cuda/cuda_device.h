@@ -12,9 +12,8 @@ namespace longhaul {
 
 class CudaDevice : public Device {
  public:
-  // The only GPU that the process sees, or the one of that number; what can be wrong is told apart
-  // (engine/ops/cuda/open_gpu.h).
-  static Result<std::unique_ptr<CudaDevice>> open(int local_rank);
+  // As OpenGpu (engine/ops/gpu.h); what can be wrong is told apart (engine/ops/cuda/open_gpu.h).
+  static Result<std::unique_ptr<CudaDevice>> open(int local_rank, bool shared);
   // Kernels and products go there too.
   virtual CUstream_st* stream() const = 0;
 };

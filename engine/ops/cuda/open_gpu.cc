@@ -26,8 +26,8 @@ class CudaGpu final : public Gpu {
 
 }  // namespace
 
-Result<std::unique_ptr<Gpu>> open_gpu(int local_rank) {
-  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank));
+Result<std::unique_ptr<Gpu>> open_gpu(int local_rank, bool shared) {
+  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(local_rank, shared));
   LH_TRY(std::unique_ptr<DeviceGemm> gemm, make_cublaslt_gemm(*device));
   return std::unique_ptr<Gpu>(std::make_unique<CudaGpu>(std::move(device), std::move(gemm)));
 }

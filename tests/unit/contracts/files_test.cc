@@ -38,7 +38,10 @@ TEST_CASE("task and launch files read back as they were written") {
   CHECK(task_to_value(*back) == task_to_value(task));
   Launch launch;
   launch.hosts = {"n1", "n2"}, launch.rank_host = {0, 1}, launch.epoch = 4, launch.output_dir = "/x",
-  launch.dims.dp_replicate = 2;
+  launch.dims.dp_replicate = 2, launch.launch_dir = "/l";
+  CHECK(rendezvous_folder(launch) == "/l/rendezvous");
+  launch.rendezvous_dir = "/r";
+  CHECK(rendezvous_folder(launch) == "/r");
   write_launch(scratch.path + "/launch.toml", launch).value();
   CHECK(launch_to_value(read_launch(scratch.path + "/launch.toml").value()) == launch_to_value(launch));
   CHECK(!read_launch(scratch.path + "/task.toml").ok());
