@@ -30,7 +30,8 @@ def settings(steps, experts, local_dir, device="cpu"):
     if experts:
         model |= {"architecture": "mixtral", "num_local_experts": 4, "moe_intermediate_size": 32}
     return {
-        "model": model, "precision": "bf16", "device": device, "seed": 3, "sequence_length": 32, "micro_batch_size": 2,
+        "model": model, "precision": "bf16", "device": device, "communicator": "staged", "seed": 3,
+        "sequence_length": 32, "micro_batch_size": 2,
         # An emulated GPU takes half a second for what a processor does in a moment.
         "global_batch_size": 8 if device == "gpu" else 16,
         "batch_rampup": {"start": 4, "increment": 4, "samples": 12 * third // 2},
@@ -186,7 +187,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--dense", action="store_true", help="a model without experts")
     parser.add_argument("--local", action="store_true", help="with copies on the node after every step")
-    parser.add_argument("--gpu", action="store_true", help="on a GPU that the processor emulates; a dense model, one rank")
+    parser.add_argument("--gpu", action="store_true", help="on GPUs that the processor emulates; a dense model")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
