@@ -222,6 +222,21 @@ TEST_CASE("a plan is made once for each case, and nothing of it is left behind")
   CHECK(fake.count("descriptors") == before);
 }
 
+TEST_CASE("plans are not made without end: after so many kinds of attention, others take the own kernels") {
+  CudnnGpu gpu;
+  const ComputeContext context = gpu.context();
+  const long plans = gpu.count("plans"), executions = gpu.count("executions");
+  for (Index seq = 2; seq < 70; ++seq) Problem{{1, seq, seq, 1, 1, 8}}.forward(context);
+  CHECK(gpu.count("plans") - plans == 64);
+  CHECK(gpu.count("executions") - executions == 64);
+  REQUIRE(gpu.told.size() == 65);
+  CHECK(gpu.told.back().choice.reason.find("the last of 64 kinds") != std::string::npos);
+  Problem again{{1, 9, 9, 1, 1, 8}}, late{{1, 69, 69, 1, 1, 8}};
+  for (Problem* problem : {&again, &late})
+    problem->forward(context), problem->backward(context), problem->check("late");
+  CHECK(gpu.count("executions") - executions == 65);
+}
+
 TEST_CASE("a backward pass that takes more memory than there is for it is cut into calls of one plan") {
   for (const Sizes& z : {Sizes{4, 33, 33, 8, 2, 64}, Sizes{2, 12, 30, 6, 3, 64}}) {
     for (const bool deterministic : {true, false}) {

@@ -44,6 +44,9 @@ Index key_extent(const AttentionSizes& a) {
   return (a.batch - 1) * a.kv_batch_stride + rows_extent(a.kv_seq, a.kv_stride, a.kv_heads * a.head_dim);
 }
 
+// Lengths that are always new (texts of any length) would make plans without end. Trainings have a few.
+constexpr std::size_t attention_cases_max = 64;
+
 template <class T>
 AttentionCase case_of(const AttentionSizes& a, bool aligned) {
   AttentionCase c;
@@ -96,6 +99,7 @@ void CudaOps::open_attention_library() const {
 
 AttentionWay CudaOps::attention_way(const AttentionCase& asked) const {
   if (const auto known = attention_ways_.find(asked); known != attention_ways_.end()) return known->second;
+  if (attention_ways_.size() >= attention_cases_max) return own_attention(asked);
   if (attention_settings_.backend != "own") open_attention_library();
   AttentionChoice choice = choose_attention(asked, attention_settings_, attention_facts_);
   if (choice.way == AttentionWay::cudnn)
@@ -103,6 +107,11 @@ AttentionWay CudaOps::attention_way(const AttentionCase& asked) const {
       choice = {own_attention(asked), ready.error().message()};
   if (tell_attention_) tell_attention_({asked, choice});
   attention_ways_.emplace(asked, choice.way);
+  if (attention_ways_.size() == attention_cases_max && tell_attention_)
+    tell_attention_({asked,
+                     {choice.way, format("the last of {} kinds that are told and may take cuDNN; others take "
+                                         "the own kernels",
+                                         attention_cases_max)}});
   return choice.way;
 }
 

@@ -156,7 +156,8 @@ class CudnnAttention final : public DeviceAttention {
     Status status;
     CudnnDescriptor d(cudnn_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "the addresses of " + what, status);
     d.set_array(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, pack.ids.data(), status);
-    d.set_array(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pack.addresses.data(), status);
+    d.set_array(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+                static_cast<const void*>(pack.addresses.data()), status);
     d.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace, status);
     d.finalize(status);
     if (status.ok())

@@ -145,7 +145,7 @@ Result<CudnnPlan> CudnnGraph::plan(bool deterministic, std::int64_t workspace_ma
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor* operation : operations_) operations.push_back(operation->handle());
   graph.set_array(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                  static_cast<std::int64_t>(operations.size()), operations.data(), status_);
+                  static_cast<std::int64_t>(operations.size()), static_cast<const void*>(operations.data()), status_);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle_, status_);
   graph.finalize(status_);
   CudnnDescriptor& heuristic = made(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "the heuristic");
@@ -160,10 +160,10 @@ Result<CudnnPlan> CudnnGraph::plan(bool deterministic, std::int64_t workspace_ma
     configurations.push_back(&made(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "an engine's configuration"));
     results.push_back(configurations.back()->handle());
   }
-  const std::int64_t given =
-      results.empty()
-          ? 0
-          : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, results.data(), status_);
+  const std::int64_t given = results.empty()
+                                 ? 0
+                                 : heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
+                                                 static_cast<void*>(results.data()), status_);
   LH_CHECK(status_);
   std::string last = "the heuristic names no engine";
   for (std::int64_t i = 0; i < given; ++i) {
@@ -180,7 +180,8 @@ Result<CudnnPlan> CudnnGraph::plan_of(const CudnnDescriptor& configuration, bool
   if (deterministic) {
     CudnnDescriptor engine(cudnn_, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine of " + name_, status);
     cudnnBackendDescriptor_t handle = engine.handle();
-    configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &handle, status);
+    configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, static_cast<void*>(&handle),
+                      status);
     std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
     const std::int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                           static_cast<std::int64_t>(notes.size()), notes.data(), status);

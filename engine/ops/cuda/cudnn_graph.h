@@ -23,10 +23,10 @@ class CudnnDescriptor {
 
   template <class T>
   void set(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type, const T& value, Status& status) {
-    set_array(attribute, type, 1, &value, status);
+    set_array(attribute, type, 1, static_cast<const void*>(&value), status);
   }
   void set(cudnnBackendAttributeName_t attribute, const CudnnDescriptor& other, Status& status) {
-    set_array(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.handle_, status);
+    set_array(attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, static_cast<const void*>(&other.handle_), status);
   }
   void set_array(cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type, std::int64_t count,
                  const void* values, Status& status);
