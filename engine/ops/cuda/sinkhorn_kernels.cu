@@ -21,10 +21,11 @@ struct Sinkhorn {
   SinkhornEnd* end;
 };
 
-// Shared memory: d1, then the columns' sums of each warp, then the change; at the end values and marks of each warp.
+// Shared memory: d1, then the columns' sums of each warp (at the end, a token's values), the change, marks of each
+// warp.
 std::size_t sinkhorn_bytes(Index experts) {
   const Index sums = (1 + sinkhorn_warps) * experts + 1;
-  return static_cast<std::size_t>(sums * 8 + sinkhorn_warps * experts * (8 + 4));
+  return static_cast<std::size_t>(sums * 8 + sinkhorn_warps * experts * 4);
 }
 
 // part[e] += d0 cost of the tokens of this warp.
@@ -43,8 +44,8 @@ __global__ void __launch_bounds__(sinkhorn_threads) sinkhorn_kernel(Sinkhorn p) 
   const int warp = static_cast<int>(threadIdx.x) / warp_size, experts = p.experts;
   auto* const d1 = reinterpret_cast<double*>(shared_memory());
   double *const parts = d1 + experts, *const change = parts + sinkhorn_warps * experts;
-  double* const values = change + 1 + warp * experts;
-  auto* const taken = reinterpret_cast<int*>(change + 1 + sinkhorn_warps * experts) + warp * experts;
+  double* const values = parts + warp * experts;
+  auto* const taken = reinterpret_cast<int*>(change + 1) + warp * experts;
   const double share = 1.0 / static_cast<double>(experts);
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += sinkhorn_threads) d1[e] = 1.0;
   for (Index token = warp; token < p.tokens; token += sinkhorn_warps) {

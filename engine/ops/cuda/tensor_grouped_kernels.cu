@@ -101,13 +101,14 @@ __device__ inline void multiply(Sums& sums, const Factor<a_by_rows>& a, const Fa
     bf16* const to = memory + d / depth % 2 * stage_elements<a_by_rows, b_by_rows>;
     a.ask_for(d, all, to), b.ask_for(d, all, to + Factor<a_by_rows>::elements);
   };
+  const bool works = first_row() < a.count && first_column() < b.count;  // this warp, in a tile that is not full
   if (all > 0) ask_for(0);
   for (Index d = 0; d < all; d += depth) {
     wait_for_copies();
     sync_block();  // this step is there, and nobody works on the one before
     if (d + depth < all) ask_for(d + depth);
     const bf16* const here = memory + d / depth % 2 * stage_elements<a_by_rows, b_by_rows>;
-    add_step<a_by_rows, b_by_rows>(sums, here, here + Factor<a_by_rows>::elements);
+    if (works) add_step<a_by_rows, b_by_rows>(sums, here, here + Factor<a_by_rows>::elements);
   }
 }
 
@@ -136,7 +137,7 @@ __device__ inline void write(const Sums& sums, Out* to, Index stride, Index rows
   }
 }
 
-// Blocks of the same rows follow each other only after all rows: a matrix of weights stays in the cache meanwhile.
+// Blocks of the same columns of weights follow each other: those of one expert stay in the cache meanwhile.
 template <class Out, bool transposed>
 __global__ void __launch_bounds__(threads) product_kernel(GroupedProduct<bf16, Out> p) {
   const RowTile rows = find_row_tile(p.offsets, p.experts, tile, blockIdx.x);

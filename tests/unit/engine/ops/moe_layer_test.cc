@@ -99,8 +99,8 @@ struct Experts {
   }
 };
 
-void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed) {
-  const ComputeContext context(seed % 9 == 0 ? 2 : 1);  // few parallel loops: they are slow on a crowded machine
+void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed, Backend on = {}) {
+  const OpContext context(seed % 9 == 0 ? 2 : 1, on);  // few parallel loops: they are slow on a crowded machine
   const RouterShape& s = c.router.shape;
   const Index n = s.tokens * c.hidden;
   const double limit = dtype == DType::f32 ? 1e-5 : 2e-2;
@@ -142,9 +142,12 @@ void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed) {
     cast(context, sa.y, out);
   }
   moe_combine(context, plan, c.hidden, a.y, weights, out, c.shared_ffn > 0);
-  const RouterStatistics statistics = moe_router_statistics(context, s, logits, ids);
-  const RouterLoss loss = moe_balance_loss(statistics, s.top_k, layer.balance_coefficient, BalanceLoss::megatron) +
-                          moe_z_loss(statistics, layer.z_coefficient);
+  std::vector<float> statistics(static_cast<std::size_t>(2 * s.experts + 2)),
+      slopes(static_cast<std::size_t>(s.experts + 3));
+  moe_router_statistics(context, s, logits, ids, statistics);
+  moe_router_losses(context,
+                    {s.experts, s.top_k, layer.balance_coefficient, BalanceLoss::megatron, layer.z_coefficient},
+                    statistics, statistics, slopes);
 
   // The reference, on the same routing.
   reference::Ids kept;
@@ -155,7 +158,8 @@ void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed) {
   }
   check_largest("logits", exact(logits), want.logits, 1e-5);
   check_largest("out", exact_of(out), want.out, limit);
-  CHECK(loss.loss == doctest::Approx(want.auxiliary_loss).epsilon(1e-5));
+  const float loss = slopes[slopes.size() - 2] + slopes[slopes.size() - 1];
+  CHECK(static_cast<double>(loss) == doctest::Approx(want.auxiliary_loss).epsilon(1e-5));
 
   // Backward.
   const reference::MoeLayerGradient g = reference::moe_layer_backward(layer, x.exact, ids, kept, dout.exact);
@@ -167,7 +171,7 @@ void check_layer(const LayerCase& c, DType dtype, std::uint64_t seed) {
   moe_combine_backward(context, plan, c.hidden, dout, a.y, weights, a.y, dweights);
   const Tensor drows = experts.backward(context, w, a, rows, a.y, dw);
   moe_gate_backward(context, s, logits, ids, dweights, dlogits);
-  moe_statistics_backward(context, s, logits, loss, 1.0F, dlogits);
+  moe_statistics_backward(context, s, logits, slopes, 1.0F, dlogits);
   linear_backward_weight(context, router_linear, ConstView(dlogits), x32, drouter_weight);
   linear_backward_input(context, router_linear, ConstView(dlogits), router_weight, dx32);
   if (c.shared_ffn > 0) {
@@ -262,6 +266,20 @@ TEST_CASE("the operations put together are the layer of the reference, forward a
           INFO(c.text(), " ", dtype_name(dtype));
           check_layer(c, dtype, seed);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("the operations put together are the layer of the reference on every backend") {
+  std::uint64_t seed = 9200;
+  for (const Backend& on : kBackends) {
+    for (RouterScore score : kScores) {
+      for (DType dtype : kTypes) {
+        ++seed;
+        const LayerCase c = layer_case(score, 2, seed);
+        INFO(case_text(c.text(), dtype, on, seed));
+        check_layer(c, dtype, seed, on);
       }
     }
   }
