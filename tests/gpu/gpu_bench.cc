@@ -21,6 +21,7 @@
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
 #include "tests/gpu/bench_entry.h"
+#include "tests/gpu/bench_products.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
@@ -216,6 +217,11 @@ int main(int argc, char** argv) {
   find_ceilings(bench, gpu->device());
   memory_bound(bench);
   products(bench);
+  bench_products({bench.context(), [&](DType dtype, std::int64_t size) { return bench.filled(dtype, size); },
+                  [&](DType dtype, std::int64_t size) { return bench.tensor(dtype, size); },
+                  [&](const std::string& name, double bytes, double flops, const std::function<void()>& operation) {
+                    bench.measure(name, bytes, flops, 0, operation);
+                  }});
   attentions(bench);
   return tell(bench, gpu->device().name(), json);
 }
