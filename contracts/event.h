@@ -9,8 +9,8 @@
 //   checkpoint   step, path, bytes, stall_s, write_s, asynchronous, direct_io and perhaps waited_s: whole; the training
 //   stood still for stall_s, of it waited_s for the one before; write_s is the first rank's shard
 //   local_copy   step, path, stall_s, write_s                    a copy on the nodes, whole on all ranks
-//   low_precision    step, low_precision_layers, layers: what each layer's arithmetic was measured to lose, and the
-//   verdict (docs/precision.md)
+//   low_precision    step, low_precision_layers, products (fp8 or emulated), layers: what each layer's arithmetic was
+//   measured to lose, and the verdict (docs/precision.md)
 //   kernels      step, compute_s, communication_s, longest: of the first rank's GPU since the last such event
 //   milestone    step, path, bytes, stall_s                      published while the training goes on
 //   sample       prompt, text                                    a text that the report shows

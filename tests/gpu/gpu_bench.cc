@@ -20,6 +20,7 @@
 #include "tests/gpu/bench_decode.h"
 #include "tests/gpu/bench_experts.h"
 #include "tests/gpu/bench_generation.h"
+#include "tests/gpu/bench_products.h"
 #include "tests/gpu/real_gpu.h"
 
 using namespace longhaul;
@@ -112,6 +113,14 @@ void attentions(Bench& bench) {
   }
 }
 
+void fused_and_fp8_products(Bench& bench) {
+  bench_products({bench.context(), [&](DType dtype, std::int64_t size) { return bench.filled(dtype, size); },
+                  [&](DType dtype, std::int64_t size) { return bench.tensor(dtype, size); },
+                  [&](const std::string& name, double bytes, double flops, const std::function<void()>& operation) {
+                    bench.measure(name, bytes, flops, 0, operation);
+                  }});
+}
+
 void both_attentions(Bench& bench) {
   for (BenchEntry& entry : bench_attention(bench.gpu(), [&](auto& call) { return bench.seconds_of(call); }))
     bench.entries.push_back(std::move(entry));
@@ -129,6 +138,7 @@ void generation(Bench& bench) {
 constexpr void (*blocks[])(Bench&) = {
     memory_bound,
     products,
+    fused_and_fp8_products,
     attentions,
     both_attentions,
     experts,

@@ -61,7 +61,7 @@ __device__ inline std::uint32_t larger_bits(std::uint32_t a, std::uint32_t b) {
   return a > b ? a : b;
 }
 
-// Each stretch gets the largest of its block, by a warp's first steps where that is the tile.
+// Each stretch gets the largest of its block. Where that is the tile, all threads read the same words at a time.
 __device__ inline std::uint32_t largest_of_block(Fp8Scales scales, const std::uint32_t* largest, int s) {
   if (scales == Fp8Scales::mx) return largest[s];
   const int outer = s % side;
