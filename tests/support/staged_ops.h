@@ -288,6 +288,7 @@ class StagedOps final : public DeviceOps {
     ops_.fp8_product(shape, {ranges.at(o.a), ranges.at(o.scales_a), ranges.at(o.b), ranges.at(o.scales_b)},
                      ranges.at(c), ranges.at(bias));
     ranges.bring_back();
+  }
   // Mixtures of experts.
   void moe_select(const RouterShape& shape, ConstFloats logits, ConstFloats bias,
                   std::span<std::int32_t> ids) const override {
@@ -342,6 +343,7 @@ class StagedOps final : public DeviceOps {
   void grouped_linear_backward_weight(GroupedLinearShape shape, Offsets offsets, ConstView dy, ConstView x,
                                       View dweights, bool accumulate) const override {
     run(&DeviceOps::grouped_linear_backward_weight, shape, offsets, dy, x, dweights, accumulate);
+  }
   void copy_rows(const RowBlockShape& shape, ConstView from, View to) const override {
     run(&DeviceOps::copy_rows, shape, from, to);
   }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/emulated_device.h"
@@ -22,6 +23,9 @@ class StandInGpu final : public Gpu {
   Device& device() override { return device_; }
   const DeviceOps& ops() const override { return *ops_; }
   Result<std::unique_ptr<KernelTimer>> time_kernels() override;
+  Status use_attention(const AttentionSettings& settings, TellAttention tell) override {
+    return ops_->use_attention(settings, std::move(tell));
+  }
   const ComputeContext& context() const { return *context_; }
   std::int64_t waits() const { return device_.waits(); }
 
