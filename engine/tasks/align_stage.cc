@@ -1,5 +1,6 @@
 #include "base/files.h"
 #include "base/text.h"
+#include "contracts/settings/compute_device.h"
 #include "engine/align/dpo_objective.h"
 #include "engine/model/model_folder.h"
 #include "engine/tasks/stages.h"
@@ -49,10 +50,7 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
 
 Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
-  if (settings.device == "gpu" && run.group.size() > 1)
-    return make_error(ErrorCode::unsupported,
-                      format("device = \"gpu\" with {} ranks: an alignment on GPUs has one rank", run.group.size()),
-                      "use one rank, or device = \"cpu\"");
+  LH_CHECK(check_align_device(settings.device, run.mesh.dims()));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));

@@ -19,7 +19,7 @@ using namespace longhaul;
 namespace {
 
 Result<std::unique_ptr<Device>> open(int rank) {
-  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(rank));
+  LH_TRY(std::unique_ptr<CudaDevice> device, CudaDevice::open(rank, false));
   return std::unique_ptr<Device>(std::move(device));
 }
 

@@ -19,7 +19,7 @@ std::weak_ptr<Gpu>& opened() {
 std::shared_ptr<Gpu> open_real_gpu(bool each_alone) {
   if (std::shared_ptr<Gpu> gpu = opened().lock()) return gpu;
   Result<std::unique_ptr<Gpu>> found =
-      cuda::open_gpu_with(0, each_alone ? DeviceArena::Rule::each_alone() : DeviceArena::Rule());
+      cuda::open_gpu_with(0, false, each_alone ? DeviceArena::Rule::each_alone() : DeviceArena::Rule());
   if (!found.ok()) {
     std::printf("skipped: %s\n", found.error().message().c_str());
     return nullptr;

@@ -5,7 +5,7 @@
 
 #include "engine/model/inference_memory.h"
 #include "engine/model/inference_model.h"
-#include "engine/quantize/int8.h"
+#include "engine/quantize/weight_format.h"
 #include "tests/support/test_gpu.h"
 #include "tests/unit/engine/model/inference_folder.h"
 #include "tests/unit/engine/model/reference_model.h"
@@ -149,16 +149,19 @@ TEST_CASE("generation on a GPU has the processor's logits: at once, in pieces, t
   }
 }
 
-TEST_CASE("int8 weights on a GPU, the embedding's too") {
+TEST_CASE("weights in int8, fp8 and int4 on a GPU, the embedding's in int8 too") {
   const ComputeContext context(1);
   ParameterStore store(test::tiny_shape(), DType::f32);
   initialize_parameters(context, store, 8);
   const test::InferenceFolder folder(store);
-  for (const bool embedding : {false, true}) {
-    CAPTURE(embedding);
-    const std::string quantized = folder.path + (embedding ? "/int8-all" : "/int8");
+  for (const auto& [codes, embedding] : {std::pair{WeightCodes::int8, false},
+                                         {WeightCodes::int8, true},
+                                         {WeightCodes::fp8, false},
+                                         {WeightCodes::int4, false}}) {
+    const std::string quantized = folder.path + "/" + name_of(codes) + (embedding ? "-all" : "");
+    CAPTURE(quantized);
     REQUIRE(make_directories(quantized).ok());
-    REQUIRE(quantize_folder_int8(folder.path, quantized, embedding).ok());
+    REQUIRE(quantize_folder(folder.path, quantized, codes, embedding).ok());
     check_same_logits(quantized, DType::f32, 1e-4);
     check_same_logits(quantized, DType::bf16, 0.15);
   }
@@ -173,7 +176,7 @@ TEST_CASE("20 replayed steps give the bits of steps that are asked for one by on
   check_replays(folder.path, DType::bf16, {1, 2, 3, 9});
   const std::string quantized = folder.path + "/int8";
   REQUIRE(make_directories(quantized).ok());
-  REQUIRE(quantize_folder_int8(folder.path, quantized, true).ok());
+  REQUIRE(quantize_folder(folder.path, quantized, WeightCodes::int8, true).ok());
   check_replays(quantized, DType::bf16, {2, 9});
 
   ModelShape gpt2 = test::tiny_gpt2_shape();
