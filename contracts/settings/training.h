@@ -118,7 +118,7 @@ struct PretrainSettings {
   std::string precision = "bf16";
   std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
-  std::string communicator = "nccl";  // | staged: between ranks on GPUs
+  std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;
   std::int64_t eval_every_steps = 0;  // 0: only at the end
   bool deterministic = true;
@@ -170,7 +170,7 @@ struct SftSettings {
   std::string precision = "bf16";
   std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
   std::string attention_backend = "auto";  // | cudnn | own: of a GPU
-  std::string communicator = "nccl";  // | staged: between ranks on GPUs
+  std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;
   std::string cp_attention = "ring";  // as in pretraining
   bool tensorboard = false;

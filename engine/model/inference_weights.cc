@@ -116,8 +116,8 @@ class WeightReader {
                         format("{}_scale: {} scales for {} inputs", parts.front().first, groups, columns),
                         "groups of 128, 64 and 32 are read");
     for (const auto& part : parts) rows += part.second;
-    Int4Weights int4{Tensor(DType::u8, {rows, words * 4}, memory_), Tensor(DType::f32, {rows, groups}, memory_), columns,
-                     group};
+    Int4Weights int4{Tensor(DType::u8, {rows, words * 4}, memory_), Tensor(DType::f32, {rows, groups}, memory_),
+                     columns, group};
     std::int64_t at = 0;
     for (const auto& [name, part_rows] : parts) {
       LH_TRY(const SafetensorView packed, file_.find(name + "_packed"));

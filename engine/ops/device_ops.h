@@ -25,8 +25,8 @@
 #include "engine/ops/quantize_blocks.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
-#include "engine/ops/sample.h"
 #include "engine/ops/row_blocks.h"
+#include "engine/ops/sample.h"
 #include "engine/ops/swiglu.h"
 #include "engine/ops/weight_only.h"
 

@@ -2,8 +2,7 @@
 
 namespace longhaul {
 
-Result<std::unique_ptr<Gpu>> open_device(const std::string& device, const OpenGpu& open, int local_rank,
-                                         bool shared) {
+Result<std::unique_ptr<Gpu>> open_device(const std::string& device, const OpenGpu& open, int local_rank, bool shared) {
   if (device == "cpu") return std::unique_ptr<Gpu>();
   if (device != "gpu") return make_error(ErrorCode::invalid_input, "device " + device, "use cpu or gpu");
   if (!open)

@@ -136,14 +136,7 @@ void generation(Bench& bench) {
 
 // A block in a file of its own declares its function in a header of the same name and is one line here.
 constexpr void (*blocks[])(Bench&) = {
-    memory_bound,
-    products,
-    fused_and_fp8_products,
-    attentions,
-    both_attentions,
-    experts,
-    decode,
-    generation,
+    memory_bound, products, fused_and_fp8_products, attentions, both_attentions, experts, decode, generation,
 };
 
 }  // namespace
