@@ -94,7 +94,7 @@ def ranks_with_gpus(here, tokens, alone):
         events, _ = train(here / "nccl", tokens, over_nccl.name, ranks=2, parallel={"tp": 2}, device="gpu",
                           precision="f32")
         check_same(alone, losses(events), 1e-4, "2 ranks over NCCL")
-        if not list((here / "nccl" / "rendezvous").iterdir()):
+        if not list((here / "nccl" / "words").iterdir()):
             sys.exit("the ranks left no word for each other")
     # Who one is has to be said where there is no MPI; and a build without NCCL says so.
     for engine, words in (("longhaul-engine-emulated-gpu", ("built without NCCL",)),
