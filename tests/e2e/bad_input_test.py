@@ -62,11 +62,11 @@ def gpus_and_what_is_not_there_for_them(here):
     refused(here, pretrain(device='"gpu"', corruption='{ check = "replay" }'), f"w.toml:{FIRST}:",
             "corruption.check", "processors only")
     experts = MODEL.replace("{ ", '{ architecture = "mixtral", num_local_experts = 4, ')
-    refused(here, pretrain(device='"gpu"') + experts, f"w.toml:{FIRST}:", "a model with experts", 'device = "cpu"')
+    refused(here, pretrain(device='"gpu"', ranks=2, parallel="{ tp = 2 }") + experts, f"w.toml:{FIRST}:",
+            "a model with experts", "routed within one rank", 'device = "cpu"')
     refused(here, pretrain(communicator='"mpi"', device='"gpu"'), f"w.toml:{FIRST}:", "communicator", "nccl, staged")
     stage = '[stage.s]\nkind = "{}"\ninputs = {{ model = "@p", data = "d.jsonl" }}\ndevice = "gpu"\n{}'
     (here / "d.jsonl").write_text("")
-    refused(here, pretrain() + MODEL + stage.format("sft", "ranks = 2\n"), "stage.s", "one rank")
     refused(here, pretrain() + MODEL + stage.format("align", "ranks = 2\n"), "stage.s", "one rank")
 
 
