@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 HOME = ROOT / "build/gpu-suite"
-PACK = HOME / "pack.tar.gz"
+PACK = HOME / "pack.tar.xz"
 PACK_BYTES_MAX = 60 << 20
 PROGRAMS = ["gpu_operations", "gpu_nccl", "gpu_training", "gpu_bench", "gpu_training_bench", "longhaul-engine"]
 # Of the host with the GPU: its C library and driver, and CUDA's own large libraries.
@@ -81,7 +81,7 @@ def pack(architectures):
     for program, small in zip(built, programs):
         said(["strip", "-o", small, program])
     beside = PACK.with_suffix(".new")
-    with tarfile.open(beside, "w:gz", compresslevel=9) as archive:
+    with tarfile.open(beside, "w:xz", preset=9) as archive:  # its window spans programs, which have most code in common
         for program in programs:
             archive.add(program, f"bin/{program.name}")
         for name, path in sorted(libraries.items()):
