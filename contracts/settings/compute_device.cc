@@ -43,12 +43,13 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
 
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
   if (device != "gpu") return {};
-  if (shape.is_moe() && dims.ep * dims.etp * dims.tp * dims.cp > 1)
-    return make_error(ErrorCode::unsupported,
-                      format("device = \"gpu\" with a model with experts and the layout {}: on GPUs a micro-batch is "
-                             "routed within one rank, its rows do not travel",
-                             dims.to_string()),
-                      "leave ep, etp, tp and cp at 1, or use device = \"cpu\"");
+  if (shape.is_moe() && dims.world_size() > 1)
+    return make_error(
+        ErrorCode::unsupported,
+        format("device = \"gpu\" with a model with experts and the layout {}: on GPUs such a training has "
+               "one rank, and the rows of its experts do not travel",
+               dims.to_string()),
+        "use one rank, or device = \"cpu\"");
   return {};
 }
 
