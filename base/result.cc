@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/whereabouts.h"
+
 namespace longhaul {
 
 const char* to_string(ErrorCode code) {
@@ -57,7 +59,9 @@ Error errno_error(ErrorCode code, std::string what, int error_number) {
 }
 
 void die(const char* where, const char* condition, const std::string& coordinates) {
-  std::fprintf(stderr, "%s: broken invariant: %s [%s]\n", where, condition, coordinates.c_str());
+  const std::string at = Whereabouts::text();
+  std::fprintf(stderr, "%s: broken invariant: %s [%s]%s%s\n", where, condition, coordinates.c_str(),
+               at.empty() ? "" : " at ", at.c_str());
   std::fflush(stderr);
   std::abort();
 }

@@ -52,7 +52,7 @@ Error make_error(ErrorCode code, std::string what, std::string hint = {});
 // For a failed system call: adds strerror(error_number), and what to do where a disk is full.
 Error errno_error(ErrorCode code, std::string what, int error_number);
 
-// Ends the process: a broken invariant is a bug, never an answer. `where` is "file:line".
+// Ends the process and tells what this thread is at (base/whereabouts.h): a bug, never an answer. `where`: "file:line".
 [[noreturn]] void die(const char* where, const char* condition, const std::string& coordinates);
 
 template <class T>

@@ -5,6 +5,7 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/whereabouts.h"
 #include "engine/train/training_extra.h"
 
 namespace longhaul {
@@ -531,6 +532,10 @@ Status TrainingLoop::run_steps(BatchSource* heldout) {
 }
 
 Result<TrainingOutcome> TrainingLoop::run(BatchSource* heldout) {
+  const Whereabouts here([this] {
+    return format("rank {} of {}, after step {}", trainer_.group().rank(), trainer_.group().size(),
+                  trainer_.progress().step);
+  });
   trainer_.on_micro_batch = [this](std::int64_t, int) { section("micro_batch"); };
   trainer_.before_change = [this] {
     take_kernel_times();

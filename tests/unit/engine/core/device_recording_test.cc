@@ -2,10 +2,7 @@
 // itself. On the emulated GPU, whose memory the host cannot touch either.
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <functional>
 #include <string>
 
@@ -13,35 +10,12 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/last_words.h"
 
 using namespace longhaul;
+using longhaul::testing::last_words;
 
 namespace {
-
-// What the program says when it ends by a signal; empty: it ended well.
-template <class F>
-std::string last_words(const F& body) {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (const int signal : {SIGABRT, SIGSEGV}) ::signal(signal, SIG_DFL);  // doctest has its own to say
-    ::dup2(ends[1], 2);
-    ::close(ends[0]), ::close(ends[1]);
-    body();
-    ::_exit(0);
-  }
-  ::close(ends[1]);
-  std::string said;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;)
-    said.append(buffer, static_cast<std::size_t>(n));
-  ::close(ends[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  return said.empty() ? "a signal" : said;
-}
 
 struct RecordingSetup {
   testing::EmulatedGpu gpu;

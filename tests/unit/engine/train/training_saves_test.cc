@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/train/training_loop.h"
+#include "tests/support/last_words.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/engine/train/training_setup.h"
 
@@ -39,6 +40,21 @@ struct SavingTraining {
 };
 
 }  // namespace
+
+TEST_CASE("a broken invariant in a training, as a refused call of a GPU is one, names rank and step") {
+  const testing::Scratch scratch;
+  const std::string said = testing::last_words([&] {
+    TrainingLoopOptions options;
+    options.milestone_every_steps = 1;
+    options.on_milestone = [](const MilestoneReached& reached) -> Status {
+      LH_ASSERT(reached.step < 3, "cudaLaunchKernel: refused");
+      return {};
+    };
+    SavingTraining training(scratch.path(), 5, options);
+    (void)training.loop.run(nullptr);
+  });
+  CHECK(said.find("[cudaLaunchKernel: refused] at rank 0 of 1, after step 3\n") != std::string::npos);
+}
 
 TEST_CASE("a checkpoint at every step: each is whole, and said so once") {
   for (const bool asynchronous : {true, false}) {
