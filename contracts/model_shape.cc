@@ -21,6 +21,7 @@ Status check_sizes(const ModelShape& s) {
                {"num_key_value_heads", s.num_key_value_heads, heads_max},
                {"head_dim", s.head_dim, heads_max},
                {"max_position_embeddings", s.max_position_embeddings, length_max},
+               {"sliding_window", s.sliding_window, length_max},
                {"num_local_experts", s.num_local_experts, experts_max},
                {"num_experts_per_tok", s.num_experts_per_tok, experts_max},
                {"moe_intermediate_size", s.moe_intermediate_size, width_max},
@@ -87,6 +88,10 @@ Status resolve_experts(ModelShape& s) {
 
 // What Hugging Face's GPT-2 has no key for.
 Status check_gpt2(const ModelShape& s) {
+  if (s.sliding_window > 0)
+    return make_error(ErrorCode::invalid_input,
+                      format("sliding_window = {}, but gpt2 attends to all tokens", s.sliding_window),
+                      "leave it out, or use architecture = \"llama\"");
   if (s.num_key_value_heads != s.num_attention_heads)
     return make_error(
         ErrorCode::invalid_input,
@@ -122,9 +127,14 @@ std::int64_t ModelShape::matmul_parameter_count() const {
          num_hidden_layers * (attention_parameters(*this) + feed_forward_parameters(*this, num_experts_per_tok));
 }
 
+double ModelShape::keys_per_token(std::int64_t sequence_length) const {
+  const auto seq = static_cast<double>(sequence_length), window = static_cast<double>(sliding_window);
+  return sliding_window == 0 || sliding_window >= sequence_length ? seq / 2 : window - window * window / (2 * seq);
+}
+
 double ModelShape::train_flops_per_token(std::int64_t sequence_length) const {
   return 6.0 * static_cast<double>(matmul_parameter_count()) +
-         6.0 * static_cast<double>(num_hidden_layers * q_size() * sequence_length);
+         12.0 * static_cast<double>(num_hidden_layers * q_size()) * keys_per_token(sequence_length);
 }
 
 const FieldTable<ModelShape>& model_shape_fields() {
@@ -156,6 +166,12 @@ const FieldTable<ModelShape>& model_shape_fields() {
                  {.help = "width of one head; 0 is hidden_size / num_attention_heads", .min = 0, .max = heads_max})
           .field("max_position_embeddings", &M::max_position_embeddings,
                  {.unit = "tokens", .help = "longest sequence", .min = 8, .max = length_max})
+          .field("sliding_window", &M::sliding_window,
+                 {.unit = "tokens",
+                  .help = "llama, mixtral: every layer's attention sees so many tokens, the query's own among them; 0: "
+                          "all before it",
+                  .min = 0,
+                  .max = length_max})
           .field("rms_norm_eps", &M::rms_norm_eps, {.help = "epsilon of the norms", .min = 0, .max = 1})
           .field("rope_theta", &M::rope_theta, {.help = "base of the rotary frequencies", .min = 1, .max = 1e12})
           .field("rope_type", &M::rope_type,

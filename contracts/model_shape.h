@@ -23,7 +23,8 @@ struct ModelShape {
   std::int64_t num_key_value_heads = 0;  // 0: as many as attention heads
   std::int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
   std::int64_t max_position_embeddings = 512;
-  double rms_norm_eps = 1e-5;  // of either norm
+  std::int64_t sliding_window = 0;  // llama, mixtral: a token attends to so many, itself included; 0: to all before it
+  double rms_norm_eps = 1e-5;       // of either norm
   double rope_theta = 10000;
   std::string rope_type = "default";  // default | linear | llama3 (engine/ops/rope.h)
   double rope_factor = 1;
@@ -62,7 +63,10 @@ struct ModelShape {
   // Weights that take part in a matrix product per token (embedding look-up and experts that it does not go to
   // excluded, output included even when tied).
   std::int64_t matmul_parameter_count() const;
-  // Training FLOPs per token: 6 * matmul parameters + 12 * layers * heads * head_dim * seq / 2 (causal half),
+  // How many tokens a token of a sequence attends to, on average: seq / 2 (the causal half); with a window w < seq
+  // those below the diagonal and not beyond the window, w - w^2 / (2 seq).
+  double keys_per_token(std::int64_t sequence_length) const;
+  // Training FLOPs per token: 6 * matmul parameters + 12 * layers * heads * head_dim * keys_per_token(seq),
   // forward and backward, no recomputation. Megatron-LM's convention (reference: Narayanan et al. 2021, appendix).
   double train_flops_per_token(std::int64_t sequence_length) const;
   bool operator==(const ModelShape&) const = default;

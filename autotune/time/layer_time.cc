@@ -64,12 +64,14 @@ CoreTime attention_core(const TrainingTask& task, const TrainingLayout& layout, 
     core.backward = 2 * core.forward;
     return core;
   }
-  // The causal half; five products instead of two on the way back, at four fifths of the rate (Dao 2023, arXiv
-  // 2307.08691, figures 5 and 6).
+  // The causal half, or what a window leaves of it; five products instead of two on the way back, at four fifths of the
+  // rate (Dao 2023, arXiv 2307.08691, figures 5 and 6).
   const double rate = (layout.precision == Precision::f32 ? gpu.peak_f32 : gpu.peak_bf16) * gpu.attention *
                       place.framework.attention_scale;
-  core.forward = flops / 2 / rate + c.kernel_latency;
-  core.backward = 2.5 * flops / 2 / (rate * 0.8) + c.kernel_latency;
+  const double seen =
+      flops * task.shape.keys_per_token(task.sequence_length) / static_cast<double>(task.sequence_length);
+  core.forward = seen / rate + c.kernel_latency;
+  core.backward = 2.5 * seen / (rate * 0.8) + c.kernel_latency;
   return core;
 }
 

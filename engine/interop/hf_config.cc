@@ -11,6 +11,8 @@ namespace {
 // Models with experts. What only Longhaul computes has a name that others refuse: under Mixtral's they would compute
 // something else.
 constexpr const char *kMixtral = "mixtral", *kOwnMixtral = "longhaul_mixtral";
+// What Hugging Face calls a Llama whose attention has a sliding window.
+constexpr const char* kMistral = "mistral";
 
 class ConfigReader {
  public:
@@ -22,17 +24,21 @@ class ConfigReader {
     refuse_other_models(type);
     HfConfig made;
     ModelShape& shape = made.shape;
-    const bool mixtral = type == kMixtral || type == kOwnMixtral;
+    const bool mixtral = type == kMixtral || type == kOwnMixtral, mistral = type == kMistral;
     if (mixtral) read_experts(shape, type);
     shape.vocab_size = required("vocab_size");
     shape.hidden_size = required("hidden_size");
     shape.intermediate_size = required("intermediate_size");
     shape.num_hidden_layers = required("num_hidden_layers");
     shape.num_attention_heads = required("num_attention_heads");
-    // Defaults where a key is absent or null: those of LlamaConfig and MixtralConfig.
-    shape.num_key_value_heads = whole(config_, "num_key_value_heads", mixtral ? 8 : shape.num_attention_heads, 1);
+    // Defaults where a key is absent or null: those of LlamaConfig, MistralConfig and MixtralConfig. MistralConfig
+    // takes a window where the key is absent, and none where it is null.
+    const bool of_mistral = mixtral || mistral;
+    shape.num_key_value_heads = whole(config_, "num_key_value_heads", of_mistral ? 8 : shape.num_attention_heads, 1);
+    if (of_mistral)
+      shape.sliding_window = whole(config_, "sliding_window", mistral && !config_.find("sliding_window") ? 4096 : 0, 1);
     shape.head_dim = whole(config_, "head_dim", 0, 1);
-    shape.max_position_embeddings = whole(config_, "max_position_embeddings", mixtral ? 131072 : 2048, 1);
+    shape.max_position_embeddings = whole(config_, "max_position_embeddings", of_mistral ? 131072 : 2048, 1);
     shape.rms_norm_eps = number(config_, "rms_norm_eps", mixtral ? 1e-5 : 1e-6);
     shape.initializer_range = number(config_, "initializer_range", 0.02);
     shape.tie_word_embeddings = config_.get_bool("tie_word_embeddings", false);
@@ -79,7 +85,6 @@ class ConfigReader {
     shape.num_local_experts = whole(config_, "num_local_experts", 8, 1);
     shape.num_experts_per_tok = whole(config_, "num_experts_per_tok", 2, 1);
     if (number(config_, "router_jitter_noise", 0) > 0) wrong("router_jitter_noise above 0 is not supported");
-    if (present(config_, "sliding_window")) wrong("sliding_window is not supported", "only null is");
     if (present(config_, "quantization_config")) wrong("quantization_config of a mixtral model is not supported");
     if (type == kMixtral) return;
     shape.n_shared_experts = whole(config_, "n_shared_experts", 0, 0);
@@ -120,8 +125,8 @@ class ConfigReader {
   }
 
   void refuse_other_models(const std::string& type) {
-    if (type != "llama" && type != kMixtral && type != kOwnMixtral)
-      wrong(format("model_type '{}' is not supported", type), "llama, gpt2 and mixtral are");
+    if (type != "llama" && type != kMistral && type != kMixtral && type != kOwnMixtral)
+      wrong(format("model_type '{}' is not supported", type), "llama, mistral, mixtral and gpt2 are");
     const std::string activation = config_.get_string("hidden_act", "silu");
     if (activation != "silu") wrong(format("hidden_act '{}' is not supported", activation), "only silu is");
     for (const char* key : {"attention_bias", "mlp_bias"})
@@ -219,13 +224,17 @@ void set_tokens(Value& made, const HfConfig& config) {
   made.set("dtype", config.dtype);
 }
 
+Value window_value(const ModelShape& shape) {
+  return shape.sliding_window > 0 ? Value(shape.sliding_window) : Value();
+}
+
 void set_experts(Value& made, const ModelShape& shape) {
   const bool plain = shape.is_plain_mixtral();
   made.set("architectures", ValueArray{Value(plain ? "MixtralForCausalLM" : "LonghaulMixtralForCausalLM")});
   made.set("model_type", plain ? kMixtral : kOwnMixtral);
   made.set("num_local_experts", shape.num_local_experts);
   made.set("num_experts_per_tok", shape.num_experts_per_tok);
-  made.set("sliding_window", Value());
+  made.set("sliding_window", window_value(shape));
   if (plain) return;
   made.set("n_shared_experts", shape.n_shared_experts);
   made.set("router_score", shape.router_score);
@@ -273,8 +282,10 @@ Value write_hf_config(const HfConfig& config) {
     set_tokens(made, config);
     return made;
   }
-  made.set("architectures", ValueArray{Value("LlamaForCausalLM")});
-  made.set("model_type", "llama");
+  const bool mistral = shape.sliding_window > 0;
+  made.set("architectures", ValueArray{Value(mistral ? "MistralForCausalLM" : "LlamaForCausalLM")});
+  made.set("model_type", mistral ? kMistral : "llama");
+  if (mistral) made.set("sliding_window", window_value(shape));
   made.set("vocab_size", shape.vocab_size);
   made.set("hidden_size", shape.hidden_size);
   made.set("intermediate_size", shape.intermediate_size);

@@ -89,15 +89,15 @@ void InferenceModel::attend(const ComputeContext& context, std::span<const Seque
     while (behind < steps.size() && steps[behind].tokens.size() == 1) ++behind;
     if (behind > i) {
       const std::int64_t begin = table_.begin(i), end = table_.end(behind - 1);
-      attention_decode_table(context, {heads, kv_heads, d}, q.rows(begin, end), places.subspan(i, behind - i), longest,
-                             attention.rows(begin, end));
+      attention_decode_table(context, {heads, kv_heads, d, 0, shape_.sliding_window}, q.rows(begin, end),
+                             places.subspan(i, behind - i), longest, attention.rows(begin, end));
       i = behind;
       continue;
     }
     KvCache& cache = *steps[i].cache;
     AttentionShape shape;
     shape.batch = 1, shape.seq = table_.end(i) - table_.begin(i), shape.kv_seq = cache.length() + shape.seq;
-    shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = d;
+    shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = d, shape.window = shape_.sliding_window;
     attention_forward(context, shape, q.rows(table_.begin(i), table_.end(i)), cache.keys(layer), cache.values(layer),
                       attention.rows(table_.begin(i), table_.end(i)), {});
     ++i;

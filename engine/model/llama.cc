@@ -68,6 +68,7 @@ ContextAttentionSizes attention_sizes_of(const Activations::Sizes& model, const 
   sizes.head_dim = model.shape.head_dim;
   sizes.tokens_max = model.tokens_max, sizes.dtype = model.dtype, sizes.training = model.training;
   sizes.overlap = options.overlap_context;
+  sizes.window = model.shape.sliding_window;
   return sizes;
 }
 

@@ -20,6 +20,11 @@ struct AttentionShape {
   std::int64_t kv_seq = 0;
   // false: every query sees all keys (a part of the keys that lies wholly before the queries).
   bool causal = true;
+  // A sliding window, with causal alone (Beltagy et al. 2020, "Longformer", section 3.1; Jiang et al. 2023, "Mistral
+  // 7B", section 2): a query sees the last `window` keys that it would see otherwise, its own token's among them, so
+  // query i none before kv_seq - seq + i + 1 - window. 0 = none. Work grows with seq * window; a window that holds all
+  // keys gives the bits of none.
+  std::int64_t window = 0;
   // Elements from one token to the next, for slices of a fused QKV; 0 = heads * head_dim or kv_heads * head_dim.
   std::int64_t q_stride = 0, kv_stride = 0, out_stride = 0;
   // Elements from one sequence's keys to the next one's, where not all of its keys are looked at; 0 = kv_seq *
@@ -58,7 +63,8 @@ struct KvCacheView {
 };
 struct AttentionDecodeShape {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  float scale = 0.0F;  // 0 = 1 / sqrt(head_dim)
+  float scale = 0.0F;       // 0 = 1 / sqrt(head_dim)
+  std::int64_t window = 0;  // the last keys of each cache that are looked at; 0 = all
 };
 // q, out [sequences, heads, head_dim], one type; caches may have another.
 void attention_decode(const ComputeContext& context, const AttentionDecodeShape& shape, ConstView q,

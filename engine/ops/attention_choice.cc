@@ -49,6 +49,7 @@ std::string AttentionCase::text() const {
       format("{} {} batch={} seq={} kv_seq={} heads={} kv_heads={} head_dim={}", backward ? "backward" : "forward",
              dtype_name(dtype), batch, seq, kv_seq, heads, kv_heads, head_dim);
   if (causal) text += " causal";
+  if (window > 0) text += format(" window={}", window);
   if (documents) text += " documents";
   return text;
 }

@@ -29,6 +29,7 @@ struct AttentionCase {
   DType dtype = DType::bf16;
   std::int64_t batch = 0, seq = 0, kv_seq = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
+  std::int64_t window = 0;                                                        // 0: none, or it holds all keys
   bool documents = false;                                                         // a first key for every query
   bool lse = false;                                                               // forward: kept for a backward pass
   bool aligned = false;                                                           // rows begin at multiples of 16 bytes

@@ -30,7 +30,8 @@ struct PagedShape {
   // No length is above it: bounds the work of a device, which knows no length when it starts. 0 = pages_each *
   // page_tokens.
   std::int64_t longest = 0;
-  float scale = 0.0F;  // 0 = 1 / sqrt(head_dim)
+  float scale = 0.0F;       // 0 = 1 / sqrt(head_dim)
+  std::int64_t window = 0;  // the last keys that a query sees of those up to its own (attention.h); 0 = all
 
   std::int64_t longest_or_all() const { return longest > 0 ? longest : pages_each * page_tokens; }
 };

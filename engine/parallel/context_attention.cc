@@ -28,6 +28,7 @@ class WholeAttention final : public ContextAttention {
  private:
   AttentionShape shape_of(const ContextTokens& tokens) const {
     AttentionShape shape;
+    shape.window = sizes_.window;
     shape.batch = tokens.pieces, shape.seq = tokens.length;
     shape.heads = sizes_.heads, shape.kv_heads = sizes_.kv_heads, shape.head_dim = sizes_.head_dim;
     shape.q_stride = shape.kv_stride = sizes_.width();

@@ -33,8 +33,9 @@ struct ContextAttentionSizes {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t tokens_max = 0;  // on this rank
   DType dtype = DType::f32;
-  bool training = true;  // false: forward only
-  bool overlap = true;   // ring: messages are on their way while attention is computed
+  bool training = true;     // false: forward only
+  bool overlap = true;      // ring: messages are on their way while attention is computed
+  std::int64_t window = 0;  // AttentionShape::window, over whole sequences
 
   std::int64_t q() const { return heads * head_dim; }
   std::int64_t kv() const { return kv_heads * head_dim; }

@@ -79,6 +79,7 @@ class GatherAttention final : public SplitContextAttention {
   // One chunk's queries, the keys up to its end.
   AttentionShape shape_of(const ContextTokens& tokens, int half) const {
     AttentionShape shape;
+    shape.window = sizes_.window;
     shape.batch = sequences_of(tokens), shape.seq = tokens.length;
     shape.kv_seq = (shard_.chunk(half) + 1) * tokens.length;
     shape.heads = sizes_.heads, shape.kv_heads = sizes_.kv_heads, shape.head_dim = sizes_.head_dim;

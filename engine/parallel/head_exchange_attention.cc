@@ -108,6 +108,7 @@ class HeadExchangeAttention final : public SplitContextAttention {
 
   AttentionShape shape_of(const ContextTokens& tokens) const {
     AttentionShape shape;
+    shape.window = sizes_.window;
     shape.batch = sequences_of(tokens), shape.seq = whole_length(tokens);
     shape.heads = here_.heads, shape.kv_heads = here_.kv_heads, shape.head_dim = here_.head_dim;
     shape.q_stride = shape.kv_stride = here_.width();

@@ -15,6 +15,7 @@ constexpr int keys_tag = 0, gradient_tag = 1;
 // Of the pairs (query chunk, key chunk): which see anything, and from which key on.
 struct PairMask {
   bool seen = true, causal = false;
+  std::int64_t window = 0;                  // where the queries are the keys' own
   std::span<const std::int32_t> first_key;  // within the key chunk
 };
 
@@ -143,15 +144,21 @@ class RingAttention final : public SplitContextAttention {
   PairMask mask_of(const ComputeContext& context, const ContextTokens& tokens, int half, int key_chunk, bool causal) {
     PairMask mask;
     mask.causal = causal;
-    if (tokens.first_key.empty()) return mask;
+    // Where a window ends is told by the shape in a chunk of its own, and elsewhere as the border of a document would
+    // be; the first query looks back furthest.
+    const std::int64_t queries = shard_.chunk(half) * tokens.length, keys = key_chunk * tokens.length;
+    const bool window_ends = !causal && sizes_.window > 0 && queries + tokens.length - sizes_.window > keys;
+    if (causal) mask.window = sizes_.window;
+    if (tokens.first_key.empty() && !window_ends) return mask;
     const auto n = static_cast<std::size_t>(rows_of_chunk(tokens));
-    const auto begin = static_cast<std::int32_t>(key_chunk * tokens.length);
-    const auto length = static_cast<std::int32_t>(tokens.length);
     const auto whole = tokens.host_first_key.empty() ? tokens.first_key : tokens.host_first_key;
     firsts_.resize(n);
     mask.seen = false;
+    const std::int64_t length = tokens.length;
     for (std::size_t i = 0; i < n; ++i) {
-      firsts_[i] = std::clamp(whole[static_cast<std::size_t>(half) * n + i] - begin, 0, length);
+      std::int64_t first = whole.empty() ? 0 : whole[static_cast<std::size_t>(half) * n + i];
+      if (window_ends) first = std::max(first, queries + static_cast<std::int64_t>(i) % length + 1 - sizes_.window);
+      firsts_[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(first - keys, 0, length));
       mask.seen |= firsts_[i] < length;
     }
     const std::span<std::int32_t> firsts(reinterpret_cast<std::int32_t*>(first_keys_.data()), n);
@@ -165,7 +172,7 @@ class RingAttention final : public SplitContextAttention {
     shape.batch = sequences_of(tokens), shape.seq = shape.kv_seq = tokens.length;
     shape.heads = sizes_.heads, shape.kv_heads = sizes_.kv_heads, shape.head_dim = sizes_.head_dim;
     shape.q_stride = sizes_.width(), shape.kv_stride = 2 * sizes_.kv();
-    shape.causal = mask.causal;
+    shape.causal = mask.causal, shape.window = mask.window;
     return shape;
   }
 

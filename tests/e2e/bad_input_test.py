@@ -454,7 +454,7 @@ def configs_of_other_models(here):
     model, _, _ = Made.copy(here)
     config = model / "config.json"
     whole = config.read_text()
-    for change, says in (({"model_type": "bert"}, "model_type 'bert' is not supported; llama, gpt2 and mixtral are"),
+    for change, says in (({"model_type": "bert"}, "model_type 'bert' is not supported; llama, mistral, mixtral and gpt2 are"),
                          ({"hidden_size": "big"}, "hidden_size is not a whole number"), ({"hidden_size": -32}, "hidden_size"),
                          ({"num_attention_heads": 0}, "num_attention_heads"), ({"num_hidden_layers": 10**9}, "num_hidden_layers = 1000000000 is absurd"),
                          ({"hidden_size": 10**6, "head_dim": 16}, "parameters, but the weights beside it have only"),

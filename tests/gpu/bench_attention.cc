@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "contracts/model_shape.h"
 #include "engine/core/tensor.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
@@ -11,11 +12,14 @@ namespace longhaul::gpu_bench {
 namespace {
 
 struct Heads {
-  std::int64_t batch, seq, heads, kv_heads, dim;
+  std::int64_t batch, seq, heads, kv_heads, dim, window = 0;
 };
-// Llama-2 7B, Llama-3 8B, GPT-2 124M with several sequences, and a long one.
-constexpr Heads shapes[] = {
-    {1, 4096, 32, 32, 128}, {1, 4096, 32, 8, 128}, {4, 1024, 12, 12, 64}, {1, 16384, 32, 8, 128}};
+// Llama-2 7B, Llama-3 8B, GPT-2 124M with several sequences, a long one, and that with Mistral 7B's window.
+constexpr Heads shapes[] = {{1, 4096, 32, 32, 128},
+                            {1, 4096, 32, 8, 128},
+                            {4, 1024, 12, 12, 64},
+                            {1, 16384, 32, 8, 128},
+                            {1, 16384, 32, 8, 128, 4096}};
 
 struct Way {
   const char* name;
@@ -37,14 +41,17 @@ class Attention {
     attention_backward(context_, shape(), t(4), t(0), t(1), t(2), t(3), lse_.span<float>(), t(5), t(6), t(7));
   }
   double flops() const {
-    return causal_attention_flops(static_cast<double>(h_.batch), static_cast<double>(h_.seq),
-                                  static_cast<double>(h_.heads), static_cast<double>(h_.dim));
+    ModelShape shape;
+    shape.sliding_window = h_.window;
+    return 4 * static_cast<double>(h_.batch * h_.seq * h_.heads * h_.dim) * shape.keys_per_token(h_.seq);
   }
 
  private:
   Tensor& t(std::size_t i) { return tensors_[i]; }
   AttentionShape shape() const {
-    return {.batch = h_.batch, .seq = h_.seq, .heads = h_.heads, .kv_heads = h_.kv_heads, .head_dim = h_.dim};
+    AttentionShape shape{.batch = h_.batch, .seq = h_.seq, .heads = h_.heads};
+    shape.kv_heads = h_.kv_heads, shape.head_dim = h_.dim, shape.window = h_.window;
+    return shape;
   }
   Heads h_;
   const ComputeContext& context_;
@@ -63,8 +70,8 @@ std::vector<BenchEntry> bench_attention(Gpu& gpu,
   for (const Heads& h : shapes) {
     Attention attention(h, context, account);
     for (const Way& way : ways) {
-      const std::string name = format("attention {}x{} {} heads of {}, {} of keys, {}", h.batch, h.seq, h.heads, h.dim,
-                                      h.kv_heads, way.name);
+      const std::string name = format("attention {}x{} {} heads of {}, {} of keys{}, {}", h.batch, h.seq, h.heads,
+                                      h.dim, h.kv_heads, h.window > 0 ? format(", window {}", h.window) : "", way.name);
       AttentionChoice taken;  // what the last case that came for the first time took
       LH_ASSERT(gpu.use_attention(way.settings, [&](const AttentionReport& r) { taken = r.choice; }).ok(), name);
       const auto measure = [&](const char* pass, double flops, const std::function<void()>& call) {

@@ -166,6 +166,25 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
       }
 }
 
+TEST_CASE("a model with a sliding window follows the curve of one rank, which is not the one without") {
+  for (const ContextAttentionKind kind : kinds) {
+    SetupOptions chosen = setup_of(kind, true);
+    const RankRun without = train_one_rank(steps, DType::f32, chosen);
+    chosen.shape.sliding_window = 3;
+    const RankRun one = train_one_rank(steps, DType::f32, chosen);
+    REQUIRE(one.losses.size() == steps);
+    CHECK(one.losses != without.losses);
+    for (const ParallelDims& dims : {layout(4), layout(2, 2, true), layout(2, 1, false, 2)}) {
+      if (dims.world_size() > ranks_max || !has_heads(dims, kind)) continue;
+      INFO(name_of(kind), " ", dims.to_string());
+      for (const RankRun& run : train_on_threads(dims, steps, DType::f32, {}, chosen)) {
+        REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+        CHECK(worst_relative(one.losses, run.losses) <= 1e-5);
+      }
+    }
+  }
+}
+
 TEST_CASE("one wrong message of the ring turns the comparison red") {
   const SetupOptions chosen = setup_of(ContextAttentionKind::ring, false);
   const RankRun one = train_one_rank(steps, DType::f32, chosen);

@@ -70,14 +70,22 @@ class CudnnGpu {
 struct Sizes {
   Index batch, seq, kv_seq, heads, kv_heads, head_dim;
   bool causal = true;
+  Index window = 0;
   std::string text() const {
-    return format("b={} s={} kv={} n={} nkv={} d={} {}", batch, seq, kv_seq, heads, kv_heads, head_dim,
-                  causal ? "causal" : "all keys");
+    return format("b={} s={} kv={} n={} nkv={} d={} {} w={}", batch, seq, kv_seq, heads, kv_heads, head_dim,
+                  causal ? "causal" : "all keys", window);
   }
 };
 // Odd lengths, grouped heads, keys before the queries, several sequences.
-const Sizes kSizes[] = {{2, 33, 33, 4, 2, 64}, {1, 5, 70, 2, 1, 128}, {2, 7, 20, 3, 3, 64, false},
-                        {3, 17, 19, 4, 1, 32}, {1, 1, 9, 2, 2, 64},   {1, 40, 40, 2, 2, 128}};
+const Sizes kSizes[] = {{2, 33, 33, 4, 2, 64},
+                        {1, 5, 70, 2, 1, 128},
+                        {2, 7, 20, 3, 3, 64, false},
+                        {3, 17, 19, 4, 1, 32},
+                        {1, 1, 9, 2, 2, 64},
+                        {1, 40, 40, 2, 2, 128},
+                        {2, 33, 33, 4, 2, 64, true, 7},
+                        {1, 5, 70, 2, 1, 128, true, 9},
+                        {1, 17, 19, 2, 2, 64, true, 18}};
 
 Vector slice(const Values& qkv, const Sizes& z, Index first, Index columns, Index tokens) {
   const Index row = (z.heads + 2 * z.kv_heads) * z.head_dim;
@@ -107,6 +115,7 @@ struct Problem {
                        .head_dim = z.head_dim,
                        .kv_seq = z.kv_seq,
                        .causal = z.causal,
+                       .window = z.window,
                        .q_stride = row,
                        .kv_stride = row};
 
@@ -127,7 +136,7 @@ struct Problem {
     reference::AttentionCase c{
         z.batch, z.seq, z.heads, z.kv_heads, z.head_dim, z.kv_seq, 1.0 / std::sqrt(static_cast<double>(z.head_dim)),
         {}};
-    c.causal = z.causal;
+    c.causal = z.causal, c.window = z.window;
     return c;
   }
   void check(const std::string& text) {
@@ -164,7 +173,8 @@ TEST_CASE("the graphs of attention are, descriptor by descriptor, those that cud
     std::istringstream words(line.substr(5));
     std::string pass, mask, sums, lse, want;
     cuda::CudnnAttentionSizes s;
-    words >> pass >> s.batch >> s.seq >> s.kv_seq >> s.heads >> s.kv_heads >> s.head_dim >> mask >> sums >> lse;
+    words >> pass >> s.batch >> s.seq >> s.kv_seq >> s.heads >> s.kv_heads >> s.head_dim >> mask >> sums >> lse >>
+        s.window;
     s.q_stride = s.kv_stride = (s.heads + 2 * s.kv_heads) * s.head_dim, s.out_stride = s.heads * s.head_dim;
     s.q_batch_stride = s.seq * s.q_stride, s.kv_batch_stride = s.kv_seq * s.kv_stride;
     s.out_batch_stride = s.seq * s.out_stride, s.causal = mask == "causal";
@@ -180,7 +190,7 @@ TEST_CASE("the graphs of attention are, descriptor by descriptor, those that cud
     CHECK(std::string(fake.graph()) == want);
     ++cases;
   }
-  CHECK(cases == 8);
+  CHECK(cases == 12);
   CHECK(cudnn.destroy(handle) == CUDNN_STATUS_SUCCESS);
 }
 

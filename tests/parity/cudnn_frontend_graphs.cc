@@ -2,7 +2,7 @@
 // (tests/support/fake_cudnn.cc, which this is linked with) reads it: for make_cudnn_golden.py, no part of any build.
 //
 //   cudnn_frontend_graphs forward|backward BATCH SEQ KV_SEQ HEADS KV_HEADS HEAD_DIM causal|all any|deterministic
-//   lse|none
+//   lse|none WINDOW
 //
 // q, k and v are slices of one matrix [tokens, (heads + 2 kv_heads) head_dim]; the GPU is one of compute capability
 // 9.0. The composite implementation is named, because the other one ("unified") has no masks before cuDNN 9.21.
@@ -22,7 +22,7 @@ using Dims = std::vector<int64_t>;
 
 struct Asked {
   bool backward, causal, deterministic, lse;
-  int64_t b, s, kv, h, hk, d;
+  int64_t b, s, kv, h, hk, d, window;
 };
 
 template <class Options>
@@ -32,6 +32,7 @@ void set_common(Options& options, const Asked& a) {
   options.set_diagonal_alignment(a.kv == a.s ? fe::DiagonalAlignment_t::TOP_LEFT
                                              : fe::DiagonalAlignment_t::BOTTOM_RIGHT);
   options.set_diagonal_band_right_bound(0);
+  if (a.window > 0) options.set_diagonal_band_left_bound(static_cast<int>(a.window));
 }
 
 void add_attention(fe::graph::Graph& graph, const Asked& a) {
@@ -67,11 +68,11 @@ void add_attention(fe::graph::Graph& graph, const Asked& a) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 11) return 2;
+  if (argc != 12) return 2;
   const auto is = [&](int at, const char* word) { return std::strcmp(argv[at], word) == 0; };
   const Asked asked{is(1, "backward"),   is(8, "causal"),     is(9, "deterministic"), is(10, "lse"),
                     std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]),    std::atoll(argv[5]),
-                    std::atoll(argv[6]), std::atoll(argv[7])};
+                    std::atoll(argv[6]), std::atoll(argv[7]), std::atoll(argv[11])};
   cudnnHandle_t handle = nullptr;
   if (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS) return 1;
   fe::graph::Graph graph;

@@ -15,16 +15,20 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# pass, batch, seq, kv_seq, heads, kv_heads, head_dim, mask, sums of dq, logarithms kept
+# pass, batch, seq, kv_seq, heads, kv_heads, head_dim, mask, sums of dq, logarithms kept, window (0: none)
 CASES = """
-forward 2 33 33 4 2 64 causal any lse
-forward 1 5 70 2 1 128 causal any none
-forward 2 33 20 4 4 64 all any lse
-backward 2 33 33 4 2 64 causal any lse
-backward 2 33 33 3 3 64 causal deterministic lse
-backward 1 5 70 4 2 128 causal deterministic lse
-backward 1 5 70 2 2 128 causal any lse
-backward 2 33 20 4 1 64 all deterministic lse
+forward 2 33 33 4 2 64 causal any lse 0
+forward 1 5 70 2 1 128 causal any none 0
+forward 2 33 20 4 4 64 all any lse 0
+backward 2 33 33 4 2 64 causal any lse 0
+backward 2 33 33 3 3 64 causal deterministic lse 0
+backward 1 5 70 4 2 128 causal deterministic lse 0
+backward 1 5 70 2 2 128 causal any lse 0
+backward 2 33 20 4 1 64 all deterministic lse 0
+forward 2 33 33 4 2 64 causal any lse 7
+forward 1 5 70 2 1 128 causal any none 9
+backward 2 33 33 4 2 64 causal any lse 7
+backward 1 5 70 4 2 128 causal deterministic lse 9
 """.split("\n")[1:-1]
 # What the frontend's headers name and attention does not call.
 UNUSED = """cudnnCreateFilterDescriptor cudnnDestroyFilterDescriptor cudnnGetStream cudnnReorderFilterAndBias

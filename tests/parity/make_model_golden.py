@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes golden/model-*/: tiny Llama models of `transformers`, and what `transformers` computes with them.
+"""Writes golden/model-*/: tiny Llama and Mistral models of `transformers`, and what `transformers` computes with them.
 
     python make_model_golden.py     # needs torch, transformers (4.43 or later), tokenizers, safetensors
 
@@ -28,6 +28,7 @@ VARIANTS = {
         "tie_word_embeddings": True, "rope_theta": 500000.0,
         "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 64}},
+    "model-mistral": {"tie_word_embeddings": False, "sliding_window": 24},  # prompts and sequences grow beyond it
 }
 
 
@@ -42,11 +43,12 @@ def small_tokenizer():
 
 
 def make_model(overrides, tokenizer, seed):
-    config = transformers.LlamaConfig(
+    mistral = "sliding_window" in overrides
+    config = (transformers.MistralConfig if mistral else transformers.LlamaConfig)(
         vocab_size=VOCABULARY, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=LONGEST, rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=ENDS,
         pad_token_id=0, torch_dtype="float32", **overrides)
-    model = transformers.LlamaForCausalLM(config).eval()
+    model = (transformers.MistralForCausalLM if mistral else transformers.LlamaForCausalLM)(config).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in sorted(model.named_parameters()):

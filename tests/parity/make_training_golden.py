@@ -30,6 +30,13 @@ def llama(**overrides):
         attn_implementation="eager", **overrides))
 
 
+def mistral():
+    return transformers.MistralForCausalLM(transformers.MistralConfig(
+        vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32, rms_norm_eps=1e-5, sliding_window=4, torch_dtype="float32",
+        attn_implementation="eager"))
+
+
 def gpt2():
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=VOCABULARY, n_embd=16, n_inner=40, n_layer=2, n_head=4, n_positions=16, attn_pdrop=0.0,
@@ -48,6 +55,7 @@ def mixtral():
 MODELS = {
     "train-llama-untied": lambda: llama(tie_word_embeddings=False),
     "train-llama-tied": lambda: llama(tie_word_embeddings=True, rope_theta=500000.0),
+    "train-mistral": mistral,  # a window of 4 in sequences of 11
     "train-gpt2": gpt2,
     "train-mixtral": mixtral,
 }

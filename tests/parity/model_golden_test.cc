@@ -23,7 +23,7 @@ constexpr std::int64_t kAnswerTokens = 24;
 using Ids = std::vector<std::int32_t>;
 
 // Any small model will do, but both kinds of output layer and of rotary embedding have to be there.
-constexpr const char* kModels[] = {"model-untied", "model-tied-llama3"};
+constexpr const char* kModels[] = {"model-untied", "model-tied-llama3", "model-mistral"};
 
 std::string golden_folder(const std::string& model) {
   return std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/" + model;

@@ -20,7 +20,8 @@ namespace {
 constexpr double kTrainLogitsBar = 1e-5, kTrainLossBar = 1e-6;
 constexpr double kGradientBar = 1e-5;  // of the largest of the tensor's layer
 constexpr double kMovedBar = 1e-3;     // of the way that a tensor went in ten steps
-constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-gpt2", "train-mixtral"};
+constexpr const char* kTrained[] = {"train-llama-untied", "train-llama-tied", "train-mistral", "train-gpt2",
+                                    "train-mixtral"};
 
 std::string trained_folder(const std::string& model) {
   return std::string(LONGHAUL_SOURCE_DIR) + "/tests/parity/golden/" + model;

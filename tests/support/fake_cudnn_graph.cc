@@ -33,6 +33,7 @@ std::string mode_name(int mode) {
     case CUDNN_POINTWISE_IDENTITY: return "identity";
     case CUDNN_POINTWISE_GEN_INDEX: return "index";
     case CUDNN_POINTWISE_CMP_GE: return "ge";
+    case CUDNN_POINTWISE_CMP_GT: return "gt";
     case CUDNN_POINTWISE_BINARY_SELECT: return "select";
     default: return "pointwise" + std::to_string(mode);
   }
@@ -240,6 +241,7 @@ class Computation {
         case CUDNN_POINTWISE_IDENTITY: return y.data.push_back(u);
         case CUDNN_POINTWISE_GEN_INDEX: return y.data.push_back(static_cast<double>(axis == 2 ? i : j));
         case CUDNN_POINTWISE_CMP_GE: return y.data.push_back(u >= v ? 1 : 0);
+        case CUDNN_POINTWISE_CMP_GT: return y.data.push_back(u > v ? 1 : 0);
         case CUDNN_POINTWISE_BINARY_SELECT: return y.data.push_back(t->at(n, head(*t, h), i, j) != 0 ? u : v);
         default: return y.data.push_back(std::numeric_limits<double>::quiet_NaN());
       }
@@ -317,11 +319,14 @@ std::string text_of(const Descriptor& graph) {
 
 Failure check_pattern(const Descriptor& graph) {
   const std::string kinds = kinds_of(graph);
-  for (const char* mask : {"", " index index ge select", " index index add sub ge select"}) {
-    if (kinds == "matmul mul" + std::string(mask) + " max sub exp sum log add div matmul") return {};
+  const std::string window = " index index add gt select";  // behind a causal mask
+  for (const std::string& mask :
+       {std::string(), std::string(" index index ge select"), std::string(" index index add sub ge select"),
+        " index index ge select" + window, " index index add sub ge select" + window}) {
+    if (kinds == "matmul mul" + mask + " max sub exp sum log add div matmul") return {};
     for (const char* groups : {"", " sum"})  // of heads that share one of the keys
       for (const char* last : {"", " identity"})
-        if (kinds == "mul sum mul matmul mul sub" + std::string(mask) + " exp reshape matmul" + groups +
+        if (kinds == "mul sum mul matmul mul sub" + mask + " exp reshape matmul" + groups +
                          " matmul sub mul mul reshape matmul" + groups + " reshape matmul" + last)
           return {};
   }

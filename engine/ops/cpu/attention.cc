@@ -22,6 +22,7 @@ AttentionArgs args_of(const AttentionShape& s) {
   const std::string text = format("attention batch={} seq={} kv_seq={} heads={} kv_heads={} head_dim={}", s.batch,
                                   s.seq, s.kv_seq, s.heads, s.kv_heads, s.head_dim);
   LH_ASSERT(s.batch >= 0 && s.seq >= 1 && s.kv_heads >= 1 && s.head_dim >= 1, text);
+  LH_ASSERT(s.window == 0 || (s.window > 0 && s.causal), format("{}, window={}", text, s.window));
   LH_ASSERT(s.heads % s.kv_heads == 0 && (s.kv_seq == 0 || s.kv_seq >= s.seq || !s.causal), text);
   AttentionArgs a{};
   a.seq = s.seq;
@@ -35,6 +36,7 @@ AttentionArgs args_of(const AttentionShape& s) {
   a.out_stride = s.out_stride == 0 ? s.heads * s.head_dim : s.out_stride;
   a.scale = scale_of(s.scale, s.head_dim);
   a.causal = s.causal;
+  a.window = s.window < a.kv_seq ? s.window : 0;
   LH_ASSERT(a.q_stride >= s.heads * s.head_dim && a.out_stride >= s.heads * s.head_dim, text);
   LH_ASSERT(a.kv_stride >= s.kv_heads * s.head_dim, text);
   return a;
@@ -167,6 +169,7 @@ void attention_decode(const ComputeContext& context, const AttentionDecodeShape&
             format("{} heads, {} kv", shape.heads, shape.kv_heads));
   const Index sequences = static_cast<Index>(caches.size()), stride = shape.kv_heads * d;
   Index longest = 0;
+  LH_ASSERT(shape.window >= 0, format("window {}", shape.window));
   for (const KvCacheView& cache : caches) {
     LH_ASSERT(cache.length >= 1 && cache.k.size() >= cache.length * stride && cache.v.size() >= cache.length * stride,
               format("cache of length {} in {}", cache.length, cache.k.shape().text()));
@@ -183,6 +186,8 @@ void attention_decode(const ComputeContext& context, const AttentionDecodeShape&
     parallel_chunks(context, sequences * shape.kv_heads, 1, [&](Index task, Index) {
       const Index sequence = task / shape.kv_heads, kv_head = task % shape.kv_heads;
       const KvCacheView& cache = caches[static_cast<std::size_t>(sequence)];
+      const Index seen = shape.window > 0 ? std::min(shape.window, cache.length) : cache.length;
+      const Index first = (cache.length - seen) * stride + kv_head * d;
       float* qs = scratch + parallel_thread_index() * per_thread;
       float* result = qs + group * dp;
       const Index at = (sequence * shape.heads + kv_head * group) * d;
@@ -192,9 +197,8 @@ void attention_decode(const ComputeContext& context, const AttentionDecodeShape&
       }
       cpu::with_float_type(cache.k.dtype(), "attention_decode cache", [&](auto cache_type) {
         using C = decltype(cache_type);
-        cpu::kernels(context).of<C>().attention_decode(qs, group, cache.k.as<C>() + kv_head * d,
-                                                       cache.v.as<C>() + kv_head * d, cache.length, stride, d, dp,
-                                                       result, result + group * dp);
+        cpu::kernels(context).of<C>().attention_decode(qs, group, cache.k.as<C>() + first, cache.v.as<C>() + first,
+                                                       seen, stride, d, dp, result, result + group * dp);
       });
       for (Index h = 0; h < group; ++h) {
         for (Index i = 0; i < d; ++i) po[at + h * d + i] = T(result[h * dp + i]);

@@ -29,6 +29,7 @@ struct AttentionArgs {
   float scale;
   bool causal;
   const std::int32_t* first_key;  // of this batch entry [seq], or nullptr
+  Index window;                   // 0: none
 };
 inline constexpr Index kQueryTile = 64;
 inline constexpr Index kKeyTile = 64;

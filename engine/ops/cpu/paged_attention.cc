@@ -19,6 +19,7 @@ void check_shape(const PagedShape& s, Ids table, Ids lengths) {
   LH_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0, format("{} heads, {} kv", s.heads, s.kv_heads));
   LH_ASSERT(s.tokens >= 1 && s.tokens <= kPagedTokensMax, format("{} new tokens of a sequence", s.tokens));
   cpu::check_size(table.size(), s.sequences * s.pages_each, "table");
+  LH_ASSERT(s.window >= 0, format("window {}", s.window));
   cpu::check_size(lengths.size(), s.sequences, "lengths");
   for (const std::int32_t length : lengths.first(static_cast<std::size_t>(s.sequences)))
     LH_ASSERT(length >= 0 && length <= s.longest_or_all() && length <= s.pages_each * s.page_tokens,
@@ -75,7 +76,9 @@ void decode(const ComputeContext& context, const PagedShape& s, const T* q, cons
       std::fill(qs, result, 0.0F);
       for (Index h = 0; h < group; ++h)
         for (Index i = 0; i < d; ++i) qs[h * dp + i] = static_cast<float>(q[at + h * d + i]) * factor;
-      cpu::kernels(context).of<C>().attention_decode(qs, group, k, v, seen, d, d, dp, result, scores);
+      const Index looked_at = s.window > 0 ? std::min(s.window, seen) : seen, first = (seen - looked_at) * d;
+      cpu::kernels(context).of<C>().attention_decode(qs, group, k + first, v + first, looked_at, d, d, dp, result,
+                                                     scores);
       for (Index h = 0; h < group; ++h)
         for (Index i = 0; i < d; ++i) out[at + h * d + i] = T(result[h * dp + i]);
     }

@@ -37,12 +37,19 @@ struct KeyRange {
 __device__ inline KeyRange keys_of(const AttentionSizes& s, Index batch, Index query) {
   if (query >= s.seq) return {0, 0};
   const Index first = s.first_key == nullptr ? 0 : s.first_key[batch * s.seq + query];
-  return {first, s.causal ? s.kv_seq - s.seq + query + 1 : s.kv_seq};
+  const Index end = s.causal ? s.kv_seq - s.seq + query + 1 : s.kv_seq;
+  return {s.window > 0 && end - s.window > first ? end - s.window : first, end};
 }
-// first_key does not fall along the sequence: the first query of a tile sees the earliest key, the last one the latest.
+// first_key does not fall along the sequence, nor does a window's first key: the first query of a tile sees the earliest key, the last one the latest.
 __device__ inline KeyRange keys_of_tile(const AttentionSizes& s, Index batch, Index begin) {
   const Index last = begin + tile < s.seq ? begin + tile - 1 : s.seq - 1;
   return {keys_of(s, batch, begin).first / tile * tile, keys_of(s, batch, last).end};
+}
+
+// From this query on none sees a key before `end`.
+__device__ inline Index end_of_queries(const AttentionSizes& s, Index end) {
+  const Index beyond = end - 1 + s.window - (s.kv_seq - s.seq);
+  return s.window == 0 || beyond > s.seq ? s.seq : beyond;
 }
 
 template <class T>
@@ -188,10 +195,11 @@ __global__ void __launch_bounds__(tile_threads) attention_dkv_kernel(AttentionBa
   float dk[own_max] = {}, dv[own_max] = {};
   // Queries before this one see none of the tile's keys.
   const Index earliest = s.causal && begin > s.kv_seq - s.seq ? (begin - (s.kv_seq - s.seq)) / tile * tile : 0;
+  const Index latest = end_of_queries(s, begin + tile);
   for (Index head = first.head; head < first.head + group; ++head) {
     const Place place{batch, head, kv_head};
     const Index of_head = (batch * s.heads + head) * s.seq;
-    for (Index queries = earliest; queries < s.seq; queries += tile) {
+    for (Index queries = earliest; queries < latest; queries += tile) {
       sync_block();
       take_rows(of_queries(s, p.q, s.q_stride, place), s.q_stride, queries, s.seq, d, q);
       take_rows(of_queries(s, p.dout, s.out_stride, place), s.out_stride, queries, s.seq, d, dout);

@@ -15,6 +15,7 @@ struct AttentionSizes {
   Index q_stride, kv_stride, out_stride, kv_batch_stride;  // elements; none may be 0
   float scale;
   const std::int32_t* first_key;  // [batch, seq] or null
+  Index window = 0;               // with causal alone; 0: none
 };
 template <class T>
 struct AttentionForward {

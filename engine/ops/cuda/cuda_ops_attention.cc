@@ -28,11 +28,13 @@ AttentionSizes sizes_of(const AttentionShape& s, std::span<const std::int32_t> f
   a.kv_batch_stride = s.kv_batch_stride == 0 ? a.kv_seq * a.kv_stride : s.kv_batch_stride;
   a.scale = s.scale != 0.0F ? s.scale : 1.0F / std::sqrt(static_cast<float>(s.head_dim));
   a.first_key = first_key.empty() ? nullptr : first_key.data();
+  a.window = s.window < a.kv_seq ? s.window : 0;
   const std::string text = format("attention batch={} seq={} kv_seq={} heads={} kv_heads={} head_dim={}", s.batch,
                                   s.seq, s.kv_seq, s.heads, s.kv_heads, s.head_dim);
   LH_ASSERT(s.batch >= 0 && s.seq >= 1 && s.kv_heads >= 1 && s.heads % s.kv_heads == 0, text);
   LH_ASSERT(s.head_dim >= 1 && s.head_dim <= attention_head_dim_max, text);
   LH_ASSERT(a.kv_seq >= s.seq || !s.causal, text);
+  LH_ASSERT(s.window == 0 || (s.window > 0 && s.causal), format("{}, window={}", text, s.window));
   if (!first_key.empty()) check_size(first_key.size(), s.batch * s.seq, "first_key");
   return a;
 }
@@ -53,6 +55,7 @@ AttentionCase case_of(const AttentionSizes& a, bool aligned) {
   c.dtype = std::is_same_v<T, bf16> ? DType::bf16 : DType::f32;
   c.batch = a.batch, c.seq = a.seq, c.kv_seq = a.kv_seq, c.heads = a.heads, c.kv_heads = a.kv_heads;
   c.head_dim = a.head_dim, c.causal = a.causal, c.documents = a.first_key != nullptr, c.aligned = aligned;
+  c.window = a.window;
   c.q_stride = a.q_stride, c.kv_stride = a.kv_stride, c.out_stride = a.out_stride;
   c.kv_batch_stride = a.kv_batch_stride;
   return c;

@@ -52,6 +52,7 @@ void CudaOps::linear_forward_int8(LinearShape s, ConstView x, ConstView q, Const
 void CudaOps::attention_decode(const AttentionDecodeShape& s, ConstView q, std::span<const KvCacheView> caches,
                                View out) const {
   LH_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0, format("{} heads, {} kv", s.heads, s.kv_heads));
+  LH_ASSERT(s.window >= 0, format("window {}", s.window));
   if (caches.empty()) return;
   const auto sequences = static_cast<Index>(caches.size());
   const Index stride = s.kv_heads * s.head_dim, n = sequences * s.heads * s.head_dim;
@@ -72,11 +73,12 @@ void CudaOps::attention_decode(const AttentionDecodeShape& s, ConstView q, std::
       device_.copy_in(places.data(), on_device, bytes);
       Decode<T, C> p{};
       p.sequences = sequences, p.heads = s.heads, p.kv_heads = s.kv_heads, p.head_dim = s.head_dim;
-      p.longest = longest;
+      p.window = s.window, p.longest = s.window > 0 ? std::min(s.window, longest) : longest;
       p.scale = s.scale != 0.0F ? s.scale : 1.0F / std::sqrt(static_cast<float>(s.head_dim));
       p.q = elements<T>(q, n, "q"), p.out = elements<T>(out, n, "out");
       p.caches = reinterpret_cast<const DecodeCache<C>*>(on_device);
-      p.parts = reinterpret_cast<float*>(scratch(0, 4 * decode_parts_floats(sequences, s.heads, s.head_dim, longest)));
+      p.parts =
+          reinterpret_cast<float*>(scratch(0, 4 * decode_parts_floats(sequences, s.heads, s.head_dim, p.longest)));
       cuda::attention_decode(stream_, p);
     });
   });

@@ -29,6 +29,7 @@ void CudaOps::kv_append(const KvAppendShape& s, ConstView qkv, Ids sequences, Id
 void CudaOps::attention_decode_table(const AttentionDecodeShape& s, ConstView q, std::span<const KvPlace> places,
                                      std::int64_t longest, View out) const {
   LH_ASSERT(s.kv_heads > 0 && s.heads % s.kv_heads == 0, format("{} heads, {} kv", s.heads, s.kv_heads));
+  LH_ASSERT(s.window >= 0, format("window {}", s.window));
   LH_ASSERT(longest >= 1, "empty caches");
   if (places.empty()) return;
   const auto sequences = static_cast<Index>(places.size());
@@ -41,11 +42,11 @@ void CudaOps::attention_decode_table(const AttentionDecodeShape& s, ConstView q,
                   offsetof(Place, length) == offsetof(KvPlace, length));
     Decode<T, T> p{};
     p.sequences = sequences, p.heads = s.heads, p.kv_heads = s.kv_heads, p.head_dim = s.head_dim;
-    p.longest = longest;
+    p.window = s.window, p.longest = s.window > 0 ? std::min(s.window, longest) : longest;
     p.scale = s.scale != 0.0F ? s.scale : 1.0F / std::sqrt(static_cast<float>(s.head_dim));
     p.q = elements<T>(q, n, "q"), p.out = elements<T>(out, n, "out");
     p.caches = reinterpret_cast<const Place*>(places.data());
-    p.parts = reinterpret_cast<float*>(scratch(0, 4 * decode_parts_floats(sequences, s.heads, s.head_dim, longest)));
+    p.parts = reinterpret_cast<float*>(scratch(0, 4 * decode_parts_floats(sequences, s.heads, s.head_dim, p.longest)));
     cuda::attention_decode(stream_, p);
   });
 }

@@ -22,6 +22,7 @@ void check_shape(const PagedShape& s, std::size_t table, std::size_t lengths) {
   LH_ASSERT(s.longest_or_all() <= s.pages_each * s.page_tokens,
             format("{} keys in {} pages of {}", s.longest, s.pages_each, s.page_tokens));
   check_size(table, s.sequences * s.pages_each, "table");
+  LH_ASSERT(s.window >= 0, format("window {}", s.window));
   check_size(lengths, s.sequences, "lengths");
 }
 Index pool_size(const PagedShape& s) {
@@ -41,7 +42,7 @@ void CudaOps::attention_decode_paged(const PagedShape& s, ConstView q, ConstView
       Paged<C> p{};
       p.sequences = s.sequences, p.tokens = s.tokens, p.heads = s.heads, p.kv_heads = s.kv_heads;
       p.head_dim = s.head_dim, p.pages = s.pages, p.page_tokens = s.page_tokens, p.pages_each = s.pages_each;
-      p.longest = s.longest_or_all();
+      p.longest = s.longest_or_all(), p.window = s.window;
       p.scale = s.scale != 0.0F ? s.scale : 1.0F / std::sqrt(static_cast<float>(s.head_dim));
       p.keys = elements<C>(keys, pool_size(s), "keys"), p.values = elements<C>(values, pool_size(s), "values");
       p.table = table.data(), p.lengths = lengths.data();

@@ -111,6 +111,7 @@ class CudnnAttention final : public DeviceAttention {
   static CudnnAttentionSizes sizes_of(const AttentionCase& a, const AttentionPart& part) {
     CudnnAttentionSizes s;
     s.batch = part.batch, s.seq = a.seq, s.kv_seq = a.kv_seq, s.head_dim = a.head_dim, s.causal = a.causal;
+    s.window = a.window;
     s.kv_heads = part.kv_heads, s.heads = part.kv_heads * (a.heads / a.kv_heads);
     s.q_stride = a.q_stride, s.kv_stride = a.kv_stride, s.out_stride = a.out_stride;
     s.q_batch_stride = a.seq * a.q_stride, s.kv_batch_stride = a.kv_batch_stride;
@@ -150,6 +151,8 @@ class CudnnAttention final : public DeviceAttention {
     const auto seq = static_cast<std::int32_t>(asked.seq), kv_seq = static_cast<std::int32_t>(asked.kv_seq);
     pack.add(numbers.scale, &scale);
     if (numbers.masked != 0) pack.add(numbers.masked, &masked);
+    const float reach = cudnn_window_reach(asked.window, asked.seq, asked.kv_seq);
+    if (numbers.reach != 0) pack.add(numbers.reach, &reach), pack.add(numbers.beyond, &masked);
     if (numbers.seq != 0) pack.add(numbers.seq, &seq), pack.add(numbers.kv_seq, &kv_seq);
     const auto count = static_cast<std::int64_t>(pack.ids.size());
     const std::string what = "attention " + asked.text();

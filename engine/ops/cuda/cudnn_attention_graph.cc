@@ -55,6 +55,20 @@ class Shapes {
     g.pointwise(CUDNN_POINTWISE_CMP_GE, last, column, seen, CUDNN_DATA_BOOLEAN);
     numbers.masked = g.number(f32);
     g.select(x, numbers.masked, seen, y);
+    return s.window == 0 ? y : within_window(y, numbers);
+  }
+  // Query i sees no key before kv_seq - seq + i + 1 - window: the column, moved, is beyond the row.
+  Tensor within_window(Tensor x, CudnnAttentionNumbers& numbers) {
+    const Tensor row = g.inner(i32, of_scores()), column = g.inner(i32, of_scores());
+    g.index(2, x, row);
+    g.index(3, x, column);
+    numbers.reach = g.number(f32);
+    const Tensor moved = g.inner(f32, of_scores());
+    g.pointwise(CUDNN_POINTWISE_ADD, column, numbers.reach, moved, f32);
+    const Tensor seen = g.inner(CUDNN_DATA_BOOLEAN, of_scores()), y = scores();
+    g.pointwise(CUDNN_POINTWISE_CMP_GT, moved, row, seen, CUDNN_DATA_BOOLEAN);
+    numbers.beyond = g.number(f32);
+    g.select(x, numbers.beyond, seen, y);
     return y;
   }
   // A gradient of keys or values, which all heads of queries that read them add to.

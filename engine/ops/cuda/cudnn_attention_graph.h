@@ -15,13 +15,19 @@ struct CudnnAttentionSizes {
   std::int64_t q_stride = 0, kv_stride = 0, out_stride = 0;
   std::int64_t q_batch_stride = 0, kv_batch_stride = 0, out_batch_stride = 0;
   bool causal = true;
+  std::int64_t window = 0;  // as AttentionShape has it
   auto operator<=>(const CudnnAttentionSizes&) const = default;
 };
 
-// Numbers by value: the scale of scores; minus infinity, what is masked; for keys before the queries, both lengths.
+// Numbers by value: the scale of scores; minus infinity, what is masked; for keys before the queries, both lengths; for
+// a window, minus infinity again, and how far a key's column lies before the first row that does not see it.
 struct CudnnAttentionNumbers {
-  CudnnGraph::Tensor scale = 0, masked = 0, kv_seq = 0, seq = 0;  // 0: there is none
+  CudnnGraph::Tensor scale = 0, masked = 0, kv_seq = 0, seq = 0, beyond = 0, reach = 0;  // 0: there is none
 };
+// The last of these.
+inline float cudnn_window_reach(std::int64_t window, std::int64_t seq, std::int64_t kv_seq) {
+  return static_cast<float>(window - kv_seq + seq);
+}
 
 struct CudnnAttentionForward {
   CudnnGraph::Tensor q = 0, k = 0, v = 0, out = 0;

@@ -62,12 +62,21 @@ __device__ inline float* part_of(const Decode<T, C>& p, Index sequence, Index he
   return p.parts + ((sequence * p.heads + head) * pieces + piece) * part_floats(p.head_dim);
 }
 
+// What is looked at of a cache.
+template <class T, class C>
+__device__ inline DecodeCache<C> seen_of(const Decode<T, C>& p, Index sequence) {
+  DecodeCache<C> cache = p.caches[sequence];
+  if (p.window == 0 || cache.length <= p.window) return cache;
+  const Index before = (cache.length - p.window) * p.kv_heads * p.head_dim;
+  return {cache.k + before, cache.v + before, p.window};
+}
+
 // A block for a piece of the keys of one key-value head, whose query heads it takes one after the other: what the first
 // of them reads, the others find in the caches.
 template <class T, class C>
 __global__ void __launch_bounds__(block_threads) decode_piece_kernel(Decode<T, C> p) {
   const Index piece = blockIdx.x, kv_head = blockIdx.y, sequence = blockIdx.z;
-  const DecodeCache<C> cache = p.caches[sequence];
+  const DecodeCache<C> cache = seen_of(p, sequence);
   const Index begin = piece * decode_piece;
   if (begin >= cache.length) return;
   const Index keys = begin + decode_piece < cache.length ? decode_piece : cache.length - begin;
@@ -111,7 +120,7 @@ __global__ void __launch_bounds__(block_threads) decode_piece_kernel(Decode<T, C
 template <class T, class C>
 __global__ void __launch_bounds__(block_threads) decode_merge_kernel(Decode<T, C> p) {
   const Index head = blockIdx.x, sequence = blockIdx.y, d = p.head_dim;
-  const Index pieces = (p.caches[sequence].length + decode_piece - 1) / decode_piece;
+  const Index pieces = (seen_of(p, sequence).length + decode_piece - 1) / decode_piece;
   float top = -INFINITY, total = 0.0F;
   for (Index piece = 0; piece < pieces; ++piece) top = larger(top, part_of(p, sequence, head, piece)[0]);
   for (Index piece = 0; piece < pieces; ++piece) {

@@ -38,7 +38,8 @@ inline constexpr Index decode_piece = 256;  // keys that one block looks at
 // q, out [sequences, heads, head_dim]. parts: decode_parts_floats() of scratch.
 template <class T, class C>
 struct Decode {
-  Index sequences, heads, kv_heads, head_dim, longest;
+  Index sequences, heads, kv_heads, head_dim, longest;  // longest: of the keys that are looked at
+  Index window;                                         // the last keys of a cache that are looked at; 0: all
   float scale;
   const T* q;
   const DecodeCache<C>* caches;  // [sequences], in the device's memory

@@ -17,6 +17,11 @@ struct Piece {
   Index length;
   Index group, rows;
 };
+// The first key that a query sees which is the `count`-th of its sequence.
+template <class C>
+__device__ inline Index first_seen(const Paged<C>& p, Index count) {
+  return p.window > 0 && count > p.window ? count - p.window : 0;
+}
 template <class C>
 __device__ inline Piece this_piece(const Paged<C>& p) {
   Piece piece{};
@@ -26,6 +31,7 @@ __device__ inline Piece this_piece(const Paged<C>& p) {
   if (piece.length > p.longest) piece.length = 0;  // the merge says so
   const Index left = piece.length - piece.begin;
   piece.keys = left < 0 ? 0 : left < paged_piece ? left : paged_piece;
+  if (piece.begin + paged_piece <= first_seen(p, piece.length - p.tokens + 1)) piece.keys = 0;
   piece.group = p.heads / p.kv_heads, piece.rows = p.tokens * piece.group;
   return piece;
 }
@@ -35,11 +41,15 @@ __device__ inline Index query_of(const Paged<C>& p, const Piece& piece, Index r)
   const Index token = r / piece.group, head = piece.kv_head * piece.group + r % piece.group;
   return (piece.sequence * p.tokens + token) * p.heads + head;
 }
-// How many keys of the piece it sees.
+// The keys of the piece that it sees: [first, end).
+struct KeysSeen {
+  Index first, end;
+};
 template <class C>
-__device__ inline Index keys_seen(const Paged<C>& p, const Piece& piece, Index r) {
-  const Index seen = piece.length - p.tokens + r / piece.group + 1 - piece.begin;
-  return seen < 0 ? 0 : seen < piece.keys ? seen : piece.keys;
+__device__ inline KeysSeen keys_seen(const Paged<C>& p, const Piece& piece, Index r) {
+  const Index count = piece.length - p.tokens + r / piece.group + 1;
+  const Index first = first_seen(p, count) - piece.begin, end = count - piece.begin;
+  return {first < 0 ? 0 : first, end < 0 ? 0 : end < piece.keys ? end : piece.keys};
 }
 template <class C>
 __device__ inline float query(const Paged<C>& p, Index at) {
@@ -69,12 +79,12 @@ __device__ inline void weigh(const Paged<C>& p, const Piece& piece, Index first,
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
   for (Index r = warp; r < count; r += block_warps) {
     float* const row = scores + r * paged_piece;
-    const Index seen = keys_seen(p, piece, first + r);
+    const KeysSeen seen = keys_seen(p, piece, first + r);
     float top = -INFINITY, total = 0.0F;
-    for (Index key = lane; key < seen; key += warp_size) top = larger(top, row[key]);
+    for (Index key = seen.first + lane; key < seen.end; key += warp_size) top = larger(top, row[key]);
     top = max_over_warp(top);
     for (Index key = lane; key < paged_piece; key += warp_size) {
-      const float weight = key < seen ? __expf(row[key] - top) : 0.0F;
+      const float weight = key >= seen.first && key < seen.end ? __expf(row[key] - top) : 0.0F;
       row[key] = weight;
       total += weight;
     }
@@ -271,15 +281,16 @@ __global__ void __launch_bounds__(block_threads) merge_kernel(Paged<C> p, T* out
   const Index seen = p.lengths[sequence] - p.tokens + row / p.heads % p.tokens + 1;
   const bool too_long = p.lengths[sequence] > p.longest;
   const Index pieces = seen > 0 && !too_long ? (seen + paged_piece - 1) / paged_piece : 0;
+  const Index first = first_seen(p, seen) / paged_piece;
   float top = -INFINITY, total = 0.0F;
-  for (Index piece = 0; piece < pieces; ++piece) top = larger(top, part_of(p, row, piece)[0]);
-  for (Index piece = 0; piece < pieces; ++piece) {
+  for (Index piece = first; piece < pieces; ++piece) top = larger(top, part_of(p, row, piece)[0]);
+  for (Index piece = first; piece < pieces; ++piece) {
     const float* const part = part_of(p, row, piece);
     total += part[1] * __expf(part[0] - top);
   }
   for (Index i = threadIdx.x; i < d; i += block_threads) {
     float sum = 0.0F;
-    for (Index piece = 0; piece < pieces; ++piece) {
+    for (Index piece = first; piece < pieces; ++piece) {
       const float* const part = part_of(p, row, piece);
       sum += part[2 + i] * __expf(part[0] - top);
     }

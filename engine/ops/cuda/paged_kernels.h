@@ -12,6 +12,7 @@ inline constexpr Index paged_piece = 128;  // keys that one block looks at
 template <class C>
 struct Paged {
   Index sequences, tokens, heads, kv_heads, head_dim, pages, page_tokens, pages_each, longest;
+  Index window;  // 0: none
   float scale;
   const C *keys, *values;
   const std::int32_t *table, *lengths;  // in the device's memory

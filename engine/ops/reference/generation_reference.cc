@@ -24,18 +24,19 @@ Vector paged_attention(const PagedCase& c, const Vector& q, const Vector& keys, 
       const Index page = table[at(sequence * c.pages_each + key / c.page_tokens)];
       return ((page * c.page_tokens + key % c.page_tokens) * c.kv_heads + head / group) * d;
     };
+    const Index first = c.window > 0 ? std::max<Index>(0, seen - c.window) : 0;
     Vector scores;
     double top = -std::numeric_limits<double>::infinity(), total = 0.0;
-    for (Index key = 0; key < seen; ++key) {
+    for (Index key = first; key < seen; ++key) {
       double score = 0.0;
       for (Index i = 0; i < d; ++i) score += q[at(row * d + i)] * keys[at(place(key) + i)];
       scores.push_back(score * c.scale);
       top = std::max(top, scores.back());
     }
     for (const double score : scores) total += std::exp(score - top);
-    for (Index key = 0; key < seen; ++key)
+    for (Index key = first; key < seen; ++key)
       for (Index i = 0; i < d; ++i)
-        out[at(row * d + i)] += std::exp(scores[at(key)] - top) / total * values[at(place(key) + i)];
+        out[at(row * d + i)] += std::exp(scores[at(key - first)] - top) / total * values[at(place(key) + i)];
   }
   return out;
 }

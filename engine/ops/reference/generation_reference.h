@@ -11,6 +11,7 @@ namespace longhaul::reference {
 struct PagedCase {
   Index sequences = 1, tokens = 1, heads = 1, kv_heads = 1, head_dim = 1, page_tokens = 1, pages_each = 1;
   double scale = 1.0;
+  Index window = 0;
 };
 // As engine/ops/paged_attention.h has it; keys, values [pages, page_tokens, kv_heads, head_dim].
 Vector paged_attention(const PagedCase& c, const Vector& q, const Vector& keys, const Vector& values, const Ids& table,

@@ -216,6 +216,7 @@ Row attention_row(const AttentionCase& c, Index batch, Index head, Index i, cons
   const Index d = c.head_dim, kv_head = head / (c.heads / c.kv_heads);
   Row row{c.first_key.empty() ? 0 : c.first_key[at(batch * c.seq + i)], c.causal ? c.kv_seq - c.seq + i : c.kv_seq - 1,
           zeros(c.kv_seq), 0.0};
+  if (c.window > 0) row.first = std::max(row.first, row.last + 1 - c.window);
   double top = -std::numeric_limits<double>::infinity();
   for (Index j = row.first; j <= row.last; ++j) {
     double score = 0.0;

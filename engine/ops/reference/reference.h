@@ -57,6 +57,7 @@ struct AttentionCase {
   double scale = 1.0;
   Ids first_key;  // [batch, seq], or empty
   bool causal = true;
+  Index window = 0;  // with causal alone; 0: none
 };
 struct AttentionResult {
   Vector out, lse;

@@ -90,12 +90,36 @@ TEST_CASE("models with experts: Mixtral's key by key, our own under a name of th
   own.shape.routed_scaling_factor = 2.5, own.shape.n_group = 2, own.shape.topk_group = 1;
   CHECK(write_hf_config(own).get_string("model_type") == "longhaul_mixtral");
   CHECK(read_hf_config(write_hf_config(own), "c")->shape == own.shape);
-  config.set("sliding_window", 4096);
+  HfConfig windowed = mixtral;
+  windowed.shape.sliding_window = 16;
+  CHECK(write_hf_config(windowed).get_integer("sliding_window") == 16);
+  CHECK(read_hf_config(write_hf_config(windowed), "c")->shape == windowed.shape);
+  config.set("sliding_window", 0);
   config.set("router_jitter_noise", 0.1);
   config.set("num_experts_per_tok", 0);
   const std::string message = read_hf_config(config, "c").error().message();
   for (const char* part : {"sliding_window", "router_jitter_noise", "num_experts_per_tok"})
     CHECK(message.find(part) != std::string::npos);
+}
+
+TEST_CASE("Mistral is Llama with a sliding window: given, left out, or null, which is none") {
+  Value config = llama_config(0);
+  config.set("model_type", "mistral");
+  CHECK(read_hf_config(config, "c")->shape.sliding_window == 4096);  // MistralConfig's default
+  config.set("sliding_window", 32);
+  const HfConfig mistral = read_hf_config(config, "c").value();
+  CHECK(mistral.shape.architecture == "llama");
+  CHECK(mistral.shape.sliding_window == 32);
+  const Value written = write_hf_config(mistral);
+  CHECK(written.get_string("model_type") == "mistral");
+  CHECK(written.get_integer("sliding_window") == 32);
+  CHECK(read_hf_config(written, "c")->shape == mistral.shape);
+  config.set("sliding_window", Value());
+  const HfConfig plain = read_hf_config(config, "c").value();
+  CHECK(plain.shape.sliding_window == 0);
+  CHECK(write_hf_config(plain).get_string("model_type") == "llama");
+  config.set("sliding_window", -1);
+  CHECK(read_hf_config(config, "c").error().message().find("sliding_window") != std::string::npos);
 }
 
 TEST_CASE("what the model does not compute is refused, all of it at once") {

@@ -135,8 +135,11 @@ void check_replays(const std::string& folder, DType dtype, std::initializer_list
 }  // namespace
 
 TEST_CASE("generation on a GPU has the processor's logits: at once, in pieces, token by token, after a truncation") {
+  ModelShape windowed = test::tiny_shape();
+  windowed.sliding_window = 6;
   for (const ModelShape& shape :
-       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false)}) {
+       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false), windowed}) {
+    CAPTURE(shape.sliding_window);
     CAPTURE(shape.architecture);
     CAPTURE(shape.tie_word_embeddings);
     const ComputeContext context(1);

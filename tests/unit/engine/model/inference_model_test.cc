@@ -23,8 +23,11 @@ double worst(std::span<const float> got, const reference::Vector& expected) {
 
 TEST_CASE(
     "a model written to a folder and loaded again has the reference's logits, at once, in pieces and token by token") {
+  ModelShape windowed = test::tiny_shape();
+  windowed.sliding_window = 6;
   for (const ModelShape& shape :
-       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false)}) {
+       {test::tiny_shape(), test::tiny_shape(false), test::tiny_gpt2_shape(), test::tiny_gpt2_shape(false), windowed}) {
+    CAPTURE(shape.sliding_window);
     CAPTURE(shape.architecture);
     CAPTURE(shape.tie_word_embeddings);
     const ComputeContext context(1);

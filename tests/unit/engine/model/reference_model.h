@@ -185,7 +185,7 @@ class ReferenceModel {
     reference::AttentionCase attention;
     attention.batch = batch.sequences, attention.seq = attention.kv_seq = batch.length;
     attention.heads = s_.num_attention_heads, attention.kv_heads = s_.num_key_value_heads,
-    attention.head_dim = s_.head_dim;
+    attention.head_dim = s_.head_dim, attention.window = s_.sliding_window;
     attention.scale = 1.0 / std::sqrt(static_cast<double>(s_.head_dim));
     attention.first_key.assign(batch.first_key.begin(), batch.first_key.end());
     return attention;

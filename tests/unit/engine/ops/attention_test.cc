@@ -10,16 +10,21 @@ namespace {
 struct AttentionSizes {
   Index batch, seq, heads, kv_heads, head_dim, kv_seq;
   bool documents;
+  Index window = 0;
 };
 const AttentionSizes kAttentionSizes[] = {
-    {1, 1, 1, 1, 8, 1, false},      {2, 17, 4, 2, 24, 17, false},   {1, 64, 2, 1, 32, 64, false},
-    {1, 131, 3, 3, 40, 131, false}, {2, 70, 4, 1, 16, 150, false},  {1, 150, 2, 2, 64, 150, true},
-    {1, 5, 2, 1, 10, 200, true},    {2, 131, 4, 2, 64, 131, false}, {1, 70, 2, 1, 128, 150, true},
+    {1, 1, 1, 1, 8, 1, false},          {2, 17, 4, 2, 24, 17, false},       {1, 64, 2, 1, 32, 64, false},
+    {1, 131, 3, 3, 40, 131, false},     {2, 70, 4, 1, 16, 150, false},      {1, 150, 2, 2, 64, 150, true},
+    {1, 5, 2, 1, 10, 200, true},        {2, 131, 4, 2, 64, 131, false},     {1, 70, 2, 1, 128, 150, true},
+    {1, 131, 3, 3, 40, 131, false, 20}, {2, 150, 4, 2, 64, 150, false, 33}, {1, 150, 2, 2, 64, 150, true, 50},
+    {1, 70, 2, 1, 128, 200, false, 90}, {1, 200, 2, 1, 64, 200, false, 2},  {2, 17, 4, 2, 24, 17, false, 1},
+    {1, 200, 2, 1, 128, 210, true, 64}, {1, 3, 2, 1, 10, 200, false, 130},
 };
 
 reference::AttentionCase case_of(const AttentionSizes& z) {
   reference::AttentionCase c{
       z.batch, z.seq, z.heads, z.kv_heads, z.head_dim, z.kv_seq, 1.0 / std::sqrt(static_cast<double>(z.head_dim)), {}};
+  c.window = z.window;
   if (!z.documents) return c;
   for (Index b = 0; b < z.batch; ++b) {  // a new document every 37 keys
     for (Index i = 0; i < z.seq; ++i)
@@ -31,7 +36,8 @@ reference::AttentionCase case_of(const AttentionSizes& z) {
 }  // namespace
 
 TEST_CASE(
-    "attention forward and backward follow the reference on odd sizes, with grouped heads, past keys, documents") {
+    "attention forward and backward follow the reference on odd sizes, with grouped heads, past keys, documents, "
+    "windows") {
   for (const AttentionSizes& z : kAttentionSizes) {
     for (DType dtype : kTypes) {
       for (const Backend& level : kBackends) {
@@ -45,9 +51,9 @@ TEST_CASE(
         std::vector<float> lse(static_cast<std::size_t>(z.batch * z.heads * z.seq));
         AttentionShape shape{
             .batch = z.batch, .seq = z.seq, .heads = z.heads, .kv_heads = z.kv_heads, .head_dim = z.head_dim};
-        shape.kv_seq = z.kv_seq;
-        const std::string text = case_text(format("attention b={} s={} n={} nkv={} d={} kv={}", z.batch, z.seq, z.heads,
-                                                  z.kv_heads, z.head_dim, z.kv_seq),
+        shape.kv_seq = z.kv_seq, shape.window = z.window;
+        const std::string text = case_text(format("attention b={} s={} n={} nkv={} d={} kv={} w={}", z.batch, z.seq,
+                                                  z.heads, z.kv_heads, z.head_dim, z.kv_seq, z.window),
                                            dtype, level, seed);
         const auto want = reference::attention(c, q.exact, k.exact, v.exact);
         attention_forward(context, shape, q, k, v, out, lse, c.first_key);
@@ -55,7 +61,7 @@ TEST_CASE(
         check_close(text + " lse", ConstView(lse), want.lse, 5e-7);
         const auto g = reference::attention_backward(c, dout.exact, q.exact, k.exact, v.exact);
         attention_backward(context, shape, dout, q, k, v, out, lse, dq, dk, dv, c.first_key);
-        if (z.kv_seq > 1) {  // with one key the softmax is constant and dq, dk are 0
+        if (z.kv_seq > 1 && z.window != 1) {  // with one key the softmax is constant and dq, dk are 0
           check_close(text + " dq", dq, g.dq, 2.0 * tolerance(dtype));
           check_close(text + " dk", dk, g.dk, 2.0 * tolerance(dtype));
         }
@@ -63,6 +69,45 @@ TEST_CASE(
       }
     }
   }
+}
+
+TEST_CASE("keys that no window reaches are not read; a window over all keys gives the bits of none") {
+  for (const Index head_dim : {24, 64})
+    for (const DType dtype : kTypes)
+      for (const Backend& level : kBackends) {
+        CAPTURE(case_text(format("window, d={}", head_dim), dtype, level, 3));
+        const OpContext context(2, level);
+        const Index seq = 70, past = 300, kv = seq + past, row = head_dim, window = 40;
+        AttentionShape shape{.batch = 1, .seq = seq, .heads = 1, .kv_heads = 1, .head_dim = head_dim};
+        shape.kv_seq = kv;
+        const Values q = random_values(dtype, seq * row, 1), dout = random_values(dtype, seq * row, 2);
+        Values k = random_values(dtype, kv * row, 3), v = random_values(dtype, kv * row, 4);
+        const auto run = [&](Index looked_at) {
+          shape.window = looked_at;
+          Tensor out(dtype, {seq * row}), dq(dtype, {seq * row}), dk(dtype, {kv * row}), dv(dtype, {kv * row});
+          std::vector<float> lse(static_cast<std::size_t>(seq));
+          attention_forward(context, shape, q, k, v, out, lse);
+          attention_backward(context, shape, dout, q, k, v, out, lse, dq, dk, dv);
+          Vector all = exact_of(out.view());
+          for (const Tensor* one : {&dq, &dk, &dv}) {
+            const Vector more = exact_of(one->view());
+            all.insert(all.end(), more.begin(), more.end());
+          }
+          return all;
+        };
+        CHECK(run(kv) == run(0));
+        CHECK(run(kv - 1) != run(0));
+        const Vector before = run(window);
+        // The first query sees keys from 261 on; those of the tiles before are poisoned.
+        for (Index i = 0; i < 192 * row; ++i)
+          for (Values* x : {&k, &v}) {
+            if (dtype == DType::f32)
+              x->tensor.span<float>()[static_cast<std::size_t>(i)] = NAN;
+            else
+              x->tensor.span<bf16>()[static_cast<std::size_t>(i)] = bf16(NAN);
+          }
+        CHECK(run(window) == before);
+      }
 }
 
 TEST_CASE("attention works on slices of a fused QKV and gives the same bits for 1 and 2 threads") {
@@ -112,16 +157,18 @@ TEST_CASE("one new token against a cache equals the last row of full attention")
       for (std::size_t i = 0; i < 3; ++i) caches.push_back({keys[i], values[i], lengths[i]});
       const Values q = random_values(dtype, 3 * heads * d, 60);
       Tensor out(dtype, {3, heads, d});
-      attention_decode(context, {.heads = heads, .kv_heads = kv, .head_dim = d}, q, caches, out);
-      Vector want;
-      for (std::size_t i = 0; i < 3; ++i) {
-        const reference::AttentionCase c{1, 1, heads, kv, d, lengths[i], 1.0 / std::sqrt(20.0), {}};
-        const Vector qi(q.exact.begin() + static_cast<Index>(i) * heads * d,
-                        q.exact.begin() + static_cast<Index>(i + 1) * heads * d);
-        const Vector row = reference::attention(c, qi, keys[i].exact, values[i].exact).out;
-        want.insert(want.end(), row.begin(), row.end());
+      for (const Index window : {0, 1, 6, 300, 4096}) {
+        attention_decode(context, {.heads = heads, .kv_heads = kv, .head_dim = d, .window = window}, q, caches, out);
+        Vector want;
+        for (std::size_t i = 0; i < 3; ++i) {
+          const reference::AttentionCase c{1, 1, heads, kv, d, lengths[i], 1.0 / std::sqrt(20.0), {}, true, window};
+          const Vector qi(q.exact.begin() + static_cast<Index>(i) * heads * d,
+                          q.exact.begin() + static_cast<Index>(i + 1) * heads * d);
+          const Vector row = reference::attention(c, qi, keys[i].exact, values[i].exact).out;
+          want.insert(want.end(), row.begin(), row.end());
+        }
+        check_close(case_text(format("decode window={}", window), dtype, level, 60), out, want, tolerance(dtype));
       }
-      check_close(case_text("decode", dtype, level, 60), out, want, tolerance(dtype));
     }
   }
 }

@@ -33,19 +33,22 @@ TEST_CASE("new tokens against a table of caches equal the last rows of full atte
       TableOfCaches caches(dtype, {1, 7, 530}, kv * d, 40);
       const Values q = random_values(dtype, 3 * heads * d, 60);
       Tensor out(dtype, {3, heads, d}), roomy(dtype, {3, heads, d});
-      const AttentionDecodeShape shape{.heads = heads, .kv_heads = kv, .head_dim = d};
-      attention_decode_table(context, shape, q, caches.places, 530, out);
-      attention_decode_table(context, shape, q, caches.places, 2048, roomy);
-      Vector want;
-      for (std::size_t i = 0; i < 3; ++i) {
-        const reference::AttentionCase c{1, 1, heads, kv, d, lengths[i], 1.0 / std::sqrt(20.0), {}};
-        const auto at = q.exact.begin() + static_cast<Index>(i) * heads * d;
-        const Vector row =
-            reference::attention(c, Vector(at, at + heads * d), caches.keys[i].exact, caches.values[i].exact).out;
-        want.insert(want.end(), row.begin(), row.end());
+      for (const Index window : {0, 5, 300}) {
+        const AttentionDecodeShape shape{.heads = heads, .kv_heads = kv, .head_dim = d, .window = window};
+        attention_decode_table(context, shape, q, caches.places, 530, out);
+        attention_decode_table(context, shape, q, caches.places, 2048, roomy);
+        Vector want;
+        for (std::size_t i = 0; i < 3; ++i) {
+          const reference::AttentionCase c{1, 1, heads, kv, d, lengths[i], 1.0 / std::sqrt(20.0), {}, true, window};
+          const auto at = q.exact.begin() + static_cast<Index>(i) * heads * d;
+          const Vector row =
+              reference::attention(c, Vector(at, at + heads * d), caches.keys[i].exact, caches.values[i].exact).out;
+          want.insert(want.end(), row.begin(), row.end());
+        }
+        check_close(case_text(format("decode over a table, window={}", window), dtype, on, 60), out, want,
+                    tolerance(dtype));
+        CHECK(exact_of(out.view()) == exact_of(roomy.view()));
       }
-      check_close(case_text("decode over a table", dtype, on, 60), out, want, tolerance(dtype));
-      CHECK(exact_of(out.view()) == exact_of(roomy.view()));
     }
   }
 }

@@ -61,7 +61,8 @@ struct Batch {
   Vector want() const {
     const reference::PagedCase c{
         shape.sequences, shape.tokens,      shape.heads,      shape.kv_heads,
-        shape.head_dim,  shape.page_tokens, shape.pages_each, 1.0 / std::sqrt(static_cast<double>(shape.head_dim))};
+        shape.head_dim,  shape.page_tokens, shape.pages_each, 1.0 / std::sqrt(static_cast<double>(shape.head_dim)),
+        shape.window};
     return reference::paged_attention(c, q.exact, keys.exact, values.exact, table, lengths);
   }
   Tensor run(const ComputeContext& context) const {
@@ -71,8 +72,10 @@ struct Batch {
   }
 };
 
-PagedShape shape_of(Index heads, Index kv_heads, Index head_dim, Index page_tokens, Index tokens = 1) {
+PagedShape shape_of(Index heads, Index kv_heads, Index head_dim, Index page_tokens, Index tokens = 1,
+                    Index window = 0) {
   PagedShape s;
+  s.window = window;
   s.heads = heads, s.kv_heads = kv_heads, s.head_dim = head_dim, s.page_tokens = page_tokens, s.tokens = tokens;
   return s;
 }
@@ -109,6 +112,10 @@ TEST_CASE("one new token against pages, at the borders of pages and pieces") {
       {shape_of(2, 1, 256, 128), {128, 129}},              // f32: more than a warp's packs
       {shape_of(6, 2, 20, 3, 3), {3, 2, 7, 0, 130, 257}},  // several new tokens; one place with less
       {shape_of(4, 2, 64, 4, 4), {4, 129, 128, 131}},
+      {shape_of(6, 2, 20, 3, 1, 2), {1, 3, 4, 0, 131}},           // a window: within a piece
+      {shape_of(8, 2, 64, 16, 1, 140), {16, 17, 139, 140, 400}},  // over two or three pieces
+      {shape_of(4, 2, 64, 4, 4, 128), {4, 131, 258, 259, 500}},   // tokens whose windows begin in different pieces
+      {shape_of(6, 2, 20, 3, 3, 1), {3, 2, 0, 130}},              // each sees itself
   };
   for (const Case& c : cases)
     for (const DType pool : kTypes)

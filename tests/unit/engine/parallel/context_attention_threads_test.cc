@@ -31,12 +31,13 @@ Vector columns(const Vector& x, Index width, Index begin, Index count) {
   return out;
 }
 
-WholeCase whole_case(DType dtype, Index length, bool documents) {
+WholeCase whole_case(DType dtype, Index length, bool documents, Index window = 0) {
   WholeCase w{{sequences, length, heads, kv_heads, head_dim, length, 1.0 / std::sqrt(8.0), {}},
               random_values(dtype, sequences * length * fused, 21),
               random_values(dtype, sequences * length * q_width, 22),
               {},
               {}};
+  w.c.window = window;
   for (Index i = 0; documents && i < sequences * length; ++i) {
     const Index document = i < length ? 37 : 75;  // other borders in every sequence, none at those of chunks
     w.c.first_key.push_back(static_cast<std::int32_t>(i % length / document * document));
@@ -87,6 +88,7 @@ RankResult run_rank(Mesh& mesh, ContextAttentionKind kind, DType dtype, Index le
   const ContextShard shard(mesh.dims().cp, mesh.at().cp);
   const ComputeContext context(1);
   ContextAttentionSizes sizes{heads, kv_heads, head_dim, sequences * length / shard.ranks(), dtype, true, overlap};
+  sizes.window = w.c.window;
   MemoryAccount account;
   const auto attention = make_context_attention(kind, &mesh, sizes, &account);
   const auto first_key =
@@ -174,6 +176,29 @@ TEST_CASE("ring, gather and a2a follow the reference over the whole sequence, wi
           }
         }
       }
+}
+
+TEST_CASE("a sliding window over ranks: within a chunk, over several, beyond documents, and shorter than any") {
+  const Index length = 2 * 4 * 20;
+  for (const bool documents : {false, true})
+    for (const Index window : {1, 7, 20, 45, 130, 1000}) {
+      const WholeCase w = whole_case(DType::f32, length, documents, window);
+      for (const ContextAttentionKind kind : all_kinds)
+        for (const int cp : {2, 4}) {
+          std::vector<RankResult> results(static_cast<std::size_t>(cp));
+          on_context_ranks(cp, [&](int rank, Mesh& mesh) {
+            results[static_cast<std::size_t>(rank)] = run_rank(mesh, kind, DType::f32, length, w);
+          });
+          for (int rank = 0; rank < cp; ++rank) {
+            const RankResult& r = results[static_cast<std::size_t>(rank)];
+            const ContextShard shard(cp, rank);
+            INFO("kind ", static_cast<int>(kind), " cp ", cp, " rank ", rank, " window ", window);
+            CHECK(r.status.ok());
+            CHECK(normalised_error(r.out, own_rows(shard, length, q_width, w.out)) <= tolerance(DType::f32));
+            CHECK(normalised_error(r.dqkv, own_rows(shard, length, fused, w.dqkv)) <= 2.0 * tolerance(DType::f32));
+          }
+        }
+    }
 }
 
 TEST_CASE("the ring gives the same bits whether its messages wait or not") {

@@ -63,7 +63,12 @@ TEST_CASE("training on a GPU twice gives the same bits") {
   CHECK(std::memcmp(one.weights.data(), two.weights.data(), one.weights.size() * sizeof(float)) == 0);
 }
 
-TEST_CASE("what a model may have beside that: GPT-2, an output of its own, documents in a sequence, dropout") {
+TEST_CASE(
+    "what a model may have beside that: GPT-2, an output of its own, documents in a sequence, dropout, a sliding "
+    "window") {
+  ModelShape windowed = test::training_shape();
+  windowed.sliding_window = 3;
+  check_same_curve(windowed, DType::f32, 6, 1e-4);
   check_same_curve(test::training_gpt2_shape(), DType::f32, 6, 1e-4);
   check_same_curve(test::training_shape(2, false), DType::f32, 6, 1e-4);
   test::SetupOptions packed;
