@@ -73,10 +73,12 @@ Process& process() {
   static Process one;
   return one;
 }
+constexpr int everybody = -2;
+
 bool misbehaves(const char* what, int rank) {
   const std::lock_guard lock(process().mutex);
   const auto found = process().misbehaving.find(what);
-  return found != process().misbehaving.end() && found->second == rank;
+  return found != process().misbehaving.end() && (found->second == rank || found->second == everybody);
 }
 
 std::size_t bytes_of(ncclDataType_t type) {
@@ -290,7 +292,8 @@ void part(ncclComm* c) {
 extern "C" {
 
 // "init": this rank's initialisation never ends. "hang": its collectives do not come. "error": NCCL tells it of an
-// error when it looks. "abort": its aborts take a second. "old": an old version (any rank). rank -1: nobody any more.
+// error when it looks. "abort": its aborts take a second. "old": an old version (any rank). rank -1: nobody any more;
+// -2: everybody.
 void fake_nccl_misbehave(const char* what, int rank) {
   const std::lock_guard lock(process().mutex);
   process().misbehaving[what] = rank;

@@ -88,7 +88,9 @@ class NcclCommunicator final : public Communicator {
 Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const NcclKernels& kernels,
                                                         Rendezvous& rendezvous, int rank, int size,
                                                         const NcclOptions& options) {
-  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr, "the communicators need both kernels");
+  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr && kernels.digest_parts != nullptr &&
+                kernels.digest_partials != nullptr,
+            "the communicators need all of their kernels");
   LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
   std::vector<std::string> names;
   if (!options.library.empty()) names.push_back(options.library);
