@@ -6,7 +6,7 @@
 //   - a collective is done when all ranks are, a send when it was received; one that nobody matches occupies its stream
 //     until the communicator is aborted; so does a receive of another size than what was sent;
 //   - an abort ends what this rank has under way, and that of nobody else;
-//   - a finalized communicator is quiet once all its ranks have finalized or aborted theirs.
+//   - a finalized communicator is quiet once all its ranks have finalized theirs; where one aborted its own, never.
 // fake_nccl_misbehave() makes one rank of the next communicators go wrong.
 #include <nccl.h>
 
@@ -375,7 +375,6 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
     *c->aborted = true;
     c->world->changed.notify_all();
   }
-  part(c);
   delete c;
   return ncclSuccess;
 }
