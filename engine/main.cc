@@ -6,6 +6,7 @@
 
 #ifdef LONGHAUL_HAVE_CUDA
 #include "engine/comm/nccl/nccl_communicator.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/open_gpu.h"
 #include "engine/ops/cuda/tree_rows.h"
 #endif
@@ -37,8 +38,10 @@ longhaul::Result<std::unique_ptr<longhaul::DeviceRanks>> start_nccl(longhaul::De
   longhaul::NcclOptions options;
   options.memory = memory;
   LH_TRY(std::unique_ptr<longhaul::DeviceRanks> ranks,
-         longhaul::NcclRuntime::start(device, {longhaul::cuda::tree_rows, longhaul::cuda::write_word}, rendezvous, rank,
-                                      size, options));
+         longhaul::NcclRuntime::start(device,
+                                      {longhaul::cuda::tree_rows, longhaul::cuda::write_word,
+                                       longhaul::cuda::digest_parts, longhaul::cuda::digest_partials},
+                                      rendezvous, rank, size, options));
   return ranks;
 }
 #endif

@@ -6,28 +6,35 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "engine/core/word_digest.h"
 
 namespace longhaul {
 
-std::uint64_t contribution_checksum(std::span<const std::byte> bytes) {
+std::uint64_t contribution_checksum(std::span<const std::byte> bytes, ContributionChecksum by) {
+  if (by == ContributionChecksum::words) return word_digest(bytes);
   return xxh3_64({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+int contribution_parts(CollectiveKind kind, std::size_t bytes, int ranks) {
+  const bool is_small = bytes * static_cast<std::size_t>(ranks) <= static_cast<std::size_t>(small_all_reduce_bytes);
+  return kind != CollectiveKind::reduce_scatter_sum && is_small ? 1 : ranks;
 }
 
 ContributionPart contribution_to(CollectiveKind kind, std::size_t bytes, int ranks, int rank) {
   const auto size = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
   if (kind == CollectiveKind::reduce_scatter_sum) return {r * (bytes / size), bytes / size};
-  if (bytes * size <= static_cast<std::size_t>(small_all_reduce_bytes)) return {0, bytes};  // all of it to everybody
+  if (contribution_parts(kind, bytes, ranks) == 1) return {0, bytes};  // all of it to everybody
   const std::size_t n = bytes / sizeof(float), begin = n * r / size, end = n * (r + 1) / size;
   return {begin * sizeof(float), (end - begin) * sizeof(float)};
 }
 
 std::vector<std::uint64_t> contribution_checksums(CollectiveKind kind, std::span<const std::byte> contribution,
-                                                  int ranks) {
+                                                  int ranks, ContributionChecksum by) {
   std::vector<std::uint64_t> sums;
   for (int rank = 0; rank < ranks; ++rank) {
     const ContributionPart part = contribution_to(kind, contribution.size(), ranks, rank);
     const bool as_before = rank > 0 && part.size == contribution.size();
-    sums.push_back(as_before ? sums.back() : contribution_checksum(contribution.subspan(part.begin, part.size)));
+    sums.push_back(as_before ? sums.back() : contribution_checksum(contribution.subspan(part.begin, part.size), by));
   }
   return sums;
 }

@@ -14,8 +14,12 @@
 
 namespace longhaul {
 
-// xxh3, 64 bits: a flip goes unnoticed once in 2^64.
-std::uint64_t contribution_checksum(std::span<const std::byte> bytes);
+// xxh3, 64 bits, on processors: a flip goes unnoticed once in 2^64. Launches on devices: words
+// (engine/core/word_digest.h), which a device takes where a contribution lies; their host takes it of what comes by way
+// of it.
+enum class ContributionChecksum : std::uint8_t { xxh3, words };
+std::uint64_t contribution_checksum(std::span<const std::byte> bytes,
+                                    ContributionChecksum by = ContributionChecksum::xxh3);
 
 // Bytes [begin, begin + size) of an array of floats: what of a contribution to a sum over `ranks` goes to one of them.
 // Backends that move pieces deal them by this rule.
@@ -23,13 +27,17 @@ struct ContributionPart {
   std::size_t begin = 0, size = 0;
 };
 ContributionPart contribution_to(CollectiveKind kind, std::size_t bytes, int ranks, int rank);
+// How many unlike parts that are: `ranks`, of which part r is floats [n r / ranks, n (r + 1) / ranks); or 1, of all.
+int contribution_parts(CollectiveKind kind, std::size_t bytes, int ranks);
 // Of what goes to each rank.
 std::vector<std::uint64_t> contribution_checksums(CollectiveKind kind, std::span<const std::byte> contribution,
-                                                  int ranks);
+                                                  int ranks, ContributionChecksum by = ContributionChecksum::xxh3);
 
-// The checksums that one rank has of one sum, by rank of the group. `given` is filled in by who gives, before the sum
-// is started; the others by the sum.
+// The checksums that one rank has of one sum, by rank of the group. `by` is set by who gives, before the sum is
+// started, and alike on all ranks; `given` is filled in by who gives, before records are compared; the others by the
+// sum.
 struct ContributionRecord {
+  ContributionChecksum by = ContributionChecksum::xxh3;
   std::vector<std::uint64_t> given;     // of what goes to each rank, when it was complete
   std::vector<std::uint64_t> sent;      // the same, as the sum took it up
   std::vector<std::uint64_t> received;  // of what has come from each rank, as it is added

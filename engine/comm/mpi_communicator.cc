@@ -153,7 +153,8 @@ class MpiOperation final : public CommOperation {
   Status begin_messages(std::span<const std::size_t> in_bytes, std::span<const std::size_t> out_bytes) {
     const std::size_t size = place_.members.size();
     messages_->outgoing.assign(in_.begin(), in_.end());
-    if (record_) record_->sent = contribution_checksums(kind_, messages_->outgoing, static_cast<int>(size));
+    if (record_)
+      record_->sent = contribution_checksums(kind_, messages_->outgoing, static_cast<int>(size), record_->by);
     switch (kind_) {
       case CollectiveKind::barrier: return exchange([](std::size_t) { return Piece{}; }, 0);
       case CollectiveKind::all_gather: return exchange([&](std::size_t) { return Piece{0, in_.size()}; }, in_.size());
@@ -318,7 +319,8 @@ class MpiOperation final : public CommOperation {
     const std::size_t row = messages_->incoming.size() / place_.members.size();
     record_->received.clear();
     for (std::size_t r = 0; r < place_.members.size(); ++r)
-      record_->received.push_back(contribution_checksum(std::span(messages_->incoming).subspan(r * row, row)));
+      record_->received.push_back(
+          contribution_checksum(std::span(messages_->incoming).subspan(r * row, row), record_->by));
   }
 
   // The sum of the incoming rows, one per rank, each as long as `out`.

@@ -140,7 +140,7 @@ void exchange_unlike_rows(const std::vector<Entry>& entries) {
 void note_contributions(std::vector<Entry>& entries) {
   const int size = static_cast<int>(entries.size());
   std::vector<std::vector<std::uint64_t>> sums;  // of each rank, of what goes to each
-  for (const Entry& from : entries) sums.push_back(contribution_checksums(from.kind, from.in, size));
+  for (const Entry& from : entries) sums.push_back(contribution_checksums(from.kind, from.in, size, from.record->by));
   for (std::size_t r = 0; r < entries.size(); ++r) {
     ContributionRecord& record = *entries[r].record;
     record.sent = sums[r];

@@ -68,6 +68,9 @@ double DeviceOps::sum_of_squares(ConstFloats) const {
 void DeviceOps::sums_of_squares(std::span<const ConstFloats>, std::span<double>) const {
   missing("sums_of_squares");
 }
+void DeviceOps::digest_parts(ConstFloats, std::span<std::uint64_t>) const {
+  missing("digest_parts");
+}
 bool DeviceOps::any_not_finite(ConstFloats) const {
   missing("any_not_finite");
 }

@@ -69,6 +69,7 @@ class DeviceOps {
   virtual double sum_of_squares(ConstFloats x) const;
   virtual bool any_not_finite(ConstFloats x) const;
   virtual void sums_of_squares(std::span<const ConstFloats> parts, std::span<double> sums) const;
+  virtual void digest_parts(ConstFloats x, std::span<std::uint64_t> out) const;
 
   virtual void swiglu_forward(SwiGluShape shape, ConstView gate, ConstView up, View out) const;
   virtual void swiglu_backward(SwiGluShape shape, ConstView dout, ConstView gate, ConstView up, View dgate,

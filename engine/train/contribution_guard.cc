@@ -2,45 +2,85 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/text.h"
-#include "engine/core/device.h"
+#include "engine/ops/digest.h"
 
 namespace longhaul {
 
+namespace {
+constexpr std::size_t digests_at_first = 1024;
+}
+
 void ContributionGuard::begin() {
   taken_.clear();
+  std::size_t all = 0;
+  for (Room& room : rooms_) all += room.size, room.used = 0;
+  if (rooms_.size() > 1) {
+    rooms_.clear();
+    rooms_.push_back(
+        {DeviceMemory(*context_.device(), static_cast<std::int64_t>(all * sizeof(std::uint64_t))), all, 0});
+  }
   if (const std::optional<std::uint64_t> bit = flip_here(FaultPoint::engine_contribution)) flip_ = bit;
 }
 
 ContributionRecord* ContributionGuard::take(Communicator& ranks, CollectiveKind kind, std::span<float> contribution) {
+  const bool on_device = context_.device() && !contribution.empty() && context_.device()->owns(contribution.data());
+  const std::span<std::byte> bytes = std::as_writable_bytes(contribution);
   ContributionRecord* record = nullptr;
   if (checks_) {
     taken_.push_back({&ranks, {}});
     record = &taken_.back().record;
+    record->by = by_;
+    if (on_device)
+      digest_on_device(taken_.back(), kind, contribution);
+    else
+      record->given = contribution_checksums(kind, bytes, ranks.size(), by_);
   }
-  const bool flips = flip_ && !contribution.empty();
-  if (!record && !flips) return nullptr;
-  const std::span<std::byte> bytes = std::as_writable_bytes(contribution);
-  if (!device_ || bytes.empty() || !device_->owns(bytes.data())) {
-    look_at(ranks, kind, bytes, record);
-    return record;
-  }
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  on_host_.resize(bytes.size());
-  device_->copy_out(bytes.data(), on_host_.data(), size);
-  look_at(ranks, kind, on_host_, record);
-  if (flips) device_->copy_in(on_host_.data(), bytes.data(), size);
+  if (flip_ && !contribution.empty()) flip_in(bytes, on_device);
   return record;
 }
 
-void ContributionGuard::look_at(Communicator& ranks, CollectiveKind kind, std::span<std::byte> contribution,
-                                ContributionRecord* record) {
-  if (record) record->given = contribution_checksums(kind, contribution, ranks.size());
-  if (!flip_ || contribution.empty()) return;
-  flip_bit(contribution, *flip_);
-  flip_.reset();
+void ContributionGuard::digest_on_device(Taken& taken, CollectiveKind kind, std::span<const float> contribution) {
+  taken.parts = static_cast<std::size_t>(contribution_parts(kind, contribution.size_bytes(), taken.ranks->size()));
+  if (rooms_.empty() || rooms_.back().size - rooms_.back().used < taken.parts) {
+    const std::size_t size = std::max({digests_at_first, taken.parts, rooms_.empty() ? 0 : 2 * rooms_.back().size});
+    rooms_.push_back(
+        {DeviceMemory(*context_.device(), static_cast<std::int64_t>(size * sizeof(std::uint64_t))), size, 0});
+  }
+  Room& room = rooms_.back();
+  taken.room = rooms_.size() - 1, taken.begin = room.used;
+  room.used += taken.parts;
+  digest_parts(context_, contribution,
+               {reinterpret_cast<std::uint64_t*>(room.memory.data()) + taken.begin, taken.parts});
+}
+
+void ContributionGuard::fetch_digests() {
+  std::vector<std::vector<std::uint64_t>> digests;
+  for (const Room& room : rooms_) {
+    digests.emplace_back(room.used);
+    if (room.used > 0)
+      context_.device()->copy_out(room.memory.data(), digests.back().data(),
+                                  static_cast<std::int64_t>(room.used * sizeof(std::uint64_t)));
+  }
+  for (Taken& taken : taken_) {
+    if (taken.parts == 0) continue;
+    const auto first = digests[taken.room].begin() + static_cast<std::ptrdiff_t>(taken.begin);
+    taken.record.given.assign(first, first + static_cast<std::ptrdiff_t>(taken.parts));
+    taken.record.given.resize(static_cast<std::size_t>(taken.ranks->size()), *first);  // one part: the same for all
+  }
+}
+
+void ContributionGuard::flip_in(std::span<std::byte> contribution, bool on_device) {
+  const std::uint64_t bit = *std::exchange(flip_, std::nullopt) % (contribution.size() * 8);
+  if (!on_device) return flip_bit(contribution, bit);
+  std::byte* const there = contribution.data() + bit / 8;
+  std::byte changed{};
+  context_.device()->copy_out(there, &changed, 1);
+  flip_bit(std::span(&changed, 1), bit % 8);
+  context_.device()->copy_in(&changed, there, 1);
 }
 
 Status ContributionGuard::sum_along_tree(CollectiveGroup& group, std::span<float> values) {
@@ -59,6 +99,7 @@ Result<std::vector<ContributionGuard::Seen>> ContributionGuard::compare(std::int
     std::vector<std::uint64_t> out, in;  // of each rank, of each record
     Request request;
   };
+  fetch_digests();
   std::vector<Exchange> exchanges;
   for (const Taken& one : taken_) {
     auto at = std::ranges::find(exchanges, one.ranks, &Exchange::ranks);

@@ -2,7 +2,9 @@
 // contribution is complete, compared before the update. Belongs to the training's thread.
 //
 // The cost of a step: three passes over what a rank gives and one over what it gets (about the bytes of its gradients
-// each), one exchange of 8 bytes for every sum and pair of ranks, and one small exchange of the world.
+// each), one exchange of 8 bytes for every sum and pair of ranks, and one small exchange of the world. On a device the
+// passes are kernels beside the other operations; the digests of what was given come to the host by one copy and one
+// wait, when they are compared (in the first step some more), those of a sum with the end of that sum.
 #pragma once
 
 #include <deque>
@@ -11,17 +13,21 @@
 
 #include "contracts/silent_corruption.h"
 #include "engine/comm/communicator.h"
+#include "engine/core/compute_context.h"
+#include "engine/core/device.h"
 #include "engine/parallel/collective_group.h"
 
 namespace longhaul {
 
-class Device;
-
 class ContributionGuard {
  public:
-  // `checks`: alike on all ranks. Without, nothing is taken and nothing exchanged. device: whose memory contributions
-  // may lie in, which then are copied to the host to be looked at; may be null, borrowed.
-  explicit ContributionGuard(bool checks, Device* device = nullptr) : checks_(checks), device_(device) {}
+  // `checks`: alike on all ranks. Without, nothing is taken and nothing exchanged. Where the context has a device, all
+  // checksums of the launch are ContributionChecksum::words, and that device takes those of what lies in its memory.
+  // Borrowed.
+  ContributionGuard(bool checks, const ComputeContext& context)
+      : checks_(checks),
+        context_(context),
+        by_(context.device() ? ContributionChecksum::words : ContributionChecksum::xxh3) {}
 
   // Changes that bit of the first contribution of the step to come, as the fault point does.
   void plant(std::uint64_t bit) { flip_ = bit; }
@@ -40,6 +46,12 @@ class ContributionGuard {
   struct Taken {
     Communicator* ranks;
     ContributionRecord record;
+    std::size_t room = 0, begin = 0, parts = 0;  // its digests on the device; no parts: what it gave is on record
+  };
+  // Digests on the device, until they are asked for.
+  struct Room {
+    DeviceMemory memory;
+    std::size_t size = 0, used = 0;
   };
   // What this rank sees of one pair's contributions: from `from`, or of its own.
   struct Seen {
@@ -47,11 +59,14 @@ class ContributionGuard {
     bool wrong = false;
   };
   Result<std::vector<Seen>> compare(std::int64_t deadline_ms);
-  void look_at(Communicator& ranks, CollectiveKind kind, std::span<std::byte> contribution, ContributionRecord* record);
+  void digest_on_device(Taken& taken, CollectiveKind kind, std::span<const float> contribution);
+  void fetch_digests();
+  void flip_in(std::span<std::byte> contribution, bool on_device);
 
   bool checks_;
-  Device* device_;
-  std::vector<std::byte> on_host_;     // the last contribution of a device
+  const ComputeContext& context_;
+  ContributionChecksum by_;
+  std::vector<Room> rooms_;            // one, once it is known how many digests a step has
   std::deque<Taken> taken_;            // records keep their place
   std::optional<std::uint64_t> flip_;  // a bit to change in this step
 };

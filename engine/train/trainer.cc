@@ -93,7 +93,7 @@ Trainer::Trainer(const ComputeContext& context, Mesh& mesh, ParameterStore& stor
       schedules_(valid_schedules(options, mesh)),
       optimizer_(store.layout(), options.optimizer, options.seed, account_of(memory, MemoryCategory::optimizer),
                  options.offloaded),
-      guard_of_sums_(options.check_contributions, context.device()),
+      guard_of_sums_(options.check_contributions, context),
       guard_(options.on_spike),
       memory_(memory),
       batch_bytes_(account_of(memory, MemoryCategory::batches)),

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "engine/core/cuda/cuda_device.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
 #include "tests/gpu/nccl_check.h"
 #include "tests/gpu/real_gpu.h"
@@ -31,7 +32,9 @@ int run_rank(int rank, int size, const char* folder) {
   }
   std::printf("rank %d of %d on %s\n", rank, size, (*device)->name().c_str());
   FileRendezvous rendezvous(folder);
-  return gpu_bench::check_over_nccl(**device, {cuda::tree_rows, cuda::write_word}, {}, rendezvous, rank, size);
+  return gpu_bench::check_over_nccl(**device,
+                                    {cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials}, {},
+                                    rendezvous, rank, size);
 }
 
 }  // namespace

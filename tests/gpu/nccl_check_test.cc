@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/shared_library.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
 #include "tests/support/emulated_device.h"
 
@@ -26,7 +27,8 @@ std::vector<int> run_ranks(int size, const std::string& library, std::int64_t fi
     threads.emplace_back([&, rank] {
       testing::EmulatedDevice device;
       codes[static_cast<std::size_t>(rank)] =
-          check_over_nccl(device, {cuda::tree_rows, cuda::write_word}, options, rendezvous, rank, size, first_ms);
+          check_over_nccl(device, {cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials},
+                          options, rendezvous, rank, size, first_ms);
     });
   for (std::thread& thread : threads) thread.join();
   return codes;

@@ -14,6 +14,7 @@
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/threads_communicator.h"
 #include "engine/core/tensor.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
 #include "tests/parallel/comm_contract.h"
 #include "tests/support/emulated_device.h"
@@ -44,7 +45,7 @@ class Misbehaving {
   const char* what_;
 };
 
-const NcclKernels kernels{cuda::tree_rows, cuda::write_word};
+const NcclKernels kernels{cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials};
 
 enum class DataOn { host, device };
 
@@ -141,7 +142,7 @@ TEST_CASE("nccl: its own sums are near those along the tree, and do not pretend 
         }
         expect(out, near, "the sums are not near");
         expect(out, data != sum, "the fake adds in the tree's order: it shows nothing");
-        ContributionRecord record;
+        ContributionRecord record{ContributionChecksum::words, {}, {}, {}};
         const Status checked = comm->wait(comm->all_reduce_sum(data, &record));
         expect(out, !checked.ok() && checked.error().code == ErrorCode::unsupported, "a record of an unknown sum");
         return out;
@@ -158,9 +159,10 @@ TEST_CASE("nccl: what each rank gave to a sum is on record, as with the other ba
       std::vector<float> data = term(me.rank, n, 3);
       const auto given = [&](int rank) {
         const std::vector<float> values = term(rank, n, 3);
-        return contribution_checksums(CollectiveKind::all_reduce_sum, std::as_bytes(std::span(values)), me.size);
+        return contribution_checksums(CollectiveKind::all_reduce_sum, std::as_bytes(std::span(values)), me.size,
+                                      ContributionChecksum::words);
       };
-      ContributionRecord record;
+      ContributionRecord record{ContributionChecksum::words, {}, {}, {}};
       expect_ok(out, comm->wait(comm->all_reduce_sum(data, &record)), "all_reduce_sum");
       expect(out, record.sent == given(me.rank), "what it took up");
       for (int r = 0; r < me.size; ++r)

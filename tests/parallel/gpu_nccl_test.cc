@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/comm/nccl/nccl_communicator.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
 #include "tests/parallel/training_on_gpus.h"
 #include "tests/support/emulated_device.h"
@@ -23,8 +24,9 @@ void on_gpus_over_nccl(const ParallelDims& dims, const std::function<void(int, M
   for (int rank = 0; rank < dims.world_size(); ++rank)
     threads.emplace_back([&, rank] {
       longhaul::testing::EmulatedGpu gpu(std::int64_t{4} << 30, false);
-      const auto runtime = NcclRuntime::start(gpu.device(), {cuda::tree_rows, cuda::write_word}, rendezvous, rank,
-                                              dims.world_size(), nccl);
+      const auto runtime = NcclRuntime::start(
+          gpu.device(), {cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials}, rendezvous,
+          rank, dims.world_size(), nccl);
       if (!runtime.ok()) return;
       const auto world = (*runtime)->world(1, options);
       if (!world.ok()) return;
@@ -58,4 +60,78 @@ TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, p
       CHECK(worst_relative(alone.norms, run.norms) <= 1e-3);
     }
   }
+}
+
+TEST_CASE(
+    "nccl: checksums of contributions are taken where those lie: what comes to the host does not grow with them") {
+  const auto bytes_of_a_step = [](const Dims& dims, std::int64_t hidden, bool checks) {
+    std::vector<std::int64_t> bytes(2), waits(2);
+    on_gpus_over_nccl(dims, [&](int rank, Mesh& mesh, Gpu& gpu) {
+      auto& device = static_cast<longhaul::testing::EmulatedGpu&>(gpu).device();
+      Options options;
+      options.gpu = &gpu, options.check_contributions = checks;
+      options.shape.hidden_size = hidden, options.shape.intermediate_size = 4 * hidden;
+      TrainingSetup setup(8, 4, 2, &mesh, DType::f32, 32, options);
+      REQUIRE(setup.trainer.step().ok());  // the first one also finds out how many sums there are
+      const std::int64_t bytes_before = device.bytes_to_host(), waits_before = device.waits();
+      REQUIRE(setup.trainer.step().ok());
+      bytes[static_cast<std::size_t>(rank)] = device.bytes_to_host() - bytes_before;
+      waits[static_cast<std::size_t>(rank)] = device.waits() - waits_before;
+    });
+    return std::pair(bytes, waits);
+  };
+  for (const auto& change : {+[](Dims& d) { d.dp_replicate = 2; }, +[](Dims& d) { d.dp_shard = 2, d.zero = 2; }}) {
+    Dims dims;
+    change(dims);
+    const std::string layout = dims.to_string();
+    CAPTURE(layout);
+    const auto [small, waits] = bytes_of_a_step(dims, 32, true);
+    const auto [large, waits_large] = bytes_of_a_step(dims, 128, true);
+    const auto [small_unchecked, waits_unchecked] = bytes_of_a_step(dims, 32, false);
+    const auto [large_unchecked, waits_large_unchecked] = bytes_of_a_step(dims, 128, false);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      CAPTURE(rank);
+      MESSAGE(small[rank], " and ", large[rank], " bytes to the host, ", small_unchecked[rank], " and ",
+              large_unchecked[rank], " without checksums");
+      CHECK(small[rank] - small_unchecked[rank] == large[rank] - large_unchecked[rank]);
+      CHECK(small[rank] > small_unchecked[rank]);
+      CHECK(large[rank] < 4'096);  // of a megabyte of gradients
+      CHECK(waits[rank] == waits_unchecked[rank] + 1);
+      CHECK(waits_large[rank] == waits_large_unchecked[rank] + 1);
+    }
+  }
+}
+
+TEST_CASE("nccl: a flipped bit of a contribution is found, its rank is named, and the step can be made again") {
+  for (const int wrong : {0, 1})
+    for (const int zero : {0, 2}) {
+      CAPTURE(wrong);
+      CAPTURE(zero);
+      Dims dims;
+      (zero == 0 ? dims.dp_replicate : dims.dp_shard) = 2, dims.zero = zero;
+      std::vector<std::optional<SilentCorruption>> found(2);
+      std::vector<double> losses(2), undisturbed(2);
+      for (const bool disturbs : {false, true})
+        on_gpus_over_nccl(dims, [&](int rank, Mesh& mesh, Gpu& gpu) {
+          const auto at = static_cast<std::size_t>(rank);
+          Options options;
+          options.gpu = &gpu, options.check_contributions = true;
+          TrainingSetup setup(8, 4, 2, &mesh, DType::f32, 32, options);
+          if (!setup.trainer.step().ok()) return;
+          if (disturbs) {
+            if (rank == wrong) setup.trainer.guard_of_sums().plant(12'345);
+            if (!setup.trainer.step().ok()) found[at] = setup.trainer.corruption();
+          }
+          for (int step = 1; step < 3; ++step)
+            if (const auto report = setup.trainer.step(); report.ok())
+              (disturbs ? losses : undisturbed)[at] = report->loss;
+        });
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        REQUIRE(found[rank]);
+        CHECK(found[rank]->rank == wrong);
+        CHECK(found[rank]->other == -1);
+        CHECK(losses[rank] > 0);
+        CHECK(losses[rank] == undisturbed[rank]);
+      }
+    }
 }

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/train/training_loop.h"
+#include "tests/parallel/ordering_lead.h"
 #include "tests/parallel/training_on_ranks.h"
 #include "tests/support/scratch.h"
 #include "tests/support/seed.h"
@@ -18,48 +19,6 @@ using namespace longhaul::test;
 namespace {
 
 constexpr int restart_steps = 6;
-
-// Orders a restart as soon as a rank says that it has a fault, once everybody is where the last order wanted them.
-class OrderingLead {
- public:
-  OrderingLead(const std::string& folder, int ranks, bool offers = true) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      pages_.push_back(HeartbeatPage::create(beat_page_path(folder, rank), rank).value());
-      pages_.back().epoch(1);
-      if (offers) pages_.back().offer_restart(20'000);
-    }
-    thread_ = std::thread([this] {  // last: it looks at what was made before
-      while (!ended_.load()) {
-        look();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    });
-  }
-  int finish() {
-    ended_ = true;
-    if (thread_.joinable()) thread_.join();
-    return orders_;
-  }
-  ~OrderingLead() { finish(); }
-
- private:
-  void look() {
-    bool faulted = false;
-    for (const HeartbeatPage& page : pages_) {
-      const BeatSnapshot seen = page.snapshot();
-      if (seen.epoch != epoch_) return;
-      faulted |= seen.section == beat_faulted;
-    }
-    if (!faulted) return;
-    ++epoch_, ++orders_;
-    for (HeartbeatPage& page : pages_) page.order_restart(epoch_);
-  }
-  std::vector<HeartbeatPage> pages_;
-  std::atomic<bool> ended_{false};
-  std::int64_t epoch_ = 1;
-  int orders_ = 0;
-  std::thread thread_;
-};
 
 struct LoopRun {
   Status status;

@@ -196,7 +196,7 @@ void EmulatedDevice::copy_in(const void* host, void* device, std::int64_t bytes)
 }
 void EmulatedDevice::copy_out(const void* device, void* host, std::int64_t bytes) {
   not_while_recording("copy_out");
-  ++waits_;
+  ++waits_, bytes_to_host_ += bytes;
   const Scope scope(*this);
   std::memcpy(host, device, static_cast<std::size_t>(bytes));
 }
@@ -214,7 +214,9 @@ void EmulatedDevice::zero(void* device, std::int64_t bytes) {
 Result<std::unique_ptr<DeviceQueue>> EmulatedDevice::queue() {
   not_while_recording("queue");
   if (guarded_) return std::unique_ptr<DeviceQueue>(std::make_unique<ImmediateQueue>(*this));
-  return std::unique_ptr<DeviceQueue>(std::make_unique<EmulatedQueue>());
+  return std::unique_ptr<DeviceQueue>(std::make_unique<EmulatedQueue>([this](const void* to, std::int64_t bytes) {
+    if (!owns(to)) bytes_to_host_ += bytes;
+  }));
 }
 Result<std::byte*> EmulatedDevice::allocate_host(std::int64_t bytes) {
   not_while_recording("allocate_host");

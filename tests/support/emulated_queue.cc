@@ -19,7 +19,8 @@ class EmulatedMark final : public QueueMark {
 
 }  // namespace
 
-EmulatedQueue::EmulatedQueue() : thread_([this] { work(); }) {}
+EmulatedQueue::EmulatedQueue(std::function<void(const void*, std::int64_t)> copied)
+    : copied_(std::move(copied)), thread_([this] { work(); }) {}
 
 EmulatedQueue::~EmulatedQueue() {
   {
@@ -36,6 +37,7 @@ CUstream_st* EmulatedQueue::stream() const {
 }
 
 void EmulatedQueue::copy(const void* from, void* to, std::int64_t bytes) {
+  if (copied_) copied_(to, bytes);
   enqueue([=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
 }
 void EmulatedQueue::run(std::function<void(CUstream_st*)> ask) {

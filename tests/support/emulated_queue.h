@@ -15,7 +15,8 @@ namespace longhaul::testing {
 
 class EmulatedQueue final : public DeviceQueue, public EmulatedStream {
  public:
-  EmulatedQueue();
+  // copied: told of every copy when it is asked for; may be empty.
+  explicit EmulatedQueue(std::function<void(const void* to, std::int64_t bytes)> copied = {});
   ~EmulatedQueue() override;
   EmulatedQueue(const EmulatedQueue&) = delete;
   EmulatedQueue& operator=(const EmulatedQueue&) = delete;
@@ -30,6 +31,7 @@ class EmulatedQueue final : public DeviceQueue, public EmulatedStream {
 
  private:
   void work();
+  std::function<void(const void*, std::int64_t)> copied_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;

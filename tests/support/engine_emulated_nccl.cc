@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/comm/nccl/nccl_communicator.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
 #include "engine/tasks/command_line.h"
 #include "tests/support/emulated_device.h"
@@ -29,7 +30,8 @@ longhaul::EngineSurroundings surroundings() {
     options.library = std::string(LONGHAUL_BINARY_DIR) + "/bin/liblonghaul_fake_nccl.so";
     options.memory = memory;
     LH_TRY(std::unique_ptr<DeviceRanks> ranks,
-           NcclRuntime::start(device, {cuda::tree_rows, cuda::write_word}, rendezvous, rank, size, options));
+           NcclRuntime::start(device, {cuda::tree_rows, cuda::write_word, cuda::digest_parts, cuda::digest_partials},
+                              rendezvous, rank, size, options));
     return ranks;
   };
   return around;

@@ -6,7 +6,7 @@
 //   - a collective is done when all ranks are, a send when it was received; one that nobody matches occupies its stream
 //     until the communicator is aborted; so does a receive of another size than what was sent;
 //   - an abort ends what this rank has under way, and that of nobody else;
-//   - a finalized communicator is quiet once all its ranks have finalized or aborted theirs.
+//   - a finalized communicator is quiet once all its ranks have finalized theirs; where one aborted its own, never.
 // fake_nccl_misbehave() makes one rank of the next communicators go wrong.
 #include <nccl.h>
 
@@ -73,10 +73,12 @@ Process& process() {
   static Process one;
   return one;
 }
+constexpr int everybody = -2;
+
 bool misbehaves(const char* what, int rank) {
   const std::lock_guard lock(process().mutex);
   const auto found = process().misbehaving.find(what);
-  return found != process().misbehaving.end() && found->second == rank;
+  return found != process().misbehaving.end() && (found->second == rank || found->second == everybody);
 }
 
 std::size_t bytes_of(ncclDataType_t type) {
@@ -290,7 +292,8 @@ void part(ncclComm* c) {
 extern "C" {
 
 // "init": this rank's initialisation never ends. "hang": its collectives do not come. "error": NCCL tells it of an
-// error when it looks. "abort": its aborts take a second. "old": an old version (any rank). rank -1: nobody any more.
+// error when it looks. "abort": its aborts take a second. "old": an old version (any rank). rank -1: nobody any more;
+// -2: everybody.
 void fake_nccl_misbehave(const char* what, int rank) {
   const std::lock_guard lock(process().mutex);
   process().misbehaving[what] = rank;
@@ -372,7 +375,6 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
     *c->aborted = true;
     c->world->changed.notify_all();
   }
-  part(c);
   delete c;
   return ncclSuccess;
 }

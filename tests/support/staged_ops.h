@@ -132,6 +132,9 @@ class StagedOps final : public DeviceOps {
     for (const ConstFloats& part : parts) there.push_back(ranges.at(part));
     ops_.sums_of_squares(there, sums);
   }
+  void digest_parts(ConstFloats x, std::span<std::uint64_t> out) const override {
+    run(&DeviceOps::digest_parts, x, out);
+  }
   void swiglu_forward(SwiGluShape shape, ConstView gate, ConstView up, View out) const override {
     run(&DeviceOps::swiglu_forward, shape, gate, up, out);
   }

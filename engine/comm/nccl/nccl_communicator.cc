@@ -23,7 +23,7 @@ class NcclCommunicator final : public Communicator {
     if (word_ != nullptr) count_on_device();
   }
   ~NcclCommunicator() override {
-    bool left = broken() || group_->left();
+    bool left = broken() || group_->left() || is_superseded();
     for (const auto& [key, lane] : lanes_) left = left || lane->left();
     close(group_, left);
     for (auto& [key, lane] : lanes_) close(lane, left);
@@ -59,6 +59,11 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  // The ranks were ordered to a later epoch: others abort this communicator, and parting from it would wait for them.
+  bool is_superseded() const {
+    const std::atomic<std::int64_t>* newest = options().newest_epoch;
+    return newest != nullptr && newest->load(std::memory_order_acquire) > static_cast<std::int64_t>(epoch());
+  }
   std::shared_ptr<NcclGroup> make_group(const std::string& lane, int ranks, int own) {
     return std::make_shared<NcclGroup>(*state_, state_->fresh_name(epoch(), axis_, members(), lane), ranks, own);
   }
@@ -88,7 +93,9 @@ class NcclCommunicator final : public Communicator {
 Result<std::unique_ptr<NcclRuntime>> NcclRuntime::start(Device& device, const NcclKernels& kernels,
                                                         Rendezvous& rendezvous, int rank, int size,
                                                         const NcclOptions& options) {
-  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr, "the communicators need both kernels");
+  LH_ASSERT(kernels.tree_rows != nullptr && kernels.write_word != nullptr && kernels.digest_parts != nullptr &&
+                kernels.digest_partials != nullptr,
+            "the communicators need all of their kernels");
   LH_ASSERT(rank >= 0 && rank < size, format("rank {} of {}", rank, size));
   std::vector<std::string> names;
   if (!options.library.empty()) names.push_back(options.library);

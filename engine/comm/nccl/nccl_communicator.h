@@ -8,7 +8,8 @@
 // another tag, and sends wait for receives. Whichever operation is polled, all that the rank has started go on.
 //
 // Sums go along the tree of tree_sum.h: rows travel as they are and are added by a kernel, so that the bits are those
-// of the other backends. NCCL's own sums move half as much of a small one, in an order of NCCL's choice.
+// of the other backends. NCCL's own sums move half as much of a small one, in an order of NCCL's choice. Checksums of
+// contributions are taken by kernels in the queue; they alone come to the host, and are there when the sum is done.
 //
 // Spans of the host are copied through pinned memory. A communicator whose wait failed is aborted, and the wait comes
 // back when NCCL has let go of the buffers; where it does not in time, the process is lost (world() says so) and the
@@ -25,13 +26,18 @@ namespace longhaul {
 
 enum class NcclSums { tree, fastest };  // the same bits on every backend and layout; as NCCL likes
 
-// Kernels that the communicators ask for, of engine/ops/cuda/tree_rows.h.
+// Kernels that the communicators ask for, of tree_rows.h and digest_kernels.h in engine/ops/cuda.
 struct NcclKernels {
   // out[i] = sum, or the largest, over r < rows, along the tree of tree_sum.h, of terms[r * n + i].
   void (*tree_rows)(CUstream_st* stream, bool largest, std::int64_t rows, std::int64_t n, const float* terms,
                     float* out) = nullptr;
   // *word = value, seen by the host at once.
   void (*write_word)(CUstream_st* stream, std::uint64_t* word, std::uint64_t value) = nullptr;
+  // out[p] = the digest of part p of x (engine/ops/digest.h); at `partial` there is room for digest_partials()
+  // elements.
+  void (*digest_parts)(CUstream_st* stream, std::int64_t n, const float* x, std::int64_t parts, std::uint64_t* partial,
+                       std::uint64_t* out) = nullptr;
+  std::int64_t (*digest_partials)(std::int64_t n, std::int64_t parts) = nullptr;
 };
 
 struct NcclOptions {

@@ -1,5 +1,6 @@
 #include "engine/comm/nccl/nccl_operation.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -12,6 +13,11 @@ namespace {
 
 std::int64_t length(std::size_t bytes) {
   return static_cast<std::int64_t>(bytes);
+}
+constexpr std::int64_t digest_bytes = sizeof(std::uint64_t);
+
+std::int64_t elements(std::size_t bytes) {
+  return length(bytes / sizeof(float));
 }
 bool is_sum_or_max(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce_sum || kind == CollectiveKind::all_reduce_max ||
@@ -61,6 +67,12 @@ Status exchange(const NcclLibrary& nccl, const NcclGroup& group, ncclComm_t comm
   }
   const Status ended = accepted(nccl, "ncclGroupEnd", nccl.ncclGroupEnd(), communicator);
   return asked.ok() ? ended : asked;
+}
+
+// Where the digests of what this rank takes up and of what has come to it stand, one for each rank, and behind them
+// what taking them needs.
+std::uint64_t* digests_of(const NcclWork& work) {
+  return reinterpret_cast<std::uint64_t*>(work.digests.data());
 }
 
 // A kernel that adds up rows of `bytes` each.
@@ -241,18 +253,27 @@ Status NcclOperation::add_all_to_all_v() {
   return {};
 }
 
-// What this rank gives and what it takes are copied to the host, where somebody wants their checksums.
+// Digests of what this rank gives and of what it takes, where somebody wants them.
 Status NcclOperation::note_rows(std::size_t rows_bytes) {
   NcclWork& w = *work_;
   w.rows_bytes = rows_bytes;
   if (w.request.record == nullptr) return {};
-  LH_TRY(w.taken_on_host, state_->on_host.take(length(w.request.in.size())));
-  LH_TRY(w.rows_on_host, state_->on_host.take(length(rows_bytes)));
-  add(nullptr, [](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
-    const std::int64_t bytes = length(work.request.in.size());
-    if (bytes > 0) queue.copy(work.in, work.taken_on_host.data(), bytes);
-    return {};
-  });
+  if (w.request.record->by != ContributionChecksum::words)
+    return make_error(ErrorCode::unsupported, "checksums by xxh3 of contributions that lie on a device",
+                      "ask for ContributionChecksum::words");
+  const int ranks = group_->size(), parts = contribution_parts(w.request.kind, w.request.in.size(), ranks);
+  const std::int64_t given = elements(w.request.in.size());
+  const std::int64_t partials = std::max(state_->kernels.digest_partials(given, parts),
+                                         state_->kernels.digest_partials(elements(rows_bytes), ranks));
+  LH_TRY(w.digests, state_->on_device.take((2 * ranks + partials) * digest_bytes));
+  LH_TRY(w.digests_on_host, state_->on_host.take(2 * ranks * digest_bytes));
+  add(nullptr,
+      [=, digest_parts = state_->kernels.digest_parts](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+        queue.run([=, in = reinterpret_cast<const float*>(work.in), out = digests_of(work)](CUstream_st* stream) {
+          digest_parts(stream, given, in, parts, out + 2 * ranks, out);
+        });
+        return {};
+      });
   return {};
 }
 
@@ -317,18 +338,26 @@ Status NcclOperation::add_tree_all_reduce() {
 }
 
 void NcclOperation::add_end() {
-  add(nullptr, [write_word = state_->kernels.write_word](NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
-    const NcclRequest& request = work.request;
-    if (work.out_on_host.data() != nullptr) queue.copy(work.out, work.out_on_host.data(), length(request.out.size()));
-    if (work.rows_on_host.data() != nullptr)
-      queue.copy(work.rows.data(), work.rows_on_host.data(), length(work.rows_bytes));
-    if (request.word != nullptr)
-      queue.run([write_word, word = request.word, count = request.count](CUstream_st* stream) {
-        write_word(stream, word, count);
+  add(nullptr,
+      [write_word = state_->kernels.write_word, digest_parts = state_->kernels.digest_parts, ranks = group_->size()](
+          NcclWork& work, ncclComm_t, DeviceQueue& queue) -> Status {
+        const NcclRequest& request = work.request;
+        if (work.out_on_host.data() != nullptr)
+          queue.copy(work.out, work.out_on_host.data(), length(request.out.size()));
+        if (std::uint64_t* const digests = digests_of(work)) {
+          queue.run([=, n = elements(work.rows_bytes),
+                     rows = reinterpret_cast<const float*>(work.rows.data())](CUstream_st* stream) {
+            digest_parts(stream, n, rows, ranks, digests + 2 * ranks, digests + ranks);
+          });
+          queue.copy(digests, work.digests_on_host.data(), 2 * ranks * digest_bytes);
+        }
+        if (request.word != nullptr)
+          queue.run([write_word, word = request.word, count = request.count](CUstream_st* stream) {
+            write_word(stream, word, count);
+          });
+        work.done = queue.mark();
+        return {};
       });
-    work.done = queue.mark();
-    return {};
-  });
 }
 
 Result<bool> NcclOperation::poll() {
@@ -365,13 +394,20 @@ void NcclOperation::deliver() {
   const NcclWork& w = *work_;
   const NcclRequest& request = w.request;
   if (w.out_on_host.data() != nullptr) std::memcpy(request.out.data(), w.out_on_host.data(), request.out.size());
-  if (request.record == nullptr) return;
-  const int size = group_->size();
-  request.record->sent = contribution_checksums(request.kind, {w.taken_on_host.data(), request.in.size()}, size);
-  request.record->received.clear();
-  const std::size_t row = w.rows_bytes / static_cast<std::size_t>(size);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(size); ++r)
-    request.record->received.push_back(contribution_checksum({w.rows_on_host.data() + r * row, row}));
+  if (request.record != nullptr) note_digests();
+}
+
+void NcclOperation::note_digests() const {
+  const NcclRequest& request = work_->request;
+  const auto size = static_cast<std::size_t>(group_->size());
+  std::vector<std::uint64_t> digests(2 * size);
+  std::memcpy(digests.data(), work_->digests_on_host.data(), digests.size() * sizeof(std::uint64_t));
+  const auto middle = digests.begin() + group_->size();
+  request.record->received.assign(middle, digests.end());
+  digests.resize(size);
+  if (contribution_parts(request.kind, request.in.size(), group_->size()) == 1)
+    std::ranges::fill(digests, digests.front());
+  request.record->sent = std::move(digests);
 }
 
 std::vector<int> NcclOperation::waiting_for() {

@@ -27,8 +27,8 @@ struct NcclWork {
   NcclRequest request;
   const std::byte* in = nullptr;  // on the device
   std::byte* out = nullptr;
-  StagingBlock in_block, out_block, rows, sizes;                                     // of the device
-  StagingBlock in_on_host, out_on_host, sizes_on_host, taken_on_host, rows_on_host;  // pinned
+  StagingBlock in_block, out_block, rows, sizes, digests;                // of the device
+  StagingBlock in_on_host, out_on_host, sizes_on_host, digests_on_host;  // pinned
   std::size_t rows_bytes = 0;
   std::unique_ptr<QueueMark> sizes_came, done;
 };
@@ -54,6 +54,7 @@ class NcclOperation final : public CommOperation {
   void add_end();
   Status check_sizes();
   void deliver();
+  void note_digests() const;
 
   std::shared_ptr<NcclState> state_;
   std::shared_ptr<NcclGroup> group_;

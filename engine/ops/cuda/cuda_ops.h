@@ -47,6 +47,7 @@ class CudaOps final : public DeviceOps {
   double sum_of_squares(ConstFloats x) const override;
   bool any_not_finite(ConstFloats x) const override;
   void sums_of_squares(std::span<const ConstFloats> parts, std::span<double> sums) const override;
+  void digest_parts(ConstFloats x, std::span<std::uint64_t> out) const override;
   void swiglu_forward(SwiGluShape shape, ConstView gate, ConstView up, View out) const override;
   void swiglu_backward(SwiGluShape shape, ConstView dout, ConstView gate, ConstView up, View dgate,
                        View dup) const override;

@@ -1,7 +1,8 @@
-// Sums over several arrays that come to the host at once.
+// Sums over several arrays that come to the host at once, and digests, which stay on the device.
 #include <algorithm>
 
 #include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/pointwise_kernels.h"
 
 namespace longhaul::cuda {
@@ -20,6 +21,12 @@ void CudaOps::sums_of_squares(std::span<const ConstFloats> parts, std::span<doub
                      totals + i);
   }
   device_.copy_out(totals, sums.data(), count * 8);
+}
+
+void CudaOps::digest_parts(ConstFloats x, std::span<std::uint64_t> out) const {
+  const auto n = static_cast<Index>(x.size()), parts = static_cast<Index>(out.size());
+  auto* const partial = reinterpret_cast<std::uint64_t*>(scratch(0, digest_partials(n, parts) * 8));
+  cuda::digest_parts(stream_, n, x.data(), parts, partial, out.data());
 }
 
 }  // namespace longhaul::cuda

@@ -198,16 +198,22 @@ __device__ double term(float x) {
   return static_cast<double>(x);
 }
 
-template <FlatSum kind, int n>
+// Four elements that follow each other go to one thread wherever the array begins, so the order of the sum depends on
+// their number alone. wide: it begins at a multiple of 16 bytes, and the four are one access.
+template <FlatSum kind, bool wide>
 __global__ void __launch_bounds__(map_threads) flat_sum_kernel(Index count, const float* x, double* parts) {
   double* const shared = reinterpret_cast<double*>(shared_memory());
   const Index begin = blockIdx.x * sum_piece, end = begin + sum_piece < count ? begin + sum_piece : count;
   double sum = 0;
-  for (Index i = begin + static_cast<Index>(threadIdx.x) * n; i < end; i += map_threads * n) {
-    float v[n];
-    load<n>(x + i, v);
-    LONGHAUL_UNROLL
-    for (int j = 0; j < n; ++j) sum += term<kind>(v[j]);
+  for (Index i = begin + static_cast<Index>(threadIdx.x) * 4; i < end; i += map_threads * 4) {
+    if (wide && i + 4 <= end) {
+      float v[4];
+      load<4>(x + i, v);
+      LONGHAUL_UNROLL
+      for (int j = 0; j < 4; ++j) sum += term<kind>(v[j]);
+    } else {
+      for (int j = 0; j < 4 && i + j < end; ++j) sum += term<kind>(x[i + j]);
+    }
   }
   sum = sum_over_block(sum, shared);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
@@ -225,10 +231,9 @@ __global__ void __launch_bounds__(map_threads) add_sums_kernel(Index count, cons
 
 template <FlatSum kind>
 void flat_sum_of(cudaStream_t stream, Index n, const float* x, double* parts) {
-  with_width<float>(n, {x}, [&](auto width) {
-    launch("flat_sum", stream, flat_sum_kernel<kind, decltype(width)::value>, dim3(blocks_for(n, sum_piece)),
-           dim3(map_threads), map_threads / warp_size * sizeof(double), n, x, parts);
-  });
+  const bool wide = reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+  launch("flat_sum", stream, wide ? flat_sum_kernel<kind, true> : flat_sum_kernel<kind, false>,
+         dim3(blocks_for(n, sum_piece)), dim3(map_threads), map_threads / warp_size * sizeof(double), n, x, parts);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ struct Rope {
 template <class T>
 void rope(cudaStream_t stream, const Rope<T>& arguments);
 
-// out[0] = sum of f(x), in f64: partial sums of fixed pieces, added up in their order. parts: flat_sum_parts(n) of f64.
+// out[0] = sum of f(x), in f64: partial sums of fixed pieces, added up in their order; the same bits wherever x begins.
+// parts: flat_sum_parts(n) of f64.
 enum class FlatSum { value, square, not_finite };  // not_finite: how many are not
 Index flat_sum_parts(Index n);
 void flat_sum(cudaStream_t stream, FlatSum kind, Index n, const float* x, double* parts, double* out);

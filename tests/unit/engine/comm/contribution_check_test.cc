@@ -58,6 +58,10 @@ TEST_CASE("parts of a contribution cover it, once or for everybody") {
       for (int rank = 0; rank < ranks; ++rank) {
         const ContributionPart part = contribution_to(CollectiveKind::all_reduce_sum, bytes, ranks, rank);
         CHECK(part.begin == (small ? 0 : end));
+        const auto parts = static_cast<std::size_t>(contribution_parts(CollectiveKind::all_reduce_sum, bytes, ranks));
+        const std::size_t which = parts == 1 ? 0 : static_cast<std::size_t>(rank), n = bytes / sizeof(float);
+        CHECK(part.begin == n * which / parts * sizeof(float));
+        CHECK(part.begin + part.size == n * (which + 1) / parts * sizeof(float));
         end = part.begin + part.size;
       }
       CHECK(end == bytes);
@@ -76,10 +80,11 @@ TEST_CASE("every single flipped bit is found, and at the rank that the part goes
   const auto flip = [](std::vector<float>& values, std::size_t bit) {
     reinterpret_cast<unsigned char*>(values.data())[bit / 8] ^= static_cast<unsigned char>(1U << (bit % 8));
   };
-  const auto try_bit = [&](std::vector<float>& values, CollectiveKind kind, int ranks, std::size_t bit) {
-    const auto given = contribution_checksums(kind, std::as_bytes(std::span(values)), ranks);
+  const auto try_bit_by = [&](ContributionChecksum by, std::vector<float>& values, CollectiveKind kind, int ranks,
+                              std::size_t bit) {
+    const auto given = contribution_checksums(kind, std::as_bytes(std::span(values)), ranks, by);
     flip(values, bit);
-    const auto sent = contribution_checksums(kind, std::as_bytes(std::span(values)), ranks);
+    const auto sent = contribution_checksums(kind, std::as_bytes(std::span(values)), ranks, by);
     flip(values, bit);
     ++flips, missed += given == sent;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -87,6 +92,10 @@ TEST_CASE("every single flipped bit is found, and at the rank that the part goes
       const bool here = bit / 8 >= part.begin && bit / 8 < part.begin + part.size;
       wrong_part += here != (given[static_cast<std::size_t>(rank)] != sent[static_cast<std::size_t>(rank)]);
     }
+  };
+  const auto try_bit = [&](std::vector<float>& values, CollectiveKind kind, int ranks, std::size_t bit) {
+    for (const auto by : {ContributionChecksum::xxh3, ContributionChecksum::words})
+      try_bit_by(by, values, kind, ranks, bit);
   };
   std::vector<float> small(24);
   for (float& value : small) value = static_cast<float>(random()) * 1e-19F;

@@ -300,15 +300,37 @@ TEST_CASE("sums of squares of several parts at once have the bits of each alone,
     CAPTURE(n);
     const Values x = random_values(DType::f32, n, 18);
     const std::span<const float> all = x.tensor.span<float>();
-    // Where 16 bytes can be read at once a GPU's threads add up other elements: parts begin at multiples of 16 here, as
-    // each alone does in its own memory.
-    const std::size_t third = all.size() / 12 * 4;
+    const std::size_t third =
+        all.size() / 3;  // parts begin anywhere, each alone at a multiple of 256 bytes on a device
     const std::vector<std::span<const float>> parts = {all, all.first(third), {}, all.subspan(third), all.last(1)};
     std::vector<double> sums(parts.size(), -1.0);
     sums_of_squares(context, parts, sums);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       CAPTURE(i);
       CHECK(sums[i] == (parts[i].empty() ? 0.0 : sum_of_squares(context, parts[i])));
+    }
+  }
+}
+
+TEST_CASE("sums over an array have the same bits wherever it begins, on every backend") {
+  for (const auto& [n, level] : with_backends({1, 5, 1003, 70'001, 140'000})) {
+    const OpContext context(2, level);
+    CAPTURE(n);
+    const Values x = random_values(DType::f32, n, 21);
+    const auto values = x.tensor.span<float>();
+    const double total = sum(context, values), squares = sum_of_squares(context, values);
+    // Together with what lies before it an array keeps its place in the memory of a device.
+    for (const std::size_t shift : {1U, 2U, 3U, 4U}) {
+      CAPTURE(shift);
+      Tensor room(DType::f32, {n + 4});
+      const std::span<float> all = room.span<float>(), there = all.subspan(shift, values.size());
+      std::ranges::copy(values, there.begin());
+      const std::vector<std::span<const float>> parts = {all, there};
+      std::vector<double> sums(2);
+      sums_of_squares(context, parts, sums);
+      CHECK(sums[1] == squares);
+      CHECK(sum(context, there) == total);
+      CHECK(!any_not_finite(context, there));
     }
   }
 }
