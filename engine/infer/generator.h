@@ -122,7 +122,11 @@ class Generator {
   std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
   // Rows of `logits_` that belong to the sequence; true when it goes on.
   void take_prompt_logprobs(Sequence& sequence, const TextStep& step, std::int64_t row);
-  std::optional<FinishReason> take_token(Sequence& sequence, std::span<float> logits);
+  // The next token is drawn by the model, where it draws and no log-probabilities are asked for.
+  bool drawn_by_model(const Sequence& sequence) const;
+  std::optional<TokenDraw> draw_of(const Sequence& sequence) const;
+  std::optional<FinishReason> draw_token(Sequence& sequence, std::span<float> logits);
+  std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token, std::span<const float> raw_logits);
   void finish_prompt(Sequence& sequence);
   void release_text(Sequence& sequence, const std::string& bytes);
 
@@ -135,6 +139,7 @@ class Generator {
   std::vector<SequencePtr> active_;
   std::vector<int> free_slots_;
   std::vector<float> logits_;
+  std::vector<std::int32_t> drawn_;  // one for each step
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

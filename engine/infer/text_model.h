@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/data/chat.h"
+#include "engine/infer/sampling.h"
 
 namespace longhaul {
 
@@ -18,6 +20,14 @@ struct TextModelInfo {
   std::int64_t context_length = 0;       // tokens of prompt and answer together
   int slots = 1;                         // sequences that can be held at the same time
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
+  bool draws = false;                    // it draws tokens itself: TextStep::draw
+};
+
+// The token that follows a step, as sample_token() draws it. What is named lives until forward() comes back.
+struct TokenDraw {
+  const SamplingParameters* sampling = nullptr;
+  const TokenHistory* history = nullptr;
+  std::uint64_t position = 0;
 };
 
 // Part of one forward step: `tokens` are appended to the sequence held in `slot`.
@@ -26,6 +36,9 @@ struct TextStep {
   int slot = 0;
   std::span<const std::int32_t> tokens;
   Logits wanted = Logits::last;
+  // With Logits::last, where the model draws: the token comes back instead of logits. An answer's draws are all here or
+  // none.
+  std::optional<TokenDraw> draw = std::nullopt;
 };
 
 class TextModel {
@@ -41,9 +54,11 @@ class TextModel {
   virtual std::string token_bytes(std::int32_t token) const = 0;
 
   // Sequences; one thread at a time. reset() empties a slot; forward() appends to the slots named in `steps` (each at
-  // most once) and fills `logits` with [rows, vocabulary], rows in the order of the steps.
+  // most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and `drawn` with a token for
+  // each step, -1 where none was to be drawn.
   virtual void reset(int slot) = 0;
-  virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits) = 0;
+  virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                         std::vector<std::int32_t>& drawn) = 0;
 };
 
 }  // namespace longhaul

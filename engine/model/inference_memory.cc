@@ -25,7 +25,8 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
   const std::int64_t row =
       3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() + s.mlp_width() + s.intermediate_size;  // of activations
   const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
-  planned.scratch = load.tokens_max * row * dtype_bytes(dtype) + load.logits_rows * s.vocab_size * 4 + rope;
+  planned.scratch =
+      load.tokens_max * row * dtype_bytes(dtype) + (load.logits_rows + load.seen_rows) * s.vocab_size * 4 + rope;
   return planned;
 }
 

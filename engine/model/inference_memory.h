@@ -14,6 +14,7 @@ struct InferenceLoad {
   std::int64_t context_length = 0;  // tokens that each has room for
   std::int64_t tokens_max = 0;      // of one forward pass
   std::int64_t logits_rows = 1;     // of one forward pass
+  std::int64_t seen_rows = 0;       // of answers with penalties: InferenceModel::keep_seen()
 };
 
 struct InferenceMemory {

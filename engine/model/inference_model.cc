@@ -30,7 +30,8 @@ InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
     : shape_(std::move(shape)),
       weights_(std::move(weights)),
       rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
-      logits_(weights_.memory.get()) {}
+      logits_(weights_.memory.get()),
+      drawn_(weights_.memory.get()) {}
 
 Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
@@ -199,17 +200,20 @@ void InferenceModel::all_logits(const ComputeContext& context, std::span<float> 
   }
 }
 
-void InferenceModel::decode_on_device(const ComputeContext& context, std::span<const SequenceStep> steps,
-                                      std::span<float> logits) {
+void InferenceModel::decode_on_device(bool draws, const std::function<void(std::int64_t longest)>& ask) {
+  if (!use_graphs_) return ask(table_.longest());
+  const std::int64_t room = decode_room(table_.longest());
+  graphs_->run(*device(), {table_.sequences(), room, draws}, [&] { ask(room); });
+}
+
+void InferenceModel::logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                    std::span<float> logits) {
   const View out = logits_.take(DType::f32, {table_.sequences(), shape_.vocab_size});
   const auto ask = [&](std::int64_t longest) {
     run_blocks(context, steps, longest);
     last_logits(context, out);
   };
-  if (use_graphs_)
-    graphs_->run(*device(), table_.sequences(), table_.longest(), ask);
-  else
-    ask(table_.longest());
+  table_.decodes() ? decode_on_device(false, ask) : ask(table_.longest());
   copy_out(context, out, View(logits.data(), out.shape()));
 }
 
@@ -217,24 +221,67 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
                                std::span<float> logits) {
   LH_ASSERT(context.device() == device(), "a context of another device than the model's");
   LH_CHECK(check(steps, wanted, logits));
-  table_.fill(context, steps, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
-  reserve(table_.tokens());
-  const auto sequences = static_cast<std::int64_t>(steps.size());
-  if (device() != nullptr && table_.decodes() && wanted != LogitsWanted::none) {
-    decode_on_device(context, steps, logits);
+  begin(context, steps, {});
+  const bool decodes = table_.decodes() && wanted != LogitsWanted::none;  // all are the last ones then
+  if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
+    logits_to_host(context, steps, logits);
   } else {
     run_blocks(context, steps, table_.longest());
-    const Shape last{sequences, shape_.vocab_size};
     if (wanted == LogitsWanted::all) all_logits(context, logits);
-    if (wanted == LogitsWanted::last && device() == nullptr) last_logits(context, View(logits.data(), last));
-    if (wanted == LogitsWanted::last && device() != nullptr) {
-      const View out = logits_.take(DType::f32, last);
-      last_logits(context, out);
-      copy_out(context, out, View(logits.data(), last));
-    }
+    if (wanted == LogitsWanted::last)
+      last_logits(context, View(logits.data(), Shape{table_.sequences(), shape_.vocab_size}));
   }
-  for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
+  finish(steps);
   return {};
+}
+
+Status InferenceModel::draw(const ComputeContext& context, std::span<const SequenceStep> steps,
+                            std::span<const SampleRow> draws, std::span<std::int32_t> tokens) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
+  if (device() == nullptr) return make_error(ErrorCode::unsupported, "tokens are drawn by the model on a device only");
+  if (draws.size() != steps.size() || tokens.size() != steps.size())
+    return make_error(ErrorCode::invalid_input, format("{} sequences, {} draws and room for {} tokens", steps.size(),
+                                                       draws.size(), tokens.size()));
+  LH_CHECK(check(steps, LogitsWanted::none, {}));
+  const std::int64_t seen_rows = seen_.view().size() / shape_.vocab_size;
+  for (const SampleRow& row : draws)
+    if (row.seen_row >= seen_rows)
+      return make_error(ErrorCode::invalid_input,
+                        format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  begin(context, steps, draws);
+  const SampleShape shape{table_.sequences(), shape_.vocab_size};
+  const View logits = logits_.take(DType::f32, {shape.sequences, shape.vocab});
+  const View drawn = drawn_.take(DType::i32, {shape.sequences});
+  const std::span<std::int32_t> seen = seen_rows > 0 ? seen_.view().span<std::int32_t>() : std::span<std::int32_t>();
+  const auto ask = [&](std::int64_t longest) {
+    run_blocks(context, steps, longest);
+    last_logits(context, logits);
+    sample_tokens(context, shape, logits, table_.draws(), seen, drawn.span<std::int32_t>());
+  };
+  table_.decodes() ? decode_on_device(true, ask) : ask(table_.longest());
+  copy_out(context, drawn, View(tokens));
+  finish(steps);
+  return {};
+}
+
+void InferenceModel::begin(const ComputeContext& context, std::span<const SequenceStep> steps,
+                           std::span<const SampleRow> draws) {
+  table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
+  reserve(table_.tokens());
+}
+
+void InferenceModel::finish(std::span<const SequenceStep> steps) {
+  for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
+}
+
+void InferenceModel::keep_seen(std::int64_t rows) {
+  LH_ASSERT(device() != nullptr, "what was seen is kept on a device");
+  seen_ = Tensor();
+  seen_ = Tensor(DType::i32, {rows, shape_.vocab_size}, weights_.memory.get());
+}
+
+void InferenceModel::set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts) {
+  copy_in(context, ConstView(counts), seen_.view().rows(row, row + 1));
 }
 
 }  // namespace longhaul

@@ -9,6 +9,7 @@
 //   ... pick a token, step.tokens = {one token}, forward again: decode
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,10 +55,20 @@ class InferenceModel {
   // a cache without room, or a cache used twice in one call.
   Status forward(const ComputeContext& context, std::span<const SequenceStep> steps, LogitsWanted wanted,
                  std::span<float> logits);
+  // As forward(), and draws the token behind every step on the model's device: draws[i] for steps[i], into tokens[i];
+  // of the logits nothing comes to the host. On a processor it is refused (unsupported): engine/infer/sampling.h draws.
+  Status draw(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws,
+              std::span<std::int32_t> tokens);
+  // For draws with penalties: `rows` rows of what was seen (SampleRow::seen_row), on the device.
+  void keep_seen(std::int64_t rows);
+  // counts [vocab] as engine/ops/sample.h has them; from then on draw() counts.
+  void set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts);
 
  private:
   Status check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const;
   void reserve(std::int64_t tokens);
+  void begin(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<const SampleRow> draws);
+  static void finish(std::span<const SequenceStep> steps);
   // Everything up to the last norm; sequences are at most as long as `longest`.
   void run_blocks(const ComputeContext& context, std::span<const SequenceStep> steps, std::int64_t longest);
   void run_block(const ComputeContext& context, std::span<const SequenceStep> steps, int layer, std::int64_t longest);
@@ -70,7 +81,9 @@ class InferenceModel {
   // out [sequences, vocab], where the operations work.
   void last_logits(const ComputeContext& context, View out);
   void all_logits(const ComputeContext& context, std::span<float> logits);
-  void decode_on_device(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
+  // What a step of one token for each sequence asks for, recorded and replayed where that is on.
+  void decode_on_device(bool draws, const std::function<void(std::int64_t longest)>& ask);
+  void logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps, std::span<float> logits);
 
   ModelShape shape_;
   InferenceWeights weights_;
@@ -78,7 +91,9 @@ class InferenceModel {
   StepTable table_;
   std::int64_t tokens_max_ = 0;  // what the scratch holds
   Tensor x_, normed_, qkv_, q_, attention_, gate_up_, activated_, out_;
-  GrowingMemory logits_;  // of a device, before the host has them
+  // Of a device: logits and tokens before the host has them, and what answers with penalties have seen.
+  GrowingMemory logits_, drawn_;
+  Tensor seen_;  // [rows, vocab] i32
   bool use_graphs_ = true;
   std::unique_ptr<DecodeGraphs> graphs_ = std::make_unique<DecodeGraphs>();
 };

@@ -7,9 +7,9 @@
 
 namespace longhaul {
 
-void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep> steps, int layers,
-                     MemoryAccount* memory) {
-  layers_ = layers, tokens_ = 0, longest_ = 0;
+void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep> steps,
+                     std::span<const SampleRow> draws, int layers, MemoryAccount* memory) {
+  layers_ = layers, tokens_ = 0, longest_ = 0, draws_ = static_cast<std::int64_t>(draws.size());
   begins_.clear();
   std::vector<std::int32_t> ids, positions, sequences;
   for (const SequenceStep& step : steps) {
@@ -34,7 +34,7 @@ void StepTable::fill(const ComputeContext& context, std::span<const SequenceStep
     const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
     packed_.insert(packed_.end(), bytes, bytes + values.size() * sizeof(values[0]));
   };
-  pack(places), pack(ids), pack(positions), pack(sequences);
+  pack(places), pack(draws), pack(ids), pack(positions), pack(sequences);
   const auto bytes = static_cast<std::int64_t>(packed_.size());
   if (placed_.size() < bytes) {
     placed_ = Tensor();
@@ -48,8 +48,15 @@ std::span<const KvPlace> StepTable::places(int layer) const {
   return {all + layer * sequences(), static_cast<std::size_t>(sequences())};
 }
 
+std::span<SampleRow> StepTable::draws() {
+  auto* behind = static_cast<KvPlace*>(placed_.view().data()) + layers_ * sequences();
+  return {reinterpret_cast<SampleRow*>(behind), static_cast<std::size_t>(draws_)};
+}
+
 std::span<const std::int32_t> StepTable::numbers(int which) const {
-  const auto* behind = static_cast<const KvPlace*>(placed_.view().data()) + layers_ * sequences();
+  const auto* behind = static_cast<const std::byte*>(placed_.view().data()) +
+                       layers_ * sequences() * static_cast<std::int64_t>(sizeof(KvPlace)) +
+                       draws_ * static_cast<std::int64_t>(sizeof(SampleRow));
   return {reinterpret_cast<const std::int32_t*>(behind) + which * tokens_, static_cast<std::size_t>(tokens_)};
 }
 

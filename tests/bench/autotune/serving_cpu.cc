@@ -70,7 +70,7 @@ class BenchTextModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>&) const override { return none(); }
   std::string token_bytes(std::int32_t) const override { return "a"; }
   void reset(int slot) override { caches_[static_cast<std::size_t>(slot)].truncate(0); }
-  Status forward(std::span<const TextStep> steps, std::vector<float>& logits) override {
+  Status forward(std::span<const TextStep> steps, std::vector<float>& logits, std::vector<std::int32_t>&) override {
     std::vector<SequenceStep> all;
     for (const TextStep& step : steps) all.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
     logits.resize(all.size() * static_cast<std::size_t>(info_.vocabulary));
@@ -96,7 +96,7 @@ class Stopwatch {
   explicit Stopwatch(int threads) : alone_(threads == 1) {}
   double now() const {
     if (!alone_) return static_cast<double>(clock_.monotonic_ns()) * 1e-9;
-    struct timespec t{};
+    struct timespec t {};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
   }

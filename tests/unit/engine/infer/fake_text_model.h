@@ -28,7 +28,8 @@ class FakeTextModel final : public TextModel {
   std::function<std::string(const std::string&)> script = [](const std::string& prompt) { return prompt; };
   std::atomic<bool> fail_next{false};
   int steps = 0, largest_batch = 0;
-  std::int64_t largest_prefill = 0;
+  std::int64_t largest_prefill = 0, drawn_tokens = 0;
+  void draw_itself() { info_.draws = true; }
 
   const TextModelInfo& info() const override { return info_; }
   Result<std::vector<std::int32_t>> encode(std::string_view text) const override {
@@ -45,12 +46,14 @@ class FakeTextModel final : public TextModel {
   }
 
   void reset(int slot) override { slots_[static_cast<std::size_t>(slot)] = {}; }
-  Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits) override {
+  Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits,
+                 std::vector<std::int32_t>& drawn) override {
     if (step_ms_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(step_ms_));
     if (fail_next.exchange(false)) return make_error(ErrorCode::internal, "the fake was told to fail");
     ++steps;
     largest_batch = std::max(largest_batch, static_cast<int>(steps_in.size()));
     logits.clear();
+    drawn.clear();
     std::int64_t prefill = 0;
     for (const TextStep& step : steps_in) {
       Slot& slot = slots_[static_cast<std::size_t>(step.slot)];
@@ -65,6 +68,13 @@ class FakeTextModel final : public TextModel {
         logits.resize(row + static_cast<std::size_t>(vocabulary), -5.0F);
         logits[row + static_cast<std::size_t>(next)] = 20.0F;
       }
+      drawn.push_back(-1);
+      if (!step.draw) continue;
+      const std::size_t row = logits.size() - static_cast<std::size_t>(vocabulary);
+      drawn.back() =
+          sample_token(std::span(logits).subspan(row), *step.draw->history, *step.draw->sampling, step.draw->position);
+      logits.resize(row);
+      ++drawn_tokens;
     }
     largest_prefill = std::max(largest_prefill, prefill);
     return {};

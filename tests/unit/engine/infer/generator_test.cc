@@ -266,6 +266,29 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
   }
 }
 
+TEST_CASE("a model that draws gives the same answers; log-probabilities come by way of logits") {
+  for (const bool draws : {false, true}) {
+    CAPTURE(draws);
+    GeneratorLimits limits;
+    limits.prefill_tokens = 4;
+    GeneratorBench bench(3, limits);
+    if (draws) bench.model.draw_itself();
+    auto with_logprobs = bench.request("second", 10);
+    with_logprobs.logprobs = 2, with_logprobs.echo = true;
+    const auto a = bench.submit(bench.request("the first"));
+    const auto b = bench.submit(with_logprobs);
+    const auto c = bench.submit(bench.request("third", 0));
+    const auto d = bench.submit(bench.request("and a fourth", 6));
+    bench.run();
+    CHECK(a->text == "the first");
+    CHECK(b->text == "secondsecond");
+    CHECK(b->tokens.size() == 12);
+    CHECK(c->text == "");
+    CHECK(d->text == "and a ");
+    CHECK(bench.model.drawn_tokens == (draws ? 10 + 6 : 0));  // the end token too
+  }
+}
+
 TEST_CASE("half a character at the prompt's end does not swallow the answer's beginning") {
   GeneratorBench bench;
   auto r = bench.request("\xE2\x82", 1);
