@@ -161,15 +161,23 @@ void Generator::end_what_is_due() {
 void Generator::admit() {
   std::lock_guard lock(mutex_);
   while (!free_slots_.empty() && !waiting_.empty()) {
+    const int slot = free_slots_.back();
+    const GenerationRequest& next = waiting_.front()->request;
+    model_.reset(slot);
+    if (!model_.reserve(slot, static_cast<std::int64_t>(next.prompt.size()) + next.max_tokens)) return;
     SequencePtr sequence = std::move(waiting_.front());
     waiting_.pop_front();
-    sequence->slot = free_slots_.back();
+    sequence->slot = slot;
     free_slots_.pop_back();
-    model_.reset(sequence->slot);
     active_.push_back(std::move(sequence));
     --counters_.waiting;
     ++counters_.running;
   }
+}
+
+void Generator::count_pages() {
+  std::lock_guard lock(mutex_);
+  counters_.pages = model_.pages();
 }
 
 // Decodes first, then pieces of prompts, the oldest first, up to the step's budget.
@@ -212,7 +220,7 @@ bool Generator::step() {
   admit();
   std::vector<Sequence*> who;
   const std::vector<TextStep> steps = plan_step(who);
-  if (steps.empty()) return false;
+  if (steps.empty()) return count_pages(), false;
 
   const Status status = model_.forward(steps, logits_, drawn_);
   std::vector<std::optional<FinishReason>> reasons(steps.size());
@@ -257,6 +265,7 @@ bool Generator::step() {
     active_.erase(at);
     end(std::move(ended), *reasons[i], status.ok() ? "" : status.error().message());
   }
+  count_pages();
   alive_ns_.store(clock_.monotonic_ns(), std::memory_order_relaxed);
   return true;
 }

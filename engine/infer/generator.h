@@ -2,7 +2,11 @@
 // two steps. A step never reads more than `prefill_tokens` of new prompts, so that a long prompt does not make the
 // running answers stand still.
 //
-//   submit() (any thread) → waiting queue → a free slot → prefill in pieces → decode → on_end
+//   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
+//
+// A request begins when the model has room for its prompt and the longest answer that it may get: nothing that runs is
+// ever put off for want of memory. They begin in their order: one that there is no room for holds up those behind it,
+// so that long ones have their turn.
 //
 // A request ends by an end token, a stop text, its longest length, its deadline, cancellation or an error of the model;
 // whatever the reason, on_end is called exactly once. Slots are free again at the same step.
@@ -72,6 +76,7 @@ struct GeneratorCounters {
   double first_token_s = 0;  // sum over requests, from submission to the first token
   double request_s = 0;      // sum over requests that ended
   int running = 0, waiting = 0;
+  CachePages pages;  // after the last step
 };
 
 using GenerationId = std::uint64_t;
@@ -117,6 +122,7 @@ class Generator {
   using SequencePtr = std::unique_ptr<Sequence>;
 
   void admit();
+  void count_pages();
   void end_what_is_due();
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);
   std::vector<TextStep> plan_step(std::vector<Sequence*>& who);

@@ -16,18 +16,22 @@ namespace {
 
 class InferenceTextModel final : public TextModel {
  public:
-  // gpu: the model's; null: it computes on the host.
+  // gpu: the model's, whose caches lie in so many pages then; null: it computes on the host.
   InferenceTextModel(std::unique_ptr<Gpu> gpu, InferenceModel model, Tokenizer tokenizer, TextModelInfo info,
-                     int threads)
+                     const InferenceLoad& load, std::int64_t pages, int threads)
       : gpu_(std::move(gpu)),
         model_(std::move(model)),
         tokenizer_(std::move(tokenizer)),
         info_(std::move(info)),
         context_(gpu_ ? ComputeContext(gpu_->device(), gpu_->ops(), threads) : ComputeContext(threads)) {
-    for (int slot = 0; slot < info_.slots; ++slot) caches_.push_back(model_.make_cache(info_.context_length));
+    if (gpu_) {
+      info_.draws = true;
+      pool_ = model_.make_pool(pages);
+      model_.take_scratch(context_, load, *pool_);
+    }
+    for (int slot = 0; slot < info_.slots; ++slot)
+      caches_.push_back(pool_ ? KvCache(*pool_) : model_.make_cache(info_.context_length));
     seen_until_.resize(static_cast<std::size_t>(info_.slots), -1);
-    info_.draws = gpu_ != nullptr;
-    if (gpu_) model_.keep_seen(info_.slots);
     if (auto chat = ChatEncoder::create(tokenizer_)) {
       chat_ = *chat;
       info_.end_tokens.push_back(chat_->end_of_turn());
@@ -50,8 +54,15 @@ class InferenceTextModel final : public TextModel {
     return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));
   }
 
+  bool reserve(int slot, std::int64_t tokens) override {
+    return !pool_ || caches_[static_cast<std::size_t>(slot)].reserve(tokens);
+  }
+  CachePages pages() const override {
+    return pool_ ? CachePages{pool_->pages(), pool_->used(), pool_->promised()} : CachePages();
+  }
   void reset(int slot) override {
-    caches_[static_cast<std::size_t>(slot)].truncate(0);
+    KvCache& cache = caches_[static_cast<std::size_t>(slot)];
+    pool_ ? static_cast<void>(cache.reserve(0)) : cache.truncate(0);
     seen_until_[static_cast<std::size_t>(slot)] = -1;
   }
   Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
@@ -71,6 +82,7 @@ class InferenceTextModel final : public TextModel {
   const Tokenizer tokenizer_;
   TextModelInfo info_;
   const ComputeContext context_;
+  std::unique_ptr<KvPool> pool_;  // on a GPU
   std::vector<KvCache> caches_;
   // By slot: the position up to which the device has counted what was seen; -1: its row is not that answer's.
   std::vector<std::int64_t> seen_until_;
@@ -193,20 +205,21 @@ Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& 
   info.slots = options.slots;
   const DType dtype = options.precision == "f32" ? DType::f32 : DType::bf16;
   LH_TRY(std::unique_ptr<Gpu> gpu, open_device(options.device, open_gpu));
+  InferenceLoad load;
+  std::int64_t pages = 0;
   if (gpu) {
-    InferenceLoad load;
-    load.sequences = info.slots, load.context_length = info.context_length;
+    load.in_pages = true, load.sequences = info.slots, load.context_length = info.context_length;
     load.tokens_max = GeneratorLimits().prefill_tokens + info.slots;
     load.logits_rows = load.tokens_max, load.seen_rows = info.slots;
-    LH_TRY(const InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
-    LH_CHECK(check_inference_memory(planned, load, gpu->device()));
+    LH_TRY(InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
+    LH_TRY(pages, plan_cache_pages(config.shape, dtype, load, gpu->device(), planned));
   }
   LH_TRY(InferenceModel model, InferenceModel::load(folder, dtype, gpu ? &gpu->device() : nullptr));
   for (const std::int64_t id : config.eos_token_ids) info.end_tokens.push_back(static_cast<std::int32_t>(id));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = options.threads > 0 ? options.threads : std::max(1, cores);
   return std::unique_ptr<TextModel>(std::make_unique<InferenceTextModel>(
-      std::move(gpu), std::move(model), std::move(tokenizer), std::move(info), threads));
+      std::move(gpu), std::move(model), std::move(tokenizer), std::move(info), load, pages, threads));
 }
 
 }  // namespace longhaul

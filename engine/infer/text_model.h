@@ -23,6 +23,13 @@ struct TextModelInfo {
   bool draws = false;                    // it draws tokens itself: TextStep::draw
 };
 
+// Where texts lie in pages of one pool; all 0 where each slot has memory of its own.
+struct CachePages {
+  std::int64_t total = 0;
+  std::int64_t used = 0;
+  std::int64_t promised = 0;  // to texts that run, those in use among them
+};
+
 // The token that follows a step, as sample_token() draws it. What is named lives until forward() comes back.
 struct TokenDraw {
   const SamplingParameters* sampling = nullptr;
@@ -53,9 +60,14 @@ class TextModel {
   // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens.
   virtual std::string token_bytes(std::int32_t token) const = 0;
 
-  // Sequences; one thread at a time. reset() empties a slot; forward() appends to the slots named in `steps` (each at
-  // most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and `drawn` with a token for
-  // each step, -1 where none was to be drawn.
+  // Room for a text of `tokens` in an empty slot. False: there is none until others have been reset. Room for one text
+  // of context_length is always there once all slots are.
+  virtual bool reserve([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) { return true; }
+  virtual CachePages pages() const { return {}; }
+
+  // Sequences; one thread at a time. reset() empties a slot and takes its room back; forward() appends to the slots
+  // named in `steps` (each at most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and
+  // `drawn` with a token for each step, -1 where none was to be drawn.
   virtual void reset(int slot) = 0;
   virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
                          std::vector<std::int32_t>& drawn) = 0;

@@ -1,16 +1,10 @@
 #include "engine/model/decode_graphs.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/text.h"
 
 namespace longhaul {
-
-std::int64_t decode_room(std::int64_t longest) {
-  constexpr std::int64_t least = 256;
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, least))));
-}
 
 void DecodeGraphs::make_room() {
   if (entries_.size() < recordings_max) return;

@@ -20,12 +20,11 @@ struct DecodeGraphCounts {
 // What one recording serves.
 struct DecodeKind {
   std::int64_t sequences = 0;
-  std::int64_t room = 0;  // no sequence is longer: decode_room()
-  bool draws = false;     // ends with tokens, not with logits
+  std::int64_t room = 0;       // no sequence is longer: StepTable::room()
+  bool draws = false;          // ends with tokens, not with logits
+  const void* pool = nullptr;  // whose pages it reads; null: caches with memory of their own
   auto operator<=>(const DecodeKind&) const = default;
 };
-// A power of two: a text that grows needs few recordings, and few blocks are there for keys that are not.
-std::int64_t decode_room(std::int64_t longest);
 
 class DecodeGraphs {
  public:

@@ -96,7 +96,7 @@ class Stopwatch {
   explicit Stopwatch(int threads) : alone_(threads == 1) {}
   double now() const {
     if (!alone_) return static_cast<double>(clock_.monotonic_ns()) * 1e-9;
-    struct timespec t {};
+    struct timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
   }

@@ -45,7 +45,18 @@ class FakeTextModel final : public TextModel {
     return token >= 0 && token < 256 ? std::string(1, static_cast<char>(token)) : std::string();
   }
 
-  void reset(int slot) override { slots_[static_cast<std::size_t>(slot)] = {}; }
+  // Of all texts together; reserve() is refused beyond it.
+  std::int64_t room = std::int64_t{1} << 40, promised = 0;
+  bool reserve(int slot, std::int64_t tokens) override {
+    if (promised + tokens > room) return false;
+    promised += slots_[static_cast<std::size_t>(slot)].promised = tokens;
+    return true;
+  }
+  CachePages pages() const override { return {room, promised, promised}; }
+  void reset(int slot) override {
+    promised -= slots_[static_cast<std::size_t>(slot)].promised;
+    slots_[static_cast<std::size_t>(slot)] = {};
+  }
   Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits,
                  std::vector<std::int32_t>& drawn) override {
     if (step_ms_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(step_ms_));
@@ -84,6 +95,7 @@ class FakeTextModel final : public TextModel {
   struct Slot {
     std::vector<std::int32_t> tokens;
     std::size_t prompt_length = 0;
+    std::int64_t promised = 0;
     bool prompt_open = true;  // until logits of the last token are asked for
     std::string answer;
   };

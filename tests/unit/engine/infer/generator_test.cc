@@ -266,6 +266,46 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
   }
 }
 
+TEST_CASE("requests begin in their order when there is room for the longest answer they may get, and give it back") {
+  GeneratorBench bench(4);
+  bench.model.room = 60;
+  const auto a = bench.submit(bench.request("a first", 33));
+  const auto large = bench.submit(bench.request("large", 40));
+  const auto small = bench.submit(bench.request("b", 4));
+  bench.generator.step();
+  CHECK(bench.model.promised == 40);
+  CHECK(bench.generator.counters().pages.promised == 40);
+  CHECK(bench.generator.counters().running == 1);
+  CHECK(bench.generator.counters().waiting == 2);  // the small one does not overtake
+  while (a->ends == 0) bench.generator.step();
+  bench.generator.step();
+  CHECK(bench.model.promised == 50);
+  CHECK(bench.generator.counters().running == 2);
+  bench.run();
+  CHECK(a->text == "a first");
+  CHECK(large->text == "large");
+  CHECK(small->text == "b");
+  CHECK(bench.model.promised == 0);
+  CHECK(bench.generator.counters().pages.used == 0);
+
+  std::vector<GenerationId> ids(6);
+  for (GenerationId& id : ids) bench.submit(bench.request("forever", 20), &id);
+  bench.generator.step();
+  CHECK(bench.model.promised == 54);
+  for (const GenerationId id : ids) bench.generator.cancel(id);
+  bench.run();
+  CHECK(bench.model.promised == 0);
+  for (int i = 0; i < 3000; ++i) {
+    CAPTURE(i);
+    const auto one = bench.submit(bench.request("forever", 1 + i % 3));
+    if (i % 97 == 0) bench.model.fail_next = true;
+    if (i % 4 == 3) bench.run();
+  }
+  bench.run();
+  CHECK(bench.model.promised == 0);
+  CHECK(bench.generator.counters().running == 0);
+}
+
 TEST_CASE("a model that draws gives the same answers; log-probabilities come by way of logits") {
   for (const bool draws : {false, true}) {
     CAPTURE(draws);
