@@ -164,7 +164,10 @@ void Generator::admit() {
     const int slot = free_slots_.back();
     const GenerationRequest& next = waiting_.front()->request;
     model_.reset(slot);
-    if (!model_.reserve(slot, static_cast<std::int64_t>(next.prompt.size()) + next.max_tokens)) return;
+    if (!model_.reserve(slot, static_cast<std::int64_t>(next.prompt.size()) + next.max_tokens)) {
+      ++counters_.held_up;
+      return;
+    }
     SequencePtr sequence = std::move(waiting_.front());
     waiting_.pop_front();
     sequence->slot = slot;

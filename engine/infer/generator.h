@@ -76,7 +76,8 @@ struct GeneratorCounters {
   double first_token_s = 0;  // sum over requests, from submission to the first token
   double request_s = 0;      // sum over requests that ended
   int running = 0, waiting = 0;
-  CachePages pages;  // after the last step
+  CachePages pages;          // after the last step
+  std::int64_t held_up = 0;  // steps in which a slot was free and no room for the request whose turn it was
 };
 
 using GenerationId = std::uint64_t;

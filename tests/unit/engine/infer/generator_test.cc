@@ -277,6 +277,7 @@ TEST_CASE("requests begin in their order when there is room for the longest answ
   CHECK(bench.generator.counters().pages.promised == 40);
   CHECK(bench.generator.counters().running == 1);
   CHECK(bench.generator.counters().waiting == 2);  // the small one does not overtake
+  CHECK(bench.generator.counters().held_up == 1);
   while (a->ends == 0) bench.generator.step();
   bench.generator.step();
   CHECK(bench.model.promised == 50);
