@@ -161,15 +161,26 @@ void Generator::end_what_is_due() {
 void Generator::admit() {
   std::lock_guard lock(mutex_);
   while (!free_slots_.empty() && !waiting_.empty()) {
+    const int slot = free_slots_.back();
+    const GenerationRequest& next = waiting_.front()->request;
+    model_.reset(slot);
+    if (!model_.reserve(slot, static_cast<std::int64_t>(next.prompt.size()) + next.max_tokens)) {
+      ++counters_.held_up;
+      return;
+    }
     SequencePtr sequence = std::move(waiting_.front());
     waiting_.pop_front();
-    sequence->slot = free_slots_.back();
+    sequence->slot = slot;
     free_slots_.pop_back();
-    model_.reset(sequence->slot);
     active_.push_back(std::move(sequence));
     --counters_.waiting;
     ++counters_.running;
   }
+}
+
+void Generator::count_pages() {
+  std::lock_guard lock(mutex_);
+  counters_.pages = model_.pages();
 }
 
 // Decodes first, then pieces of prompts, the oldest first, up to the step's budget.
@@ -177,7 +188,7 @@ std::vector<TextStep> Generator::plan_step(std::vector<Sequence*>& who) {
   std::vector<TextStep> steps;
   for (const SequencePtr& s : active_) {
     if (!s->prompt_done) continue;
-    steps.push_back({s->slot, {&s->last_token, 1}, TextStep::Logits::last});
+    steps.push_back({s->slot, {&s->last_token, 1}, TextStep::Logits::last, draw_of(*s)});
     who.push_back(s.get());
   }
   std::int64_t budget = limits_.prefill_tokens;
@@ -186,12 +197,24 @@ std::vector<TextStep> Generator::plan_step(std::vector<Sequence*>& who) {
     const std::span<const std::int32_t> prompt = s->request.prompt;
     const std::size_t count = std::min(prompt.size() - s->read, static_cast<std::size_t>(budget));
     budget -= static_cast<std::int64_t>(count);
-    auto wanted = s->read + count == prompt.size() ? TextStep::Logits::last : TextStep::Logits::none;
+    if (s->read == 0)
+      for (const std::int32_t token : prompt) s->history.add_prompt(token);
+    const bool ends = s->read + count == prompt.size();
+    auto wanted = ends ? TextStep::Logits::last : TextStep::Logits::none;
     if (s->request.echo && s->request.logprobs) wanted = TextStep::Logits::all;
-    steps.push_back({s->slot, prompt.subspan(s->read, count), wanted});
+    steps.push_back({s->slot, prompt.subspan(s->read, count), wanted, ends ? draw_of(*s) : std::nullopt});
     who.push_back(s.get());
   }
   return steps;
+}
+
+bool Generator::drawn_by_model(const Sequence& s) const {
+  return model_.info().draws && !s.request.logprobs && s.request.max_tokens > 0;
+}
+
+std::optional<TokenDraw> Generator::draw_of(const Sequence& s) const {
+  if (!drawn_by_model(s)) return std::nullopt;
+  return TokenDraw{&s.request.sampling, &s.history, static_cast<std::uint64_t>(s.usage.completion_tokens)};
 }
 
 bool Generator::step() {
@@ -200,9 +223,9 @@ bool Generator::step() {
   admit();
   std::vector<Sequence*> who;
   const std::vector<TextStep> steps = plan_step(who);
-  if (steps.empty()) return false;
+  if (steps.empty()) return count_pages(), false;
 
-  const Status status = model_.forward(steps, logits_);
+  const Status status = model_.forward(steps, logits_, drawn_);
   std::vector<std::optional<FinishReason>> reasons(steps.size());
   const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
   std::size_t row = 0;
@@ -216,7 +239,7 @@ bool Generator::step() {
     const TextStep& step = steps[i];
     const bool all = step.wanted == TextStep::Logits::all;
     if (all) take_prompt_logprobs(s, step, static_cast<std::int64_t>(row));
-    row += all ? step.tokens.size() : (step.wanted == TextStep::Logits::last ? 1 : 0);
+    row += all ? step.tokens.size() : (step.wanted == TextStep::Logits::last && !step.draw ? 1 : 0);
     if (!s.prompt_done) {
       s.read += step.tokens.size();
       read += static_cast<std::int64_t>(step.tokens.size());
@@ -228,7 +251,8 @@ bool Generator::step() {
       }
     }
     ++generated;
-    reasons[i] = take_token(s, std::span<float>(logits_).subspan((row - 1) * vocabulary, vocabulary));
+    reasons[i] = step.draw ? take_token(s, drawn_[i], {})
+                           : draw_token(s, std::span<float>(logits_).subspan((row - 1) * vocabulary, vocabulary));
   }
   {
     std::lock_guard lock(mutex_);
@@ -244,6 +268,7 @@ bool Generator::step() {
     active_.erase(at);
     end(std::move(ended), *reasons[i], status.ok() ? "" : status.error().message());
   }
+  count_pages();
   alive_ns_.store(clock_.monotonic_ns(), std::memory_order_relaxed);
   return true;
 }
@@ -266,7 +291,6 @@ void Generator::take_prompt_logprobs(Sequence& s, const TextStep& step, std::int
 
 void Generator::finish_prompt(Sequence& s) {
   s.prompt_done = true;
-  for (const std::int32_t token : s.request.prompt) s.history.add_prompt(token);
   if (!s.request.echo) return;
   Utf8Gate gate;  // of its own: half a character at the prompt's end must not swallow the answer's beginning
   std::string text;
@@ -281,11 +305,15 @@ void Generator::finish_prompt(Sequence& s) {
   s.pending.clear();
 }
 
-std::optional<FinishReason> Generator::take_token(Sequence& s, std::span<float> logits) {
+std::optional<FinishReason> Generator::draw_token(Sequence& s, std::span<float> logits) {
   std::vector<float> raw;
   if (s.request.logprobs) raw.assign(logits.begin(), logits.end());  // sampling works in place
   const std::int32_t token =
       sample_token(logits, s.history, s.request.sampling, static_cast<std::uint64_t>(s.usage.completion_tokens));
+  return take_token(s, token, raw);
+}
+
+std::optional<FinishReason> Generator::take_token(Sequence& s, std::int32_t token, std::span<const float> raw_logits) {
   if (s.usage.completion_tokens == 0) {
     std::lock_guard lock(mutex_);
     ++counters_.first_token_count;
@@ -298,7 +326,7 @@ std::optional<FinishReason> Generator::take_token(Sequence& s, std::span<float> 
   if (std::find(ends.begin(), ends.end(), token) != ends.end()) return FinishReason::stop;
 
   if (s.request.logprobs) {
-    PositionLogprobs p = logprobs_of(raw, token, *s.request.logprobs);
+    PositionLogprobs p = logprobs_of(raw_logits, token, *s.request.logprobs);
     s.pending.push_back({token, s.text_characters, p.chosen.logprob, std::move(p.top)});
   }
   release_text(s, model_.token_bytes(token));

@@ -2,7 +2,11 @@
 // two steps. A step never reads more than `prefill_tokens` of new prompts, so that a long prompt does not make the
 // running answers stand still.
 //
-//   submit() (any thread) → waiting queue → a free slot → prefill in pieces → decode → on_end
+//   submit() (any thread) → waiting queue → a free slot with room → prefill in pieces → decode → on_end
+//
+// A request begins when the model has room for its prompt and the longest answer that it may get: nothing that runs is
+// ever put off for want of memory. They begin in their order: one that there is no room for holds up those behind it,
+// so that long ones have their turn.
 //
 // A request ends by an end token, a stop text, its longest length, its deadline, cancellation or an error of the model;
 // whatever the reason, on_end is called exactly once. Slots are free again at the same step.
@@ -72,6 +76,8 @@ struct GeneratorCounters {
   double first_token_s = 0;  // sum over requests, from submission to the first token
   double request_s = 0;      // sum over requests that ended
   int running = 0, waiting = 0;
+  CachePages pages;          // after the last step
+  std::int64_t held_up = 0;  // steps in which a slot was free and no room for the request whose turn it was
 };
 
 using GenerationId = std::uint64_t;
@@ -117,12 +123,17 @@ class Generator {
   using SequencePtr = std::unique_ptr<Sequence>;
 
   void admit();
+  void count_pages();
   void end_what_is_due();
   void end(SequencePtr sequence, FinishReason reason, const std::string& error);
   std::vector<TextStep> plan_step(std::vector<Sequence*>& who);
   // Rows of `logits_` that belong to the sequence; true when it goes on.
   void take_prompt_logprobs(Sequence& sequence, const TextStep& step, std::int64_t row);
-  std::optional<FinishReason> take_token(Sequence& sequence, std::span<float> logits);
+  // The next token is drawn by the model, where it draws and no log-probabilities are asked for.
+  bool drawn_by_model(const Sequence& sequence) const;
+  std::optional<TokenDraw> draw_of(const Sequence& sequence) const;
+  std::optional<FinishReason> draw_token(Sequence& sequence, std::span<float> logits);
+  std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token, std::span<const float> raw_logits);
   void finish_prompt(Sequence& sequence);
   void release_text(Sequence& sequence, const std::string& bytes);
 
@@ -135,6 +146,7 @@ class Generator {
   std::vector<SequencePtr> active_;
   std::vector<int> free_slots_;
   std::vector<float> logits_;
+  std::vector<std::int32_t> drawn_;  // one for each step
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;

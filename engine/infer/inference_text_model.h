@@ -1,4 +1,5 @@
-// The engine's model and tokenizer as the server needs them: a KV cache per slot, one ComputeContext.
+// The engine's model and tokenizer as the server needs them: a KV cache per slot, one ComputeContext. On a GPU the
+// caches of all slots lie in pages of one pool.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,8 @@ struct InferenceTextModelOptions {
 };
 
 // A model artifact or a Hugging Face folder with config.json, model.safetensors (int8 too) and tokenizer.json. Takes
-// the memory of all caches at once. An answer ends at any of the config's eos tokens and at the end-of-turn and
+// the memory of all caches at once: on a processor the context for each slot; on a GPU what all slots could fill, or
+// what it has left, at least one context. An answer ends at any of the config's eos tokens and at the end-of-turn and
 // end-of-text tokens of the chat form; a tokenizer without these tokens serves completions but no chat. A GPU with too
 // little memory for all of it is refused before anything is loaded.
 Result<std::unique_ptr<TextModel>> load_inference_text_model(const std::string& folder,

@@ -387,6 +387,15 @@ HttpResponse ModelServerImpl::metrics() const {
   add("counter", "prompt_tokens_total", "tokens of prompts read", static_cast<double>(g.prompt_tokens));
   add("counter", "generation_tokens_total", "tokens generated", static_cast<double>(g.generated_tokens));
   add("counter", "model_steps_total", "forward passes", static_cast<double>(g.steps));
+  if (g.pages.total > 0) {
+    add("gauge", "cache_pages_used", "pages of keys and values that texts fill", static_cast<double>(g.pages.used));
+    add("gauge", "cache_pages_promised", "pages that running answers may come to fill, those in use among them",
+        static_cast<double>(g.pages.promised));
+    add("gauge", "cache_pages_free", "pages that nobody was promised",
+        static_cast<double>(g.pages.total - g.pages.promised));
+    add("counter", "requests_held_up_total", "steps in which a free slot waited for pages",
+        static_cast<double>(g.held_up));
+  }
   out +=
       "# HELP longhaul_requests_finished_total answers ended, by reason\n# TYPE longhaul_requests_finished_total "
       "counter\n";

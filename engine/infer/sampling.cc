@@ -61,8 +61,12 @@ Status check_sampling(const SamplingParameters& p) {
   return {};
 }
 
+bool has_penalties(const SamplingParameters& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+}
+
 void apply_penalties(std::span<float> logits, const TokenHistory& history, const SamplingParameters& p) {
-  if (p.repetition_penalty == 1 && p.presence_penalty == 0 && p.frequency_penalty == 0) return;
+  if (!has_penalties(p)) return;
   for (const auto& [token, count] : history.seen()) {
     if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) continue;
     double logit = logits[static_cast<std::size_t>(token)];

@@ -35,6 +35,7 @@ struct SamplingParameters {
 };
 // Bounds: temperature 0..2 and so on; the error names the parameter and its bounds.
 Status check_sampling(const SamplingParameters& parameters);
+bool has_penalties(const SamplingParameters& parameters);
 
 // How often each token was seen, for the penalties.
 class TokenHistory {

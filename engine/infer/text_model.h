@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/data/chat.h"
+#include "engine/infer/sampling.h"
 
 namespace longhaul {
 
@@ -18,6 +20,21 @@ struct TextModelInfo {
   std::int64_t context_length = 0;       // tokens of prompt and answer together
   int slots = 1;                         // sequences that can be held at the same time
   std::vector<std::int32_t> end_tokens;  // any of them ends an answer
+  bool draws = false;                    // it draws tokens itself: TextStep::draw
+};
+
+// Where texts lie in pages of one pool; all 0 where each slot has memory of its own.
+struct CachePages {
+  std::int64_t total = 0;
+  std::int64_t used = 0;
+  std::int64_t promised = 0;  // to texts that run, those in use among them
+};
+
+// The token that follows a step, as sample_token() draws it. What is named lives until forward() comes back.
+struct TokenDraw {
+  const SamplingParameters* sampling = nullptr;
+  const TokenHistory* history = nullptr;
+  std::uint64_t position = 0;
 };
 
 // Part of one forward step: `tokens` are appended to the sequence held in `slot`.
@@ -26,6 +43,9 @@ struct TextStep {
   int slot = 0;
   std::span<const std::int32_t> tokens;
   Logits wanted = Logits::last;
+  // With Logits::last, where the model draws: the token comes back instead of logits. An answer's draws are all here or
+  // none.
+  std::optional<TokenDraw> draw = std::nullopt;
 };
 
 class TextModel {
@@ -40,10 +60,17 @@ class TextModel {
   // Bytes of a token; may begin or end inside a UTF-8 character. Empty for control tokens.
   virtual std::string token_bytes(std::int32_t token) const = 0;
 
-  // Sequences; one thread at a time. reset() empties a slot; forward() appends to the slots named in `steps` (each at
-  // most once) and fills `logits` with [rows, vocabulary], rows in the order of the steps.
+  // Room for a text of `tokens` in an empty slot. False: there is none until others have been reset. Room for one text
+  // of context_length is always there once all slots are.
+  virtual bool reserve([[maybe_unused]] int slot, [[maybe_unused]] std::int64_t tokens) { return true; }
+  virtual CachePages pages() const { return {}; }
+
+  // Sequences; one thread at a time. reset() empties a slot and takes its room back; forward() appends to the slots
+  // named in `steps` (each at most once), fills `logits` with [rows, vocabulary], rows in the order of the steps, and
+  // `drawn` with a token for each step, -1 where none was to be drawn.
   virtual void reset(int slot) = 0;
-  virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits) = 0;
+  virtual Status forward(std::span<const TextStep> steps, std::vector<float>& logits,
+                         std::vector<std::int32_t>& drawn) = 0;
 };
 
 }  // namespace longhaul

@@ -1,39 +1,34 @@
 #include "engine/model/decode_graphs.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/text.h"
 
 namespace longhaul {
-namespace {
 
-// Doubles: a text that grows needs few recordings, and blocks for keys that are not there yet end at once.
-std::int64_t doubled_room(std::int64_t longest) {
-  constexpr std::int64_t least = 256;
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(longest, least))));
+void DecodeGraphs::make_room() {
+  if (entries_.size() < recordings_max) return;
+  entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                  [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
 }
 
-}  // namespace
-
-void DecodeGraphs::run(Device& device, std::int64_t sequences, std::int64_t longest,
-                       const std::function<void(std::int64_t longest)>& ask) {
-  if (sequences > sequences_max) {
+void DecodeGraphs::run(Device& device, const DecodeKind& kind, const std::function<void()>& ask) {
+  if (kind.sequences > sequences_max) {
     ++counts_.plain;
-    return ask(longest);
+    return ask();
   }
-  Entry& entry = entries_[sequences];
-  const bool fits = entry.longest >= longest && entry.releases == device.releases();
-  if (!fits) {
+  if (!entries_.contains(kind)) make_room();
+  Entry& entry = entries_[kind];
+  entry.used = ++steps_;
+  if (entry.releases != device.releases()) {
     entry.recording.reset();
-    entry.longest = std::max(entry.longest, doubled_room(longest));
-    ask(entry.longest);
+    ask();
     entry.releases = device.releases();
     ++counts_.plain;
     return;
   }
   if (!entry.recording) {
-    entry.recording = device.record(format("a step of {} sequences", sequences), [&] { ask(entry.longest); });
+    entry.recording = device.record(format("a step of {} sequences", kind.sequences), ask);
     ++counts_.recorded;
   }
   entry.recording->replay();

@@ -1,13 +1,33 @@
 #include "engine/model/inference_memory.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.h"
 #include "contracts/memory_plan.h"
 #include "engine/interop/safetensors.h"
 #include "engine/model/kv_cache.h"
+#include "engine/model/step_table.h"
 
 namespace longhaul {
+namespace {
+
+std::int64_t scratch_of(const ModelShape& s, DType dtype, const InferenceLoad& load) {
+  const std::int64_t element = dtype_bytes(dtype);
+  const std::int64_t row =
+      3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() + s.mlp_width() + s.intermediate_size;  // of activations
+  const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
+  const std::int64_t logits = load.logits_rows * s.vocab_size * 4, seen = load.seen_rows * s.vocab_size * 4;
+  std::int64_t grown = logits, pages = 0;
+  if (load.in_pages) {
+    const std::int64_t room = decode_room(load.context_length), pieces = room / 128;  // in which keys are attended to
+    grown += 2 * load.context_length * s.kv_size() * element;  // one text in one layer, for several of its tokens
+    pages = load.sequences * (KvPool::pages_for(room) + s.num_attention_heads * pieces * (s.head_dim + 2)) * 4;
+  }
+  return load.tokens_max * row * element + grown + grown / 8 + seen + pages + rope;  // what grows takes an eighth more
+}
+
+}  // namespace
 
 Result<InferenceMemory> plan_inference_memory(const std::string& folder, const ModelShape& s, DType dtype,
                                               const InferenceLoad& load) {
@@ -21,12 +41,23 @@ Result<InferenceMemory> plan_inference_memory(const std::string& folder, const M
                                                                                            : dtype_bytes(dtype);
     planned.weights += tensor.elements() * element;
   }
-  planned.caches = load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
-  const std::int64_t row =
-      3 * s.hidden_size + 3 * s.q_size() + 2 * s.kv_size() + s.mlp_width() + s.intermediate_size;  // of activations
-  const std::int64_t rope = s.is_gpt2() ? 0 : s.max_position_embeddings * s.head_dim * 4;
-  planned.scratch = load.tokens_max * row * dtype_bytes(dtype) + load.logits_rows * s.vocab_size * 4 + rope;
+  if (!load.in_pages) planned.caches = load.sequences * KvCache::bytes_for(s, load.context_length, dtype);
+  planned.scratch = scratch_of(s, dtype, load);
   return planned;
+}
+
+Result<std::int64_t> plan_cache_pages(const ModelShape& shape, DType dtype, const InferenceLoad& load,
+                                      const Device& device, InferenceMemory& planned) {
+  const std::int64_t least = KvPool::pages_for(load.context_length), most = load.sequences * least;
+  const std::int64_t numbers = std::numeric_limits<std::int32_t>::max() / kKvPageTokens;  // rows are counted in i32
+  const std::int64_t room = device.free_bytes() - gpu_allowance - planned.weights - planned.scratch;
+  const std::int64_t fit = room / KvPool::bytes_for(shape, 1, dtype);
+  const std::int64_t pages = std::max(least, std::min({most, fit, numbers}));
+  planned.caches = KvPool::bytes_for(shape, pages, dtype);
+  InferenceLoad one = load;
+  one.sequences = 1;
+  LH_CHECK(check_inference_memory(planned, one, device));
+  return pages;
 }
 
 Status check_inference_memory(const InferenceMemory& planned, const InferenceLoad& load, const Device& device) {
@@ -40,7 +71,8 @@ Status check_inference_memory(const InferenceMemory& planned, const InferenceLoa
              "{}; scratch {}; {} for the driver, libraries and single operations)",
              device.name(), text(needed), text(free), text(planned.weights), load.sequences, load.context_length,
              text(planned.caches), text(planned.scratch), text(gpu_allowance)),
-      std::string(caches ? "use fewer slots or a shorter context" : "use bf16, an int8 model, or a larger GPU") +
+      std::string(caches ? (load.sequences > 1 ? "use fewer slots or a shorter context" : "use a shorter context")
+                         : "use bf16, an int8 model, or a larger GPU") +
           "; if another process holds a part (nvidia-smi), end it");
 }
 

@@ -9,9 +9,11 @@
 #include "engine/model/rope_of.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
+#include "engine/ops/embedding.h"
 #include "engine/ops/gelu.h"
 #include "engine/ops/kv_table.h"
 #include "engine/ops/layernorm.h"
+#include "engine/ops/paged_attention.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/swiglu.h"
 
@@ -30,7 +32,9 @@ InferenceModel::InferenceModel(ModelShape shape, InferenceWeights weights)
     : shape_(std::move(shape)),
       weights_(std::move(weights)),
       rope_(shape_.is_gpt2() ? RopeTable() : rope_table_of(shape_, shape_.max_position_embeddings)),
-      logits_(weights_.memory.get()) {}
+      logits_(weights_.memory.get()),
+      drawn_(weights_.memory.get()),
+      in_order_(weights_.memory.get()) {}
 
 Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted wanted, std::span<float> logits) const {
   std::size_t rows = wanted == LogitsWanted::last ? steps.size() : 0;
@@ -46,6 +50,8 @@ Status InferenceModel::check(std::span<const SequenceStep> steps, LogitsWanted w
     if (step.cache->length() + count > room)
       return make_error(ErrorCode::invalid_input, format("sequence {} would have {} tokens, there is room for {}", i,
                                                          step.cache->length() + count, room));
+    if (step.cache->pool() != steps.front().cache->pool())
+      return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another pool than the first", i));
     if (step.cache->dtype() != weights_.dtype || step.cache->device() != device())
       return make_error(ErrorCode::invalid_input, format("sequence {} has a cache of another type or device", i));
     for (const std::int32_t id : step.tokens)
@@ -74,33 +80,72 @@ void InferenceModel::reserve(std::int64_t tokens) {
   take(gate_up_, shape_.mlp_width()), take(activated_, shape_.intermediate_size);
 }
 
+PagedShape InferenceModel::paged_shape(const KvPool& pool, std::int64_t sequences, std::int64_t longest) const {
+  PagedShape shape;
+  shape.sequences = sequences, shape.longest = longest;
+  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
+  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
+  shape.pages = pool.pages(), shape.page_tokens = kKvPageTokens;
+  shape.pages_each = KvPool::pages_for(decode_room(longest));
+  return shape;
+}
+
+void InferenceModel::attend_decode(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                   std::size_t begin, std::size_t end, int layer, std::int64_t longest) {
+  const std::int64_t heads = shape_.num_attention_heads, kv_heads = shape_.num_key_value_heads, d = shape_.head_dim;
+  const View q = q_.view().rows(table_.begin(begin), table_.end(end - 1));
+  const View out = attention_.view().rows(table_.begin(begin), table_.end(end - 1));
+  KvPool* const pool = steps.front().cache->pool();
+  if (pool == nullptr)
+    return attention_decode_table(context, {heads, kv_heads, d, 0, shape_.sliding_window}, q,
+                                  table_.places(layer).subspan(begin, end - begin), longest, out);
+  const PagedShape shape = paged_shape(*pool, static_cast<std::int64_t>(end - begin), longest);
+  attention_decode_paged(context, shape, q, pool->keys(layer), pool->values(layer), table_.pages(begin, end - begin),
+                         table_.lengths(begin, end - begin), out);
+}
+
+// Pages are rows of a table, which the embedding's operation gathers: a copy of one text in one layer, far less work
+// than the attention of several tokens to it.
+std::pair<View, View> InferenceModel::in_order(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                               std::size_t step, int layer) {
+  KvCache& cache = *steps[step].cache;
+  if (cache.pool() == nullptr) return {cache.keys(layer), cache.values(layer)};
+  const auto pages = static_cast<std::int64_t>(cache.pages().size());
+  const EmbeddingShape shape{pages, cache.pool()->pages(), kKvPageTokens * shape_.kv_size()};
+  const View both = in_order_.take(weights_.dtype, {2 * pages, shape.hidden});
+  const std::span<const std::int32_t> numbers = table_.pages(step, 1).first(cache.pages().size());
+  embedding_forward(context, shape, numbers, cache.pool()->keys(layer), both.rows(0, pages));
+  embedding_forward(context, shape, numbers, cache.pool()->values(layer), both.rows(pages, 2 * pages));
+  return {both.rows(0, pages), both.rows(pages, 2 * pages)};
+}
+
+void InferenceModel::attend_prompt(const ComputeContext& context, std::span<const SequenceStep> steps, std::size_t step,
+                                   int layer) {
+  const std::int64_t begin = table_.begin(step), end = table_.end(step);
+  AttentionShape shape;
+  shape.batch = 1, shape.seq = end - begin, shape.kv_seq = steps[step].cache->length() + shape.seq;
+  shape.heads = shape_.num_attention_heads, shape.kv_heads = shape_.num_key_value_heads;
+  shape.head_dim = shape_.head_dim, shape.window = shape_.sliding_window;
+  const auto [keys, values] = in_order(context, steps, step, layer);
+  attention_forward(context, shape, q_.view().rows(begin, end), keys, values, attention_.view().rows(begin, end), {});
+}
+
 // Keys and values go behind what each cache holds; its length moves on only after the last layer. Neighbouring
 // sequences that bring one token each are attended to together.
 void InferenceModel::attend(const ComputeContext& context, std::span<const SequenceStep> steps, int layer,
                             std::int64_t longest) {
-  const std::int64_t heads = shape_.num_attention_heads, kv_heads = shape_.num_key_value_heads, d = shape_.head_dim;
   const std::int64_t rows = table_.tokens();
-  const View q = first_rows(q_, rows), attention = first_rows(attention_, rows);
-  const std::span<const KvPlace> places = table_.places(layer);
-  kv_append(context, {rows, shape_.q_size(), shape_.kv_size()}, first_rows(qkv_, rows), table_.sequence_of_tokens(),
-            table_.positions(), places, q);
+  kv_append(context, {rows, shape_.q_size(), shape_.kv_size()}, first_rows(qkv_, rows), table_.place_of_tokens(),
+            table_.row_of_tokens(), table_.places(layer), first_rows(q_, rows));
   for (std::size_t i = 0; i < steps.size();) {
     std::size_t behind = i;
     while (behind < steps.size() && steps[behind].tokens.size() == 1) ++behind;
     if (behind > i) {
-      const std::int64_t begin = table_.begin(i), end = table_.end(behind - 1);
-      attention_decode_table(context, {heads, kv_heads, d, 0, shape_.sliding_window}, q.rows(begin, end),
-                             places.subspan(i, behind - i), longest, attention.rows(begin, end));
+      attend_decode(context, steps, i, behind, layer, longest);
       i = behind;
-      continue;
+    } else {
+      attend_prompt(context, steps, i++, layer);
     }
-    KvCache& cache = *steps[i].cache;
-    AttentionShape shape;
-    shape.batch = 1, shape.seq = table_.end(i) - table_.begin(i), shape.kv_seq = cache.length() + shape.seq;
-    shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = d, shape.window = shape_.sliding_window;
-    attention_forward(context, shape, q.rows(table_.begin(i), table_.end(i)), cache.keys(layer), cache.values(layer),
-                      attention.rows(table_.begin(i), table_.end(i)), {});
-    ++i;
   }
 }
 
@@ -199,17 +244,20 @@ void InferenceModel::all_logits(const ComputeContext& context, std::span<float> 
   }
 }
 
-void InferenceModel::decode_on_device(const ComputeContext& context, std::span<const SequenceStep> steps,
-                                      std::span<float> logits) {
+void InferenceModel::decode_on_device(const KvPool* pool, bool draws,
+                                      const std::function<void(std::int64_t longest)>& ask) {
+  if (!use_graphs_) return ask(table_.longest());
+  graphs_->run(*device(), {table_.sequences(), table_.room(), draws, pool}, [&] { ask(table_.room()); });
+}
+
+void InferenceModel::logits_to_host(const ComputeContext& context, std::span<const SequenceStep> steps,
+                                    std::span<float> logits) {
   const View out = logits_.take(DType::f32, {table_.sequences(), shape_.vocab_size});
   const auto ask = [&](std::int64_t longest) {
     run_blocks(context, steps, longest);
     last_logits(context, out);
   };
-  if (use_graphs_)
-    graphs_->run(*device(), table_.sequences(), table_.longest(), ask);
-  else
-    ask(table_.longest());
+  table_.decodes() ? decode_on_device(steps.front().cache->pool(), false, ask) : ask(table_.longest());
   copy_out(context, out, View(logits.data(), out.shape()));
 }
 
@@ -217,24 +265,86 @@ Status InferenceModel::forward(const ComputeContext& context, std::span<const Se
                                std::span<float> logits) {
   LH_ASSERT(context.device() == device(), "a context of another device than the model's");
   LH_CHECK(check(steps, wanted, logits));
-  table_.fill(context, steps, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
-  reserve(table_.tokens());
-  const auto sequences = static_cast<std::int64_t>(steps.size());
-  if (device() != nullptr && table_.decodes() && wanted != LogitsWanted::none) {
-    decode_on_device(context, steps, logits);
+  begin(context, steps, {});
+  const bool decodes = table_.decodes() && wanted != LogitsWanted::none;  // all are the last ones then
+  if (device() != nullptr && (decodes || wanted == LogitsWanted::last)) {
+    logits_to_host(context, steps, logits);
   } else {
     run_blocks(context, steps, table_.longest());
-    const Shape last{sequences, shape_.vocab_size};
     if (wanted == LogitsWanted::all) all_logits(context, logits);
-    if (wanted == LogitsWanted::last && device() == nullptr) last_logits(context, View(logits.data(), last));
-    if (wanted == LogitsWanted::last && device() != nullptr) {
-      const View out = logits_.take(DType::f32, last);
-      last_logits(context, out);
-      copy_out(context, out, View(logits.data(), last));
-    }
+    if (wanted == LogitsWanted::last)
+      last_logits(context, View(logits.data(), Shape{table_.sequences(), shape_.vocab_size}));
   }
-  for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
+  finish(steps);
   return {};
+}
+
+Status InferenceModel::draw(const ComputeContext& context, std::span<const SequenceStep> steps,
+                            std::span<const SampleRow> draws, std::span<std::int32_t> tokens) {
+  LH_ASSERT(context.device() == device(), "a context of another device than the model's");
+  if (device() == nullptr) return make_error(ErrorCode::unsupported, "tokens are drawn by the model on a device only");
+  if (draws.size() != steps.size() || tokens.size() != steps.size())
+    return make_error(ErrorCode::invalid_input, format("{} sequences, {} draws and room for {} tokens", steps.size(),
+                                                       draws.size(), tokens.size()));
+  LH_CHECK(check(steps, LogitsWanted::none, {}));
+  const std::int64_t seen_rows = seen_.view().size() / shape_.vocab_size;
+  for (const SampleRow& row : draws)
+    if (row.seen_row >= seen_rows)
+      return make_error(ErrorCode::invalid_input,
+                        format("row {} of {} rows of tokens that were seen", row.seen_row, seen_rows));
+  begin(context, steps, draws);
+  const SampleShape shape{table_.sequences(), shape_.vocab_size};
+  const View logits = logits_.take(DType::f32, {shape.sequences, shape.vocab});
+  const View drawn = drawn_.take(DType::i32, {shape.sequences});
+  const std::span<std::int32_t> seen = seen_rows > 0 ? seen_.view().span<std::int32_t>() : std::span<std::int32_t>();
+  const auto ask = [&](std::int64_t longest) {
+    run_blocks(context, steps, longest);
+    last_logits(context, logits);
+    sample_tokens(context, shape, logits, table_.draws(), seen, drawn.span<std::int32_t>());
+  };
+  table_.decodes() ? decode_on_device(steps.front().cache->pool(), true, ask) : ask(table_.longest());
+  copy_out(context, drawn, View(tokens));
+  finish(steps);
+  return {};
+}
+
+void InferenceModel::begin(const ComputeContext& context, std::span<const SequenceStep> steps,
+                           std::span<const SampleRow> draws) {
+  for (const SequenceStep& step : steps) step.cache->hold(static_cast<std::int64_t>(step.tokens.size()));
+  table_.fill(context, steps, draws, static_cast<int>(shape_.num_hidden_layers), weights_.memory.get());
+  reserve(table_.tokens());
+}
+
+void InferenceModel::finish(std::span<const SequenceStep> steps) {
+  for (const SequenceStep& step : steps) step.cache->advance(static_cast<std::int64_t>(step.tokens.size()));
+}
+
+void InferenceModel::take_scratch(const ComputeContext& context, const InferenceLoad& load, KvPool& pool) {
+  reserve(load.tokens_max);
+  logits_.take(DType::f32, {load.logits_rows, shape_.vocab_size});
+  drawn_.take(DType::i32, {load.sequences});
+  in_order_.take(weights_.dtype, {2 * KvPool::pages_for(load.context_length) * kKvPageTokens, shape_.kv_size()});
+  table_.reserve(load.sequences, load.tokens_max, load.context_length, static_cast<int>(shape_.num_hidden_layers),
+                 weights_.memory.get());
+  if (load.seen_rows > 0) keep_seen(load.seen_rows);
+  // The device's own, by a step of empty places as large as there will be.
+  PagedShape shape = paged_shape(pool, load.sequences, decode_room(load.context_length));
+  const Tensor nothing(DType::i32, {shape.sequences * (shape.pages_each + 1)}, weights_.memory.get());
+  const std::span<const std::int32_t> numbers = nothing.view().span<std::int32_t>();
+  attention_decode_paged(context, shape, q_.view().rows(0, load.sequences), pool.keys(0), pool.values(0),
+                         numbers.last(numbers.size() - static_cast<std::size_t>(shape.sequences)),
+                         numbers.first(static_cast<std::size_t>(shape.sequences)),
+                         attention_.view().rows(0, load.sequences));
+}
+
+void InferenceModel::keep_seen(std::int64_t rows) {
+  LH_ASSERT(device() != nullptr, "what was seen is kept on a device");
+  seen_ = Tensor();
+  seen_ = Tensor(DType::i32, {rows, shape_.vocab_size}, weights_.memory.get());
+}
+
+void InferenceModel::set_seen(const ComputeContext& context, std::int64_t row, std::span<const std::int32_t> counts) {
+  copy_in(context, ConstView(counts), seen_.view().rows(row, row + 1));
 }
 
 }  // namespace longhaul

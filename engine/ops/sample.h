@@ -22,6 +22,8 @@ struct SampleRow {
   std::uint64_t seed = 0, stream = 0, position = 0;
   // 0: an empty place of the batch, whose logits are not looked at and whose token becomes -1.
   std::int64_t active = 1;
+  // Its row of `seen`; below 0: none, for rows without a penalty. No two active rows have one.
+  std::int64_t seen_row = -1;
 };
 
 struct SampleShape {
@@ -29,9 +31,10 @@ struct SampleShape {
 };
 
 // logits [sequences, vocab] f32 or bf16, not changed; rows [sequences]; tokens [sequences] is written.
-// seen [sequences, vocab], or empty where no row has a penalty: 0 for a token not seen, 1 for one of the prompt, 1 + n
-// for one that stands n times in the answer. The token that is drawn is counted there, and position becomes the next
-// one: a step may be replayed without the host.
+// seen [any number of rows, vocab], of which a batch uses those that its rows name; or empty where none has a penalty:
+// 0 for a token not seen, 1 for one of the prompt, 1 + n for one that stands n times in the answer. The token that is
+// drawn is counted there, and position becomes the next one: a step may be replayed without the host. A row behind the
+// end of `seen` is a caller's bug: the token becomes -1.
 void sample_tokens(const ComputeContext& context, SampleShape shape, ConstView logits, std::span<SampleRow> rows,
                    std::span<std::int32_t> seen, std::span<std::int32_t> tokens);
 

@@ -63,8 +63,9 @@ Result<InferenceModel> load_for_one(const ComputeContext& context, const std::st
     InferenceLoad load;
     load.context_length = std::min(tokens, config.shape.max_position_embeddings);
     load.tokens_max = prompt_tokens, load.logits_rows = prompt_tokens;
-    LH_TRY(const InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
-    LH_CHECK(check_inference_memory(planned, load, *context.device()));
+    load.in_pages = true;
+    LH_TRY(InferenceMemory planned, plan_inference_memory(folder, config.shape, dtype, load));
+    LH_CHECK(plan_cache_pages(config.shape, dtype, load, *context.device(), planned));
   }
   return InferenceModel::load(folder, dtype, context.device());
 }
@@ -104,18 +105,39 @@ Status print_logits(const std::string& model_folder, const std::string& tokens_p
   return {};
 }
 
+// The first of equal ones, as argmax everywhere. logits: scratch [vocab].
+static Result<std::int32_t> most_probable(const ComputeContext& context, InferenceModel& model,
+                                          const SequenceStep& step, std::span<float> logits) {
+  if (model.device() != nullptr) {
+    SampleRow greedy;
+    greedy.temperature = 0;
+    std::int32_t token = -1;
+    LH_CHECK(model.draw(context, {&step, 1}, {&greedy, 1}, {&token, 1}));
+    return token;
+  }
+  LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::last, logits));
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
 Result<std::vector<std::int32_t>> generate_greedy(const ComputeContext& context, InferenceModel& model,
                                                   std::span<const std::int32_t> prompt, std::int64_t tokens_max,
                                                   std::span<const std::int64_t> ends) {
-  const std::int64_t room = model.shape().max_position_embeddings;
-  KvCache cache = model.make_cache(std::min(room, static_cast<std::int64_t>(prompt.size()) + tokens_max));
+  const std::int64_t length =
+      std::min(model.shape().max_position_embeddings, static_cast<std::int64_t>(prompt.size()) + tokens_max);
+  std::unique_ptr<KvPool> pool;  // on a device
+  KvCache cache;
+  if (model.device() != nullptr) {
+    pool = model.make_pool(KvPool::pages_for(length));
+    cache = KvCache(*pool);
+    LH_ASSERT(cache.reserve(length), "a pool of its own");
+  } else {
+    cache = model.make_cache(length);
+  }
   std::vector<float> logits(static_cast<std::size_t>(model.shape().vocab_size));
   std::vector<std::int32_t> out;
   SequenceStep step{&cache, prompt};
   while (static_cast<std::int64_t>(out.size()) < tokens_max) {
-    LH_CHECK(model.forward(context, {&step, 1}, LogitsWanted::last, logits));
-    // The first of equal ones, as argmax everywhere.
-    const auto next = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    LH_TRY(const std::int32_t next, most_probable(context, model, step, logits));
     if (std::find(ends.begin(), ends.end(), next) != ends.end()) break;
     out.push_back(next);
     if (cache.length() + 1 > cache.length_max()) break;

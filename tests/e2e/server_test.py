@@ -293,6 +293,10 @@ class Answers(unittest.TestCase):
         self.server.complete("x")
         self.assertGreaterEqual(self.server.metric("generation_tokens_total"), 2)
         self.assertEqual(self.server.metric("requests_running"), 0)
+        self.assertEqual(self.server.metric("cache_pages_used"), 0)
+        self.assertEqual(self.server.metric("cache_pages_promised"), 0)
+        self.assertGreater(self.server.metric("cache_pages_free"), 0)
+        self.assertEqual(self.server.metric("requests_held_up_total"), 0)
 
 
 class Load(unittest.TestCase):

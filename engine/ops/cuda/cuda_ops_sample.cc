@@ -22,12 +22,11 @@ void CudaOps::sample_tokens(SampleShape s, ConstView logits, std::span<SampleRow
   check_shape(s);
   check_size(rows.size(), s.sequences, "rows");
   check_size(tokens.size(), s.sequences, "tokens");
-  if (!seen.empty()) check_size(seen.size(), s.sequences * s.vocab, "seen");
+  const Index seen_rows = static_cast<Index>(seen.size()) / s.vocab;
   with_float_type(logits.dtype(), "sample_tokens", [&](auto type) {
     using T = decltype(type);
-    cuda::sample_tokens(
-        stream_, Sample<T>{s.sequences, s.vocab, elements<T>(logits, s.sequences * s.vocab, "logits"), rows.data(),
-                           seen.empty() ? nullptr : seen.data(), tokens.data(), sample_slack(s.vocab)});
+    cuda::sample_tokens(stream_, Sample<T>{s.sequences, s.vocab, elements<T>(logits, s.sequences * s.vocab, "logits"),
+                                           rows.data(), seen.data(), seen_rows, tokens.data(), sample_slack(s.vocab)});
   });
 }
 

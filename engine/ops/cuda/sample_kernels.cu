@@ -371,12 +371,12 @@ template <class T>
 __global__ void __launch_bounds__(threads_max) sample_kernel(Sample<T> p) {
   const Index sequence = blockIdx.x, n = p.vocab;
   const SampleRow how = p.rows[sequence];
-  if (how.active == 0) {
+  if (how.active == 0 || how.seen_row >= p.seen_rows) {
     if (threadIdx.x == 0) p.tokens[sequence] = -1;
     return;
   }
   Shared& s = shared();
-  std::int32_t* const seen = p.seen != nullptr ? p.seen + sequence * n : nullptr;
+  std::int32_t* const seen = how.seen_row >= 0 ? p.seen + how.seen_row * n : nullptr;
   using Row = PenalisedRow<T>;
   const Row row{p.logits + sequence * n, seen, how.repetition_penalty, how.presence_penalty, how.frequency_penalty};
   const Place first = first_place(row, n);

@@ -21,7 +21,8 @@ struct Sample {
   Index sequences, vocab;
   const T* logits;
   SampleRow* rows;
-  std::int32_t* seen;  // or null
+  std::int32_t* seen;  // [seen_rows, vocab]; or null
+  Index seen_rows;
   std::int32_t* tokens;
   double slack;  // sample_slack(); 1: every sum in the processor's order
 };

@@ -70,7 +70,7 @@ class BenchTextModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>&) const override { return none(); }
   std::string token_bytes(std::int32_t) const override { return "a"; }
   void reset(int slot) override { caches_[static_cast<std::size_t>(slot)].truncate(0); }
-  Status forward(std::span<const TextStep> steps, std::vector<float>& logits) override {
+  Status forward(std::span<const TextStep> steps, std::vector<float>& logits, std::vector<std::int32_t>&) override {
     std::vector<SequenceStep> all;
     for (const TextStep& step : steps) all.push_back({&caches_[static_cast<std::size_t>(step.slot)], step.tokens});
     logits.resize(all.size() * static_cast<std::size_t>(info_.vocabulary));

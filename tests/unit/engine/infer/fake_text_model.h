@@ -28,7 +28,8 @@ class FakeTextModel final : public TextModel {
   std::function<std::string(const std::string&)> script = [](const std::string& prompt) { return prompt; };
   std::atomic<bool> fail_next{false};
   int steps = 0, largest_batch = 0;
-  std::int64_t largest_prefill = 0;
+  std::int64_t largest_prefill = 0, drawn_tokens = 0;
+  void draw_itself() { info_.draws = true; }
 
   const TextModelInfo& info() const override { return info_; }
   Result<std::vector<std::int32_t>> encode(std::string_view text) const override {
@@ -44,13 +45,26 @@ class FakeTextModel final : public TextModel {
     return token >= 0 && token < 256 ? std::string(1, static_cast<char>(token)) : std::string();
   }
 
-  void reset(int slot) override { slots_[static_cast<std::size_t>(slot)] = {}; }
-  Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits) override {
+  // Of all texts together; reserve() is refused beyond it.
+  std::int64_t room = std::int64_t{1} << 40, promised = 0;
+  bool reserve(int slot, std::int64_t tokens) override {
+    if (promised + tokens > room) return false;
+    promised += slots_[static_cast<std::size_t>(slot)].promised = tokens;
+    return true;
+  }
+  CachePages pages() const override { return {room, promised, promised}; }
+  void reset(int slot) override {
+    promised -= slots_[static_cast<std::size_t>(slot)].promised;
+    slots_[static_cast<std::size_t>(slot)] = {};
+  }
+  Status forward(std::span<const TextStep> steps_in, std::vector<float>& logits,
+                 std::vector<std::int32_t>& drawn) override {
     if (step_ms_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(step_ms_));
     if (fail_next.exchange(false)) return make_error(ErrorCode::internal, "the fake was told to fail");
     ++steps;
     largest_batch = std::max(largest_batch, static_cast<int>(steps_in.size()));
     logits.clear();
+    drawn.clear();
     std::int64_t prefill = 0;
     for (const TextStep& step : steps_in) {
       Slot& slot = slots_[static_cast<std::size_t>(step.slot)];
@@ -65,6 +79,13 @@ class FakeTextModel final : public TextModel {
         logits.resize(row + static_cast<std::size_t>(vocabulary), -5.0F);
         logits[row + static_cast<std::size_t>(next)] = 20.0F;
       }
+      drawn.push_back(-1);
+      if (!step.draw) continue;
+      const std::size_t row = logits.size() - static_cast<std::size_t>(vocabulary);
+      drawn.back() =
+          sample_token(std::span(logits).subspan(row), *step.draw->history, *step.draw->sampling, step.draw->position);
+      logits.resize(row);
+      ++drawn_tokens;
     }
     largest_prefill = std::max(largest_prefill, prefill);
     return {};
@@ -74,6 +95,7 @@ class FakeTextModel final : public TextModel {
   struct Slot {
     std::vector<std::int32_t> tokens;
     std::size_t prompt_length = 0;
+    std::int64_t promised = 0;
     bool prompt_open = true;  // until logits of the last token are asked for
     std::string answer;
   };

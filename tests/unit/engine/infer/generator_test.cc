@@ -266,6 +266,70 @@ TEST_CASE("echo gives the prompt with its log-probabilities, in any prefill piec
   }
 }
 
+TEST_CASE("requests begin in their order when there is room for the longest answer they may get, and give it back") {
+  GeneratorBench bench(4);
+  bench.model.room = 60;
+  const auto a = bench.submit(bench.request("a first", 33));
+  const auto large = bench.submit(bench.request("large", 40));
+  const auto small = bench.submit(bench.request("b", 4));
+  bench.generator.step();
+  CHECK(bench.model.promised == 40);
+  CHECK(bench.generator.counters().pages.promised == 40);
+  CHECK(bench.generator.counters().running == 1);
+  CHECK(bench.generator.counters().waiting == 2);  // the small one does not overtake
+  CHECK(bench.generator.counters().held_up == 1);
+  while (a->ends == 0) bench.generator.step();
+  bench.generator.step();
+  CHECK(bench.model.promised == 50);
+  CHECK(bench.generator.counters().running == 2);
+  bench.run();
+  CHECK(a->text == "a first");
+  CHECK(large->text == "large");
+  CHECK(small->text == "b");
+  CHECK(bench.model.promised == 0);
+  CHECK(bench.generator.counters().pages.used == 0);
+
+  std::vector<GenerationId> ids(6);
+  for (GenerationId& id : ids) bench.submit(bench.request("forever", 20), &id);
+  bench.generator.step();
+  CHECK(bench.model.promised == 54);
+  for (const GenerationId id : ids) bench.generator.cancel(id);
+  bench.run();
+  CHECK(bench.model.promised == 0);
+  for (int i = 0; i < 3000; ++i) {
+    CAPTURE(i);
+    const auto one = bench.submit(bench.request("forever", 1 + i % 3));
+    if (i % 97 == 0) bench.model.fail_next = true;
+    if (i % 4 == 3) bench.run();
+  }
+  bench.run();
+  CHECK(bench.model.promised == 0);
+  CHECK(bench.generator.counters().running == 0);
+}
+
+TEST_CASE("a model that draws gives the same answers; log-probabilities come by way of logits") {
+  for (const bool draws : {false, true}) {
+    CAPTURE(draws);
+    GeneratorLimits limits;
+    limits.prefill_tokens = 4;
+    GeneratorBench bench(3, limits);
+    if (draws) bench.model.draw_itself();
+    auto with_logprobs = bench.request("second", 10);
+    with_logprobs.logprobs = 2, with_logprobs.echo = true;
+    const auto a = bench.submit(bench.request("the first"));
+    const auto b = bench.submit(with_logprobs);
+    const auto c = bench.submit(bench.request("third", 0));
+    const auto d = bench.submit(bench.request("and a fourth", 6));
+    bench.run();
+    CHECK(a->text == "the first");
+    CHECK(b->text == "secondsecond");
+    CHECK(b->tokens.size() == 12);
+    CHECK(c->text == "");
+    CHECK(d->text == "and a ");
+    CHECK(bench.model.drawn_tokens == (draws ? 10 + 6 : 0));  // the end token too
+  }
+}
+
 TEST_CASE("half a character at the prompt's end does not swallow the answer's beginning") {
   GeneratorBench bench;
   auto r = bench.request("\xE2\x82", 1);

@@ -3,6 +3,7 @@
 #ifndef __SANITIZE_ADDRESS__  // which does not know the stacks of the emulation's fibers
 #include <cmath>
 
+#include "engine/infer/sampling.h"
 #include "engine/model/inference_memory.h"
 #include "engine/model/inference_model.h"
 #include "engine/quantize/weight_format.h"
@@ -188,6 +189,68 @@ TEST_CASE("20 replayed steps give the bits of steps that are asked for one by on
   initialize_parameters(context, other, 8);
   const test::InferenceFolder of_gpt2(other);
   check_replays(of_gpt2.path, DType::f32, {2});
+}
+
+TEST_CASE("tokens that are drawn on the device, replayed too, are those drawn from its logits; one copy a step") {
+  const ComputeContext context(1);
+  ParameterStore store(long_shape(), DType::f32);
+  initialize_parameters(context, store, 8);
+  const test::InferenceFolder folder(store);
+  const OnGpu on;
+  InferenceModel draws = on.load(folder.path, DType::f32), logits = on.load(folder.path, DType::f32);
+  logits.use_graphs(false);
+  draws.keep_seen(5);
+  const std::size_t sequences = 3;
+  std::vector<KvCache> of_draws, of_logits;
+  std::vector<SampleRow> rows(sequences);
+  std::vector<TokenHistory> histories(sequences);
+  std::vector<std::vector<std::int32_t>> next(sequences);
+  for (std::size_t i = 0; i < sequences; ++i) {
+    of_draws.push_back(draws.make_cache(60)), of_logits.push_back(logits.make_cache(60));
+    next[i] = test::inference_tokens(60 + i, 3 + static_cast<std::int64_t>(i));
+    for (const std::int32_t token : next[i]) histories[i].add_prompt(token);
+    rows[i].temperature = i == 0 ? 0 : 1.2, rows[i].seed = 77 + i, rows[i].top_p = i == 2 ? 0.8 : 1;
+    rows[i].repetition_penalty = i == 1 ? 1 : 1.4, rows[i].frequency_penalty = i == 2 ? 0.5 : 0;
+    if (i == 1) continue;
+    rows[i].seen_row = 4 - static_cast<std::int64_t>(i);
+    std::vector<std::int32_t> counts(logits_width);
+    for (const auto& [token, times] : histories[i].seen()) counts[static_cast<std::size_t>(token)] = 1 + times;
+    draws.set_seen(on.context, rows[i].seen_row, counts);
+  }
+  for (int step = 0; step < 30; ++step) {
+    CAPTURE(step);
+    std::vector<SequenceStep> one, other;
+    for (std::size_t i = 0; i < sequences; ++i)
+      one.push_back({&of_draws[i], next[i]}), other.push_back({&of_logits[i], next[i]});
+    std::vector<std::int32_t> tokens(sequences, -7);
+    REQUIRE(draws.draw(on.context, one, rows, tokens).ok());
+    std::vector<float> all = logits_of(logits, on.context, other, LogitsWanted::last);
+    for (std::size_t i = 0; i < sequences; ++i) {
+      const SampleRow& r = rows[i];
+      const SamplingParameters p{r.temperature,       r.top_k, r.top_p, r.repetition_penalty, r.presence_penalty,
+                                 r.frequency_penalty, r.seed,  r.stream};
+      const std::int32_t want =
+          sample_token(std::span(all).subspan(i * logits_width, logits_width), histories[i], p, r.position);
+      CHECK(tokens[i] == want);
+      histories[i].add_output(want);
+      next[i] = {want};
+      ++rows[i].position;
+    }
+  }
+  CHECK(draws.graph_counts().recorded == 1);
+  CHECK(draws.graph_counts().replayed == 28);
+
+  rows[0].seen_row = 5;  // there is none
+  std::vector<SequenceStep> again;
+  for (std::size_t i = 0; i < sequences; ++i) again.push_back({&of_draws[i], next[i]});
+  std::vector<std::int32_t> tokens(sequences);
+  CHECK_FALSE(draws.draw(on.context, again, rows, tokens).ok());
+  auto host = InferenceModel::load(folder.path, DType::f32);
+  KvCache of_host = host->make_cache(4);
+  const SequenceStep step{&of_host, {tokens.data(), 1}};
+  const Status refused = host->draw(context, {&step, 1}, {rows.data(), 1}, {tokens.data(), 1});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unsupported);
 }
 
 TEST_CASE("more sequences at once than there may be recordings are asked for one by one") {

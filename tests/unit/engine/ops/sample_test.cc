@@ -68,6 +68,7 @@ struct Draws {
           logits.span<bf16>()[static_cast<std::size_t>(s * vocab + i)] = bf16(x);
       }
       rows.push_back(random_row(draw, vocab, penalties));
+      if (penalties) rows.back().seen_row = sequences - 1 - s;  // in another order than the batch
       TokenHistory history;
       for (Index i = 0; i < (penalties ? 20 : 0); ++i) {
         const auto token = static_cast<std::int32_t>(draw.next_below(static_cast<std::uint64_t>(vocab)));
@@ -79,7 +80,7 @@ struct Draws {
     seen.resize(static_cast<std::size_t>(sequences * vocab));
     for (Index s = 0; s < sequences; ++s)
       for (const auto& [token, times] : histories[static_cast<std::size_t>(s)].seen())
-        seen[static_cast<std::size_t>(s * vocab + token)] = 1 + times;
+        seen[static_cast<std::size_t>(rows[static_cast<std::size_t>(s)].seen_row * vocab + token)] = 1 + times;
   }
   std::vector<float> row_of(std::size_t s) const {
     std::vector<float> row;
@@ -123,8 +124,7 @@ void check_draws(const ComputeContext& context, Index sequences, Index vocab, DT
   std::vector<std::int32_t> counted = seen_before;
   for (std::size_t s = 0; s < tokens.size(); ++s) {
     d.histories[s].add_output(tokens[s]);
-    counted[s * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(tokens[s])] =
-        1 + d.histories[s].seen().at(tokens[s]);
+    counted[static_cast<std::size_t>(before[s].seen_row * vocab + tokens[s])] = 1 + d.histories[s].seen().at(tokens[s]);
   }
   CHECK(d.seen == counted);
 }
@@ -156,16 +156,19 @@ TEST_CASE("empty places of a batch are left alone") {
   for (const Backend& on : kBackends) {
     if (!on.gpu) continue;
     const OpContext context(1, on);
-    Draws d(3, 40, DType::f32, true, 3000);
+    Draws d(4, 40, DType::f32, true, 3000);
     d.rows[1].active = 0;
+    d.rows[3].seen_row = 4;  // there is none
     const std::uint64_t position = d.rows[1].position;
     const std::vector<std::int32_t> seen = d.seen;
-    std::vector<std::int32_t> tokens(3);
-    sample_tokens(context, {3, 40}, d.logits, d.rows, d.seen, tokens);
+    std::vector<std::int32_t> tokens(4);
+    sample_tokens(context, {4, 40}, d.logits, d.rows, d.seen, tokens);
     CHECK(tokens[0] >= 0);
     CHECK(tokens[1] == -1);
+    CHECK(tokens[3] == -1);
     CHECK(d.rows[1].position == position);
-    CHECK(std::equal(seen.begin() + 40, seen.begin() + 80, d.seen.begin() + 40));
+    CHECK(std::equal(seen.begin() + 80, seen.begin() + 120, d.seen.begin() + 80));
+    CHECK(std::equal(seen.begin(), seen.begin() + 40, d.seen.begin()));
   }
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("tokens do not depend on how wide the margin of a whole row's sum is")
       std::vector<SampleRow> used = rows;
       std::vector<std::int32_t> tokens(sequences, -1);
       cuda::sample_tokens(
-          nullptr, cuda::Sample<float>{sequences, vocab, logits.data(), used.data(), nullptr, tokens.data(), slack});
+          nullptr, cuda::Sample<float>{sequences, vocab, logits.data(), used.data(), nullptr, 0, tokens.data(), slack});
       CAPTURE(slack);
       CAPTURE(top_p);
       CHECK(tokens == want);
