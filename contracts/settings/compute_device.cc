@@ -43,13 +43,12 @@ Status check_device(const std::string& device, const OptimizerSettings& optimize
 
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims) {
   if (device != "gpu") return {};
-  if (shape.is_moe() && dims.world_size() > 1)
+  if (shape.is_moe() && dims.etp > 1)
     return make_error(
         ErrorCode::unsupported,
-        format("device = \"gpu\" with a model with experts and the layout {}: on GPUs such a training has "
-               "one rank, and the rows of its experts do not travel",
+        format("device = \"gpu\" with etp = {} in the layout {}: on GPUs an expert is not split over ranks", dims.etp,
                dims.to_string()),
-        "use one rank, or device = \"cpu\"");
+        "use etp = 1 and a larger ep, or device = \"cpu\"");
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/model/router_of.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemm.h"
@@ -10,6 +11,17 @@
 #include "engine/ops/swiglu.h"
 
 namespace longhaul {
+namespace {
+
+template <class T>
+std::vector<T> on_host(const ComputeContext& context, std::span<const T> values) {
+  std::vector<T> copy(values.size());
+  copy_out(context, ConstView(values), View(std::span(copy)));
+  return copy;
+}
+
+}  // namespace
+
 MoeLayer::MoeLayer(const ParameterStore& parameters, Activations& activations, TensorParallel& tensor, MoeState& state,
                    int layer, int index)
     : parameters_(parameters),
@@ -99,13 +111,13 @@ void MoeLayer::select(const ComputeContext& context, Slot& s, std::int64_t token
     return moe_select(context, router_shape(tokens), s.logits.span(), bias(context), chosen);
   if (ranks.micro_batch_ranks() == 1)
     return moe_select_sinkhorn(context, router_shape(tokens), s.logits.span(), {}, chosen);
-  const std::int64_t all = tokens * ranks.micro_batch_ranks();
-  std::vector<float> logits(static_cast<std::size_t>(all * experts_));
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(all * top_k_));
+  const std::int64_t all = tokens * ranks.micro_batch_ranks(), own = tokens * top_k_;
+  const std::span<float> logits = state_.all_logits.take(all * experts_);
+  const std::span<std::int32_t> ids = state_.all_ids.take(all * top_k_);
   ranks.gather_over_micro_batch(s.logits.span(), logits);
   moe_select_sinkhorn(context, router_shape(all), logits, {}, ids);
-  const auto first = ids.begin() + ranks.micro_batch_rank() * tokens * top_k_;
-  std::copy(first, first + tokens * top_k_, chosen.begin());
+  const auto first = static_cast<std::size_t>(ranks.micro_batch_rank() * own);
+  copy_within(context, ConstView(ids.subspan(first, static_cast<std::size_t>(own))), View(chosen));
 }
 
 void MoeLayer::count(const ComputeContext& context, Slot& s, std::int64_t tokens) {
@@ -126,18 +138,20 @@ void MoeLayer::plan(const ComputeContext& context, Slot& s, std::int64_t tokens)
   CapacityRule rule;
   if (factor != 0) rule.capacity = moe_capacity(all, top_k_, experts_, factor);
   rule.policy = state_.settings().drop_policy == "position" ? DropPolicy::position : DropPolicy::probability;
-  if (context.device() != nullptr) {
-    LH_ASSERT(ranks.ranks() == 1 && ranks.micro_batch_ranks() == 1, "experts of a device are of one rank");
+  if (context.device() != nullptr && ranks.ranks() == 1 && ranks.micro_batch_ranks() == 1)
     return s.rows.make_there(context, tokens, top_k_, experts_, s.ids.span(), s.weights.span(),
                              factor == 0 ? nullptr : &rule);
-  }
-  if (factor == 0) return s.rows.set(moe_dispatch(tokens, top_k_, experts_, s.ids.span()), ranks);
+  // Which rank gets how many rows the host has to know.
+  const std::vector<std::int32_t> chosen = on_host<std::int32_t>(context, s.ids.span());
+  if (factor == 0) return s.rows.set(context, moe_dispatch(tokens, top_k_, experts_, chosen), ranks);
   const auto all_slots = static_cast<std::size_t>(all * top_k_);
-  std::vector<float> narrow(s.ids.span().begin(), s.ids.span().end()), wide(all_slots), weights(all_slots);
+  const std::vector<float> narrow(chosen.begin(), chosen.end()), own = on_host<float>(context, s.weights.span());
+  std::vector<float> wide(all_slots), weights(all_slots);
   ranks.gather_over_micro_batch(narrow, wide);
-  ranks.gather_over_micro_batch(s.weights.span(), weights);
+  ranks.gather_over_micro_batch(own, weights);
   const std::vector<std::int32_t> ids(wide.begin(), wide.end());
-  s.rows.set(moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
+  s.rows.set(context,
+             moe_dispatch_part(moe_dispatch_capacity(all, top_k_, experts_, ids, weights, rule),
                                ranks.micro_batch_rank() * tokens, tokens),
              ranks);
 }
@@ -197,7 +211,7 @@ void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, V
   const View answers = travels() ? state_.answers.take(answer_type(), {s.rows.rows(), hidden_}) : back;
   moe_permute(context, s.rows.plan(), hidden_, x, rows);
   if (travels()) {
-    exchange.start_dispatch(s.rows.route(), hidden_, rows, here);
+    exchange.start_dispatch(context, s.rows.route(), hidden_, rows, here);
     exchange.start_collect(s.rows.route(), hidden_, answers, back);
   }
   if (shared_ > 0) shared_activate(context, s, x, true);
@@ -214,7 +228,7 @@ void MoeLayer::through_experts(const ComputeContext& context, Slot& s, View x, V
     if (from.rows() > 0)
       grouped_linear_forward(context, {local_, ffn_, hidden_}, from.offsets, activated(s).rows(from.begin, from.end),
                              w2, answers.rows(from.begin, from.end));
-    exchange.give(rank);
+    exchange.give(context, rank);
   }
   if (travels()) exchange.finish_collect(context);
 }
@@ -272,7 +286,7 @@ void MoeLayer::experts_backward(const ComputeContext& context, Slot& s, View dre
       grouped_linear_backward_input(context, {local_, hidden_, 2 * ffn_}, from.offsets, dboth, w13,
                                     answers.rows(from.begin, from.end));
     }
-    exchange.give(rank);
+    exchange.give(context, rank);
   }
 }
 
@@ -337,7 +351,7 @@ void MoeLayer::backward_input(const ComputeContext& context, int slot_index, Vie
   moe_combine_backward(context, s.rows.plan(), hidden_, dout, back, s.weights.span(), rows,
                        state_.dweights.take(s.weights.size()));
   if (travels()) {
-    exchange.start_dispatch(s.rows.route(), hidden_, rows, dreceived);
+    exchange.start_dispatch(context, s.rows.route(), hidden_, rows, dreceived);
     exchange.start_collect(s.rows.route(), hidden_, answers, back);
   }
   router_backward(context, s, slot_index);

@@ -77,7 +77,10 @@ class MoeState {
   ExpertExchange& exchange() { return exchange_; }
   MemoryAccount* account() const { return account_; }
   // Outside the account.
-  std::int64_t bytes() const { return exchange_.bytes() + gradients.logits.host_bytes() + dweights.host_bytes(); }
+  std::int64_t bytes() const {
+    return exchange_.bytes() + gradients.logits.host_bytes() + dweights.host_bytes() + all_logits.host_bytes() +
+           all_ids.host_bytes();
+  }
   // Nothing is dropped and Sinkhorn does not decide while a model is judged.
   bool evaluates = false;
   // What a micro-batch weighs in the step's mean, during its backward: the auxiliary losses are means, too.
@@ -105,6 +108,9 @@ class MoeState {
   GrowingMemory x32, router, bias, rows, answers, activated, own, dlogits_x;
   PlacedArray<float> dweights;  // [m, k]
   PlacedArray<float> slopes;    // [experts + 3], of the losses
+  // Of all tokens of a micro-batch, for Sinkhorn's selection: [tokens, experts], [tokens, k].
+  PlacedArray<float> all_logits;
+  PlacedArray<std::int32_t> all_ids;
 
  private:
   MoeSettings settings_;

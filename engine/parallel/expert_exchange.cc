@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "engine/comm/tree_sum.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 
 namespace longhaul {
@@ -100,8 +101,10 @@ std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& sent, int e
 
 }  // namespace
 
-void ExpertExchange::start_dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received) {
+void ExpertExchange::start_dispatch(const ComputeContext& context, const ExpertRoute& route, std::int64_t width,
+                                    ConstView rows, View received) {
   LH_ASSERT(communicator_ != nullptr, "one rank sends nothing");
+  LH_ASSERT(etp_ == 1 || context.device() == nullptr, "addends of a row are summed on the host");
   if (!status_.ok()) return;
   if (!overlap_) return dispatch_at_once(route, width, rows, received);
   const int own = communicator_->rank();
@@ -113,7 +116,8 @@ void ExpertExchange::start_dispatch(const ExpertRoute& route, std::int64_t width
     const Bytes in = rows_of(received, route.received_from[from], route.received_from[from + 1]);
     const ConstBytes out = rows_of(rows, begins[to], begins[to] + route.sent[to]);
     if (turn == 0) {
-      std::copy(out.begin(), out.end(), in.begin());
+      copy_within(context, rows.rows(begins[to], begins[to] + route.sent[to]),
+                  received.rows(route.received_from[from], route.received_from[from + 1]));
       continue;
     }
     if (!in.empty()) dispatch_.receives[from] = communicator_->recv(in, static_cast<int>(from), dispatch_tag);
@@ -151,13 +155,15 @@ void ExpertExchange::start_collect(const ExpertRoute& route, std::int64_t width,
   }
 }
 
-void ExpertExchange::give(int rank) {
+void ExpertExchange::give(const ComputeContext& context, int rank) {
   if (!communicator_ || !overlap_ || !status_.ok()) return;
   const auto r = static_cast<std::size_t>(rank);
   const ExpertRoute& route = *collect_.route;
   const ConstBytes out = rows_of(collect_.answers, route.received_from[r], route.received_from[r + 1]);
   if (rank == communicator_->rank()) {
-    std::copy(out.begin(), out.end(), landing_of(rank).begin());
+    const Bytes in = landing_of(rank);
+    const Shape bytes{static_cast<std::int64_t>(out.size())};
+    copy_within(context, ConstView(out.data(), DType::u8, bytes), View(in.data(), DType::u8, bytes));
   } else if (!out.empty()) {
     answer_.sends[r] = communicator_->send(out, rank, answer_tag);
   }

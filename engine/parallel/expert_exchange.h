@@ -46,14 +46,16 @@ class ExpertExchange {
   ExpertRoute route(std::span<const std::int64_t> offsets);
 
   // rows [sent rows, width] sorted by expert -> received [route.rows(), width], rank by rank: those of a rank are there
-  // after wait_for(rank). Nothing of it may be changed before finish_collect().
-  void start_dispatch(const ExpertRoute& route, std::int64_t width, ConstView rows, View received);
+  // after wait_for(rank). Nothing of it may be changed before finish_collect(). Rows and answers lie where operations
+  // work; of a device an expert may not be split over ranks (etp is 1).
+  void start_dispatch(const ComputeContext& context, const ExpertRoute& route, std::int64_t width, ConstView rows,
+                      View received);
   void wait_for(int rank);
   // The way back: answers [route.rows(), width], f32 where an expert is split over ranks -> rows, of any float type:
   // the sum over the ranks that hold a part of the expert, in f32 along one tree. The answers to a rank's rows leave
   // with give(rank), once for each rank of the group; rows are there after finish_collect().
   void start_collect(const ExpertRoute& route, std::int64_t width, ConstView answers, View rows);
-  void give(int rank);
+  void give(const ComputeContext& context, int rank);
   void finish_collect(const ComputeContext& context);
   // Lets what is under way go on.
   void poll();

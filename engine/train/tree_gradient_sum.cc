@@ -5,6 +5,7 @@
 #include "contracts/units_at_once.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/transfer.h"
+#include "engine/ops/elementwise.h"
 
 namespace longhaul {
 
@@ -50,10 +51,16 @@ FlatRange TreeGradientSum::part_of_batch(FlatRange part, int batch) const {
 
 void TreeGradientSum::join_batches(const ShardUnit& unit) {
   if (!unit.experts || batches_ == 1) return;
+  const auto part = [&](int batch) { return part_of(tree_.sum(), part_of_batch(unit.flat, batch)); };
+  if (context_->device() != nullptr) {  // the same tree, in the memory of the parts, which nobody reads again
+    for (int apart = 1; apart < batches_; apart *= 2)
+      for (int batch = 0; batch + apart < batches_; batch += 2 * apart)
+        axpy(*context_, 1.0F, part(batch + apart), part(batch));
+    return;
+  }
   std::vector<const float*> parts;
-  for (int batch = 0; batch < batches_; ++batch)
-    parts.push_back(&tree_.sum()[static_cast<std::size_t>(part_of_batch(unit.flat, batch).begin)]);
-  tree_sum(parts, part_of(tree_.sum(), unit.flat));
+  for (int batch = 0; batch < batches_; ++batch) parts.push_back(part(batch).data());
+  tree_sum(parts, part(0));
 }
 
 GradientTarget TreeGradientSum::target(const ComputeContext& context, int index) {

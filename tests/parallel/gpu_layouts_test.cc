@@ -10,6 +10,7 @@
 #include "engine/core/transfer.h"
 #include "engine/ops/elementwise.h"
 #include "engine/parallel/row_sum.h"
+#include "tests/parallel/expert_curves.h"
 #include "tests/parallel/training_on_gpus.h"
 #include "tests/support/emulated_device.h"
 
@@ -39,7 +40,7 @@ std::vector<RankRun> train_staged(const GpuLayout& layout, int steps, DType dtyp
 }
 
 void check_layout(const GpuLayout& layout, const RankRun& alone, int steps, DType dtype, double bar) {
-  CAPTURE(layout.name);
+  INFO(layout.name);
   for (const RankRun& run : train_staged(layout, steps, dtype)) {
     REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
     CHECK(worst_relative(alone.losses, run.losses) <= bar);
@@ -69,6 +70,35 @@ TEST_CASE("ranks with a GPU each follow the curve of one rank: dp, ZeRO, tp, pp,
   };
   const RankRun alone = train_one_rank(steps, DType::f32, layouts.front().options);
   for (const GpuLayout& layout : layouts) check_layout(layout, alone, steps, DType::f32, 1e-4);
+}
+
+TEST_CASE("experts over ranks with a GPU each follow the processor's ranks: beside every axis, and rows that travel") {
+  constexpr int steps = 2;
+  for (const ExpertModel& model : expert_models()) {
+    const auto layout_of = [&](const char* name, const auto& change) {
+      GpuLayout layout = gpu_layout(name, change);
+      const std::int64_t batch = layout.options.global_batch;
+      layout.options = model.what, layout.options.global_batch = batch;
+      return layout;
+    };
+    const std::vector<GpuLayout> layouts = {
+        layout_of("dp", [](Dims& d, Options&) { d.dp_replicate = 2; }),
+        layout_of("zero 3", [](Dims& d, Options&) { d.dp_shard = 2, d.zero = 3; }),
+        layout_of("pp", [](Dims& d, Options&) { d.pp = 2; }),
+        layout_of("tp", [](Dims& d, Options&) { d.tp = 2; }),
+        layout_of("tp, sp, ep", [](Dims& d, Options&) { d.tp = 2, d.sp = true, d.ep = 2; }),
+        layout_of("cp", [](Dims& d, Options&) { d.cp = 2; }),
+        layout_of("ep", [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; }),
+        layout_of("ep of 4", [](Dims& d, Options&) { d.dp_shard = 4, d.ep = 4; }),
+    };
+    // Of the same layout: where a choice between two experts is close, other layouts may choose otherwise.
+    for (const GpuLayout& layout : layouts) {
+      INFO(model.name);
+      const std::vector<RankRun> host = train_on_threads(layout.dims, steps, DType::f32, {}, layout.options);
+      REQUIRE(host.front().losses.size() == steps);
+      check_layout(layout, host.front(), steps, DType::f32, 1e-4);
+    }
+  }
 }
 
 TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16, nothing beside computation") {
@@ -102,9 +132,9 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
 }
 
 TEST_CASE("ranks with a GPU each, twice: the same bits") {
-  for (const GpuLayout& layout : {gpu_layout("tp, sp", [](Dims& d, Options&) { d.tp = 2, d.sp = true; }),
-                                  gpu_layout("zero 3", [](Dims& d, Options&) { d.dp_shard = 2, d.zero = 3; }),
-                                  gpu_layout("ring", [](Dims& d, Options&) { d.cp = 2; })}) {
+  for (const GpuLayout& layout : {gpu_layout("tp, sp", [](Dims&d, Options&) { d.tp = 2, d.sp = true; }),
+                                  gpu_layout("zero 3", [](Dims&d, Options&) { d.dp_shard = 2, d.zero = 3; }),
+                                  gpu_layout("ring", [](Dims&d, Options&) { d.cp = 2; })}) {
     CAPTURE(layout.name);
     const std::vector<RankRun> one = train_staged(layout, 2, DType::bf16), two = train_staged(layout, 2, DType::bf16);
     for (std::size_t rank = 0; rank < one.size(); ++rank) {

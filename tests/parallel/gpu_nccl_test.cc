@@ -5,6 +5,7 @@
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/ops/cuda/digest_kernels.h"
 #include "engine/ops/cuda/tree_rows.h"
+#include "tests/parallel/expert_curves.h"
 #include "tests/parallel/training_on_gpus.h"
 #include "tests/support/emulated_device.h"
 
@@ -59,6 +60,20 @@ TEST_CASE("nccl: trainings over it follow the curve of one rank: dp, ZeRO, tp, p
       CHECK(worst_relative(alone.losses, run.losses) <= 1e-4);
       CHECK(worst_relative(alone.norms, run.norms) <= 1e-3);
     }
+  }
+}
+
+TEST_CASE("nccl: rows travel to experts on other ranks and back") {
+  constexpr int steps = 2;
+  GpuLayout layout = gpu_layout("ep", [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; });
+  const std::int64_t batch = layout.options.global_batch;
+  layout.options = mixtral(1.0), layout.options.global_batch = batch;
+  const std::vector<RankRun> host = train_on_threads(layout.dims, steps, DType::f32, {}, layout.options);
+  REQUIRE(host.front().losses.size() == steps);
+  for (const RankRun& run : train_on_gpus(on_gpus_over_nccl, layout.dims, steps, DType::f32, layout.options)) {
+    REQUIRE_MESSAGE(run.status.ok(), (run.status.ok() ? "" : run.status.error().message()));
+    CHECK(worst_relative(host.front().losses, run.losses) <= 1e-4);
+    CHECK(worst_relative(host.front().norms, run.norms) <= 1e-3);
   }
 }
 

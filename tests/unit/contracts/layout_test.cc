@@ -176,6 +176,24 @@ TEST_CASE("GPT-2 124M has the parameters that its authors count") {
   CHECK(resolve_shape(shape).error().what.find("hidden_size") != std::string::npos);
 }
 
+TEST_CASE("a sliding window: how many keys a token sees on average, what that costs, and which models have none") {
+  ModelShape shape = tiny_shape();
+  const double whole = shape.train_flops_per_token(64);
+  shape.sliding_window = 8;
+  double keys = 0;  // of each token of a sequence half of itself, as the causal half counts it, and all before it
+  for (int token = 0; token < 64; ++token) keys += token < 8 ? token + 0.5 : 8;
+  CHECK(shape.keys_per_token(64) == keys / 64);
+  const double per_key = 12.0 * static_cast<double>(shape.num_hidden_layers * shape.q_size());
+  CHECK(shape.train_flops_per_token(64) == whole - per_key * (32 - keys / 64));
+  shape.sliding_window = 64;
+  CHECK(shape.train_flops_per_token(64) == whole);
+  ModelShape gpt2 = tiny_gpt2();
+  gpt2.sliding_window = 8;
+  CHECK(resolve_shape(gpt2).error().message().find("gpt2 attends to all tokens") != std::string::npos);
+  shape.sliding_window = -1;
+  CHECK_FALSE(resolve_shape(shape).ok());
+}
+
 TEST_CASE("learned positions stand on the first stage only, a tied embedding on both ends") {
   const ModelShape shape = tiny_gpt2();
   const StageLayout stages = even_stages(static_cast<int>(shape.num_hidden_layers), 2, 1);

@@ -83,8 +83,11 @@ void check_same_logits(const Where& where, const std::string& folder, DType dtyp
 }  // namespace
 
 TEST_CASE("keys and values in pages give the logits of contiguous ones: prompts in pieces, mixed steps, cuts, reuse") {
-  for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape()}) {
+  ModelShape windowed = test::tiny_shape();
+  windowed.sliding_window = 6;
+  for (const ModelShape& shape : {test::tiny_shape(), test::tiny_gpt2_shape(), windowed}) {
     CAPTURE(shape.architecture);
+    CAPTURE(shape.sliding_window);
     const ComputeContext context(1);
     ParameterStore store(longer(shape), DType::f32);
     initialize_parameters(context, store, 8);

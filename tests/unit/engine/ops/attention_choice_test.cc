@@ -31,6 +31,8 @@ TEST_CASE("cuDNN takes the attentions that it knows, and each other one says why
   CHECK(with([](AttentionCase& c) { c.head_dim = 256; }, blackwell).way == AttentionWay::plain);
   CHECK(with([](AttentionCase& c) { c.head_dim = 100; }).way == AttentionWay::plain);
   CHECK(with([](AttentionCase& c) { c.dtype = DType::f32; }).reason == "numbers are f32, not bf16");
+  CHECK(with([](AttentionCase& c) { c.window = 128; }).way == AttentionWay::cudnn);
+  CHECK(with([](AttentionCase& c) { c.documents = true, c.window = 128; }).way == AttentionWay::tensor_cores);
   CHECK(with([](AttentionCase& c) { c.documents = true; }).reason == "documents are kept apart");
   CHECK(with([](AttentionCase& c) { c.documents = true; }).way == AttentionWay::tensor_cores);
   CHECK(with([](AttentionCase& c) { c.aligned = false; }).way == AttentionWay::plain);
