@@ -132,9 +132,9 @@ TEST_CASE("what a layout may have beside that: schedules, documents, GPT-2, bf16
 }
 
 TEST_CASE("ranks with a GPU each, twice: the same bits") {
-  for (const GpuLayout& layout : {gpu_layout("tp, sp", [](Dims&d, Options&) { d.tp = 2, d.sp = true; }),
-                                  gpu_layout("zero 3", [](Dims&d, Options&) { d.dp_shard = 2, d.zero = 3; }),
-                                  gpu_layout("ring", [](Dims&d, Options&) { d.cp = 2; })}) {
+  for (const GpuLayout& layout : {gpu_layout("tp, sp", [](Dims& d, Options&) { d.tp = 2, d.sp = true; }),
+                                  gpu_layout("zero 3", [](Dims& d, Options&) { d.dp_shard = 2, d.zero = 3; }),
+                                  gpu_layout("ring", [](Dims& d, Options&) { d.cp = 2; })}) {
     CAPTURE(layout.name);
     const std::vector<RankRun> one = train_staged(layout, 2, DType::bf16), two = train_staged(layout, 2, DType::bf16);
     for (std::size_t rank = 0; rank < one.size(); ++rank) {

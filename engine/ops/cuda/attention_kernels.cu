@@ -40,8 +40,8 @@ __device__ inline KeyRange keys_of(const AttentionSizes& s, Index batch, Index q
   const Index end = s.causal ? s.kv_seq - s.seq + query + 1 : s.kv_seq;
   return {s.window > 0 && end - s.window > first ? end - s.window : first, end};
 }
-// first_key does not fall along the sequence, nor does a window's first key: the first query of a tile sees the earliest
-// key, the last one the latest.
+// first_key does not fall along the sequence, nor does a window's first key: the first query of a tile sees the
+// earliest key, the last one the latest.
 __device__ inline KeyRange keys_of_tile(const AttentionSizes& s, Index batch, Index begin) {
   const Index last = begin + tile < s.seq ? begin + tile - 1 : s.seq - 1;
   return {keys_of(s, batch, begin).first / tile * tile, keys_of(s, batch, last).end};

@@ -231,9 +231,8 @@ TEST_CASE("the gradient of the reference layer agrees with finite differences") 
       y.push_back(result.auxiliary_loss);
       return y;
     };
-    check_gradient(
-        "dx", [&](const Vector& v) { return run(l, v); }, x, c_and_loss, g.dx, seed);
-    const auto check_weight = [&](const std::string& name, Vector reference::MoeLayer::*member,
+    check_gradient("dx", [&](const Vector& v) { return run(l, v); }, x, c_and_loss, g.dx, seed);
+    const auto check_weight = [&](const std::string& name, Vector reference::MoeLayer::* member,
                                   const Vector& gradient) {
       if ((l.*member).empty()) return;
       check_gradient(

@@ -19,8 +19,7 @@ TEST_CASE("reference gradients agree with finite differences: linear, norm, rope
                  b = reference_normal(3, seed + 20);
     const Vector c = reference_normal(5 * 3, seed + 30);
     const auto g = reference::linear_backward(5, 7, 3, c, x, w);
-    check_gradient(
-        "linear dx", [&](const Vector& v) { return reference::linear(5, 7, 3, v, w, b); }, x, c, g.dx, seed);
+    check_gradient("linear dx", [&](const Vector& v) { return reference::linear(5, 7, 3, v, w, b); }, x, c, g.dx, seed);
     check_gradient(
         "linear dw", [&](const Vector& v) { return reference::linear(5, 7, 3, x, v, b); }, w, c, g.dweight, seed);
     check_gradient(
@@ -56,10 +55,8 @@ TEST_CASE("reference gradients agree with finite differences: linear, norm, rope
 
     const Vector up = reference_normal(35, seed + 70);
     const auto s = reference::swiglu_backward(nc, x, up);
-    check_gradient(
-        "swiglu dgate", [&](const Vector& v) { return reference::swiglu(v, up); }, x, nc, s.dgate, seed);
-    check_gradient(
-        "swiglu dup", [&](const Vector& v) { return reference::swiglu(x, v); }, up, nc, s.dup, seed);
+    check_gradient("swiglu dgate", [&](const Vector& v) { return reference::swiglu(v, up); }, x, nc, s.dgate, seed);
+    check_gradient("swiglu dup", [&](const Vector& v) { return reference::swiglu(x, v); }, up, nc, s.dup, seed);
 
     const reference::Ids ids = {3, 0, 3, 1};
     const Vector table = reference_normal(4 * 5, seed + 80), ec = reference_normal(20, seed + 81);
