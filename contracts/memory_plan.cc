@@ -133,6 +133,9 @@ std::int64_t experts_of(const TrainingOutline& o, const RankOutline& rank, int c
   if (o.bf16)
     bytes += grown(m * h * f32) + grown(s.num_local_experts * h * f32) + grown(m * h * w);  // x32, router, dlogits_x
   if (s.router_bias) bytes += grown(s.num_local_experts * f32);
+  const std::int64_t micro_batch_ranks = o.dims.tp * o.dims.cp;
+  if (o.moe.balance == "sinkhorn" && micro_batch_ranks > 1)  // all_logits, all_ids
+    bytes += micro_batch_ranks * (logits + routed * i32);
   if (o.dims.tp > 1 && !o.dims.sp) bytes += grown(m * h * w);                                  // own
   if (o.dims.etp > 1) bytes += routed * o.dims.etp * h * (f32 + (o.overlap_experts ? 0 : w));  // outgoing, landing
   return bytes;

@@ -52,11 +52,4 @@ Status check_device(const std::string& device, const ModelShape& shape, const Pa
   return {};
 }
 
-Status check_align_device(const std::string& device, const ParallelDims& dims) {
-  if (device != "gpu" || dims.world_size() == 1) return {};
-  return make_error(ErrorCode::unsupported,
-                    format("device = \"gpu\" with the layout {}: an alignment on GPUs has one rank", dims.to_string()),
-                    "use one rank, or device = \"cpu\"");
-}
-
 }  // namespace longhaul

@@ -21,7 +21,5 @@ Status check_device_settings(const Settings& settings) {
 }
 // The same of the model and the layout, where they are known.
 Status check_device(const std::string& device, const ModelShape& shape, const ParallelDims& dims);
-// Of an alignment.
-Status check_align_device(const std::string& device, const ParallelDims& dims);
 
 }  // namespace longhaul

@@ -520,6 +520,8 @@ const FieldTable<AlignSettings>& align_fields() {
           .field("precision", &A::precision,
                  {.help = "type of the matrix products; masters and sums are f32", .choices = precisions})
           .field("device", &A::device, device_options())
+          .field("attention_backend", &A::attention_backend, attention_backend_options())
+          .field("communicator", &A::communicator, communicator_options())
           .field("seed", &A::seed, {.help = "of the data order", .min = 0})
           .field("tensorboard", &A::tensorboard, tensorboard_options())
           .field("peak_tflops", &A::peak_tflops, peak_options());

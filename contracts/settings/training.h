@@ -199,7 +199,9 @@ struct AlignSettings {
   double epochs = 1;
   std::int64_t milestone_every = 0;
   std::string precision = "bf16";
-  std::string device = "cpu";  // | gpu: contracts/settings/compute_device.h
+  std::string device = "cpu";              // | gpu: contracts/settings/compute_device.h
+  std::string attention_backend = "auto";  // | cudnn | own: of a GPU
+  std::string communicator = "nccl";       // | staged: between ranks on GPUs
   std::int64_t seed = 1;
   bool tensorboard = false;
   double peak_tflops = 0;  // of a rank; 0: not known

@@ -50,7 +50,6 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
 
 Status run_align(TaskRun& run) {
   LH_TRY(const AlignSettings settings, run.settings(align_fields()));
-  LH_CHECK(check_align_device(settings.device, run.mesh.dims()));
   LH_TRY(const std::string model, run.task.input_path("model"));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model, "tokenizer.json")));
   LH_TRY(const ChatEncoder encoder, ChatEncoder::create(tokenizer));
@@ -69,6 +68,7 @@ Status run_align(TaskRun& run) {
   stage_settings.start_model = stage_settings.tokenizer_folder = model;
   stage_settings.precision = settings.precision;
   stage_settings.device = settings.device;
+  stage_settings.attention_backend = settings.attention_backend;
   stage_settings.seed = static_cast<std::uint64_t>(settings.seed);
   stage_settings.optimizer = settings.optimizer;
   stage_settings.tensorboard = settings.tensorboard;

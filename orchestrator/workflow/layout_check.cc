@@ -132,9 +132,6 @@ void check_layout(const std::string& stage, const StageKind& kind, const Value& 
   const LayoutContext context{stage, written, where, diagnostics};
   const std::size_t before = diagnostics.size();
   if (kind.name == "pretrain") check_model(context, settings, dims);
-  if (kind.name == "align")
-    if (const Status there = check_align_device(settings.get_string("device"), dims); !there.ok())
-      context.add({"device"}, there.error().what, there.error().hint);
   if (settings.find("global_batch_size")) check_batches(context, settings, dims);
   check_recompute(context, settings);
   if (dims.pp > 1 || dims.vp > 1) check_pipeline(context, settings, dims);

@@ -65,9 +65,6 @@ def gpus_and_what_is_not_there_for_them(here):
     refused(here, pretrain(device='"gpu"', ranks=2, parallel="{ tp = 2, etp = 2 }") + experts, f"w.toml:{FIRST}:",
             "etp = 2", "an expert is not split over ranks", "use etp = 1", 'device = "cpu"')
     refused(here, pretrain(communicator='"mpi"', device='"gpu"'), f"w.toml:{FIRST}:", "communicator", "nccl, staged")
-    stage = '[stage.s]\nkind = "{}"\ninputs = {{ model = "@p", data = "d.jsonl" }}\ndevice = "gpu"\n{}'
-    (here / "d.jsonl").write_text("")
-    refused(here, pretrain() + MODEL + stage.format("align", "ranks = 2\n"), "stage.s", "one rank")
 
 
 @case

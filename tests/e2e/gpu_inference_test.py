@@ -6,6 +6,7 @@ has no room for is refused with the numbers.
 usage: gpu_inference_test.py BIN_FOLDER SOURCE_DIR
 """
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -27,27 +28,34 @@ def expect(what, condition, *details):
     print("ok", what)
 
 
-def engine(program, *arguments, code=0):
-    done = subprocess.run([BIN / program, *map(str, arguments)], capture_output=True, text=True, timeout=280)
+def engine(program, *arguments, code=0, ranks=1):
+    command = [str(word) for word in (BIN / program, *arguments)]
+    if ranks > 1:
+        command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+                   *command]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environment)
     if done.returncode != code:
         sys.exit(f"{program} {arguments} ended with {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
     return done.stdout if code == 0 else done.stderr
 
 
-def stage(program, folder, kind, inputs, settings, code=0):
+def stage(program, folder, kind, inputs, settings, code=0, ranks=1):
     """Runs one stage; returns its artifact's folder and its events, or what it said where it is to fail."""
     out = folder / "out"
     shutil.rmtree(folder, ignore_errors=True)
     out.mkdir(parents=True)
+    parallel = {"dp_replicate": ranks} if ranks > 1 else {}
     write_toml(folder / "task.toml",
                {"file": "longhaul task", "format": 1, "run": "gpu", "stage": kind, "kind": kind, "kind_version": 1,
-                "key": "k", "resources": {"ranks": 1, "threads": 1, "nodes": 1}, "parallel": {},
+                "key": "k", "resources": {"ranks": ranks, "threads": 1, "nodes": 1}, "parallel": parallel,
                 "inputs": {name: {"paths": [str(path)]} for name, path in inputs.items()}, "settings": settings})
     write_toml(folder / "launch.toml",
-               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": 1, "hosts": ["here"],
-                "rank_host": [0], "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
-                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": {}})
-    said = engine(program, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml", code=code)
+               {"file": "longhaul launch", "format": 1, "attempt_key": "k", "ranks": ranks, "hosts": ["here"],
+                "rank_host": [0] * ranks, "launch_dir": str(folder), "events_path": str(folder / "events.jsonl"),
+                "output_dir": str(out), "state_dir": str(folder / "state"), "parallel": parallel})
+    said = engine(program, "run", "--task", folder / "task.toml", "--launch", folder / "launch.toml", code=code,
+                  ranks=ranks)
     if code != 0:
         return said
     return out, [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
@@ -125,12 +133,16 @@ def main():
         samples = [[e["text"] for e in events if e.get("kind") == "sample"] for _, events in runs]
         expect("the same continuations", samples[0] == samples[1] and len(samples[0]) == 2, samples)
 
-        runs = on_both(here, "align", {"model": base, "data": here / "data"},
-                       {"sequence_length": 32, "micro_batch_size": 2, "global_batch_size": 4, "steps": 5, "beta": 0.3,
-                        "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0}})
+        alignment = {"sequence_length": 32, "micro_batch_size": 2, "global_batch_size": 4, "steps": 5, "beta": 0.3,
+                     "precision": "f32", "optimizer": {"lr": 0.003, "warmup_steps": 0}}
+        sources = {"model": base, "data": here / "data"}
+        runs = on_both(here, "align", sources, alignment)
+        runs.append(stage(GPU[0], here / "align-ranks", "align", sources,
+                          {**alignment, "device": "gpu", "communicator": "staged"}, ranks=2))
         curves = [{e["step"]: e["loss"] for e in events if e.get("kind") == "metric" and "loss" in e}
                   for _, events in runs]
-        expect("the same curve of an alignment", close(*curves, 1e-4) and len(curves[0]) == 5, curves)
+        expect("the same curve of an alignment", close(*curves[:2], 1e-4) and len(curves[0]) == 5, curves)
+        expect("the same of two ranks on GPUs", close(curves[0], curves[2], 1e-4), curves)
         expect("something was learnt", curves[0][5] < curves[0][1], curves)
 
         runs = on_both(here, "deploy", {"model": base},

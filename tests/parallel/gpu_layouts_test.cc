@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 
 #include "base/philox.h"
 #include "engine/comm/staged_communicator.h"
@@ -98,6 +99,31 @@ TEST_CASE("experts over ranks with a GPU each follow the processor's ranks: besi
       REQUIRE(host.front().losses.size() == steps);
       check_layout(layout, host.front(), steps, DType::f32, 1e-4);
     }
+  }
+}
+
+TEST_CASE("experts over ranks with a GPU each, beside that: ZeRO, pipelines, rows sent at once, bf16") {
+  struct Case {
+    const char* name;
+    DType dtype;
+    double bar;
+    std::function<void(Dims&, Options&)> change;
+  };
+  const Case cases[] = {
+      {"zero 1", DType::f32, 1e-4, [](Dims& d, Options&) { d.dp_shard = 2, d.zero = 1; }},
+      {"ep, zero 3", DType::f32, 1e-4, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2, d.zero = 3; }},
+      {"ep, pp", DType::f32, 1e-4, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2, d.pp = 2; }},
+      {"ep, at once", DType::f32, 1e-4, [](Dims& d, Options& o) { d.dp_shard = 2, d.ep = 2, o.overlap = false; }},
+      {"ep, bf16", DType::bf16, 2e-2, [](Dims& d, Options&) { d.dp_shard = 2, d.ep = 2; }},
+  };
+  for (const Case& c : cases) {
+    INFO(c.name);
+    GpuLayout layout{c.name, {}, mixtral()};
+    layout.options.global_batch = 8;
+    c.change(layout.dims, layout.options);
+    const std::vector<RankRun> host = train_on_threads(layout.dims, 2, c.dtype, {}, layout.options);
+    REQUIRE(host.front().losses.size() == 2);
+    check_layout(layout, host.front(), 2, c.dtype, c.bar);
   }
 }
 
