@@ -93,7 +93,7 @@ def check_logits(model, sequence):
 
 def main():
     models = sorted(golden_folder.glob("model-*"))
-    expect("golden models", len(models), 2)
+    expect("golden models", len(models), 3)
     for model in models:
         golden = json.loads((model / "golden.json").read_text())
         answers = golden["answers"]
