@@ -50,30 +50,38 @@ void shuffle_order(std::vector<T>& order, std::uint64_t& state) {
 
 enum class Waits { nothing, block, warp, ended };
 
-struct Fiber {
-  dim3 thread;
+// A stack on which threads of a block run. A thread that ends leaves its stack to the next one that begins, so kernels
+// without barriers run on one; a thread that waits keeps its stack.
+struct Stack {
   ucontext_t first;
   jmp_buf here;
-  bool begun = false;
+  bool made = false;
+};
+
+struct Thread {
+  dim3 index;
   Waits waits = Waits::nothing;
+  int turn = 0;
+  Stack* stack = nullptr;          // none: it has not begun, or has ended
   std::uint64_t given[2][3] = {};  // to its warp, by turns: nobody is more than one exchange ahead
   struct Copy {
     void* to;
     const void* from;
   };
   std::vector<Copy> copies;  // not waited for yet
-  int turn = 0;
 };
 
 // One per thread of the operating system that launches.
 class Machine {
  public:
-  Machine() : random_(seed_given()) {
-    stacks_ = static_cast<std::byte*>(::mmap(nullptr, block_threads_max * stack_bytes, PROT_READ | PROT_WRITE,
+  Machine() : random_(seed_given()), stacks_(block_threads_max) {
+    memory_ = static_cast<std::byte*>(::mmap(nullptr, block_threads_max * stack_stride, PROT_READ | PROT_WRITE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (stacks_ == MAP_FAILED) std::abort();
+    if (memory_ == MAP_FAILED) std::abort();
+    for (Stack& stack : stacks_) free_.push_back(&stack);
+    std::reverse(free_.begin(), free_.end());
   }
-  ~Machine() { ::munmap(stacks_, block_threads_max * stack_bytes); }
+  ~Machine() { ::munmap(memory_, block_threads_max * stack_stride); }
 
   void run(const char* name, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread) {
     name_ = name, thread_ = &thread;
@@ -81,12 +89,12 @@ class Machine {
     const std::size_t threads = std::size_t{block.x} * block.y * block.z;
     if (threads == 0 || threads > block_threads_max) die(name, std::to_string(threads) + " threads in a block");
     if (shared_bytes > 227 * 1024) die(name, std::to_string(shared_bytes) + " bytes of shared memory");
-    shared_.assign((shared_bytes + 15) / 16 * 16 + guard_bytes, 0xFF);
-    fibers_.resize(threads);
-    std::vector<std::uint64_t> blocks(std::size_t{grid.x} * grid.y * grid.z);
-    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = i;
-    shuffle_order(blocks, random_);
-    for (const std::uint64_t index : blocks) {
+    shared_.resize((shared_bytes + 15) / 16 * 16 + guard_bytes);
+    threads_.resize(threads);
+    blocks_.resize(std::size_t{grid.x} * grid.y * grid.z);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = i;
+    shuffle_order(blocks_, random_);
+    for (const std::uint64_t index : blocks_) {
       blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
                       static_cast<unsigned>(index / grid.x / grid.y));
       run_block(shared_bytes);
@@ -95,21 +103,18 @@ class Machine {
 
   unsigned char* shared() { return shared_.data(); }
   void wait(Waits what) {
-    Fiber& self = *running_;
+    Thread& self = *running_;
     self.waits = what;
-    if (_setjmp(self.here) == 0) _longjmp(scheduler_, 1);
-    threadIdx = self.thread;
+    if (_setjmp(self.stack->here) == 0) _longjmp(scheduler_, 1);
+    threadIdx = running_->index;
   }
   void give(const std::uint64_t (&mine)[3]) {
-    Fiber& self = *running_;
+    Thread& self = *running_;
     std::copy(mine, mine + 3, self.given[self.turn]);
     self.turn = 1 - self.turn;
     wait(Waits::warp);
   }
-  const std::uint64_t* given_by(int lane) const {
-    const std::size_t warp = static_cast<std::size_t>(running_ - fibers_.data()) / warp_threads * warp_threads;
-    return fibers_[warp + static_cast<std::size_t>(lane)].given[1 - running_->turn];
-  }
+  const std::uint64_t* given_by(int lane) const { return warp_[lane].given[1 - running_->turn]; }
   std::uint64_t exchange(std::uint64_t value, int lane) {
     give({value, 0, 0});
     return *given_by(lane);
@@ -120,88 +125,121 @@ class Machine {
     running_->copies.push_back({to, from});
   }
   void wait_for_copies() {
-    for (const Fiber::Copy& copy : running_->copies) std::memcpy(copy.to, copy.from, 16);
+    for (const Thread::Copy& copy : running_->copies) std::memcpy(copy.to, copy.from, 16);
     running_->copies.clear();
   }
 
  private:
   static constexpr std::size_t guard_bytes = 256;
+  // Not a power of two: the tops of the stacks would share few lines of the processor's caches.
+  static constexpr std::size_t stack_stride = stack_bytes + 1088;
 
   static void enter() { current->body(); }
-  void body() {
-    (*thread_)();
-    running_->waits = Waits::ended;
-    _longjmp(scheduler_, 1);
+  // The life of a stack: the thread that it was given, then others that have not begun, then it waits for another one.
+  [[noreturn]] void body() {
+    while (true) {
+      (*thread_)();
+      Stack* const stack = running_->stack;
+      running_->waits = Waits::ended, running_->stack = nullptr;
+      if (next_ < ready_.size() && threads_[ready_[next_]].stack == nullptr) {
+        take_next(stack);
+        continue;
+      }
+      free_.push_back(stack);
+      if (_setjmp(stack->here) == 0) _longjmp(scheduler_, 1);
+    }
   }
 
-  void go_on(Fiber& fiber) {
-    running_ = &fiber;
-    threadIdx = fiber.thread;
-    fiber.waits = Waits::nothing;
+  void take_next(Stack* stack) {
+    const std::size_t index = ready_[next_++];
+    running_ = &threads_[index];
+    warp_ = &threads_[index / warp_threads * warp_threads];
+    running_->stack = stack, running_->waits = Waits::nothing;
+    threadIdx = running_->index;
+  }
+
+  // Returns when what was run next waits or has ended.
+  void go_on() {
+    Stack* stack = threads_[ready_[next_]].stack;
+    if (stack == nullptr) stack = free_.back(), free_.pop_back();
+    take_next(stack);
     if (_setjmp(scheduler_) != 0) return;
-    if (fiber.begun) _longjmp(fiber.here, 1);
-    fiber.begun = true;
+    if (running_->stack->made) _longjmp(running_->stack->here, 1);
+    begin(*running_->stack);
+  }
+
+  [[noreturn]] void begin(Stack& stack) {
+    stack.made = true;
     current = this;
-    ::getcontext(&fiber.first);
-    fiber.first.uc_stack.ss_sp = stacks_ + static_cast<std::size_t>(&fiber - fibers_.data()) * stack_bytes;
-    fiber.first.uc_stack.ss_size = stack_bytes;
-    fiber.first.uc_link = nullptr;
-    ::makecontext(&fiber.first, &Machine::enter, 0);
-    ::setcontext(&fiber.first);
+    ::getcontext(&stack.first);
+    stack.first.uc_stack.ss_sp = memory_ + static_cast<std::size_t>(&stack - stacks_.data()) * stack_stride;
+    stack.first.uc_stack.ss_size = stack_bytes;
+    stack.first.uc_link = nullptr;
+    ::makecontext(&stack.first, &Machine::enter, 0);
+    ::setcontext(&stack.first);
+    std::abort();
   }
 
   void run_block(std::size_t shared_bytes) {
     std::fill(shared_.begin(), shared_.end(), 0xFF);
     const dim3 block = blockDim;
-    for (std::size_t i = 0; i < fibers_.size(); ++i) {
-      if (!fibers_[i].copies.empty()) die(name_, "a copy that nobody waited for");
-      fibers_[i] = Fiber{};
-      fibers_[i].thread = dim3(static_cast<unsigned>(i % block.x), static_cast<unsigned>(i / block.x % block.y),
-                               static_cast<unsigned>(i / block.x / block.y));
+    ready_.resize(threads_.size());
+    dim3 index(0, 0, 0);
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      Thread& thread = threads_[i];
+      if (!thread.copies.empty()) die(name_, "a copy that nobody waited for");
+      thread.index = index, thread.turn = 0;
+      std::memset(thread.given, 0, sizeof(thread.given));
+      if (++index.x == block.x) index.x = 0, ++index.y;
+      if (index.y == block.y) index.y = 0, ++index.z;
+      ready_[i] = i;
     }
-    std::vector<std::size_t> ready(fibers_.size());
-    for (std::size_t i = 0; i < ready.size(); ++i) ready[i] = i;
-    while (!ready.empty()) {
-      shuffle_order(ready, random_);
-      for (const std::size_t i : ready) go_on(fibers_[i]);
-      ready = released();
+    while (!ready_.empty()) {
+      shuffle_order(ready_, random_);
+      for (next_ = 0; next_ < ready_.size();) go_on();
+      release();
     }
     for (std::size_t i = (shared_bytes + 15) / 16 * 16; i < shared_.size(); ++i)
       if (shared_[i] != 0xFF) die(name_, "wrote beyond its shared memory");
   }
 
-  // Warps all of whose threads wait for each other; else the block, where all do. Empty: all have ended.
-  std::vector<std::size_t> released() {
-    std::vector<std::size_t> ready;
+  // Makes ready the warps all of whose threads wait for each other; else the block, where all do. None: all have ended.
+  void release() {
+    ready_.clear();
     std::size_t ended = 0, at_barrier = 0;
-    for (std::size_t warp = 0; warp < fibers_.size(); warp += warp_threads) {
-      const std::size_t end = std::min(fibers_.size(), warp + warp_threads);
+    for (std::size_t warp = 0; warp < threads_.size(); warp += warp_threads) {
+      const std::size_t end = std::min(threads_.size(), warp + warp_threads);
       std::size_t in_warp = 0;
       for (std::size_t i = warp; i < end; ++i) {
-        ended += fibers_[i].waits == Waits::ended, at_barrier += fibers_[i].waits == Waits::block;
-        in_warp += fibers_[i].waits == Waits::warp;
+        ended += threads_[i].waits == Waits::ended, at_barrier += threads_[i].waits == Waits::block;
+        in_warp += threads_[i].waits == Waits::warp;
       }
       if (in_warp == warp_threads)
-        for (std::size_t i = warp; i < end; ++i) ready.push_back(i);
+        for (std::size_t i = warp; i < end; ++i) ready_.push_back(i);
       else if (in_warp != 0)
         die(name_, "a warp function that " + std::to_string(in_warp) + " of 32 threads come to");
     }
-    if (!ready.empty() || ended == fibers_.size()) return ready;
-    if (at_barrier != fibers_.size())
-      die(name_, "a barrier that " + std::to_string(at_barrier) + " of " + std::to_string(fibers_.size()) +
+    if (!ready_.empty() || ended == threads_.size()) return;
+    if (at_barrier != threads_.size())
+      die(name_, "a barrier that " + std::to_string(at_barrier) + " of " + std::to_string(threads_.size()) +
                      " threads come to");
-    for (std::size_t i = 0; i < fibers_.size(); ++i) ready.push_back(i);
-    return ready;
+    for (std::size_t i = 0; i < threads_.size(); ++i) ready_.push_back(i);
   }
 
   static thread_local Machine* current;
   std::uint64_t random_;
-  std::byte* stacks_;
+  std::byte* memory_;
   const char* name_ = "";
   const std::function<void()>* thread_ = nullptr;
   std::vector<unsigned char> shared_;
-  std::vector<Fiber> fibers_;
-  Fiber* running_ = nullptr;
+  std::vector<std::uint64_t> blocks_;
+  std::vector<Thread> threads_;
+  std::vector<Stack> stacks_;
+  std::vector<Stack*> free_;
+  std::vector<std::size_t> ready_;  // of threads_, in the order in which they go on
+  std::size_t next_ = 0;            // in ready_
+  Thread* running_ = nullptr;
+  const Thread* warp_ = nullptr;  // the first thread of its warp
   jmp_buf scheduler_;
 };
 thread_local Machine* Machine::current = nullptr;
@@ -235,13 +273,16 @@ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_
   const auto half = [](std::uint64_t registers, int which, int element) {
     return static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(registers >> (32 * which + 16 * element))));
   };
+  // Lane 4 g + t holds columns of the rows g and g + 8 of a, and rows of column g of b.
   const int group = lane_of_this_thread() / 4, column = lane_of_this_thread() % 4 * 2;
+  const std::uint64_t *of_a[4], *of_b[2][4];
+  for (int t = 0; t < 4; ++t)
+    of_a[t] = given_by(4 * group + t), of_b[0][t] = given_by(4 * column + t), of_b[1][t] = given_by(4 * column + 4 + t);
   for (int i = 0; i < 4; ++i)             // of d: row group + 8 (i / 2), column + i % 2
     for (int part = 0; part < 2; ++part)  // of the 16 products: the first eight, the others
       for (int t = 0; t < 4; ++t)
         for (int element = 0; element < 2; ++element)
-          d[i] += half(given_by(4 * group + t)[part], i / 2, element) *
-                  half(given_by(4 * (column + i % 2) + t)[2], part, element);
+          d[i] += half(of_a[t][part], i / 2, element) * half(of_b[i % 2][t][2], part, element);
 }
 
 namespace {

@@ -30,7 +30,8 @@ void check_rmsnorm(Index tokens, Index hidden, bool shifted) {
   cuda::rmsnorm_forward<T>({}, {from(x), from(more), from(w), sum.span<T>().data() + shift, y.span<T>().data() + shift,
                                 nullptr, tokens, hidden, 1e-5F});
   Vector added = exact(x);
-  for (std::size_t i = 0; i < added.size(); ++i) added[i] += exact(more)[i];
+  const Vector addend = exact(more);
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] += addend[i];
   check_close("sum", part(sum), added, tolerance(dtype));
   check_close("y of sum", part(y), reference::rmsnorm(tokens, hidden, 1e-5F, exact_of(part(sum)), exact(w)),
               tolerance(dtype));
