@@ -243,7 +243,10 @@ def steps_share_a_job(runs):
     record = json.loads((run.folder / "stages/failing/attempts/1/record.json").read_text())
     expect("the step that failed is named, with its last words",
            record["cause"].startswith("step learner: the ranks ended: exit code 5") and record["cause"].endswith("loss is NaN"), record["cause"])
-    expect("the other one was told to end", (run.folder / "stages/failing/state/told").exists())
+    attempt = run.folder / "stages/failing/attempts/1"
+    logs = [p for p in sorted(attempt.rglob("*")) if p.is_file() and p.suffix in (".log", ".out", ".jsonl")]
+    expect("the other one was told to end", (run.folder / "stages/failing/state/told").exists(),
+           "\n".join(f"{p.relative_to(attempt)}: {p.read_text(errors='replace')[-2000:]}" for p in logs))
     jobs = {int(run.job(s)) for s in ("apart", "beside")}
     wait_for("Slurm's record of both", lambda: jobs <= {r["JobId"] for r in cluster.records()}, 30)  # comes when a job has ended
     sizes = {r["JobId"]: (r["NodeCnt"], r["ProcCnt"]) for r in cluster.records()}
@@ -270,7 +273,8 @@ def steps_end_with_their_job(runs):
     expect("Slurm shows them by name, on hosts of their own", [s[0] for s in shown] == ["deaf", "polite"] and shown[0][1] != shown[1][1], shown)
     runs.longhaul("cancel", run.folder, code=None)
     run.wait("cancelled", 30)
-    expect("the polite one was told", (state / "told").exists())
+    # The run does not wait for what its jobs still do; Slurm gives them KillWait seconds for it.
+    wait_for("the polite one's word that it was told", (state / "told").exists, 10, run.story)
     wait_for("the end of the job", lambda: job not in cluster.call("squeue", "-h", "-o", "%i").stdout.split(), 20,
              lambda: cluster.call("squeue", "-s").stdout)
     left = [name for name in os.listdir("/proc") if name.isdigit() and run_key(name, str(run.folder))]

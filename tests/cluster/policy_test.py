@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 
-from slurm_cluster import ClusterError, attach, wait_for
+from slurm_cluster import PATIENCE, ClusterError, attach, wait_for
 from slurm_runs import Runs, expect, stage
 
 SILENCE_S = float(os.environ.get("LONGHAUL_SILENCE_S", "12"))
@@ -25,7 +25,7 @@ _table = []
 
 def scenario(phase, what, end, seconds):
     """A row of the table. Scenarios of phase "together" run at the same time and keep to their hosts; those of phase "alone",
-    which take slurmctld away, one after the other. All have to be over within `seconds`."""
+    which take slurmctld away, one after the other. All have to be over within `seconds` of a machine that is fast and idle."""
     def add(function):
         _table.append((phase, what, end, seconds, function))
         return function
@@ -369,8 +369,14 @@ def frozen():
         cluster.play("thaw-controller")
     for name, run in started.items():
         check_work(run.wait("succeeded", 60), name)
-        jobs = {r["JobId"] for r in cluster.records() if r["Name"].startswith(f"lh-{run.folder.name}"[:40])}
+        # The run ends by its artifacts; slurmctld writes its record a moment later, and then forgets the job when it likes.
+        wait_for("slurmctld's record of the last job", lambda run=run: int(run.job("b")) in records_of(run), 30, run.story)
+        jobs = records_of(run)
         expect("one job for each stage, by slurmctld's own record", len(jobs) == 2, jobs)
+
+
+def records_of(run):
+    return {r["JobId"] for r in cluster.records() if r["Name"].startswith(f"lh-{run.folder.name}"[:40])}
 
 
 @scenario("alone", "kill -9 of slurmctld right after a submission", "a forgotten job is submitted again, its id not mistaken", 120)
@@ -393,7 +399,8 @@ def forgotten():
     run.wait("succeeded", 100)
     expect("nothing was done twice", done(name + "-a") == 1 and done(name + "-b") == 1, run.story())
     if other:
-        expect("the stranger's job is left alone", cluster.job(other)["state"] in ("RUNNING", "COMPLETED"), cluster.job(other))
+        left = cluster.job_or_record(other)
+        expect("the stranger's job is left alone", left is not None and left["state"] in ("RUNNING", "COMPLETED"), left)
         cluster.call("scancel", other)
 
 
@@ -407,8 +414,8 @@ def play(row):
     except Exception as error:  # a scenario that ends in any way but well is told, and the others go on
         problem = str(error) if isinstance(error, ClusterError) else traceback.format_exc()
     took = time.monotonic() - begin
-    if problem is None and took > seconds:
-        problem = f"it took longer than {seconds:.0f} s"
+    if problem is None and took > seconds * PATIENCE:
+        problem = f"it took longer than {seconds * PATIENCE:.0f} s"
     print(f"{took:6.1f} s  {function.__name__}: {what} -> {end}: {'ok' if problem is None else 'FAILED: ' + problem}", flush=True)
     return problem is None
 

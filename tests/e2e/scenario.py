@@ -15,6 +15,8 @@ import traceback
 LONGHAUL = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 SOURCE = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 CALL_DEADLINE_S = 60
+# Deadlines are those of a fast machine; a slow one has so many times as long (scripts/test measures it).
+PATIENCE = float(os.environ.get("LONGHAUL_TIME_FACTOR", "1"))
 
 _cases = []
 
@@ -55,7 +57,7 @@ def program(name):
 
 def call(arguments, here, deadline_s=CALL_DEADLINE_S, **more):
     """Runs a program in a session of its own; past its deadline that session is killed and the case fails."""
-    start = time.monotonic()
+    start, deadline_s = time.monotonic(), deadline_s * PATIENCE
     process = subprocess.Popen([str(a) for a in arguments], cwd=here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **more)
     try:
@@ -112,6 +114,7 @@ def snapshot(folder):
 
 
 def wait_for(what, condition, seconds=60, shown=lambda: ""):
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
