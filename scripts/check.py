@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -103,6 +104,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.}\-/])/(" + "|".join(["wo" + "rk", "ro" + "o
 SOURCE_SUFFIXES = (".cc", ".h", ".cu")
 TIDY_FILES_MAX = 24
 TIDY_SECONDS_MAX = 240
+ALONE_SECONDS_MAX = 180
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -282,6 +284,44 @@ def check_format(root, names, findings):
             findings.add("clang-format", "format", done.stderr.strip())
 
 
+def includers(root, headers, names):
+    """Those of `names` that include one of `headers`."""
+    wanted = {f'"{header}"' for header in headers}
+    return [name for name in names if any(line.startswith("#include ") and line[9:].strip() in wanted for line in lines_of(root, name))]
+
+
+def check_alone(root, names, findings, database):
+    """The other builds take files in batches, where one may live off the includes of another. So each changed source, and each that
+    includes a changed header, is read by the compiler by itself, with all warnings."""
+    if not (database / "compile_commands.json").is_file():
+        return findings.not_checked("alone", f"no {database}/compile_commands.json; scripts/test --only check makes it")
+    commands = {os.path.relpath(os.path.join(c["directory"], c["file"]), root): c
+                for c in json.loads((database / "compile_commands.json").read_text())}
+    known = [name for name in commands if name.endswith(".cc") and not name.startswith("..") and (root / name).is_file()]
+    changed = [name for name in names if name in known]
+    todo = changed + sorted(set(includers(root, [name for name in names if name.endswith(".h")], known)) - set(changed))
+    queue, running, started = list(todo), {}, time.monotonic()
+    while queue or running:
+        while queue and len(running) < (os.cpu_count() or 1) and time.monotonic() - started < ALONE_SECONDS_MAX:
+            name = queue.pop(0)
+            words = shlex.split(commands[name]["command"])
+            words = words[1:] if os.path.basename(words[0]) == "ccache" else words
+            at = words.index("-o")
+            running[name] = subprocess.Popen([*words[:at], *words[at + 2:], "-fsyntax-only"], cwd=commands[name]["directory"], text=True,
+                                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if not running:
+            break
+        name = next(iter(running))
+        _, said = running[name].communicate()
+        if running.pop(name).returncode != 0:
+            found = re.search(r"^(.+?):(\d+):\d+: (?:fatal )?error: (.*)", said, re.MULTILINE)
+            place = os.path.relpath(os.path.join(commands[name]["directory"], found.group(1)), root) + ":" + found.group(2) if found else name
+            findings.add(place, "alone", f"{name} does not compile by itself: {found.group(3) if found else said.strip()[:300]}")
+    if queue:
+        print(f"check: alone: {len(queue)} of {len(todo)} files were beyond the limit of {ALONE_SECONDS_MAX} s and are not checked: {' '.join(queue)}")
+    return None
+
+
 def check_tidy(root, names, findings, database):
     tool = shutil.which("clang-tidy-19") or shutil.which("clang-tidy")
     sources = [name for name in names if name.endswith(".cc")]
@@ -334,23 +374,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     parser.add_argument("--changed", action="store_true", help="only files that differ from the base")
-    parser.add_argument("--base", default="origin/main", help="what --changed and clang-tidy compare with")
+    parser.add_argument("--base", default="origin/main", help="what --changed and the compilers' rules compare with")
     parser.add_argument("--build", type=pathlib.Path, help="folder of compile_commands.json (build/release)")
-    parser.add_argument("--only", help="comma-separated rules: " + ",".join([*rules, "tidy"]))
+    of_compiler = {"alone": check_alone, "tidy": check_tidy}  # of what changed only
+    parser.add_argument("--only", help="comma-separated rules: " + ",".join([*rules, *of_compiler]))
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    chosen = arguments.only.split(",") if arguments.only else [*rules, "tidy"]
-    if unknown := set(chosen) - {*rules, "tidy"}:
+    chosen = arguments.only.split(",") if arguments.only else [*rules, *of_compiler]
+    if unknown := set(chosen) - {*rules, *of_compiler}:
         parser.error(f"unknown rules: {', '.join(sorted(unknown))}")
 
     findings = Findings()
     names = changed_files(root, arguments.base) if arguments.changed else all_files(root)
+    database = (arguments.build or root / "build/release").resolve()
     for rule in chosen:
-        if rule != "tidy":
+        if rule in rules:
             rules[rule](root, names, findings)
-    if "tidy" in chosen:
-        database = (arguments.build or root / "build/release").resolve()
-        check_tidy(root, changed_files(root, arguments.base), findings, database)
+        else:
+            of_compiler[rule](root, changed_files(root, arguments.base), findings, database)
     print(f"check: {len(names)} files, {findings.found} findings" +
           (f", {findings.unchecked} rules not checked" if findings.unchecked else ""))
     return 1 if findings.found else 2 if findings.unchecked else 0

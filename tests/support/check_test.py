@@ -1,5 +1,6 @@
 """scripts/check must turn red for every rule that it claims to hold. Each case plants one violation in a small tree of
 its own and expects one finding of that rule, at that line; the same tree without it must be green."""
+import json
 import pathlib
 import subprocess
 import sys
@@ -88,8 +89,38 @@ def case_fails(name, file, text, rule, line):
         return f"{name}: wanted '{place}...' and exit code 1, got {done.returncode}\n{done.stdout}{done.stderr}"
 
 
+def git(root, *words):
+    subprocess.run(["git", "-C", root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+
+
+def alone_fails():
+    """A source that lives off another one's includes, because a header that it includes has changed; then mended."""
+    good, bad = '#pragma once\n#include <string>\nstd::string text();\n', '#pragma once\nstd::string text();\n'
+    with tempfile.TemporaryDirectory() as root:
+        plant(root, CLEAN | {"base/text.h": good, "base/text.cc": '#include "base/text.h"\n', "base/other.cc": "int other;\n"})
+        commands = [{"directory": root, "file": f"base/{name}.cc", "command": f"c++ -std=c++20 -I. -Wall -Werror -o {name}.o -c base/{name}.cc"}
+                    for name in ("text", "other")]
+        (pathlib.Path(root) / "compile_commands.json").write_text(json.dumps(commands))
+        git(root, "init", "-q")
+        git(root, "add", ".")
+        for _ in range(2):  # what a commit changed is compared with the one before
+            git(root, "commit", "-q", "--allow-empty", "-m", "all")
+        outcomes = []
+        for text in (bad, good):
+            (pathlib.Path(root) / "base/text.h").write_text(text)
+            done = subprocess.run([sys.executable, str(CHECK), "--root", root, "--only", "alone", "--build", root], capture_output=True,
+                                  text=True, timeout=60)
+            outcomes.append((done.returncode, done.stdout + done.stderr))
+        (code, said), mended = outcomes
+        if code == 1 and "base/text.h:2: alone: base/text.cc does not compile by itself" in said and mended[0] == 0:
+            return None
+        return f"a changed header and who includes it: {outcomes}"
+
+
 def main():
     failures = []
+    if problem := alone_fails():
+        failures.append(problem)
     with tempfile.TemporaryDirectory() as root:
         plant(root, CLEAN)
         done = run_check(root)
@@ -100,7 +131,7 @@ def main():
             failures.append(problem)
     for failure in failures:
         print("FAILED:", failure)
-    total = len(CASES) + 1
+    total = len(CASES) + 2
     print(f"test cases: {total} | {total - len(failures)} passed | {len(failures)} failed | 0 skipped")
     return 1 if failures else 0
 
