@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adds up what ctest left in build/test-logs: test cases run, skipped and failed per label, beside their floors. The last
 line is "N passed, N failed". A doctest program counts with its cases, any other test as one. What ran again (the results
-in NAME-again.xml) counts as it ended then, and is named."""
+in NAME-again.xml) counts as it ended then, and is named. The slowest tests are listed with the slowest of their cases."""
 import argparse
 import json
 import pathlib
@@ -73,6 +73,29 @@ def to_try_again(results):
     return "^(" + "|".join(re.escape(name) for name in failed) + ")$"
 
 
+# Seconds and name of a case: doctest's with --duration, a table's row of a script, a script's line with seconds in brackets.
+DURATION = re.compile(r"^\s*(\d+\.\d+) s:?\s+(\S.*?)\s*$|^(\S.*?) \((\d+\.\d+) s[,)]", re.MULTILINE)
+SLOWEST, NAME_MAX = 20, 70
+
+
+def slowest_tests(results):
+    """[(seconds, build, test, slowest case or None)] of the files of results, the slowest first."""
+    found = []
+    for path in results:
+        for test in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+            cases = [(float(m[0] or m[3]), m[1] or m[2]) for m in DURATION.findall(test.findtext("system-out") or "")]
+            found.append((float(test.get("time") or 0), path.stem, test.get("name"), max(cases, default=None)))
+    return sorted(found, key=lambda one: -one[0])[:SLOWEST]
+
+
+def tell_slowest(results):
+    print(f"{'seconds':>7}  slowest tests, and their slowest case")
+    for seconds, build, test, case in slowest_tests(results):
+        told = f"  {case[0]:.1f} s: {case[1][:NAME_MAX]}" if case else ""
+        print(f"{seconds:7.0f}  {build}: {test}{told}")
+    print()
+
+
 def read_floors(path):
     floors = {}
     for line in path.read_text().splitlines():
@@ -133,6 +156,8 @@ def main():
     for label in floors:
         rows.setdefault(("release", label), [0, 0, 0])
     problems = []
+    if total[0] + total[1] > 0:
+        tell_slowest(sorted(arguments.logs.glob("*.xml")))
     print(f"{'build':10}{'label':10}{'run':>7}{'skipped':>9}{'failed':>8}{'floor':>7}")
     for (build, label), (passed, failed, skipped) in sorted(rows.items()):
         floor = floors.get(label) if build == "release" else None

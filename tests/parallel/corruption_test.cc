@@ -12,7 +12,7 @@ using namespace longhaul::test;
 
 namespace corruption_cases {
 
-constexpr int steps = 3;
+constexpr int corruption_steps = 3;
 
 struct Flip {
   int rank = -1, step = 0;
@@ -35,11 +35,11 @@ std::vector<CorruptedRun> train(const ParallelDims& dims, const SetupOptions& op
   std::vector<CorruptedRun> runs(static_cast<std::size_t>(dims.world_size()));
   on_threads(dims, [&](int rank, Mesh& mesh) {
     CorruptedRun& run = runs[static_cast<std::size_t>(rank)];
-    TrainingSetup setup(16, steps, 2, &mesh, dtype, 32, options);
+    TrainingSetup setup(16, corruption_steps, 2, &mesh, dtype, 32, options);
     bool planted = false;
     int computations = 0;
     if (wrong) setup.trainer.gradient_flip = [&] { return wrong(rank, computations++); };
-    for (int tries = 0; tries < steps + 1 && setup.trainer.progress().step < steps; ++tries) {
+    for (int tries = 0; tries < corruption_steps + 1 && setup.trainer.progress().step < corruption_steps; ++tries) {
       if (rank == flip.rank && setup.trainer.progress().step == flip.step && !planted) {
         setup.trainer.guard_of_sums().plant(flip.bit);
         planted = true;
@@ -107,7 +107,7 @@ TEST_CASE(
     one.setup.check_contributions = true;
     for (int draw = 0; draw < draws; ++draw) {
       const Flip flip{static_cast<int>(random() % static_cast<unsigned>(one.dims.world_size())),
-                      static_cast<int>(random() % steps), random()};
+                      static_cast<int>(random() % corruption_steps), random()};
       CAPTURE(flip.rank);
       CAPTURE(flip.step);
       CAPTURE(flip.bit);

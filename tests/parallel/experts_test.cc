@@ -6,20 +6,14 @@
 #include "base/text.h"
 #include "engine/checkpoint/checkpoint_store.h"
 #include "tests/parallel/expert_curves.h"
+#include "tests/parallel/thorough.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
 
 namespace {
 
-// Under ThreadSanitizer, which looks for races and not at curves, a few steps of what differs most.
-#if defined(__SANITIZE_THREAD__)
-constexpr int expert_steps = 3, expert_ranks_max = 4;
-constexpr bool thorough = false;
-#else
-constexpr int expert_steps = 20, expert_ranks_max = 16;
-constexpr bool thorough = true;
-#endif
+constexpr int expert_steps = thorough ? 20 : 3, expert_ranks_max = thorough ? 16 : 4;
 constexpr int expert_half_way = (expert_steps + 1) / 2;
 
 ParallelDims expert_layout(int tp, bool sp, int ep, int etp, int pp, int dp, int shard = 1) {

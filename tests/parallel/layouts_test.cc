@@ -8,6 +8,7 @@
 #include "engine/checkpoint/checkpoint_store.h"
 #include "engine/model/model_folder.h"
 #include "engine/model/parameter_store.h"
+#include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;
@@ -15,14 +16,7 @@ using namespace longhaul::test;
 
 namespace {
 
-// Under ThreadSanitizer, which looks for races and not at curves, a few steps of layouts of few ranks.
-#if defined(__SANITIZE_THREAD__)
-constexpr int curve_steps = 4, ranks_max = 4;
-constexpr bool thorough = false;
-#else
-constexpr int curve_steps = 20, ranks_max = 16;
-constexpr bool thorough = true;
-#endif
+constexpr int curve_steps = thorough ? 20 : 4, ranks_max = thorough ? 16 : 4;
 constexpr int half_way = curve_steps / 2;
 
 std::vector<ParallelDims> mesh_layouts() {

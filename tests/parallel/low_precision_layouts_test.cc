@@ -12,7 +12,7 @@ using namespace longhaul::test;
 
 namespace {
 
-constexpr int steps = 8;
+constexpr int low_steps = 8;
 constexpr int early = 4;  // of which the last one at least is computed in low precision
 constexpr double early_tolerance = 2e-4, tolerance = 2e-3;
 
@@ -46,12 +46,12 @@ std::vector<ParallelDims> layouts() {
 TEST_CASE("every layout gives the losses of one rank in low precision") {
   for (const char* recipe : {"delayed", "mxfp8", "mxfp6", "mxfp4", "current"}) {
     const SetupOptions options = options_of(recipe);
-    const RankRun one = train_one_rank(steps, DType::f32, options);
+    const RankRun one = train_one_rank(low_steps, DType::f32, options);
     REQUIRE(one.status.ok());
     for (const ParallelDims& dims : layouts()) {
       // Sixteen tokens: a part of a sequence is no whole block.
       if (!check_low_precision(options.low_precision, options.shape, dims, 16).ok()) continue;
-      const std::vector<RankRun> ranks = train_on_threads(dims, steps, DType::f32, {}, options);
+      const std::vector<RankRun> ranks = train_on_threads(dims, low_steps, DType::f32, {}, options);
       for (const RankRun& rank : ranks) {
         CAPTURE(recipe);
         CAPTURE(dims.to_string());
@@ -68,13 +68,13 @@ TEST_CASE("every layout gives the losses of one rank in low precision") {
 TEST_CASE("interleaved stages and recomputation change nothing") {
   SetupOptions options = options_of("delayed");
   options.shape.num_hidden_layers = 4;
-  const RankRun one = train_one_rank(steps, DType::f32, options);
+  const RankRun one = train_one_rank(low_steps, DType::f32, options);
   options.pipeline.schedule = "interleaved";
   options.recompute.block = options.recompute.norms = options.recompute.attention = true;
   options.recompute.feed_forward = options.recompute.activation = true;
   ParallelDims dims;
   dims.pp = 2, dims.vp = 2;
-  const std::vector<RankRun> ranks = train_on_threads(dims, steps, DType::f32, {}, options);
+  const std::vector<RankRun> ranks = train_on_threads(dims, low_steps, DType::f32, {}, options);
   for (const RankRun& rank : ranks) {
     CAPTURE(rank.status.ok() ? "" : rank.status.error().message());
     REQUIRE(rank.status.ok());
@@ -85,7 +85,7 @@ TEST_CASE("interleaved stages and recomputation change nothing") {
 TEST_CASE("a scale that ranks do not agree on is seen") {
   SetupOptions options = options_of("delayed");
   options.low_precision.check_every_steps = 0;  // it would see what saturates, and keep the layers out
-  const RankRun one = train_one_rank(steps, DType::f32, options);
+  const RankRun one = train_one_rank(low_steps, DType::f32, options);
   ParallelDims dims;
   dims.tp = 2;
   const auto spoil = [](int rank, TrainingSetup& setup, int) {
@@ -98,6 +98,6 @@ TEST_CASE("a scale that ranks do not agree on is seen") {
         entries.as_array()[at] = Value(entries.as_array()[at].as_number() / 64);  // everything saturates
     (void)setup.trainer.restore_low_precision(state).ok();
   };
-  const std::vector<RankRun> ranks = train_on_threads(dims, steps, DType::f32, spoil, options);
+  const std::vector<RankRun> ranks = train_on_threads(dims, low_steps, DType::f32, spoil, options);
   CHECK(worst_relative(one.losses, ranks.front().losses) > 5 * tolerance);
 }

@@ -1,19 +1,13 @@
 // AdamW's moments in bf16, rounded to nearest or stochastically: the same in every layout.
 #include <doctest/doctest.h>
 
+#include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;
 using namespace longhaul::test;
 
 namespace {
-
-// Under ThreadSanitizer, which looks for races and not at curves, a few steps of the first of them.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool thorough = false;
-#else
-constexpr bool thorough = true;
-#endif
 
 SetupOptions with_moments(const std::string& moments, const std::string& rounding) {
   SetupOptions options;

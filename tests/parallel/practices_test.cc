@@ -2,6 +2,7 @@
 // mathematics in every layout.
 #include <doctest/doctest.h>
 
+#include "tests/parallel/thorough.h"
 #include "tests/parallel/training_on_ranks.h"
 
 using namespace longhaul;
@@ -9,13 +10,7 @@ using namespace longhaul::test;
 
 namespace {
 // Under ThreadSanitizer, which looks for races and not at curves, a few steps of one model.
-#if defined(__SANITIZE_THREAD__)
-constexpr int practice_steps = 4;
-constexpr bool thorough = false;
-#else
-constexpr int practice_steps = 10;
-constexpr bool thorough = true;
-#endif
+constexpr int practice_steps = thorough ? 10 : 4;
 
 ParallelDims with_context(ParallelDims dims, int cp) {
   dims.cp = cp;

@@ -17,6 +17,7 @@
 #include "contracts/record.h"
 #include "contracts/settings/command.h"
 #include "contracts/task.h"
+#include "tests/support/patience.h"
 
 namespace longhaul {
 
@@ -63,7 +64,7 @@ class LeadRig {
     return *pid;
   }
   ExitStatus wait(pid_t pid) {
-    const Deadline deadline(clock, 20'000);
+    const Deadline deadline(clock, testing::patience_ms(20'000));
     for (;;) {
       const auto exit = poll_exit(pid);
       REQUIRE(exit.ok());
@@ -74,7 +75,7 @@ class LeadRig {
   }
   template <class Condition>
   void until(Condition&& condition) {
-    const Deadline deadline(clock, 20'000);
+    const Deadline deadline(clock, testing::patience_ms(20'000));
     while (!condition()) {
       REQUIRE(!deadline.passed());
       clock.sleep_ms(2);

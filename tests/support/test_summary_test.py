@@ -1,0 +1,116 @@
+"""scripts/test_summary.py adds up what it is given, and turns red for what it is there to find."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from xml.sax.saxutils import escape
+
+SUMMARY = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "test_summary.py"
+DOCTEST = "[doctest] test cases: {} | {} passed | {} failed | {} skipped"
+
+
+def one(name, seconds=1.0, said="", labels=("unit",), status="run"):
+    return {"name": name, "seconds": seconds, "said": said, "labels": labels, "status": status}
+
+
+def cases(passed, failed=0, skipped=0, more=""):
+    return f"{more}\n" + DOCTEST.format(passed + failed, passed, failed, skipped)
+
+
+def leave(logs, build, tests):
+    """What ctest leaves behind."""
+    inner = "".join(f'<testcase name="{t["name"]}" time="{t["seconds"]}" status="{t["status"]}">'
+                    f'<system-out>{escape(t["said"])}</system-out></testcase>' for t in tests)
+    (logs / f"{build}.xml").write_text(f"<testsuite>{inner}</testsuite>")
+    (logs / f"{build}.json").write_text(json.dumps({"tests": [
+        {"name": t["name"], "properties": [{"name": "LABELS", "value": list(t["labels"])}]} for t in tests]}))
+
+
+def summary(builds, *options, again=()):
+    with tempfile.TemporaryDirectory() as folder:
+        logs = pathlib.Path(folder)
+        for build, tests in builds.items():
+            leave(logs, build, tests)
+        if again:
+            leave(logs, "release-again", again)
+        (logs / "floors.txt").write_text("unit 5  # enough\n")
+        done = subprocess.run([sys.executable, str(SUMMARY), "--logs", folder, *(o.replace("LOGS", folder) for o in options)],
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+
+def cases_are_added_up():
+    code, said = summary({"release": [one("a", said=cases(3)), one("b")], "asan": [one("a", said=cases(2))]})
+    return code == 0 and said.endswith("6 passed, 0 failed\n"), said
+
+
+def a_failed_case_is_named_with_its_reason():
+    code, said = summary({"release": [one("a", said=cases(3, 1, more="a_test.cc:7: ERROR: CHECK( 1 == 2 )"), status="fail")]})
+    return code == 1 and "failed: release: a\n  a_test.cc:7: ERROR" in said and said.endswith("3 passed, 1 failed\n"), said
+
+
+def a_crash_without_a_failed_case_fails():
+    code, said = summary({"release": [one("a", said=cases(3), status="fail")]})
+    return code == 1 and said.endswith("3 passed, 1 failed\n"), said
+
+
+def too_few_cases_fail():
+    code, said = summary({"release": [one("a", said=cases(4))]}, "--floors", "LOGS/floors.txt")
+    return code == 1 and "label unit: 4 test cases ran, the floor" in said, said
+
+
+def a_skip_fails_only_where_it_is_asked_for():
+    skipped = {"release": [one("a", said=cases(5)), one("b", status="notrun")]}
+    code, said = summary(skipped)
+    strict, more = summary(skipped, "--no-skips")
+    return code == 0 and strict == 1 and "skipped, which is a failure in CI: release: b" in more, said + more
+
+
+def a_broken_phase_and_the_clock_fail():
+    good = {"release": [one("a", said=cases(5))]}
+    return all(summary(good, *options)[0] == 1 for options in (("--failed-phases", "1"), ("--over-time",))), ""
+
+
+def what_passed_when_it_was_tried_again_counts_as_passed_and_is_named():
+    code, said = summary({"release": [one("a", said="it FAILED here", labels=("cluster",), status="fail")]},
+                         again=[one("a", labels=("cluster",))])
+    return code == 0 and "failed, and was tried again: release: a\n  it FAILED here" in said, said
+
+
+def only_few_live_tests_are_tried_again():
+    live, unit = one("a.b", labels=("cluster",), status="fail"), one("u", status="fail")
+    few = summary({"release": [live]}, "--to-try-again", "release")
+    with_unit = summary({"release": [live, unit]}, "--to-try-again", "release")
+    many = summary({"release": [{**live, "name": f"a{i}"} for i in range(4)]}, "--to-try-again", "release")
+    return few == (0, "^(a\\.b)$\n") and with_unit[0] == 1 and many[0] == 1, f"{few} {with_unit} {many}"
+
+
+def the_slowest_twenty_are_listed_with_their_slowest_case():
+    tests = [one(f"quick{i}", 2.0) for i in range(25)]
+    tests.append(one("programs", 40.0, "0.250000 s: brief\n3.500000 s: long one\n" + cases(2)))
+    tests.append(one("table", 30.0, "   1.5 s  edges: needs -> ok\n  12.5 s  frozen: slurmctld -> ok\n"))
+    tests.append(one("script", 20.0, "xid (4.5 s): ok\ncut (9.0 s, at 12 s): ok\n"))
+    code, said = summary({"release": tests})
+    rows = [line for line in said.splitlines() if "  release: " in line]
+    return (code == 0 and len(rows) == 20 and rows[0] == "     40  release: programs  3.5 s: long one" and
+            rows[1].startswith("     30  release: table  12.5 s: frozen: ") and rows[2] == "     20  release: script  9.0 s: cut"), said
+
+
+def main():
+    tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason, a_crash_without_a_failed_case_fails, too_few_cases_fail,
+             a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,
+             what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_live_tests_are_tried_again,
+             the_slowest_twenty_are_listed_with_their_slowest_case]
+    failed = 0
+    for test in tests:
+        good, said = test()
+        if not good:
+            failed += 1
+            print(f"{test.__name__}: FAILED\n{said}")
+    print(f"test cases: {len(tests)} | {len(tests) - failed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
