@@ -158,10 +158,10 @@ def main():
     problems = []
     if total[0] + total[1] > 0:
         tell_slowest(sorted(arguments.logs.glob("*.xml")))
-    print(f"{'build':10}{'label':10}{'run':>7}{'skipped':>9}{'failed':>8}{'floor':>7}")
+    print(f"{'build':14}{'label':10}{'run':>7}{'skipped':>9}{'failed':>8}{'floor':>7}")
     for (build, label), (passed, failed, skipped) in sorted(rows.items()):
         floor = floors.get(label) if build == "release" else None
-        print(f"{build:10}{label:10}{passed + failed:7}{skipped:9}{failed:8}{'' if floor is None else floor:>7}")
+        print(f"{build:14}{label:10}{passed + failed:7}{skipped:9}{failed:8}{'' if floor is None else floor:>7}")
         excused = of_data([label]) and excused_names
         if floor is not None and passed + failed < floor and not excused:
             problems.append(f"label {label}: {passed + failed} test cases ran, the floor in tests/floors.txt is {floor}")
