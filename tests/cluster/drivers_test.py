@@ -107,7 +107,7 @@ def check_run(driver, run):
     expect("every stage has ended well", len(states) == 14 and set(states.values()) == {"succeeded"}, states)
     # A training without a time limit has a successor queued while it runs, which ends with its stage.
     submitted = {s: [f["attempt"] for f in run.submissions(s)] for s in states}
-    expect("one job for each", all(a == [1] or (a == [1, 2] and s in TRAININGS) for s, a in submitted.items()), submitted)
+    expect("one job for each", all(a == [1] or (a == [1, 2] and s in TRAININGS) for s, a in submitted.items()), f"{submitted}\n{run.story()}")
     arrays = {f["with"]["job"].split("_")[0] for s in states if s.startswith("spread/") for f in run.submissions(s)}
     expect("the matrix was one array", len(arrays) == 1 and "_" in run.job("spread/" + variants(run)[0]), arrays)
     lines = done_lines(driver)

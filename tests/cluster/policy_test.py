@@ -173,7 +173,7 @@ def over_its_time():
 @scenario("together", "a resumable stage longer than a job of its class may be", "a chain that goes on from saved state; one runs, one waits", 230)
 def chain():
     script = f"""n=$(cat "$LONGHAUL_STATE/n" 2>/dev/null || echo 0); echo "$n" >> {here}/chain.from
-while [ "$n" -lt 85 ]; do sleep 1; n=$((n + 1)); echo "$n" >> {here}/chain.steps; echo "$n" > "$LONGHAUL_STATE/new"
+while [ "$n" -lt 70 ]; do sleep 1; n=$((n + 1)); echo "$n" >> {here}/chain.steps; echo "$n" > "$LONGHAUL_STATE/new"
 mv "$LONGHAUL_STATE/new" "$LONGHAUL_STATE/n"; done; echo "$n" > "$LONGHAUL_OUT/n" """
     run = runs.start("chain", stage("a", script, 'time_limit = "5min"\n' + small(**{"class": '"short"', "resumable": '"yes"'})))
     most = {"RUNNING": 0, "PENDING": 0}
@@ -192,7 +192,7 @@ mv "$LONGHAUL_STATE/new" "$LONGHAUL_STATE/n"; done; echo "$n" > "$LONGHAUL_OUT/n
     begins, steps = [int(x) for x in lines("chain.from")], [int(x) for x in lines("chain.steps")]
     expect("two or more jobs", len(begins) >= 2 and begins[0] == 0, begins)
     expect("each goes on where the one before stopped", all(b > a for a, b in zip(begins, begins[1:])), begins)
-    expect("hardly a step twice", len(steps) - len(set(steps)) <= len(begins) and max(steps) == 85, steps)
+    expect("hardly a step twice", len(steps) - len(set(steps)) <= len(begins) and max(steps) == 70, steps)
     expect("at most one runs and one waits", most["RUNNING"] <= 1 and most["PENDING"] <= 1, most)
     expect("the successor was queued before", waited and run.facts("go_on", "a"), run.story())
 

@@ -170,12 +170,12 @@ TEST_CASE("experts: how micro-batches are dealt changes no bit, whatever the mat
   for (const int pp : {1, 2})
     for (const bool sp : {false, true}) {
       const std::vector<RankRun> one =
-          train_on_threads(expert_layout(2, sp, 2, 1, pp, 1), expert_half_way, DType::f32, {}, what);
+          train_on_threads(expert_layout(2, sp, 2, 1, pp, 1), bit_steps, DType::f32, {}, what);
       for (const int ep : {2, 4}) {
         const ParallelDims dims = expert_layout(2, sp, ep, 1, pp, 2);
         CAPTURE(dims.to_string());
         if (dims.world_size() > expert_ranks_max) continue;
-        for (const RankRun& run : train_on_threads(dims, expert_half_way, DType::f32, {}, what)) {
+        for (const RankRun& run : train_on_threads(dims, bit_steps, DType::f32, {}, what)) {
           REQUIRE(run.status.ok());
           CHECK(run.losses == one[0].losses);
           CHECK(run.weights == one[0].weights);
@@ -211,8 +211,8 @@ TEST_CASE("experts: rows that travel beside computation change no bit") {
           beside.pipeline.schedule = schedule;
           SetupOptions after = beside;
           after.overlap = false;
-          const std::vector<RankRun> now = train_on_threads(dims, expert_half_way, dtype, {}, beside);
-          const std::vector<RankRun> then = train_on_threads(dims, expert_half_way, dtype, {}, after);
+          const std::vector<RankRun> now = train_on_threads(dims, bit_steps, dtype, {}, beside);
+          const std::vector<RankRun> then = train_on_threads(dims, bit_steps, dtype, {}, after);
           REQUIRE(now[0].status.ok());
           CHECK(now[0].losses == then[0].losses);
           CHECK(now[0].balance_losses == then[0].balance_losses);
@@ -231,7 +231,7 @@ TEST_CASE("experts: what is computed again instead of kept changes no bit") {
         kept.pipeline.schedule = schedule, kept.dropout = 0.1;
         CAPTURE(std::string(model.name));
         CAPTURE(dims.to_string());
-        const std::vector<RankRun> whole = train_on_threads(dims, expert_half_way, DType::f32, {}, kept);
+        const std::vector<RankRun> whole = train_on_threads(dims, bit_steps, DType::f32, {}, kept);
         REQUIRE(whole[0].status.ok());
         for (const std::vector<std::string>& modules : std::vector<std::vector<std::string>>{
                  {"activation"}, {"feed_forward", "norms"}, {"attention", "feed_forward"}, {"block"}})
@@ -241,7 +241,7 @@ TEST_CASE("experts: what is computed again instead of kept changes no bit") {
             CAPTURE(layers);
             SetupOptions again = kept;
             again.recompute = recompute_from({modules, layers}).value();
-            const std::vector<RankRun> run = train_on_threads(dims, expert_half_way, DType::f32, {}, again);
+            const std::vector<RankRun> run = train_on_threads(dims, bit_steps, DType::f32, {}, again);
             REQUIRE(run[0].status.ok());
             CHECK(run[0].losses == whole[0].losses);
             CHECK(run[0].norms == whole[0].norms);

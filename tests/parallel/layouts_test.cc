@@ -183,7 +183,7 @@ TEST_CASE("what is computed again instead of kept changes no bit, and takes less
         SetupOptions kept(shape);
         kept.dropout = 0.1;
         kept.pipeline.schedule = schedule;
-        const std::vector<RankRun> whole = train_on_threads(dims, half_way, DType::f32, {}, kept);
+        const std::vector<RankRun> whole = train_on_threads(dims, bit_steps, DType::f32, {}, kept);
         REQUIRE(whole[0].status.ok());
         for (const std::vector<std::string>& modules : {std::vector<std::string>{"norms"},
                                                         {"attention"},
@@ -197,7 +197,7 @@ TEST_CASE("what is computed again instead of kept changes no bit, and takes less
           CAPTURE(join(modules, " "));
           SetupOptions again = kept;
           again.recompute = recompute_from({modules, 0}).value();
-          const std::vector<RankRun> run = train_on_threads(dims, half_way, DType::f32, {}, again);
+          const std::vector<RankRun> run = train_on_threads(dims, bit_steps, DType::f32, {}, again);
           CHECK(run[0].losses == whole[0].losses);
           CHECK(run[0].weights == whole[0].weights);
           // Of one layer alone nothing is saved: it needs the memory while it runs.
@@ -226,8 +226,8 @@ TEST_CASE("communication beside computation changes no bit") {
     dims.zero = zero, dims.dp_shard = zero > 0 ? 2 : 1, dims.dp_replicate = zero > 0 ? 1 : 2;
     SetupOptions apart;
     apart.overlap = false;
-    const std::vector<RankRun> beside = train_on_threads(dims, half_way, DType::bf16);
-    const std::vector<RankRun> after = train_on_threads(dims, half_way, DType::bf16, {}, apart);
+    const std::vector<RankRun> beside = train_on_threads(dims, bit_steps, DType::bf16);
+    const std::vector<RankRun> after = train_on_threads(dims, bit_steps, DType::bf16, {}, apart);
     CHECK(beside[0].status.ok());
     CHECK(beside[0].losses == after[0].losses);
     CHECK(beside[0].weights == after[0].weights);
@@ -241,7 +241,7 @@ TEST_CASE("rows that travel beside products change no bit") {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       SetupOptions what(shape);
       what.dropout = 0.1;
-      const RankRun one = train_one_rank(half_way, dtype, what);
+      const RankRun one = train_one_rank(bit_steps, dtype, what);
       for (const int tp : {2, 4})
         for (const bool sp : {false, true})
           for (const char* schedule : {"1f1b", "zb-h1"}) {
@@ -253,8 +253,8 @@ TEST_CASE("rows that travel beside products change no bit") {
             for (const RowPieces pieces : {RowPieces{3, 4}, RowPieces{128, 4}}) {
               SetupOptions beside = what, after = what;
               beside.pieces = after.pieces = pieces, after.overlap = false;
-              const std::vector<RankRun> now = train_on_threads(dims, half_way, dtype, {}, beside);
-              const std::vector<RankRun> then = train_on_threads(dims, half_way, dtype, {}, after);
+              const std::vector<RankRun> now = train_on_threads(dims, bit_steps, dtype, {}, beside);
+              const std::vector<RankRun> then = train_on_threads(dims, bit_steps, dtype, {}, after);
               REQUIRE(now[0].status.ok());
               CHECK(now[0].losses == then[0].losses);
               CHECK(now[0].weights == then[0].weights);
@@ -322,11 +322,11 @@ TEST_CASE("how micro-batches are dealt changes no bit, whatever the matrices are
       CAPTURE(pp);
       ParallelDims dims;
       dims.tp = 2, dims.sp = sp, dims.pp = pp;
-      const std::vector<RankRun> one = train_on_threads(dims, half_way, DType::f32);
+      const std::vector<RankRun> one = train_on_threads(dims, bit_steps, DType::f32);
       for (const int dp : {2, 4}) {
         dims.dp_replicate = dp;
         if (dims.world_size() > ranks_max) continue;
-        for (const RankRun& run : train_on_threads(dims, half_way, DType::f32)) {
+        for (const RankRun& run : train_on_threads(dims, bit_steps, DType::f32)) {
           CHECK(run.losses == one[0].losses);
           CHECK(run.norms == one[0].norms);
           CHECK(run.weights == one[0].weights);

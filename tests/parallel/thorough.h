@@ -9,4 +9,7 @@ inline constexpr bool thorough = false;
 inline constexpr bool thorough = true;
 #endif
 
+// Where two trainings have to have the same bits: one that differs is in the weights after the step that made it.
+inline constexpr int bit_steps = thorough ? 4 : 2;
+
 }  // namespace longhaul::test

@@ -105,7 +105,7 @@ class Machine {
   void wait(Waits what) {
     Thread& self = *running_;
     self.waits = what;
-    if (_setjmp(self.stack->here) == 0) _longjmp(scheduler_, 1);
+    if (_setjmp(self.stack->here) == 0) leave();
     threadIdx = running_->index;
   }
   void give(const std::uint64_t (&mine)[3]) {
@@ -146,8 +146,21 @@ class Machine {
         continue;
       }
       free_.push_back(stack);
-      if (_setjmp(stack->here) == 0) _longjmp(scheduler_, 1);
+      if (_setjmp(stack->here) == 0) leave();
     }
+  }
+
+  // To the next thread that is ready; to the scheduler where there is none, or a stack has to be made for it.
+  [[noreturn]] void leave() {
+    if (next_ < ready_.size()) {
+      Stack* stack = threads_[ready_[next_]].stack;
+      if (stack == nullptr && free_.back()->made) stack = free_.back(), free_.pop_back();
+      if (stack != nullptr) {
+        take_next(stack);
+        _longjmp(stack->here, 1);
+      }
+    }
+    _longjmp(scheduler_, 1);
   }
 
   void take_next(Stack* stack) {
@@ -158,7 +171,7 @@ class Machine {
     threadIdx = running_->index;
   }
 
-  // Returns when what was run next waits or has ended.
+  // Returns when nobody is ready any more, or a stack has to be made.
   void go_on() {
     Stack* stack = threads_[ready_[next_]].stack;
     if (stack == nullptr) stack = free_.back(), free_.pop_back();
