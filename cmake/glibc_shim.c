@@ -1,4 +1,4 @@
-/* liblonghaul_glibc.so: what two libraries of Debian 12 that travel with the package (libstdc++, libdnnl) ask of a libc newer
+/* liblonghaul_glibc.so: what libraries of Debian 12 that travel with the package (libstdc++, libfmt, libdnnl) ask of a libc newer
    than 2.31 (scripts/sysroot, scripts/package_elf.py). Compiled with the headers of 2.31. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,6 +23,10 @@ int shim_stat(const char* path, struct stat* to) {
 int shim_lstat(const char* path, struct stat* to) __asm__("lstat");
 int shim_lstat(const char* path, struct stat* to) {
   return __lxstat(_STAT_VER, path, to);
+}
+int shim_fstat(int file, struct stat* to) __asm__("fstat");
+int shim_fstat(int file, struct stat* to) {
+  return __fxstat(_STAT_VER, file, to);
 }
 /* On 64-bit machines struct stat and struct stat64 are one. */
 int shim_fstat64(int file, struct stat* to) __asm__("fstat64");
