@@ -41,6 +41,8 @@ foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT
     "-B${CMAKE_SYSROOT}/usr/lib/${triple} -L${CMAKE_SYSROOT}/usr/local/lib -L${CMAKE_SYSROOT}/usr/lib/${triple} -Wl,--exclude-libs,ALL -Wl,--allow-shlib-undefined")
 endforeach()
+# Static libraries of C++ may ask for what the older libc lacks, too.
+set(CMAKE_CXX_STANDARD_LIBRARIES_INIT "-Wl,--push-state,--as-needed,-llonghaul_glibc,--pop-state")
 # FindOpenMP and FindMPI would ask the compiler's own folders and wrappers of this machine.
 foreach(language C CXX)
   set(OpenMP_${language}_FLAGS -fopenmp CACHE STRING "")

@@ -17,11 +17,16 @@ std::string open_mpi_version(const std::string& text) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 }  // namespace
+
+std::string mpi_heading(const std::string& text) {
+  std::string heading;
+  for (const std::string& line : split(text, '\n')) {
+    heading += (heading.empty() ? "" : " ") + trim(line);
+    if (heading.find_first_of("0123456789") != std::string::npos) break;
+  }
+  return heading;
+}
 
 MpiPlace find_mpi(const std::string& programs_dir, const std::string& library_path) {
   MpiPlace place;
@@ -44,7 +49,7 @@ std::string mpi_mismatch(const std::string& mpirun_version, const std::string& l
       "4 "
       "or 5, so that PATH has its mpirun and LD_LIBRARY_PATH the folder of its libmpi.so.40, or neither; for another "
       "MPI build Longhaul at the site (docs/install.md)",
-      first_line(mpirun_version), first_line(library_version));
+      mpi_heading(mpirun_version), mpi_heading(library_version));
 }
 
 }  // namespace longhaul

@@ -16,6 +16,9 @@ struct MpiPlace {
 // library_path: the variable LD_LIBRARY_PATH of the process that starts the ranks.
 MpiPlace find_mpi(const std::string& programs_dir, const std::string& library_path);
 
+// The lines of what an MPI says of itself up to the one with its version, as one.
+std::string mpi_heading(const std::string& text);
+
 // What speaks against starting ranks with this mpirun; "" where nothing does. mpirun_version: what `mpirun --version`
 // says; library_version: what MPI_Get_library_version says in the engine.
 std::string mpi_mismatch(const std::string& mpirun_version, const std::string& library_version);

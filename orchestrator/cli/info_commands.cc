@@ -68,18 +68,18 @@ Facts engine_facts(const Installation& installation) {
 // Whose mpirun starts ranks on this host, and whether it fits the library that the engine was given.
 std::string mpi_launcher(const Installation& installation, const Facts& engine) {
   const MpiPlace place = find_mpi(installation.programs_dir, installation.library_path);
-  const std::string whose = place.mpirun == "mpirun"     ? "of PATH"
-                            : place.site_library.empty() ? "brought by this package"
-                                                         : place.site_library;
+  const std::string whose = place.mpirun != "mpirun"     ? "brought by this package"
+                            : place.site_library.empty() ? "of PATH"
+                                                         : "of PATH, as " + place.site_library + " is used";
   const auto output = ask({place.mpirun, "--version"});
   if (!output.ok() || !output->status.success())
     return format("no mpirun ({}): stages of one rank need none, srun brings its own", whose);
-  const std::string version = output->out.substr(0, output->out.find('\n'));
-  std::string library = "unknown";
+  std::string library = "unknown: the engine did not start";
   for (const auto& [name, value] : engine)
     if (name == "mpi") library = value;
-  const std::string mismatch = mpi_mismatch(version, library);
-  return format("{}, {}, {}", version, place.mpirun, whose) + (mismatch.empty() ? "" : "; DOES NOT FIT: " + mismatch);
+  const std::string mismatch = mpi_mismatch(output->out, library);
+  return format("{}, {}, {}", mpi_heading(output->out), place.mpirun, whose) +
+         (mismatch.empty() ? "" : "; DOES NOT FIT: " + mismatch);
 }
 
 // The site's libslurm, which only the helper uses: it is built at the site, for the release that runs there.
