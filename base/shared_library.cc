@@ -1,6 +1,7 @@
 #include "base/shared_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include "base/text.h"
 
@@ -23,6 +24,12 @@ Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names) {
     told += format("{}{}", told.empty() ? "" : "; ", why ? why : "no reason given");
   }
   return make_error(ErrorCode::not_found, "cannot load: " + told);
+}
+
+std::string SharedLibrary::path() const {
+  const link_map* map = nullptr;
+  if (::dlinfo(handle_.get(), RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name || !*map->l_name) return name_;
+  return map->l_name;
 }
 
 void* SharedLibrary::address_of(const char* name) const {

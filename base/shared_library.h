@@ -23,6 +23,7 @@ class SharedLibrary {
     return function != nullptr;
   }
   const std::string& name() const { return name_; }
+  std::string path() const;  // the file that the loader took; the name where it does not say
 
  private:
   struct Close {

@@ -1,5 +1,5 @@
 // longhaul: reads a workflow and a site, plans, starts, watches, decides, reports.
-#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "base/process.h"
@@ -10,5 +10,7 @@ int main(int argc, char** argv) {
   const std::string version = "longhaul " LONGHAUL_VERSION;
   const CommandLine line = parse_command_line(argc, argv, version);
   if (line.finished) return static_cast<int>(line.exit);
-  return static_cast<int>(run_command(line, find_installation(own_program_path(), version)));
+  Installation installation = find_installation(own_program_path(), version);
+  if (const char* path = std::getenv("LD_LIBRARY_PATH")) installation.library_path = path;
+  return static_cast<int>(run_command(line, installation));
 }

@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
+#include "contracts/mpi_place.h"
 #include "contracts/task.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/health_command.h"
@@ -71,6 +72,8 @@ longhaul::JobSurroundings surroundings() {
   job.restarts = std::atoi(variable("SLURM_RESTART_COUNT").c_str());
   job.nodes = variable("SLURM_JOB_NODELIST");
   job.node = variable("SLURMD_NODENAME");
+  job.mpirun =
+      longhaul::find_mpi(longhaul::parent_path(longhaul::own_program_path()), variable("LD_LIBRARY_PATH")).mpirun;
   return job;
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "engine/comm/mpi_library.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/core/memory_accounts.h"
 
@@ -426,6 +427,7 @@ void send_at_once_over_tcp() {
 Result<std::unique_ptr<MpiRuntime>> MpiRuntime::start(int* argc, char*** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   send_at_once_over_tcp();
+  place_own_mpi();
   int provided = 0;
   LH_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
   auto state = std::make_shared<MpiState>();

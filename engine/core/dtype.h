@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace longhaul {
 
@@ -58,7 +59,10 @@ struct bf16 {
     return static_cast<std::uint16_t>((u + 0x7FFF + ((u >> 16) & 1)) >> 16);
   }
 };
-static_assert(sizeof(bf16) == 2);
+// What files and messages hold is written and read in place: it is the same on every processor that this builds for.
+static_assert(sizeof(bf16) == 2 && sizeof(float) == 4 && sizeof(double) == 8);
+static_assert(std::numeric_limits<float>::is_iec559 && std::numeric_limits<double>::is_iec559);
+static_assert(std::endian::native == std::endian::little);
 
 template <class T>
 struct DTypeOf;

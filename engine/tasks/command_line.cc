@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "contracts/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
+#include "engine/comm/mpi_library.h"
 #include "engine/comm/staged_communicator.h"
+#include "engine/core/site_libraries.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/tasks/checkpoint_commands.h"
@@ -256,8 +258,9 @@ Status run_command(int argc, char** argv, const Options& options, const EngineSu
   process.rank = runtime->rank();
   if (runtime->size() != launch.ranks)
     return make_error(ErrorCode::invalid_input,
-                      format("the launch has {} ranks, MPI started {}", launch.ranks, runtime->size()),
-                      "start the ranks with mpirun -np, as the launch says");
+                      format("the launch has {} ranks, MPI started {}; this engine's MPI is {} of {}", launch.ranks,
+                             runtime->size(), mpi_library().version, mpi_library().path),
+                      "start the ranks with the mpirun or srun of the same MPI; `longhaul doctor` compares them");
   LH_CHECK(load_faults());
   return run_with_mpi(process, work, *runtime);
 }
@@ -278,6 +281,10 @@ Status print_info(const EngineSurroundings& around) {
 #else
   std::printf("curation: not built\n");
 #endif
+  const MpiLibrary mpi = mpi_library();
+  std::printf("mpi: %s, %s\n", mpi.version.c_str(), mpi.path.c_str());
+  for (const SiteLibrary& library : site_libraries())
+    std::printf("%s: %s\n", library.name.c_str(), library.state.c_str());
   return {};
 }
 

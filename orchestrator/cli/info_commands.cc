@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "contracts/mpi_place.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/reference_docs.h"
@@ -18,7 +19,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t engine_deadline_ms = 10'000;
+constexpr std::int64_t answer_deadline_ms = 10'000;
 
 std::vector<std::string> toml_names(const std::string& folder) {
   std::vector<std::string> found;
@@ -34,13 +35,65 @@ std::string program_state(const Installation& installation, const std::string& p
   return path;
 }
 
-std::string engine_build(const Installation& installation) {
+// What a program answers, with its complaints.
+Result<RunOutput> ask(const std::vector<std::string>& argv) {
+  SpawnSpec spec;
+  spec.argv = argv;
+  return run_captured(spec, answer_deadline_ms);
+}
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// What the engine says of itself: libraries of the site in rows of their own, the rest in one.
+Facts engine_facts(const Installation& installation) {
   const std::string path = join_path(installation.programs_dir, "longhaul-engine");
-  if (::access(path.c_str(), X_OK) != 0) return "unknown: no engine";
-  const auto output = run_program({path, "info"}, engine_deadline_ms);
-  if (!output.ok()) return "unknown: " + output.error().message();
-  if (!output->status.success()) return "unknown: `longhaul-engine info` ended with " + output->status.text();
-  return replace_all(trim(output->out), "\n", "; ");
+  if (::access(path.c_str(), X_OK) != 0) return {{"engine build", "unknown: no engine"}};
+  const auto output = ask({path, "info"});
+  if (!output.ok()) return {{"engine build", "unknown: " + output.error().message()}};
+  if (!output->status.success())
+    return {{"engine build", "unknown: `longhaul-engine info` ended with " + output->status.text() + ": " +
+                                 replace_all(trim(output->err), "\n", "; ")}};
+  Facts facts = {{"engine build", ""}};
+  for (const std::string& line : split(trim(output->out), '\n')) {
+    const std::size_t colon = line.find(": ");
+    const std::string name = line.substr(0, colon);
+    if (name == "mpi" || name == "cuda driver" || name == "nccl")
+      facts.emplace_back(name, line.substr(colon + 2));
+    else
+      facts[0].second += (facts[0].second.empty() ? "" : "; ") + line;
+  }
+  return facts;
+}
+
+// Whose mpirun starts ranks on this host, and whether it fits the library that the engine was given.
+std::string mpi_launcher(const Installation& installation, const Facts& engine) {
+  const MpiPlace place = find_mpi(installation.programs_dir, installation.library_path);
+  const std::string whose = place.mpirun != "mpirun"     ? "brought by this package"
+                            : place.site_library.empty() ? "of PATH"
+                                                         : "of PATH, as " + place.site_library + " is used";
+  const auto output = ask({place.mpirun, "--version"});
+  if (!output.ok() || !output->status.success())
+    return format("no mpirun ({}): stages of one rank need none, srun brings its own", whose);
+  std::string library = "unknown: the engine did not start";
+  for (const auto& [name, value] : engine)
+    if (name == "mpi") library = value;
+  const std::string mismatch = mpi_mismatch(output->out, library);
+  return format("{}, {}, {}", mpi_heading(output->out), place.mpirun, whose) +
+         (mismatch.empty() ? "" : "; DOES NOT FIT: " + mismatch);
+}
+
+// The site's libslurm, which only the helper uses: it is built at the site, for the release that runs there.
+std::string libslurm_state(const Installation& installation) {
+  std::vector<std::string> folders = split(installation.library_path, ':');
+  for (const char* usual : {"/usr/lib64", "/usr/lib64/slurm", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                            "/opt/slurm/lib64", "/opt/slurm/lib", "/usr/local/lib"})
+    folders.push_back(usual);
+  std::vector<std::string> found;
+  for (const std::string& folder : folders)
+    if (const auto names = list_directory(folder); !folder.empty() && names.ok())
+      for (const std::string& name : *names)
+        if (starts_with(name, "libslurm.so.")) found.push_back(join_path(folder, name));
+  return found.empty() ? "not found: sbatch and squeue do the same work" : join(found, ", ");
 }
 
 // Which way to Slurm would be taken, and what answers there.
@@ -72,18 +125,24 @@ ExitCode show_docs(const CommandLine& line, const Installation&) {
 
 ExitCode show_doctor(const CommandLine& line, const Installation& installation) {
   const auto slurm = slurm_state(installation);
-  std::vector<std::pair<std::string, std::string>> facts = {
+  const Facts engine = engine_facts(installation);
+  Facts facts = {
       {"version", installation.version},
       {"host", host_name()},
       {"cores", std::to_string(std::thread::hardware_concurrency())},
       {"worker", program_state(installation, "longhaul-worker")},
       {"engine", program_state(installation, "longhaul-engine")},
-      {"engine build", engine_build(installation)},
+  };
+  facts.insert(facts.end(), engine.begin(), engine.end());
+  const Facts surroundings = {
+      {"mpi launcher", mpi_launcher(installation, engine)},
+      {"libslurm", libslurm_state(installation)},
       {"slurm backend", slurm.first},
       {"slurm controller", slurm.second},
       {"shared files",
        installation.shared_dir.empty() ? "none: only the site 'local', no recipes" : installation.shared_dir},
   };
+  facts.insert(facts.end(), surroundings.begin(), surroundings.end());
   std::vector<std::string> sites = {"local"};
   for (const std::string& folder : installation.site_folders())
     for (const std::string& name : toml_names(folder))

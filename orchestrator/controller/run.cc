@@ -31,6 +31,18 @@ Status bring_program(const std::string& from, const std::string& to) {
   return write_file_atomic(to, program.view(), 0755);
 }
 
+// What a package's programs load lies at ../lib/longhaul from them (scripts/package), so it does for the run's own
+// ones.
+Status bring_libraries(const std::string& from, const std::string& to) {
+  LH_CHECK(make_directories(to));
+  LH_TRY(const std::vector<std::string> names, list_directory(from));
+  for (const std::string& name : names) {
+    const std::string source = join_path(from, name), target = join_path(to, name);
+    LH_CHECK(is_directory(source) ? bring_libraries(source, target) : bring_program(source, target));
+  }
+  return {};
+}
+
 Status bring_programs(const RunPlan& plan, const std::string& from, const std::string& to) {
   LH_CHECK(make_directories(to));
   const bool engine_needed =
@@ -44,6 +56,8 @@ Status bring_programs(const RunPlan& plan, const std::string& from, const std::s
     else if (needed)
       return make_error(ErrorCode::not_found, "no program " + path, "build or install " + name + " beside longhaul");
   }
+  const std::string libraries = join_path(parent_path(from), "lib/longhaul");
+  if (is_directory(libraries)) return bring_libraries(libraries, join_path(parent_path(to), "lib/longhaul"));
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -18,6 +19,21 @@ struct Free {
 bool library_ready() {
   static const bool ready = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return ready;
+}
+
+// Whom to trust: the user's file, else what libcurl was built with, else what this system has. The libcurl of a package
+// (scripts/package) was built with none, because systems keep theirs in different places.
+std::string certificates(CURL* curl, const std::string& ca_file) {
+  if (!ca_file.empty()) return ca_file;
+  char* built_in = nullptr;
+#if LIBCURL_VERSION_NUM >= 0x075400  // 7.84.0
+  curl_easy_getinfo(curl, CURLINFO_CAINFO, &built_in);
+#endif
+  if (built_in) return {};
+  for (const char* usual : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                            "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"})
+    if (file_exists(usual)) return usual;
+  return {};
 }
 
 std::size_t discard(char*, std::size_t size, std::size_t count, void*) {
@@ -82,7 +98,8 @@ Result<HttpAnswer> http_post(const HttpPost& post) {
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, post.body.data());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, discard);
-  if (!post.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, post.ca_file.c_str());
+  const std::string trusted = certificates(curl, post.ca_file);
+  if (!trusted.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());
   if (here) curl_easy_setopt(curl, CURLOPT_PROXY, "");
   const CURLcode code = curl_easy_perform(curl);
   if (is_certificate_problem(code))

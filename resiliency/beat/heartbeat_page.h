@@ -10,6 +10,8 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -83,6 +85,14 @@ struct BeatPageLayout {
   char reserved2[2048 - 64];
 };
 static_assert(sizeof(BeatPageLayout) == beat_page_bytes);
+// The same on every processor: programs of another compiler or language read and write the page by these offsets.
+static_assert(offsetof(BeatPageLayout, version) == 8 && offsetof(BeatPageLayout, pid) == 16 &&
+              offsetof(BeatPageLayout, step) == 32 && offsetof(BeatPageLayout, section) == 48 &&
+              offsetof(BeatPageLayout, orders_obeyed) == 64 && offsetof(BeatPageLayout, computed_ns) == 80);
+static_assert(offsetof(BeatPageLayout, section_names) == 104 && offsetof(BeatPageLayout, communicator) == 1128 &&
+              offsetof(BeatPageLayout, checkpoint_orders) == 2048 && offsetof(BeatPageLayout, end_by_ms) == 2104);
+static_assert(sizeof(BeatPageLayout::Communicator) == 48 && offsetof(BeatPageLayout::Communicator, name) == 16);
+static_assert(std::endian::native == std::endian::little);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
 
 // Where the page of a rank lies: the lead makes the folder, the rank (or the lead before it) the page.

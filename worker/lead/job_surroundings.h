@@ -1,4 +1,5 @@
-// What the scheduler says about the job that a lead runs in; read from the environment by main, empty outside of Slurm.
+// What the scheduler says about the job that a lead runs in, and whose mpirun starts its ranks; read from the
+// environment by main, empty outside of Slurm.
 #pragma once
 
 #include <string>
@@ -6,10 +7,11 @@
 namespace longhaul {
 
 struct JobSurroundings {
-  std::string scheduler_job;  // "1234", "1234_7" for the task of an array
-  int restarts = 0;           // how often the scheduler has queued this job again
-  std::string nodes;          // "n[1-2]"
-  std::string node = {};      // this one, as the scheduler names it
+  std::string scheduler_job;      // "1234", "1234_7" for the task of an array
+  int restarts = 0;               // how often the scheduler has queued this job again
+  std::string nodes;              // "n[1-2]"
+  std::string node = {};          // this one, as the scheduler names it
+  std::string mpirun = "mpirun";  // contracts/mpi_place.h
 };
 
 }  // namespace longhaul

@@ -126,6 +126,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   spec.attempt.launcher = launcher_words(lead, hosts, layout, number);
   spec.task = lead.task;
   spec.worker_program = lead.worker_program;
+  spec.mpirun = lead.job.mpirun;
   Launch& launch = spec.launch;
   launch.attempt_key = attempt.key;
   launch.attempt = attempt.attempt;

@@ -292,6 +292,21 @@ TEST_CASE("runs are found by name, prefix, path and age; errors list what is the
   CHECK(list_directory(runs)->size() == 2);
 }
 
+TEST_CASE("a run takes along what its programs load from the package that they came in") {
+  ControllerRig rig;
+  const std::string prefix = rig.root + "/a prefix";
+  REQUIRE(make_directories(prefix + "/bin").ok());
+  REQUIRE(make_directories(prefix + "/lib/longhaul/openmpi/bin").ok());
+  for (const char* file : {"/bin/longhaul-worker", "/lib/longhaul/libone.so.1", "/lib/longhaul/openmpi/bin/mpirun"})
+    REQUIRE(write_file_atomic(prefix + file, file, 0755).ok());
+  RunOrigin origin;
+  origin.programs_dir = prefix + "/bin";
+  const auto run = create_run(rig.root + "/runs", rig.plan, origin, rig.clock);
+  REQUIRE_MESSAGE(run.ok(), (run.ok() ? "" : run.error().message()));
+  CHECK(*read_file(*run + "/lib/longhaul/libone.so.1") == "/lib/longhaul/libone.so.1");
+  CHECK(::access((*run + "/lib/longhaul/openmpi/bin/mpirun").c_str(), X_OK) == 0);
+}
+
 TEST_CASE("raw input is known by content and name within its folder, not by path or time") {
   ControllerRig rig;
   const auto put = [&](const std::string& name, const std::string& text) {
