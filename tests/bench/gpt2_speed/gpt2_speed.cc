@@ -205,6 +205,23 @@ void print(const Settings& s, const Measured& measured) {
                           .c_str());
 }
 
+int ceiling(const Settings& s) {
+  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
+  if (!ceiling.missing.empty())
+    std::fprintf(stderr, "gpt2_speed: oneDNN has no code for products of %s on this processor\n",
+                 ceiling.missing.c_str());
+  if (ceiling.flop == 0) {
+    std::fprintf(stderr, "gpt2_speed: there is no ceiling to measure here\n");
+    return 1;
+  }
+  std::printf("%s\n",
+              format("{{\"batch\": {}, \"length\": {}, \"threads\": {}, \"seconds\": {:.4f}, \"flop\": {:.6g}, "
+                     "\"bf16_share\": {:.2f}}}",
+                     s.batch, s.length, s.threads, ceiling.seconds, ceiling.flop, ceiling.bf16 / ceiling.seconds)
+                  .c_str());
+  return 0;
+}
+
 int usage() {
   std::fprintf(stderr,
                "usage: gpt2_speed train|ceiling|save --batch B --length T [--threads n] [--ranks r] [--steps s] "
@@ -236,9 +253,5 @@ int main(int argc, char** argv) {
   }
   if (mode == "save") return save(s);
   if (mode != "ceiling") return usage();
-  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
-  std::printf("{\"batch\": %lld, \"length\": %lld, \"threads\": %d, \"seconds\": %.4f, \"flop\": %.6g}\n",
-              static_cast<long long>(s.batch), static_cast<long long>(s.length), s.threads, ceiling.seconds,
-              ceiling.flop);
-  return 0;
+  return ceiling(s);
 }
