@@ -373,6 +373,13 @@ std::int64_t logits_of(const TrainingOutline& o, const RankOutline& rank) {
   return std::min<std::int64_t>(1024, o.tokens()) * here * f32;
 }
 
+std::int64_t packed_products_of(const TrainingOutline& o, const RankOutline& rank) {
+  const ModelShape& s = o.shape;
+  const std::int64_t widest =
+      std::max({s.hidden_size, s.intermediate_size, s.mlp_width(), s.q_size() + 2 * s.kv_size()});
+  return packed_product_bytes(o.tokens(), widest, rank.is_last(o.dims.vp - 1) ? s.vocab_size : 0, o.bf16);
+}
+
 // What a process of the engine takes that no account counts, as memory of its own (not of files), measured on Linux
 // with glibc, Open MPI and oneDNN (tests/bench/autotune/memory_bars.py prints it beside this):
 //   libraries  of a rank before it takes anything, 10 MB, and what MPI sets up, 3 MB
@@ -387,6 +394,13 @@ std::int64_t process_of(const TrainingOutline& o, std::int64_t counted) {
 }
 
 }  // namespace
+
+std::int64_t packed_product_bytes(std::int64_t tokens, std::int64_t widest, std::int64_t vocabulary, bool bf16) {
+  constexpr std::int64_t block = 1152, depth = 256;                         // at most, on every processor
+  const auto of = [&](std::int64_t n) { return std::min(block, n + 32); };  // whole panels
+  const std::int64_t columns = of(std::max(widest, vocabulary)), rows = of(std::max({tokens, widest, vocabulary}));
+  return f32 * ((rows + columns) * depth + (bf16 ? of(tokens) * of(widest) : 0));
+}
 
 Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoordinates& at) {
   LH_TRY(const RankOutline rank, rank_outline(o, at));
@@ -422,6 +436,7 @@ Result<MemoryPlan> plan_training_memory(const TrainingOutline& o, const RankCoor
   }
   const std::int64_t sequence = o.sequence_length * o.micro_batch_size;
   bytes[Category::scratch] = 2 * sequence * o.shape.kv_size() / o.dims.tp * f32;  // engine/ops/cpu/attention.cc
+  if (o.packed_products && !o.gpu) bytes[Category::scratch] += packed_products_of(o, rank);
   bytes[Category::process] = process_of(o, bytes.total());
   return plan;
 }

@@ -10,7 +10,8 @@
 //            as contracts/units_at_once.h lets travel at once, or all weights that are gathered, each copied on its way
 //            out and in (engine/comm/mpi_communicator.cc). Planned is what they take beyond that part of `checkpoint`
 //            which is only there when they are not, so that the categories add up to what is held at one time.
-//   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs.
+//   scratch  belongs to the kernels of one device: planned are the keys and values that attention packs, and where the
+//            engine computes products itself (TrainingOutline::packed_products) what those pack.
 // And one is an allowance that no account is compared with:
 //   process  what libraries, compiled products and the heap take beside, as the kernel sees it.
 // Messages between pipeline stages are planned as one on its way in each direction and chunk; a library that hands them
@@ -31,6 +32,11 @@ struct MemoryPlan {
 };
 // Errors as rank_outline has them.
 Result<MemoryPlan> plan_training_memory(const TrainingOutline& outline, const RankCoordinates& at);
+
+// At most what the engine's own matrix product packs at a time (engine/ops/cpu/gemm/packed_gemm.h) in a training of so
+// many tokens at once: panels of two operands in f32, and the f32 sums of results in bf16, whose rows are tokens.
+// `widest`: of all layers' inputs and outputs; vocabulary: 0 where the rank has no output layer.
+std::int64_t packed_product_bytes(std::int64_t tokens, std::int64_t widest, std::int64_t vocabulary, bool bf16);
 
 // Elements of the gradients of which each rank of a tp group has an addend, as far as this rank owns them: norms under
 // sequence parallelism, routers and shared experts.

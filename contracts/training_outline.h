@@ -51,6 +51,8 @@ struct TrainingOutline {
   // The library of matrix products compiles one for each case that it meets (engine/ops/gemm.h: gemm_compiles). It
   // depends on the processor: who does not know that plans for the larger of both.
   bool compiled_products = true;
+  // The engine computes products itself (engine/ops/gemm.h: gemm_is_packed), which takes up to 8 MB of scratch memory.
+  bool packed_products = false;
 
   int moment_bytes() const { return first_moment_bytes + second_moment_bytes; }
   void set_moments(const OptimizerSettings& settings);

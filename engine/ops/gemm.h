@@ -1,6 +1,7 @@
-// Matrix products. Everything dense in the engine goes through here: oneDNN where it has a primitive for the case, own
-// blocked code otherwise (no oneDNN, no native bf16, odd cases). Primitives are cached by case in the context.
-// Accumulation is f32, whatever the storage.
+// Matrix products. Everything dense in the engine goes through here: oneDNN where it has code for the type and an
+// instruction multiplies it, else the engine's own packed product (engine/ops/cpu/gemm: choose_product.h says which).
+// oneDNN's primitives are cached by case in the context. Accumulation is f32, whatever the storage, and a result in
+// bf16 is rounded once.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,16 @@ struct GemmShape {
 // read. The views give memory and type; their shape only has to hold enough elements.
 void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c);
 
-// The same by own code, never oneDNN: what `gemm` falls back to, and what the tests compare with it.
-void gemm_portable(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c);
+// The same by the packed product, never oneDNN.
+void gemm_packed(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c);
 
 // Does `gemm` compile a product for each case that it meets, of A and B of this type? oneDNN does where it has AVX-512,
 // or for bf16 AVX-512 with bf16: some 64 KB of code each. Its other products are the same code for every case.
 bool gemm_compiles(const ComputeContext& context, DType ab);
+
+// Does `gemm` compute products of such A and B by the packed product? It takes up to packed_product_bytes
+// (contracts/memory_plan.h) of scratch memory.
+bool gemm_is_packed(const ComputeContext& context, DType ab);
 
 // y = x W^T with W[out, in] as in Hugging Face files. x[tokens, in], y[tokens, out].
 struct LinearShape {

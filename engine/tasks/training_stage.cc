@@ -148,7 +148,9 @@ Result<TrainingOutline> TrainingStage::outline() const {
   o.positions = settings_.positions, o.first_key = settings_.first_key;
   o.preference_pairs = settings_.sequences_per_sample == 2;
   o.memory_snapshot &= run_.beat != nullptr;  // there is nobody to order a restart
-  o.compiled_products = gemm_compiles(run_.compute, o.bf16 ? DType::bf16 : DType::f32);
+  const DType computed = o.bf16 ? DType::bf16 : DType::f32;
+  o.compiled_products = gemm_compiles(run_.compute, computed);
+  o.packed_products = gemm_is_packed(run_.compute, computed);
   return o;
 }
 

@@ -233,7 +233,7 @@ Result<std::unique_ptr<KernelTimer>> EmulatedGpu::time_kernels() {
 void HostGemm::run(cudaStream_t stream, const GemmShape& shape, ConstView a, ConstView b, View c) {
   if (device_.keep([=, this] { run(stream, shape, a, b, c); })) return;
   const Scope scope(device_);
-  gemm_portable(context_, shape, a, b, c);
+  gemm_packed(context_, shape, a, b, c);
 }
 
 }  // namespace longhaul::testing

@@ -4,16 +4,19 @@
 #include <time.h>
 
 #include <algorithm>
-#include <dnnl.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/ops/cpu/gemm/onednn_matmul.h"
 
 namespace longhaul::bench {
 namespace {
 
 using dnnl::memory;
 using Type = memory::data_type;
+using Description = dnnl::matmul::primitive_desc;
 
 // C[m, n] = A[m, k] B[k, n]; A and B may lie transposed.
 struct Product {
@@ -22,15 +25,33 @@ struct Product {
   Type c;
 };
 
+struct Best {
+  double seconds;
+  bool bf16;
+};
+
 class Timer {
  public:
   explicit Timer(int rounds) : rounds_(rounds) {}
 
-  // Seconds of the better of the two forms.
-  double best(const Product& p) {
-    double best = seconds(p, false);
-    if (p.c == Type::bf16) best = std::min(best, seconds(p, true));
+  // The better of both formats and layouts; nullopt: the library has no code for any.
+  std::optional<Best> best(const Product& p) {
+    std::optional<Best> best;
+    for (const Type type : {Type::bf16, Type::f32}) {
+      for (const bool library_layout : {false, true}) {
+        if (library_layout && p.c == Type::f32) continue;  // gradients of weights and logits have no weights to lay out
+        const std::optional<double> time = seconds(p, type, library_layout);
+        if (!time) (type == Type::bf16 ? no_bf16_ : no_f32_) = true;
+        if (time && (!best || *time < best->seconds)) best = {*time, type == Type::bf16};
+      }
+    }
     return best;
+  }
+  std::string missing() const {
+    std::string text;
+    if (no_bf16_) text = "bf16";
+    if (no_f32_) text += text.empty() ? "f32" : ", f32";
+    return text;
   }
 
  private:
@@ -39,17 +60,30 @@ class Timer {
   }
   memory filled(const memory::desc& desc) {
     memory made(desc, engine_);
-    auto* bytes = static_cast<std::uint16_t*>(made.get_data_handle());
-    for (std::size_t i = 0; i < desc.get_size() / 2; ++i)  // small numbers of both signs
-      bytes[i] = static_cast<std::uint16_t>(0x3c00 + (i * 7919) % 256 + (i % 2 == 0 ? 0x8000 : 0));
+    auto* halves = static_cast<std::uint16_t*>(made.get_data_handle());
+    for (std::size_t i = 0; i < desc.get_size() / 2; ++i)  // small numbers of both signs, in either format
+      halves[i] = static_cast<std::uint16_t>(0x3c00 + (i * 7919) % 256 + (i % 2 == 0 ? 0x8000 : 0));
     return made;
   }
-  double seconds(const Product& p, bool library_layout) {
-    const memory::desc a = as_it_lies(p.m, p.k, p.transpose_a, Type::bf16);
-    const memory::desc b = library_layout ? memory::desc({p.k, p.n}, Type::bf16, memory::format_tag::any)
-                                          : as_it_lies(p.k, p.n, p.transpose_b, Type::bf16);
-    const memory::desc c = as_it_lies(p.m, p.n, false, p.c);
-    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), engine_);
+  // Throws where the library has nothing.
+  Description describe(const Product& p, Type type, bool library_layout) {
+    const memory::desc a = as_it_lies(p.m, p.k, p.transpose_a, type);
+    const memory::desc b = library_layout ? memory::desc({p.k, p.n}, type, memory::format_tag::any)
+                                          : as_it_lies(p.k, p.n, p.transpose_b, type);
+    const memory::desc c = as_it_lies(p.m, p.n, false, type == Type::f32 ? Type::f32 : p.c);
+    return cpu::describe_matmul(engine_, a, b, {}, c);
+  }
+  // nullopt: the library refuses, or has its reference alone, which is no ceiling of anything.
+  std::optional<double> seconds(const Product& p, Type type, bool library_layout) {
+    try {
+      const Description description = describe(p, type, library_layout);
+      if (std::string(description.impl_info_str()).find("ref") != std::string::npos) return std::nullopt;
+      return seconds(description);
+    } catch (const dnnl::error&) {
+      return std::nullopt;
+    }
+  }
+  double seconds(const Description& description) {
     const dnnl::matmul primitive(description);
     memory ma = filled(description.src_desc()), mb = filled(description.weights_desc()),
            mc = filled(description.dst_desc());
@@ -71,6 +105,7 @@ class Timer {
   }
 
   int rounds_;
+  bool no_bf16_ = false, no_f32_ = false;
   SystemClock clock_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
@@ -82,10 +117,18 @@ GemmCeiling gemm_ceiling(const ModelShape& shape, std::int64_t tokens, int threa
   omp_set_num_threads(threads);
   Timer timer(rounds);
   GemmCeiling ceiling;
+  bool whole = true;
+  const auto add = [&](double times, const Product& p) {
+    const std::optional<Best> best = timer.best(p);
+    whole = whole && best;
+    if (!best) return;
+    ceiling.seconds += times * best->seconds;
+    if (best->bf16) ceiling.bf16 += times * best->seconds;
+  };
   const auto linear = [&](std::int64_t in, std::int64_t out, std::int64_t rows, double times, Type y) {
-    ceiling.seconds += times * timer.best({rows, out, in, false, true, y});
-    ceiling.seconds += times * timer.best({rows, in, out, false, false, Type::bf16});
-    ceiling.seconds += times * timer.best({out, in, rows, true, false, Type::f32});
+    add(times, {rows, out, in, false, true, y});
+    add(times, {rows, in, out, false, false, Type::bf16});
+    add(times, {out, in, rows, true, false, Type::f32});
     ceiling.flop += times * 6.0 * static_cast<double>(in * out * rows);
   };
   const auto layers = static_cast<double>(shape.num_hidden_layers);
@@ -96,6 +139,8 @@ GemmCeiling gemm_ceiling(const ModelShape& shape, std::int64_t tokens, int threa
   const std::int64_t chunk = std::min<std::int64_t>(tokens, 1024);  // as the step cuts it
   linear(shape.hidden_size, shape.vocab_size, chunk, static_cast<double>(tokens) / static_cast<double>(chunk),
          Type::f32);
+  ceiling.missing = timer.missing();
+  if (!whole) ceiling.flop = 0;
   return ceiling;
 }
 

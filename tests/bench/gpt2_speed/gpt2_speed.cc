@@ -2,9 +2,11 @@
 // the same step alone. Prints one JSON line a measurement; gpt2_speed.py runs it beside its peers.
 //
 // usage: gpt2_speed train   --batch B --length T [--threads n] [--ranks r] [--steps s] [--precision bf16|f32]
+//                         [--level portable|avx2|avx512|avx512_bf16|best]
 //        gpt2_speed ceiling --batch B --length T [--threads n] [--rounds r]
 //        gpt2_speed save    --batch B --length T [--threads n] [--rounds r] [--steps s] [--folder F] [--direct 0|1]
 // train with r > 1: the ranks are threads of this process, replicas that share the optimizer (ZeRO-1), n threads each.
+// --level: the instructions that the engine uses; below `best` it does without oneDNN (engine/core/compute_context.h).
 // save: what a save every s steps costs the throughput, checkpoints below F.
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,6 +40,7 @@ struct Settings {
   int threads = 2, ranks = 1, steps = 5, rounds = 5, direct = 1;
   std::string folder = "/tmp";
   DType dtype = DType::bf16;
+  CpuLevel level = CpuLevel::best;
 };
 
 struct Measured {
@@ -60,7 +64,7 @@ double processor_seconds() {
 class Training {
  public:
   Training(const Settings& s, Mesh& mesh)
-      : context_(s.threads),
+      : context_(s.threads, s.level),
         shape_(gpt2_124m()),
         store_(shape_, s.dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
         source_(s.batch, s.length, shape_.vocab_size) {
@@ -205,10 +209,38 @@ void print(const Settings& s, const Measured& measured) {
                           .c_str());
 }
 
+int ceiling(const Settings& s) {
+  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
+  if (!ceiling.missing.empty())
+    std::fprintf(stderr, "gpt2_speed: oneDNN has no code for products of %s on this processor\n",
+                 ceiling.missing.c_str());
+  if (ceiling.flop == 0) {
+    std::fprintf(stderr, "gpt2_speed: there is no ceiling to measure here\n");
+    return 1;
+  }
+  std::printf("%s\n",
+              format("{{\"batch\": {}, \"length\": {}, \"threads\": {}, \"seconds\": {:.4f}, \"flop\": {:.6g}, "
+                     "\"bf16_share\": {:.2f}}}",
+                     s.batch, s.length, s.threads, ceiling.seconds, ceiling.flop, ceiling.bf16 / ceiling.seconds)
+                  .c_str());
+  return 0;
+}
+
+std::optional<CpuLevel> level_named(const std::string& name) {
+  constexpr std::pair<const char*, CpuLevel> levels[] = {{"portable", CpuLevel::portable},
+                                                         {"avx2", CpuLevel::avx2},
+                                                         {"avx512", CpuLevel::avx512},
+                                                         {"avx512_bf16", CpuLevel::avx512_bf16},
+                                                         {"best", CpuLevel::best}};
+  for (const auto& [text, level] : levels)
+    if (name == text) return level;
+  return std::nullopt;
+}
+
 int usage() {
   std::fprintf(stderr,
                "usage: gpt2_speed train|ceiling|save --batch B --length T [--threads n] [--ranks r] [--steps s] "
-               "[--rounds r] [--precision bf16|f32] [--folder F] [--direct 0|1]\n");
+               "[--rounds r] [--precision bf16|f32] [--level L] [--folder F] [--direct 0|1]\n");
   return 2;
 }
 
@@ -225,6 +257,11 @@ int main(int argc, char** argv) {
   take("--batch", s.batch), take("--length", s.length), take("--threads", s.threads), take("--ranks", s.ranks);
   take("--steps", s.steps), take("--rounds", s.rounds), take("--direct", s.direct);
   if (const auto found = given.extract("--precision")) s.dtype = found.mapped() == "f32" ? DType::f32 : DType::bf16;
+  if (const auto found = given.extract("--level")) {
+    const std::optional<CpuLevel> level = level_named(found.mapped());
+    if (!level) return usage();
+    s.level = *level;
+  }
   if (const auto found = given.extract("--folder")) s.folder = found.mapped();
   if (!given.empty() || s.batch < 1 || s.length < 1 || s.length > 1024 || s.ranks < 1 || s.threads < 1 ||
       s.batch % s.ranks != 0 || s.steps < 1 || s.rounds < 1)
@@ -236,9 +273,5 @@ int main(int argc, char** argv) {
   }
   if (mode == "save") return save(s);
   if (mode != "ceiling") return usage();
-  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
-  std::printf("{\"batch\": %lld, \"length\": %lld, \"threads\": %d, \"seconds\": %.4f, \"flop\": %.6g}\n",
-              static_cast<long long>(s.batch), static_cast<long long>(s.length), s.threads, ceiling.seconds,
-              ceiling.flop);
-  return 0;
+  return ceiling(s);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""One training step of GPT-2 124M in PyTorch on the CPU, as PyTorch's users write it: bf16 autocast, scaled dot product
-attention, tied output, clipping, fused AdamW. Prints one JSON line of seconds per step; gpt2_speed.py calls it.
+"""One training step of GPT-2 124M in PyTorch on the CPU, as PyTorch's users write it: bf16 autocast (or f32), scaled dot
+product attention, tied output, clipping, fused AdamW. Prints one JSON line of seconds per step; gpt2_speed.py calls it.
 
-    python torch_step.py --batch 8 --length 512 --threads 2 --steps 5 [--compile] [--seconds 30]
+    python torch_step.py --batch 8 --length 512 --threads 2 --steps 5 [--compile] [--f32] [--seconds 30]
 """
 import argparse
 import json
@@ -53,6 +53,7 @@ def main():
     for name in ("batch", "length", "threads", "steps"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--f32", action="store_true", help="no autocast")
     parser.add_argument("--seconds", type=float, default=60, help="no further step once so long was measured")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -65,7 +66,7 @@ def main():
 
     def step():
         begin, processor_begin = time.monotonic(), time.process_time()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not options.f32):
             loss = step_model(ids, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

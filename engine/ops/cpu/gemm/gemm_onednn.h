@@ -1,6 +1,7 @@
 // The only door to oneDNN.
 #pragma once
 
+#include "engine/ops/cpu/gemm/choose_product.h"
 #include "engine/ops/gemm.h"
 
 namespace longhaul::cpu {
@@ -11,5 +12,8 @@ bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstVie
                  ConstView bias = {});
 // Whether each case of such A and B gets code of its own.
 bool onednn_compiles(const ComputeContext& context, DType ab);
+
+// What this processor and the library have, as far as the context may use them.
+ProductMeans product_means(const ComputeContext& context);
 
 }  // namespace longhaul::cpu

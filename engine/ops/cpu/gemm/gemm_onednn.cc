@@ -1,15 +1,20 @@
-#include "engine/ops/cpu/gemm_onednn.h"
+#include "engine/ops/cpu/gemm/gemm_onednn.h"
 
 #include <algorithm>
-#include <dnnl.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "engine/core/parallel_for.h"
-#include "engine/ops/cpu/gemm_case.h"
+#include "engine/ops/cpu/gemm/gemm_case.h"
+#include "engine/ops/cpu/gemm/onednn_matmul.h"
+#include "engine/ops/cpu/kernels.h"
 
 namespace longhaul {
 
@@ -31,6 +36,7 @@ struct GemmCache {
   dnnl::stream stream{engine};
   std::map<cpu::GemmCase, Slot> entries;
   std::uint64_t uses = 0;
+  std::optional<cpu::ProductMeans> means;  // asked for once
 
   GemmCache() { dnnl::set_primitive_cache_capacity(0); }  // oneDNN's own would keep what is forgotten here
   void forget_oldest() {
@@ -64,22 +70,19 @@ dnnl::matmul::primitive_desc description_of(const GemmCache& cache, const GemmCa
   const memory::desc b = matrix(c.k, c.n, c.transpose_b, c.row_stride_b, c.ab);
   const memory::desc out = matrix(c.m, c.n, false, c.row_stride_c, c.c);
   dnnl::primitive_attr attributes;
-  if (c.alpha != 1.0F) attributes.set_output_scales(0, {c.alpha});
-  if (c.beta != 0.0F) {
-    dnnl::post_ops sum;
-    sum.append_sum(c.beta);
-    attributes.set_post_ops(sum);
-  }
+  scale_and_add(attributes, c.alpha, c.beta);
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::matmul::desc product = c.bias ? dnnl::matmul::desc(a, b, bias_of(c), out) : dnnl::matmul::desc(a, b, out);
-  return {product, attributes, cache.engine};
+  return describe_matmul(cache.engine, a, b, c.bias ? bias_of(c) : memory::desc(), out, attributes);
+}
+
+bool is_reference(const std::string& implementation) {
+  return implementation.find("ref") != std::string::npos;
 }
 
 std::optional<GemmCache::Entry> compile(GemmCache& cache, const GemmCase& c) {
   try {
     const dnnl::matmul::primitive_desc description = description_of(cache, c);
-    const std::string implementation = description.impl_info_str();
-    if (implementation.find("ref") != std::string::npos) return std::nullopt;
+    if (is_reference(description.impl_info_str())) return std::nullopt;
     return GemmCache::Entry{dnnl::matmul(description),
                             memory(description.src_desc(), cache.engine, nullptr),
                             memory(description.weights_desc(), cache.engine, nullptr),
@@ -109,19 +112,52 @@ std::optional<GemmCache::Entry>& entry_of(const ComputeContext& context, const G
   return place->second.entry;
 }
 
-}  // namespace
-
-// oneDNN says by name which of its implementations a case gets: "brg:avx512_core" generates code for the case's sizes
-// (batch-reduce GEMM); "gemm:jit" has been generated once for all. A layer's usual product stands for the others.
-bool onednn_compiles(const ComputeContext& context, DType ab) {
+// The implementation that a layer's usual product gets, by the library's name for it; empty: none. It stands for the
+// other cases of the type.
+std::string implementation_of(const ComputeContext& context, DType ab) {
   GemmShape layer{.m = 256, .n = 256, .k = 256};
   layer.transpose_b = true;
   try {
-    const std::string name = description_of(cache_of(context), gemm_case(layer, ab, ab)).impl_info_str();
-    return name.find("brg") != std::string::npos;
+    return description_of(cache_of(context), gemm_case(layer, ab, ab)).impl_info_str();
   } catch (const dnnl::error&) {
-    return false;
+    return {};
   }
+}
+
+#if defined(__aarch64__)
+// linux/arch/arm64/include/uapi/asm/hwcap.h: HWCAP2_BF16, which BFMMLA and BFDOT come with.
+bool processor_multiplies_bf16(const ComputeContext&) {
+  return (getauxval(AT_HWCAP2) & (1UL << 14)) != 0;
+}
+#else
+bool processor_multiplies_bf16(const ComputeContext& context) {
+  return kernels(context).level >= CpuLevel::avx512_bf16 && library_multiplies_bf16();
+}
+#endif
+
+}  // namespace
+
+// "brg:avx512_core" generates code for the case's sizes (batch-reduce GEMM); "gemm:jit" has been generated once for
+// all.
+bool onednn_compiles(const ComputeContext& context, DType ab) {
+  return implementation_of(context, ab).find("brg") != std::string::npos;
+}
+
+ProductMeans product_means(const ComputeContext& context) {
+  ProductMeans means;
+  means.library_allowed = context.cpu_level() == CpuLevel::best;
+  if (!means.library_allowed) return means;
+  std::optional<ProductMeans>& known = cache_of(context).means;
+  if (!known) {
+    const auto has = [&](DType ab) {
+      const std::string name = implementation_of(context, ab);
+      return !name.empty() && !is_reference(name);
+    };
+    means.multiplies_bf16 = processor_multiplies_bf16(context);
+    means.library_f32 = has(DType::f32), means.library_bf16 = has(DType::bf16);
+    known = means;
+  }
+  return *known;
 }
 
 bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c,

@@ -5,8 +5,9 @@
 
 #include "base/text.h"
 #include "engine/core/parallel_for.h"
-#include "engine/ops/cpu/gemm_case.h"
-#include "engine/ops/cpu/gemm_onednn.h"
+#include "engine/ops/cpu/gemm/gemm_case.h"
+#include "engine/ops/cpu/gemm/gemm_onednn.h"
+#include "engine/ops/cpu/gemm/packed_gemm.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/device_ops.h"
 #include "engine/ops/elementwise.h"
@@ -39,65 +40,13 @@ void check(const GemmCase& c, ConstView a, ConstView b, View out) {
   LH_ASSERT(out.size() >= extent(c.m, c.n, c.row_stride_c), text_of(c) + ": C " + out.shape().text());
 }
 
-constexpr Index kBlockM = 64, kBlockN = 64, kBlockK = 256;
-
-// Element (row, column) of op(X), whatever the storage.
-template <class T>
-struct Matrix {
-  const T* data;
-  Index row_step, column_step;
-  float at(Index row, Index column) const { return static_cast<float>(data[row * row_step + column * column_step]); }
-};
-
-// One 64 x 64 block of C: pack 64 x 256 of A and 256 x 64 of B as f32, multiply in the register tile, repeat along k.
-template <class T, class C>
-void block(const cpu::Kernels& kernels, const GemmCase& c, Matrix<T> a, Matrix<T> b, C* out, Index row, Index column) {
-  const Index rows = std::min(kBlockM, c.m - row), columns = std::min(kBlockN, c.n - column);
-  alignas(64) float pa[kBlockM * kBlockK];
-  alignas(64) float pb[kBlockK * kBlockN];
-  alignas(64) float sum[kBlockM * kBlockN];
-  std::fill(sum, sum + kBlockM * kBlockN, 0.0F);
-  for (Index k = 0; k < c.k; k += kBlockK) {
-    const Index depth = std::min(kBlockK, c.k - k);
-    for (Index i = 0; i < rows; ++i) {
-      for (Index p = 0; p < depth; ++p) pa[i * kBlockK + p] = a.at(row + i, k + p);
-    }
-    for (Index p = 0; p < depth; ++p) {
-      for (Index j = 0; j < kBlockN; ++j) pb[p * kBlockN + j] = j < columns ? b.at(k + p, column + j) : 0.0F;
-    }
-    kernels.gemm_tile(rows, kBlockN, depth, pa, kBlockK, 1, pb, kBlockN, sum, kBlockN, true);
-  }
-  for (Index i = 0; i < rows; ++i) {
-    C* target = out + (row + i) * c.row_stride_c + column;
-    for (Index j = 0; j < columns; ++j) {
-      const float old = c.beta == 0.0F ? 0.0F : c.beta * static_cast<float>(target[j]);
-      target[j] = C(c.alpha * sum[i * kBlockN + j] + old);
-    }
-  }
-}
-
-template <class T, class C>
-void portable(const ComputeContext& context, const GemmCase& c, const T* a, const T* b, C* out) {
-  const Matrix<T> ma{a, c.transpose_a ? 1 : c.row_stride_a, c.transpose_a ? c.row_stride_a : 1};
-  const Matrix<T> mb{b, c.transpose_b ? 1 : c.row_stride_b, c.transpose_b ? c.row_stride_b : 1};
-  const Index blocks_n = (c.n + kBlockN - 1) / kBlockN, blocks_m = (c.m + kBlockM - 1) / kBlockM;
-  const cpu::Kernels& kernels = cpu::kernels(context);
-  parallel_chunks(context, blocks_m * blocks_n, 1, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      block(kernels, c, ma, mb, out, i / blocks_n * kBlockM, i % blocks_n * kBlockN);
-    }
-  });
-}
-
 }  // namespace
 
-void gemm_portable(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
+void gemm_packed(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
   const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
   check(key, a, b, c);
   if (key.m == 0 || key.n == 0) return;
-  if (key.ab == DType::f32) return portable(context, key, a.as<float>(), b.as<float>(), c.as<float>());
-  if (key.c == DType::f32) return portable(context, key, a.as<bf16>(), b.as<bf16>(), c.as<float>());
-  portable(context, key, a.as<bf16>(), b.as<bf16>(), c.as<bf16>());
+  cpu::packed_gemm(context, key, a, b, c);
 }
 
 void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c) {
@@ -105,13 +54,17 @@ void gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, Co
   const GemmCase key = cpu::gemm_case(shape, a.dtype(), c.dtype());
   check(key, a, b, c);
   if (key.m == 0 || key.n == 0) return;
-  if (key.k == 0 || context.cpu_level() != CpuLevel::best || !cpu::onednn_gemm(context, shape, a, b, c))
-    gemm_portable(context, shape, a, b, c);
+  if (key.k == 0 || gemm_is_packed(context, key.ab) || !cpu::onednn_gemm(context, shape, a, b, c))
+    cpu::packed_gemm(context, key, a, b, c);
   context.between();
 }
 
+bool gemm_is_packed(const ComputeContext& context, DType ab) {
+  return cpu::choose_product(ab, cpu::product_means(context)) == cpu::ProductPath::packed;
+}
+
 bool gemm_compiles(const ComputeContext& context, DType ab) {
-  return context.cpu_level() == CpuLevel::best && cpu::onednn_compiles(context, ab);
+  return !gemm_is_packed(context, ab) && cpu::onednn_compiles(context, ab);
 }
 
 namespace {
@@ -139,7 +92,7 @@ namespace {
 bool gemm_with_bias(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, ConstView bias,
                     View c) {
   check(cpu::gemm_case(shape, a.dtype(), c.dtype()), a, b, c);
-  return shape.k > 0 && context.cpu_level() == CpuLevel::best && cpu::onednn_gemm(context, shape, a, b, c, bias);
+  return shape.k > 0 && !gemm_is_packed(context, a.dtype()) && cpu::onednn_gemm(context, shape, a, b, c, bias);
 }
 
 }  // namespace
