@@ -1,6 +1,8 @@
 // The only door to oneDNN.
 #pragma once
 
+#include <string>
+
 #include "engine/ops/gemm.h"
 
 namespace longhaul::cpu {
@@ -11,5 +13,7 @@ bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstVie
                  ConstView bias = {});
 // Whether each case of such A and B gets code of its own.
 bool onednn_compiles(const ComputeContext& context, DType ab);
+// The instruction set that oneDNN uses here, ONEDNN_MAX_CPU_ISA and the like heeded: "avx2", "avx512_core_bf16", ...
+std::string onednn_level();
 
 }  // namespace longhaul::cpu
