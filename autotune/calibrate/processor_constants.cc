@@ -139,6 +139,9 @@ Result<ProcessorConstants> processor_constants(const ConstantTable& assumed, con
   LH_TRY(ConstantTable table, ConstantTable::parse(rest + section_text(key, lines, source), "constants"));
   std::vector<FitParameter> parameters = {{path + "peak_" + speed.precision, lines.front().value, 0.3, 1e-4, 1e3}};
   for (const FittedField& f : fields) parameters.push_back({path + f.name, f.start, f.spread, f.low, f.high});
+  // No operation costs less than a call on a few numbers.
+  for (FitParameter& p : parameters)
+    if (p.path == path + "kernel_latency") p.low = std::min(p.start, speed.call_seconds * 1e6);
   LH_TRY(const SiteMeasurements found, evidence(speed));
   std::vector<TimedRun> runs = found.trainings;
   runs.insert(runs.end(), found.parts.begin(), found.parts.end());

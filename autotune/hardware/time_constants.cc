@@ -176,7 +176,7 @@ MeasuredProcessor read_measured(const ConstantTable& table, const std::string& k
   fill(table, "processor", key, gpu_bindings(), one.rank, said_above);
   fill(table, "processor", key, common_bindings(), one.common, said_above);
   fill(table, "processor", key, framework_bindings(), one.framework, said_above);
-  one.rank.measured = true;
+  one.rank.measured = true, one.rank.key = key;
   return one;
 }
 

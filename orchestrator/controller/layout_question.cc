@@ -84,7 +84,8 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
   }
   threads = rank_threads(site, threads, ranks_on_node);
   LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node, precision));
-  rank.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
+  rank.device = format("ranks of {} core{}{}", threads, threads == 1 ? "" : "s",
+                       rank.place.cluster.gpu.key == processor_key ? "" : ", as measured");
   if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / ranks_on_node;
   return rank;
 }

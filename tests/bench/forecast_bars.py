@@ -37,7 +37,7 @@ def main():
     asked = parser.parse_args()
     runs = pathlib.Path(asked.runs).resolve()
     runs.mkdir(parents=True, exist_ok=True)
-    words = [asked.workflow, "--runs", str(runs)] + (["--site", asked.site] if asked.site else [])
+    words = [asked.workflow, "--runs-dir", str(runs)] + (["--site", asked.site] if asked.site else [])
     for one in asked.set:
         words += ["--set", one]
     plan = json.loads(longhaul(asked.longhaul, "plan", *words, "--json"))
