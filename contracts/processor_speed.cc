@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<ProductPass, 3> passes = {ProductPass::forward, ProductPass::input, ProductPass::weight};
 constexpr std::size_t entries_max = 1000;
 
-Error corrupt(const std::string& name, const std::string& what) {
+Error no_measurement(const std::string& name, const std::string& what) {
   return make_error(ErrorCode::corrupt, format("{} is no measurement of a processor: {}", name, what),
                     "measure again: longhaul-engine measure");
 }
@@ -56,7 +56,7 @@ bool read_step(const Value& entry, TimedStep& one) {
 }
 
 template <class T>
-bool read_list(const Value& document, const char* key, bool (*read)(const Value&, T&), std::vector<T>& list) {
+bool read_timed(const Value& document, const char* key, bool (*read)(const Value&, T&), std::vector<T>& list) {
   const Value* found = document.find(key);
   if (!found || !found->is_array() || found->size() == 0 || found->size() > entries_max) return false;
   for (const Value& entry : found->as_array()) {
@@ -88,12 +88,12 @@ Value identity_to_value(const ProcessorIdentity& identity) {
 
 Result<ProcessorIdentity> identity_from_value(const Value& value, const std::string& name) {
   ProcessorIdentity identity;
-  if (!value.is_table()) return corrupt(name, "it does not say of which machine");
+  if (!value.is_table()) return no_measurement(name, "it does not say of which machine");
   identity.processor = value.get_string("processor"), identity.cores = static_cast<int>(value.get_integer("cores"));
   identity.kernels = value.get_string("kernels"), identity.products = value.get_string("products");
   identity.engine = value.get_string("engine");
   if (identity.cores < 1 || identity.kernels.empty() || identity.engine.empty())
-    return corrupt(name, "it does not say of which machine");
+    return no_measurement(name, "it does not say of which machine");
   return identity;
 }
 
@@ -130,7 +130,7 @@ Value processor_speed_to_value(const ProcessorSpeed& speed) {
 
 Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std::string& name) {
   if (!value.is_table() || value.get_integer("version") != ProcessorSpeed::version)
-    return corrupt(name, format("its version is not {}", ProcessorSpeed::version));
+    return no_measurement(name, format("its version is not {}", ProcessorSpeed::version));
   ProcessorSpeed speed;
   const Value* machine = value.find("machine");
   LH_TRY(speed.identity, identity_from_value(machine ? *machine : Value(), name));
@@ -140,12 +140,13 @@ Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std:
   speed.at_ms = value.get_integer("at_ms"), speed.spent_seconds = value.get_number("spent_seconds");
   speed.copy_rate = value.get_number("copy_rate"), speed.call_seconds = value.get_number("call_seconds");
   if (speed.ranks < 1 || speed.threads < 1 || (speed.precision != "bf16" && speed.precision != "f32"))
-    return corrupt(name, "ranks, threads or precision are missing");
+    return no_measurement(name, "ranks, threads or precision are missing");
   if (!is_time(speed.copy_rate) || !is_time(speed.call_seconds))
-    return corrupt(name, "the rate of copies or the time of a call is missing");
-  if (!read_list(value, "products", read_product, speed.products))
-    return corrupt(name, "a product lacks its pass, its sizes or its time");
-  if (!read_list(value, "steps", read_step, speed.steps)) return corrupt(name, "a step lacks its sizes or its time");
+    return no_measurement(name, "the rate of copies or the time of a call is missing");
+  if (!read_timed(value, "products", read_product, speed.products))
+    return no_measurement(name, "a product lacks its pass, its sizes or its time");
+  if (!read_timed(value, "steps", read_step, speed.steps))
+    return no_measurement(name, "a step lacks its sizes or its time");
   return speed;
 }
 
