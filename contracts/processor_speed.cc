@@ -8,7 +8,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::array<ProductPass, 3> passes = {ProductPass::forward, ProductPass::input, ProductPass::weight};
+constexpr std::array<ProductPass, 3> product_passes = {ProductPass::forward, ProductPass::input, ProductPass::weight};
 constexpr std::size_t entries_max = 1000;
 
 Error no_measurement(const std::string& name, const std::string& what) {
@@ -16,7 +16,7 @@ Error no_measurement(const std::string& name, const std::string& what) {
                     "measure again: longhaul-engine measure");
 }
 
-bool is_time(double seconds) {
+bool positive_time(double seconds) {
   return std::isfinite(seconds) && seconds > 0;
 }
 
@@ -37,22 +37,22 @@ bool read_sizes(const Value& entry, std::initializer_list<Size> sizes) {
 bool read_product(const Value& entry, TimedProduct& one) {
   const std::string pass = entry.get_string("pass");
   bool known = false;
-  for (const ProductPass p : passes)
+  for (const ProductPass p : product_passes)
     if (pass == to_string(p)) one.pass = p, known = true;
   one.seconds = entry.get_number("seconds");
-  return known && is_time(one.seconds) && read_sizes(entry, {{"m", &one.m}, {"n", &one.n}, {"k", &one.k}});
+  return known && positive_time(one.seconds) && read_sizes(entry, {{"m", &one.m}, {"n", &one.n}, {"k", &one.k}});
 }
 
 bool read_step(const Value& entry, TimedStep& one) {
   one.seconds = entry.get_number("seconds");
-  return is_time(one.seconds) && read_sizes(entry, {{"hidden", &one.hidden},
-                                                    {"layers", &one.layers},
-                                                    {"heads", &one.heads},
-                                                    {"feed_forward", &one.feed_forward},
-                                                    {"vocabulary", &one.vocabulary},
-                                                    {"sequence_length", &one.sequence_length},
-                                                    {"micro_batch_size", &one.micro_batch_size},
-                                                    {"micro_batches", &one.micro_batches}});
+  return positive_time(one.seconds) && read_sizes(entry, {{"hidden", &one.hidden},
+                                                          {"layers", &one.layers},
+                                                          {"heads", &one.heads},
+                                                          {"feed_forward", &one.feed_forward},
+                                                          {"vocabulary", &one.vocabulary},
+                                                          {"sequence_length", &one.sequence_length},
+                                                          {"micro_batch_size", &one.micro_batch_size},
+                                                          {"micro_batches", &one.micro_batches}});
 }
 
 template <class T>
@@ -141,7 +141,7 @@ Result<ProcessorSpeed> processor_speed_from_value(const Value& value, const std:
   speed.copy_rate = value.get_number("copy_rate"), speed.call_seconds = value.get_number("call_seconds");
   if (speed.ranks < 1 || speed.threads < 1 || (speed.precision != "bf16" && speed.precision != "f32"))
     return no_measurement(name, "ranks, threads or precision are missing");
-  if (!is_time(speed.copy_rate) || !is_time(speed.call_seconds))
+  if (!positive_time(speed.copy_rate) || !positive_time(speed.call_seconds))
     return no_measurement(name, "the rate of copies or the time of a call is missing");
   if (!read_timed(value, "products", read_product, speed.products))
     return no_measurement(name, "a product lacks its pass, its sizes or its time");

@@ -109,7 +109,7 @@ class SmallTraining {
   Trainer trainer_;
 };
 
-Tensor filled(const ComputeContext& context, DType dtype, std::int64_t n) {
+Tensor filled_tensor_of(const ComputeContext& context, DType dtype, std::int64_t n) {
   std::vector<float> values(static_cast<std::size_t>(n));
   PhiloxSequence random(2, 0);
   for (float& value : values) value = static_cast<float>(random.next_below(1 << 16)) * 0x1p-16F - 0.5F;
@@ -197,8 +197,8 @@ class MeasuringRank {
   }
 
   void add_copy() {
-    const Tensor& x = keep(filled(context_, DType::f32, copied_floats));
-    Tensor& y = *tensors_.emplace_back(std::make_unique<Tensor>(filled(context_, DType::f32, copied_floats)));
+    const Tensor& x = keep(filled_tensor_of(context_, DType::f32, copied_floats));
+    Tensor& y = *tensors_.emplace_back(std::make_unique<Tensor>(filled_tensor_of(context_, DType::f32, copied_floats)));
     timed_.push_back({[&]() -> Status {
                         axpy(context_, 1e-9F, x.span<float>(), y.span<float>());
                         return {};
@@ -208,7 +208,7 @@ class MeasuringRank {
   }
 
   void add_call() {
-    Tensor& x = *tensors_.emplace_back(std::make_unique<Tensor>(filled(context_, DType::f32, 16)));
+    Tensor& x = *tensors_.emplace_back(std::make_unique<Tensor>(filled_tensor_of(context_, DType::f32, 16)));
     timed_.push_back({[&]() -> Status {
                         scale(context_, 1.0F, x.span<float>());
                         return {};
@@ -219,9 +219,9 @@ class MeasuringRank {
 
   void add_product(const ProductCase& size, ProductPass pass) {
     const LinearShape shape{size.m, size.k, size.n};
-    const Tensor &x = keep(filled(context_, dtype_, size.m * size.k)),
-                 &w = keep(filled(context_, dtype_, size.n * size.k)),
-                 &dy = keep(filled(context_, dtype_, size.m * size.n));
+    const Tensor &x = keep(filled_tensor_of(context_, dtype_, size.m * size.k)),
+                 &w = keep(filled_tensor_of(context_, dtype_, size.n * size.k)),
+                 &dy = keep(filled_tensor_of(context_, dtype_, size.m * size.n));
     const bool weight = pass == ProductPass::weight;
     const std::int64_t elements = weight ? size.n * size.k : size.m * (pass == ProductPass::forward ? size.n : size.k);
     Tensor& out = *tensors_.emplace_back(std::make_unique<Tensor>(Tensor(weight ? DType::f32 : dtype_, {elements})));
