@@ -17,6 +17,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t identity_deadline_ms = 20'000;
+constexpr int threads_a_core_max = 4;
 constexpr std::int64_t measure_deadline_ms = 120'000;  // it means to take two seconds; a busy machine may take longer
 
 Result<Value> engine_says(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
@@ -114,8 +115,11 @@ class SpeedReader {
   }
 
   void read_of_machine(const ProcessorIdentity& machine, const RankUse& use) {
-    if (use.ranks * use.threads > machine.cores)
-      say(format("{}: {} threads share {} cores", use.text(), use.ranks * use.threads, machine.cores));
+    // Far too many for this machine are those of another one that is being planned.
+    const int wanted = use.ranks * use.threads;
+    if (wanted > threads_a_core_max * machine.cores)
+      return assume(use, format("{} threads are more than {} a core of this machine", wanted, threads_a_core_max));
+    if (wanted > machine.cores) say(format("{}: {} threads share {} cores", use.text(), wanted, machine.cores));
     const std::string path = join_path(folder_, file_of(machine, use));
     if (file_exists(path)) {
       const auto speed = read_speed(path, use);

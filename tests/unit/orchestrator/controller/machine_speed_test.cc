@@ -34,7 +34,7 @@ struct Machine {
   ProcessorSpeed here = speed();
   std::string failure;
 
-  MachineSpeeds ask() {
+  MachineSpeeds ask(const RankUse& use = {2, 1, "bf16"}) {
     MachineProbe probe;
     probe.identity = [this]() -> Result<ProcessorIdentity> { return here.identity; };
     probe.measure = [this](const RankUse&) -> Result<ProcessorSpeed> {
@@ -42,7 +42,7 @@ struct Machine {
       if (!failure.empty()) return make_error(ErrorCode::unavailable, failure);
       return here;
     };
-    return machine_speeds(folder.path(), site, {{2, 1, "bf16"}}, shipped(), probe);
+    return machine_speeds(folder.path(), site, {use}, shipped(), probe);
   }
   std::vector<std::string> files() const {
     const auto names = list_directory(join_path(folder.path(), machine_folder_name));
@@ -110,6 +110,14 @@ TEST_CASE("an engine that cannot measure leaves the constants that ship, and tha
   CHECK(says(speeds, "the engine is missing"));
   CHECK(says(speeds, "[gpu.cpu-core]"));
   CHECK(machine.files().empty());
+}
+
+TEST_CASE("more ranks than a machine can have are not measured on it") {
+  Machine machine;
+  const MachineSpeeds speeds = machine.ask({512, 8, "bf16"});
+  CHECK(machine.measured == 0);
+  CHECK(speeds.constants.empty());
+  CHECK(says(speeds, "4096 threads"));
 }
 
 TEST_CASE("where ranks run on other hosts nothing is measured here; a file from there is read") {
