@@ -20,6 +20,10 @@ struct FrameworkProfile {
   bool split_sends = true;        // ranks of a tp group each send their share to the next stage
   double gradient_bytes = 4;      // of a gradient on its way
   double optimizer_traffic = 30;  // bytes of memory traffic of a weight's update
+  double accumulate_traffic = 0;  // and of its gradient's, for every micro-batch
+  double backward_products = 2;   // what a layer's products take in its backward pass, of those of its forward pass
+  double product_memory = 1;      // share of the memory's rate at which products read and write
+  double logit_cost = 0;          // s: of the loss, for a token and a word of the vocabulary, beside its traffic
   double kernels = 10;            // a layer's forward pass has beside its products; backward twice as many
   double host_layer = 0;          // s: the host needs that long to launch a layer's forward pass
   double host_backward = 2;       // and this multiple of it for its backward pass

@@ -47,7 +47,7 @@ struct Binding {
   bool required;
 };
 
-constexpr double giga = 1e9, tera = 1e12, micro = 1e-6, milli = 1e-3;
+constexpr double giga = 1e9, tera = 1e12, nano = 1e-9, micro = 1e-6, milli = 1e-3;
 
 const std::vector<Binding<GpuType>>& gpu_bindings() {
   static const std::vector<Binding<GpuType>> all = {
@@ -110,6 +110,10 @@ const std::vector<Binding<FrameworkProfile>>& framework_bindings() {
       {"expert_exposed", &F::expert_exposed, 1, false},
       {"gradient_bytes", &F::gradient_bytes, 1, false},
       {"optimizer_traffic", &F::optimizer_traffic, 1, false},
+      {"accumulate_traffic", &F::accumulate_traffic, 1, false},
+      {"backward_products", &F::backward_products, 1, false},
+      {"product_memory", &F::product_memory, 1, false},
+      {"logit_cost", &F::logit_cost, nano, false},
       {"kernels", &F::kernels, 1, false},
       {"host_layer", &F::host_layer, micro, false},
       {"host_backward", &F::host_backward, 1, false},
@@ -160,6 +164,22 @@ FrameworkProfile read_framework(const ConstantTable& table, const std::string& k
   return f;
 }
 
+// Over what is assumed of a core: the sections of a rank's three parts, under one name.
+MeasuredProcessor read_measured(const ConstantTable& table, const std::string& key, const TimeConstants& assumed) {
+  MeasuredProcessor one;
+  one.key = key, one.common = assumed.processors;
+  for (const GpuType& gpu : assumed.gpus)
+    if (gpu.key == processor_key) one.rank = gpu;
+  for (const FrameworkProfile& framework : assumed.frameworks)
+    if (framework.key == processor_framework) one.framework = framework;
+  std::vector<std::string> said_above;
+  fill(table, "processor", key, gpu_bindings(), one.rank, said_above);
+  fill(table, "processor", key, common_bindings(), one.common, said_above);
+  fill(table, "processor", key, framework_bindings(), one.framework, said_above);
+  one.rank.measured = true, one.rank.key = key;
+  return one;
+}
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
@@ -167,6 +187,10 @@ std::string lower(std::string text) {
 }
 
 }  // namespace
+
+std::string measured_processor_key(int ranks_on_node, int threads, Precision precision) {
+  return format("{}x{}-{}", ranks_on_node, threads, to_string(precision));
+}
 
 Result<TimeConstants> make_time_constants(const ConstantTable& table) {
   TimeConstants out;
@@ -178,6 +202,8 @@ Result<TimeConstants> make_time_constants(const ConstantTable& table) {
   for (const std::string& key : table.sections("gpu")) out.gpus.push_back(read_gpu(table, key, missing));
   for (const std::string& key : table.sections("framework"))
     out.frameworks.push_back(read_framework(table, key, missing));
+  for (const std::string& key : table.sections("processor"))
+    out.measured_processors.push_back(read_measured(table, key, out));
   if (out.gpus.empty()) missing.emplace_back("gpu");
   if (out.frameworks.empty()) missing.emplace_back("framework");
   if (missing.empty()) return out;

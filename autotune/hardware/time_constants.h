@@ -34,9 +34,24 @@ struct CommonConstants {
   double spread_new = 0;            // and on one that it did not
 };
 
+inline constexpr const char* processor_key = "cpu-core";            // section of [gpu.*]: one core
+inline constexpr const char* processor_framework = "longhaul-cpu";  // section of [framework.*]
+
+// Ranks on this machine's processor as they were measured: so many at once, of so many threads, in one precision. Its
+// section is named after all three: [processor.2x1-bf16]. What it does not say is that of [gpu.cpu-core], [common-cpu]
+// and [framework.longhaul-cpu]; rates are those of a whole rank.
+struct MeasuredProcessor {
+  std::string key;
+  GpuType rank;
+  CommonConstants common;
+  FrameworkProfile framework;
+};
+std::string measured_processor_key(int ranks_on_node, int threads, Precision precision);
+
 struct TimeConstants {
   CommonConstants common;
   CommonConstants processors;  // the same of ranks on processors: [common-cpu], and what it does not say from [common]
+  std::vector<MeasuredProcessor> measured_processors = {};
   ServingConstants serving;
   std::vector<GpuType> gpus;
   std::vector<FrameworkProfile> frameworks;

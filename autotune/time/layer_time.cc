@@ -184,8 +184,10 @@ double product_time(const TrainingPlace& place, Precision precision, double m, d
   const double epilogue = gpu.processors > 1 ? c.epilogue * rate / gpu.gemm_rate(Precision::bf16) : 0;
   const double width = precision == Precision::f32 ? 4 : 2;
   const double arithmetic = 2 * m * n * (k + epilogue) * wave_factor(place, m, n) / rate;
-  const double traffic = width * (m * k + k * n + m * n) / memory_rate(place);
-  double time = std::max(arithmetic, traffic) + c.kernel_latency;
+  const double traffic = width * (m * k + k * n + m * n) / (memory_rate(place) * place.framework.product_memory);
+  // A GPU loads the next tiles while it multiplies; a core does one after the other.
+  const double both = gpu.processors > 1 ? std::max(arithmetic, traffic) : arithmetic + traffic;
+  double time = both + c.kernel_latency;
   if (precision == Precision::fp8 || precision == Precision::fp4)
     time += c.cast_traffic * 1.5 * m * k / memory_rate(place);  // read in two bytes, written in one
   return time;
@@ -204,9 +206,9 @@ LayerTime layer_time(const TrainingTask& task, const TrainingLayout& layout, con
   time.forward.gemm = projections + feed_forward, time.forward.attention = core.forward;
   time.forward.memory = streamed;
   // Twice the products: gradients of inputs and of weights.
-  time.backward.gemm = 2 * time.forward.gemm, time.backward.attention = core.backward;
+  time.backward.gemm = f.backward_products * time.forward.gemm, time.backward.attention = core.backward;
   time.backward.memory = 2 * streamed;
-  time.weight_gradients = time.forward.gemm;
+  time.weight_gradients = f.backward_products / 2 * time.forward.gemm;
   add_messages(task, layout, place, core.forward, time.forward, time.backward);
   const double host = f.host_layer * (1 + f.host_tensor * (layout.dims.tp - 1));
   const auto busy = [](const PassTime& pass) { return pass.total() - pass.context; };
@@ -224,9 +226,12 @@ EndTimes end_times(const TrainingTask& task, const TrainingLayout& layout, const
   const double product = product_time(place, precision, z.tokens, vocabulary, z.hidden);
   EndTimes ends;
   ends.embedding = z.tokens * z.hidden * 10 / memory_rate(place);
-  ends.output_forward.gemm = product, ends.output_backward.gemm = 2 * product;
+  ends.output_forward.gemm = product, ends.output_backward.gemm = place.framework.backward_products * product;
   ends.output_forward.memory = z.tokens * (vocabulary * 6 + z.hidden * 4) / memory_rate(place);
   ends.output_backward.memory = z.tokens * (vocabulary * 8 + z.hidden * 6) / memory_rate(place);
+  const double exponentials = z.tokens * vocabulary * place.framework.logit_cost;
+  ends.output_forward.memory += exponentials / 2, ends.output_backward.memory += exponentials / 2;
+  ends.output_forward = ends.output_forward * (1 + task.output_forwards_more);
   const double gpu = ends.embedding + ends.output_forward.total() + ends.output_backward.total();
   ends.output_backward.host = host_wait(place, gpu, place.framework.host_head);
   return ends;

@@ -5,10 +5,9 @@
 
 namespace longhaul {
 
-inline constexpr const char* processor_key = "cpu-core";            // section of [gpu.*]: one core
-inline constexpr const char* processor_framework = "longhaul-cpu";  // section of [framework.*]
-
-// Ranks of `threads` cores each, `ranks_on_node` of them on a node. not_found: constants that lack the sections above.
-Result<TrainingPlace> processor_place(const TimeConstants& constants, int threads, int ranks_on_node);
+// Ranks of `threads` cores each, `ranks_on_node` of them on a node: as they were measured in this precision, where they
+// were, else as many cores as [gpu.cpu-core] assumes. not_found: constants that lack that section or the framework's.
+Result<TrainingPlace> processor_place(const TimeConstants& constants, int threads, int ranks_on_node,
+                                      Precision precision);
 
 }  // namespace longhaul

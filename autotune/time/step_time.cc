@@ -103,6 +103,12 @@ double optimizer_time(const TrainingLayout& layout, const TrainingPlace& place, 
   return time;
 }
 
+// Once a micro-batch, whatever is in it; its gradients are added to those before.
+double micro_batch_time(const TrainingPlace& place, const RankWeights& weights) {
+  const double rate = place.cluster.gpu.memory_rate * place.common.memory_share;
+  return place.common.micro_batch_overhead + weights.of_rank * place.framework.accumulate_traffic / rate;
+}
+
 // ZeRO 3 (Rajbhandari et al. 2020, arXiv 1910.02054; Zhao et al. 2023, arXiv 2304.11277): a layer's weights are
 // gathered before either pass and its gradients scattered after the second. Seconds per micro-batch beyond the layers'
 // own time.
@@ -169,7 +175,7 @@ StepTime rank_work(const TrainingTask& task, const TrainingLayout& layout, const
   if (pp_rank == d.pp - 1) add_output(units.ends, t);
   if (d.zero == 3) t[StepPart::gathers] = gather_time(layout, place, weights, units.layer, layers.all);
   if (d.pp > 1) t[StepPart::sends] = 2 * send * d.vp * place.framework.pipeline_exposed;
-  t[StepPart::overhead] = place.common.micro_batch_overhead;
+  t[StepPart::overhead] = micro_batch_time(place, weights);
   return t;
 }
 
@@ -194,7 +200,7 @@ StepTime step_bound(const TrainingTask& task, const TrainingLayout& layout, cons
     const double all = static_cast<double>(ranks) * few + longer;
     const double again = longer * again_layers(layout, few + 1) + (ranks - longer) * again_layers(layout, few);
     const double sends = ranks * send * (1 + place.framework.pipeline_exposed);
-    const double share = ranks * place.common.micro_batch_overhead / d.vp / 2;
+    const double share = ranks * micro_batch_time(place, weights) / d.vp / 2;
     const double first = ranks > 0 ? units.ends.embedding / 2 : 0;
     PassTime work;  // forward in gemm, backward in attention, its weight part in memory
     work.gemm = all * layer.forward.total() + sends + share + first;
@@ -245,7 +251,7 @@ PipelineCosts pipeline_costs(const TrainingTask& task, const TrainingLayout& lay
     const double again = again_layers(layout, layers);
     const double occupied = d.pp > 1 ? send * place.framework.pipeline_exposed : 0;
     const double gathers = d.zero == 3 ? gather_time(layout, place, weights, units.layer, layers) : 0;
-    const double share = place.common.micro_batch_overhead / d.vp / 2;
+    const double share = micro_batch_time(place, weights) / d.vp / 2;
     StageCosts cost;
     cost.forward = layers * units.layer.forward.total() + occupied + gathers / 3 + share;
     cost.backward =
@@ -302,7 +308,7 @@ Result<StepTime> step_time(const TrainingTask& task, const TrainingLayout& layou
     if (which != StepPart::data && which != StepPart::optimizer && which != StepPart::overhead)
       counted += bound.parts[static_cast<std::size_t>(part)];
   }
-  counted += place.common.micro_batch_overhead * static_cast<double>(layout.micro_batches(task));
+  counted += micro_batch_time(place, rank_weights(task, d)) * static_cast<double>(layout.micro_batches(task));
   const double more = pipeline - counted;
   bound[StepPart::bubble] += more;
   bound[StepPart::overhead] += more * place.common.jitter * std::log2(d.world_size());

@@ -16,6 +16,7 @@ struct TrainingTask {
   ModelShape shape;                    // resolved; vocabulary known
   std::int64_t sequence_length = 0;    // tokens
   std::int64_t global_batch_size = 1;  // sequences
+  double output_forwards_more = 0;     // DPO: it needs the losses of a micro-batch before it can weigh their gradients
 };
 
 // One way to lay it out. A plain value of a hundred bytes: searches hold millions.

@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "contracts/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
@@ -15,6 +16,7 @@
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/tasks/checkpoint_commands.h"
+#include "engine/tasks/measure_processor.h"
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/stages.h"
 
@@ -34,6 +36,7 @@ void on_stop_signal(int number) {
 constexpr const char* kUsage =
     "usage: longhaul-engine run --task TASK --launch LAUNCH [--rank N]\n"
     "       longhaul-engine info\n"
+    "       longhaul-engine measure [--ranks N] [--threads N] [--precision bf16|f32] [--seconds S] [--only identity]\n"
     "       longhaul-engine tokenize-ids --tokenizer FILE --documents FILE\n"
     "       longhaul-engine logits --model FOLDER --tokens FILE [--precision f32|bf16] [--device cpu|gpu]\n"
     "       longhaul-engine generate --model FOLDER --prompt TEXT [--max-tokens N] [--precision f32|bf16]\n"
@@ -288,6 +291,26 @@ Status print_info(const EngineSurroundings& around) {
   return {};
 }
 
+// What `plan`, `tune` and `run` ask before they predict (contracts/processor_speed.h).
+Status print_measured(const Options& options) {
+  if (options.get("only", "") == "identity") {
+    LH_TRY(const ProcessorIdentity identity, this_processor());
+    std::fputs(to_json_pretty(identity_to_value(identity)).c_str(), stdout);
+    return {};
+  }
+  std::signal(SIGTERM, on_stop_signal);
+  std::signal(SIGINT, on_stop_signal);
+  MeasureOptions asked;
+  asked.ranks = std::atoi(options.get("ranks", "1").c_str());
+  asked.threads = std::atoi(options.get("threads", "1").c_str());
+  asked.precision = options.get("precision", "bf16");
+  asked.seconds = std::atof(options.get("seconds", "2").c_str());
+  asked.stop = &stop_asked;
+  LH_TRY(const ProcessorSpeed speed, measure_processor(asked, SystemClock()));
+  std::fputs(to_json_pretty(processor_speed_to_value(speed)).c_str(), stdout);
+  return {};
+}
+
 Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankProcess& process) {
   const std::string command = argc > 1 ? argv[1] : "";
   LH_TRY(const Options options, Options::parse(argc, argv));
@@ -296,6 +319,7 @@ Status dispatch(int argc, char** argv, const EngineSurroundings& around, RankPro
     return run_command(argc, argv, options, around, process);
   }
   if (command == "info") return print_info(around);
+  if (command == "measure") return print_measured(options);
   if (command == "tokenize-ids") {
     LH_TRY(const std::string tokenizer, options.require("tokenizer"));
     LH_TRY(const std::string documents, options.require("documents"));

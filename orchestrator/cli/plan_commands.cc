@@ -92,7 +92,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const bool asks = site.config.is_slurm() && !line.no_queue;
   const QueueOutlook queue = asks ? queue_outlook(site, loaded->plan, jobs, installation) : QueueOutlook();
   std::vector<TrainingForecast> forecasts;
-  const auto table = load_site_constants(installation, site);
+  const auto table = load_plan_constants(installation, site, loaded->plan, runs_folder(line, site.config), true);
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
   if (constants.ok()) {
     const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
@@ -108,6 +108,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
+    if (!forecasts.empty() && !table->said.empty())
+      document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
@@ -117,6 +119,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
   if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
   if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
+  if (!forecasts.empty())
+    for (const std::string& one : table->said) std::printf("%s\n", one.c_str());
   if (!forecasts.empty() && !table->measured_file.empty())
     std::printf("predicted with constants measured at the site: %s\n", table->measured_file.c_str());
   if (!servers.empty()) std::fputs(("\n" + serving_forecast_text(servers)).c_str(), stdout);

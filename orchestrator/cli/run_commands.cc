@@ -317,8 +317,13 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   origin.workflow_path = loaded->path;
   origin.site_text = to_toml(loaded->site.values);
   if (file_exists(installation.constants_path())) {
-    const auto constants = load_site_constants(installation, loaded->site);
+    // Layouts are chosen by them; a run that has nothing to choose does not wait for a measurement.
+    const auto& stages = loaded->plan.stages;
+    const bool chooses =
+        std::any_of(stages.begin(), stages.end(), [](const PlannedStage& s) { return s.kind == "tune"; });
+    const auto constants = load_plan_constants(installation, loaded->site, loaded->plan, runs, chooses);
     if (!constants.ok()) return refuse(constants.error());
+    for (const std::string& one : constants->said) std::fprintf(stderr, "%s\n", one.c_str());
     origin.constants_text = constants->table.to_toml();
     const MeasuredTrainings measured = load_measured(runs, loaded->site.config.name, origin.constants_text);
     for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());

@@ -1,6 +1,11 @@
 #include "orchestrator/cli/site_constants.h"
 
+#include <cstdio>
+
+#include "autotune/hardware/time_constants.h"
 #include "base/files.h"
+#include "base/text.h"
+#include "orchestrator/controller/machine_speed.h"
 
 namespace longhaul {
 
@@ -22,6 +27,28 @@ Result<SiteConstants> load_site_constants(const Installation& installation, cons
   LH_TRY(const ConstantTable measured, ConstantTable::parse(measured_text, path));
   LH_CHECK(found.table.take_over(measured));
   found.measured_file = path;
+  return found;
+}
+
+Result<SiteConstants> load_plan_constants(const Installation& installation, const Site& site, const RunPlan& plan,
+                                          const std::string& runs_dir, bool measure) {
+  LH_TRY(SiteConstants found, load_site_constants(installation, site));
+  const std::vector<RankUse> uses = processor_uses(plan, site.config);
+  const Constant* calibrated = found.table.find(format("gpu.{}.measured", processor_key));
+  const bool nothing_there = !measure && !is_directory(join_path(runs_dir, machine_folder_name));
+  if (uses.empty() || nothing_there || (calibrated && calibrated->value != 0)) return found;
+  MachineProbe probe = probe_with(join_path(installation.programs_dir, "longhaul-engine"));
+  if (!measure)
+    probe.measure = {};
+  else
+    probe.measure = [times = probe.measure](const RankUse& use) {
+      std::fprintf(stderr, "measuring this processor for forecasts, once: %s\n", use.text().c_str());
+      return times(use);
+    };
+  MachineSpeeds speeds = machine_speeds(runs_dir, site.config, uses, found.table, probe);
+  found.said = std::move(speeds.said);
+  if (speeds.constants.empty()) return found;
+  LH_TRY(found.table, ConstantTable::parse(found.table.to_toml() + "\n" + speeds.constants, "the constants"));
   return found;
 }
 

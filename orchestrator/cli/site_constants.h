@@ -6,6 +6,7 @@
 #include "autotune/hardware/constant_table.h"
 #include "orchestrator/cli/installation.h"
 #include "orchestrator/site/site_config.h"
+#include "orchestrator/workflow/run_plan.h"
 
 namespace longhaul {
 
@@ -15,10 +16,17 @@ std::string site_constants_path(const Site& site);
 
 struct SiteConstants {
   ConstantTable table;
-  std::string measured_file;  // whose numbers it has taken over; "": the installation's alone
+  std::string measured_file;           // whose numbers it has taken over; "": the installation's alone
+  std::vector<std::string> said = {};  // of processors: where the figures come from, a line each
 };
 // The installation's, and over them the site's. not_found: the installation has none, or the file that the site names
 // is missing; otherwise as ConstantTable reads them.
 Result<SiteConstants> load_site_constants(const Installation& installation, const Site& site);
+
+// The same, and over them what the processor shows that the plan's trainings will run on
+// (orchestrator/controller/machine_speed.h). `measure`: now, where it was not yet. A calibration of the site's
+// processors stands instead of that.
+Result<SiteConstants> load_plan_constants(const Installation& installation, const Site& site, const RunPlan& plan,
+                                          const std::string& runs_dir, bool measure);
 
 }  // namespace longhaul

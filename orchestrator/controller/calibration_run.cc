@@ -146,7 +146,8 @@ class EvidenceReader {
     for (const BenchmarkResult& part : found->results) {
       if (part.what == "stream") continue;  // its rate is all that it tells
       const auto predicted = [part, ranks, on_node, threads = asked_.threads](const TimeConstants& constants) {
-        const auto place = processor_place(constants, threads, on_node);
+        const auto place =
+            processor_place(constants, threads, on_node, part.precision == "f32" ? Precision::f32 : Precision::bf16);
         return place.ok() ? part_seconds(part, *place, ranks) : 0.0;
       };
       if (predicted(constants_) <= 0) {
@@ -202,7 +203,7 @@ class EvidenceReader {
     if (!question.ok()) return set_aside(name, question.error().message());
     const auto predicted = [task = question->search.task, layout = question->layout, threads = asked_.threads,
                             on_node](const TimeConstants& constants) {
-      const auto place = processor_place(constants, threads, on_node);
+      const auto place = processor_place(constants, threads, on_node, layout.precision);
       const auto time = place.ok() ? step_time(task, layout, *place) : Result<StepTime>(place.error());
       return time.ok() ? time->seconds() : 0.0;
     };

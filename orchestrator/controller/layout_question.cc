@@ -65,8 +65,13 @@ Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constant
   return cluster;
 }
 
+int rank_threads(const SiteConfig& site, int asked, int ranks_on_node) {
+  const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
+  return asked > 0 ? asked : std::max(1, cores / std::max(1, ranks_on_node));
+}
+
 Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
-                             int ranks_on_node, std::vector<std::string>& notes) {
+                             int ranks_on_node, std::vector<std::string>& notes, Precision precision) {
   RankPlace rank;
   rank.on_gpus = may_use_gpus && site.node.gpus > 0;
   if (rank.on_gpus) {
@@ -77,10 +82,10 @@ Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& consta
     rank.memory_limit = rank.place.cluster.gpu.memory * usable_memory;
     return rank;
   }
-  const int cores = site.node.cores > 0 ? site.node.cores : site.cpu_slots;
-  if (threads <= 0) threads = std::max(1, cores / std::max(1, ranks_on_node));
-  LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node));
-  rank.device = format("ranks of {} core{}", threads, threads == 1 ? "" : "s");
+  threads = rank_threads(site, threads, ranks_on_node);
+  LH_TRY(rank.place, processor_place(constants, threads, ranks_on_node, precision));
+  rank.device = format("ranks of {} core{}{}", threads, threads == 1 ? "" : "s",
+                       rank.place.cluster.gpu.key == processor_key ? "" : ", as measured");
   if (site.node.memory.value > 0) rank.memory_limit = static_cast<double>(site.node.memory.value) / ranks_on_node;
   return rank;
 }
@@ -174,6 +179,7 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
     q.notes.emplace_back("as if both answers of each pair were full; without the reference scores, computed once");
   if (task.shape.vocab_size == 0) task.shape.vocab_size = origins.vocabulary;
   if (task.shape.vocab_size == 0) q.notes.emplace_back("the vocabulary is the tokenizer's: its products are left out");
+  if (stage.kind == "align") task.output_forwards_more = 1;  // engine/align/dpo_objective.cc
   task.sequence_length = settings.sequence_length, task.global_batch_size = settings.global_batch_size;
   LH_TRY(q.layout, layout_of(settings, stage.dims));
 
@@ -181,7 +187,7 @@ Result<LayoutQuestion> layout_question(const PlannedStage& stage, const SiteConf
   const int ranks = stage.dims.world_size();
   const bool may_use_gpus = stage.common.job.gpus_per_node != 0;
   LH_TRY(RankPlace rank, rank_place(site, basis.constants, may_use_gpus, stage.common.threads,
-                                    ranks_per_node > 0 ? ranks_per_node : ranks, q.notes));
+                                    ranks_per_node > 0 ? ranks_per_node : ranks, q.notes, q.layout.precision));
   q.on_gpus = rank.on_gpus, q.device = rank.device, place = std::move(rank.place);
   q.search.measured = basis.measured.of(q.device);
   q.search.memory_limit = rank.memory_limit > 0 ? rank.memory_limit : 1e18;

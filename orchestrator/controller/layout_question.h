@@ -50,9 +50,12 @@ struct RankPlace {
   std::string device;       // as LayoutQuestion has it
   double memory_limit = 0;  // bytes that it may take; 0: not known
 };
-// `threads`: of a rank on cores; 0: what the ranks of a node leave it. Errors as layout_question has them.
+// `threads`: of a rank on cores; 0: what the ranks of a node leave it. precision: on cores. Errors as layout_question
+// has them.
 Result<RankPlace> rank_place(const SiteConfig& site, const TimeConstants& constants, bool may_use_gpus, int threads,
-                             int ranks_on_node, std::vector<std::string>& notes);
+                             int ranks_on_node, std::vector<std::string>& notes, Precision precision = Precision::bf16);
+// Those that a rank on cores has: `asked`, or where it is 0 what the ranks of a node leave it.
+int rank_threads(const SiteConfig& site, int asked, int ranks_on_node);
 
 // The cluster that a site's GPUs are. not_found as above.
 Result<Cluster> cluster_of(const SiteConfig& site, const TimeConstants& constants, std::vector<std::string>& notes);

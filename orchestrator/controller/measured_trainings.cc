@@ -90,6 +90,18 @@ Result<KeptFile> read_kept(const std::string& path) {
   return KeptFile{document.get_string("site"), document.get_string("constants"), std::move(trainings)};
 }
 
+// Of the constants but what this machine's processor showed: that is measured again with every build, and the device
+// says whether it was measured. How far a prediction is off is the time model's, not the processor's.
+std::string digest_of_constants(const std::string& text) {
+  std::string rest;
+  bool measured_section = false;
+  for (const std::string& line : split(text, '\n')) {
+    if (starts_with(line, "[")) measured_section = starts_with(line, "[processor.");
+    if (!measured_section && !trim(line).empty()) rest += line + "\n";
+  }
+  return xxh3_128_hex(rest);
+}
+
 // The newest of each device.
 void keep_newest(std::vector<MeasuredTraining>& trainings) {
   std::stable_sort(trainings.begin(), trainings.end(),
@@ -118,7 +130,7 @@ Status keep_measured(const std::string& runs_dir, const std::string& group, cons
   if (trainings.empty()) return {};
   for (MeasuredTraining& one : trainings) one.run = stage.run, one.stage = stage.stage, one.at_ms = stage.at_ms;
   Value document = measured_document(trainings);
-  document.set("site", stage.site), document.set("constants", xxh3_128_hex(stage.constants_text));
+  document.set("site", stage.site), document.set("constants", digest_of_constants(stage.constants_text));
   const std::string folder = join_path(runs_dir, measured_folder_name);
   LH_CHECK(group.empty() ? make_directories(folder) : make_shared_folder(folder, group));
   // The time first: names sort by age.
@@ -153,7 +165,7 @@ MeasuredTrainings load_measured(const std::string& runs_dir, const std::string& 
   std::erase_if(*names, [](const std::string& name) { return starts_with(name, ".") || !ends_with(name, ".json"); });
   std::sort(names->begin(), names->end(), std::greater<>());
   if (names->size() > files_max) names->resize(files_max);
-  const std::string constants = xxh3_128_hex(constants_text);
+  const std::string constants = digest_of_constants(constants_text);
   for (const std::string& name : *names) {
     auto kept = read_kept(join_path(folder, name));
     if (!kept.ok()) {

@@ -1,7 +1,7 @@
 // Step times that tune stages and pretrainings had at a site, kept beside its runs, so that what is predicted there
 // later begins with them (autotune/time/measured_correction.h). Each stage leaves one file in RUNS/.measured; nobody
 // changes it, and who removes one loses nothing but what it says. A ratio of measured over predicted belongs to the
-// constants that predicted, so those of other constants are left out.
+// constants that predicted, so those of other constants are left out (but for sections [processor.*], machine_speed.h).
 #pragma once
 
 #include <span>

@@ -160,6 +160,20 @@ ProductMeans product_means(const ComputeContext& context) {
   return *known;
 }
 
+std::string onednn_level() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41: return "sse41";
+    case dnnl::cpu_isa::avx: return "avx";
+    case dnnl::cpu_isa::avx2: return "avx2";
+    case dnnl::cpu_isa::avx2_vnni: return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core: return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni: return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16: return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
+    default: return "all";  // what this oneDNN has no name for; on Arm there are none
+  }
+}
+
 bool onednn_gemm(const ComputeContext& context, const GemmShape& shape, ConstView a, ConstView b, View c,
                  ConstView bias) {
   std::optional<GemmCache::Entry>& entry = entry_of(context, gemm_case(shape, a.dtype(), c.dtype(), !bias.empty()));

@@ -39,7 +39,7 @@ TimeConstants machine() {
 }
 
 double seconds(const TrainingTask& task, const TrainingLayout& layout, const TimeConstants& constants) {
-  const auto place = processor_place(constants, 1, layout.dims.world_size());
+  const auto place = processor_place(constants, 1, layout.dims.world_size(), layout.precision);
   TrainingTask resolved = task;
   resolved.shape = resolve_shape(task.shape).value();
   return step_time(resolved, layout, *place)->seconds();
@@ -61,7 +61,7 @@ SiteMeasurements measured(double noise, std::uint64_t seed, int ranks = 2) {
     }
   for (const double size : {128.0, 512.0, 1024.0}) {
     const auto predicted = [size](const TimeConstants& c) {
-      return product_time(*processor_place(c, 1, 2), Precision::bf16, size, 512, 512);
+      return product_time(*processor_place(c, 1, 2, Precision::bf16), Precision::bf16, size, 512, 512);
     };
     out.parts.push_back({format("product {}", size), predicted(truth), 1, predicted});
   }

@@ -42,6 +42,8 @@ TEST_CASE("what a tune stage measured is found again at the same site by the sam
   CHECK(found.of("A100").empty());
   CHECK(load_measured(folder.path(), "leonardo", "a = 1").trainings.empty());
   CHECK(load_measured(folder.path(), "mn5", "a = 2").trainings.empty());
+  CHECK(load_measured(folder.path(), "mn5", "a = 1\n\n[processor.2x1-bf16]\npeak_bf16 = 3\n").trainings.size() == 2);
+  CHECK(load_measured(folder.path(), "mn5", "a = 1\n[processor.2x1-f32]\nb = 3\n[gpu.x]\nc = 1").trainings.empty());
   CHECK(load_measured(folder.path() + "/nowhere", "mn5", "a = 1").trainings.empty());
 }
 

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Forecasts of a workflow's trainings beside what they then take on this machine.
+
+  tests/bench/forecast_bars.py LONGHAUL WORKFLOW [--runs FOLDER] [--site SITE] [--set KEY=VALUE]...
+
+Asks `longhaul plan`, which measures the processor where it was not measured yet, runs the workflow up to its trainings (what
+evaluates, quantizes and serves is left out), and prints tokens/s of each as forecast and as reached. Ends with 1 if one is
+further off than 20 %. A folder of runs that holds earlier pretrainings corrects by them, and the last column says by how much.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+BAR = 0.20
+
+
+def longhaul(program, *words, **more):
+    done = subprocess.run([program, *words], text=True, stdout=subprocess.PIPE, timeout=3600, **more)
+    if done.returncode != 0:
+        sys.exit(f"longhaul {' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def without_what_follows(workflow):
+    """The workflow's text without stages of kinds that come after trainings."""
+    stages = re.split(r"(?m)^(?=\[stage\.)", workflow.read_text())
+    after = re.compile(r'(?m)^kind = "(evaluate|quantize|convert|deploy)"')
+    return "".join(stage for stage in stages if not after.search(stage))
+
+
+def newest_run(runs):
+    return max((p for p in runs.iterdir() if (p / "resolved.toml").exists()), key=lambda p: p.stat().st_mtime)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("longhaul")
+    parser.add_argument("workflow")
+    parser.add_argument("--runs", default="build/forecast-runs")
+    parser.add_argument("--site")
+    parser.add_argument("--set", action="append", default=[])
+    asked = parser.parse_args()
+    runs = pathlib.Path(asked.runs).resolve()
+    runs.mkdir(parents=True, exist_ok=True)
+    whole = pathlib.Path(asked.workflow)
+    trainings = whole.with_name(f".forecast-{whole.name}")  # its paths start at its folder
+    trainings.write_text(without_what_follows(whole))
+    try:
+        return compare(asked, trainings, runs)
+    finally:
+        trainings.unlink()
+
+
+def compare(asked, workflow, runs):
+    words = [str(workflow), "--runs-dir", str(runs)] + (["--site", asked.site] if asked.site else [])
+    for one in asked.set:
+        words += ["--set", one]
+    plan = json.loads(longhaul(asked.longhaul, "plan", *words, "--json"))
+    for line in plan.get("predicted_from", []):
+        print(line)
+    longhaul(asked.longhaul, "run", *words)
+    run = newest_run(runs)
+    status = json.loads(longhaul(asked.longhaul, "status", str(run), "--json"))
+    figures = {s["id"]: json.loads((pathlib.Path(s["artifact"]) / "manifest.json").read_text())["figures"]
+               for s in status["stages"] if s.get("artifact")}
+    missed = 0
+    print(f"{'training':<16} {'forecast':>12} {'reached':>12} {'off by':>8} {'bar':>6}")
+    for one in plan["predicted"]:
+        stage = one["stage"]
+        if "problem" in one:
+            print(f"{stage:<16} no forecast: {one['problem']}")
+            missed += 1
+            continue
+        reached = figures[stage]["tokens_per_s"]
+        off = one["tokens_per_second"] / reached - 1
+        missed += abs(off) > BAR
+        print(f"{stage:<16} {one['tokens_per_second']:>10.0f}/s {reached:>10.0f}/s {100 * off:>+7.1f}% {100 * BAR:>5.0f}%"
+              f"  {'ok' if abs(off) <= BAR else 'MISSED'}  corrected by {one.get('correction', 1):.2f}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
