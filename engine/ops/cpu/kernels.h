@@ -160,6 +160,8 @@ inline const TypedKernels<bf16>& Kernels::of<bf16>() const {
 const Kernels& kernels(const ComputeContext& context);
 // Of that table: portable, avx2, avx512 or avx512_bf16.
 const char* kernels_name(const ComputeContext& context);
+// No table above this one from now on (cpu_levels.h: cap_cpu_level).
+void cap_kernels(CpuLevel level);
 
 // Floats of scratch that the attention kernels need.
 Index attention_forward_scratch(const AttentionArgs& a);
