@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   longhaul::EngineSurroundings around;
   around.scheduler = {number_of("SLURM_MEM_PER_NODE"), number_of("SLURM_MEM_PER_CPU"), number_of("SLURM_CPUS_ON_NODE")};
   around.launched = launched_rank();
+  if (const char* level = std::getenv("LONGHAUL_CPU_MAX")) around.cpu_max = level;
 #ifdef LONGHAUL_HAVE_CUDA
   around.open_gpu = longhaul::cuda::open_gpu;
   around.start_nccl = start_nccl;

@@ -1,6 +1,7 @@
 // Products with weights of eight and four bits, activations as they are: y = x W^T, where W is what its codes and
 // scales stand for. Any number of tokens: few (kGemvTokensMax) read every code once, so the speed is that of memory;
-// more take a GEMM over weights unpacked block by block to x's type. (int8: gemv.h.)
+// more (kPanelTokensMax) unpack each weight once for all of them; still more take a GEMM over weights unpacked block by
+// block to x's type. (int8, and these numbers: gemv.h.)
 //
 // fp8: codes [out, in] u8 of E4M3 (number_formats.h), a scale for each output channel:
 //   W[o, i] = scales[o] * decode(codes[o, i]). No code is NaN (0x7F, 0xFF): who reads a file looks first.

@@ -15,6 +15,7 @@
 #include "engine/core/site_libraries.h"
 #include "engine/infer/serve.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu_levels.h"
 #include "engine/tasks/checkpoint_commands.h"
 #include "engine/tasks/measure_processor.h"
 #include "engine/tasks/parity_commands.h"
@@ -362,6 +363,10 @@ int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
     std::printf("%s%s", kUsage, checkpoint_commands_usage);
     return 0;
+  }
+  if (const Status capped = cap_cpu_level(around.cpu_max); !capped.ok()) {
+    std::fprintf(stderr, "longhaul-engine: LONGHAUL_CPU_MAX: %s\n", capped.error().message().c_str());
+    return engine_exit_code(capped.error().code);
   }
   // The server's program has a way of its own with options, signals and exit codes.
   const std::vector<std::string> rest(argv + std::min(argc, 2), argv + argc);

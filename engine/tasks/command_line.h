@@ -15,6 +15,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "engine/comm/device_ranks.h"
@@ -33,6 +34,7 @@ struct EngineSurroundings {
   OpenGpu open_gpu;             // empty: built without
   StartDeviceRanks start_nccl;  // empty: built without
   std::optional<LaunchedRank> launched;
+  std::string cpu_max;  // the instruction set that this process is held down to (cpu_levels.h); empty: none
 };
 int engine_main(int argc, char** argv, const EngineSurroundings& around = {});
 // 1 internal, 2 usage, 3 invalid_input, 4 not_found, 5 unsupported, 6 io, 7 aborted, 8 timeout, 9 conflict, 10 corrupt,

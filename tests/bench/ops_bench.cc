@@ -1,6 +1,6 @@
 // Speed of the operations at the shapes of a small Llama, beside the ceiling: the best GEMM rate measured in this very
 // run (machines are shared: the best of many tries, compared within one run only). usage: ops_bench [--seconds s]
-// [--threads n]
+// [--threads n] [--cpu-max portable|avx2|avx512|avx512_bf16] [--only ceiling,linear,attention,rows,moe,decode,codes]
 #include <time.h>
 
 #include <algorithm>
@@ -14,6 +14,8 @@
 #include "base/philox.h"
 #include "engine/ops/adamw.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu_levels.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/gemv.h"
@@ -23,6 +25,7 @@
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
+#include "engine/ops/weight_only.h"
 
 using namespace longhaul;
 using Index = std::int64_t;
@@ -278,22 +281,63 @@ void bench_decode(Bench& b) {
            8.0 * 2.0 * 2.0 * static_cast<double>(length * kv * d));
 }
 
+// Weights of four and eight bits, for one token to a prompt. The weights are larger than a cache of a few cores.
+void bench_codes(Bench& b) {
+  constexpr Index in = 2048, out = 8192, group = 128;
+  Tensor int8(DType::i8, {out * in}), fp8(DType::u8, {out * in}), packed(DType::u8, {out, int4_row_bytes(in)});
+  const Philox philox{5, 0};
+  for (Index i = 0; i < out * in; ++i) {
+    const auto bits = static_cast<std::uint8_t>(philox.uniform(static_cast<std::uint64_t>(i)) * 256.0F);
+    int8.span<std::int8_t>()[static_cast<std::size_t>(i)] = static_cast<std::int8_t>(bits);
+    fp8.span<std::uint8_t>()[static_cast<std::size_t>(i)] = (bits & 0x7F) == 0x7F ? 0 : bits;
+    if (i < packed.size()) packed.span<std::uint8_t>()[static_cast<std::size_t>(i)] = bits;
+  }
+  const std::vector<float> scales(static_cast<std::size_t>(out), 0.01F);
+  Tensor group_scales(DType::f32, {out, int4_groups(in, group)});
+  for (float& scale : group_scales.span<float>()) scale = 0.01F;
+  const Int4View int4{packed, group_scales, {}, group};
+  const Tensor bf16_weights = random_tensor(DType::bf16, in * out, 2);
+  const double weights = static_cast<double>(in * out);
+  for (const Index tokens : {1, 2, 4, 8, 9, 16, 24, 32, 48, 64, 128, 256}) {
+    const LinearShape s{tokens, in, out};
+    const Tensor x = random_tensor(DType::bf16, tokens * in, 1);
+    Tensor y(DType::bf16, {tokens * out});
+    const double flop = 2.0 * weights * static_cast<double>(tokens);
+    const std::string of = " " + std::to_string(tokens) + "x2048->8192";
+    b.report("bf16" + of, DType::bf16, b.best_ms([&] { linear_forward(b.context, s, x, bf16_weights, y); }), flop,
+             2.0 * weights);
+    b.report("int8" + of, DType::bf16, b.best_ms([&] { linear_forward_int8(b.context, s, x, int8, scales, y); }), flop,
+             weights);
+    b.report("fp8" + of, DType::bf16, b.best_ms([&] { linear_forward_fp8(b.context, s, x, fp8, scales, y); }), flop,
+             weights);
+    b.report("int4" + of, DType::bf16, b.best_ms([&] { linear_forward_int4(b.context, s, x, int4, y); }), flop,
+             0.5 * weights);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   double seconds = 0.5;
   int threads = 1;
+  std::string cpu_max, only;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--seconds") == 0) seconds = std::atof(argv[i + 1]);
     if (std::strcmp(argv[i], "--threads") == 0) threads = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--cpu-max") == 0) cpu_max = argv[i + 1];
+    if (std::strcmp(argv[i], "--only") == 0) only = argv[i + 1];
+  }
+  if (const Status capped = cap_cpu_level(cpu_max); !capped.ok()) {
+    std::fprintf(stderr, "ops_bench: %s\n", capped.error().message().c_str());
+    return 2;
   }
   Bench bench(threads);
   bench.seconds = seconds;
-  bench_ceiling(bench);
-  bench_linear(bench);
-  bench_attention(bench);
-  bench_rows(bench);
-  bench_moe(bench);
-  bench_decode(bench);
+  std::printf("kernels: %s\n", cpu::kernels_name(bench.context));
+  constexpr std::pair<const char*, void (*)(Bench&)> blocks[] = {
+      {"ceiling", bench_ceiling}, {"linear", bench_linear}, {"attention", bench_attention}, {"rows", bench_rows},
+      {"moe", bench_moe},         {"decode", bench_decode}, {"codes", bench_codes}};
+  for (const auto& [name, run] : blocks)
+    if (only.empty() || ("," + only + ",").find("," + std::string(name) + ",") != std::string::npos) run(bench);
   return 0;
 }

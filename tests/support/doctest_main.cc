@@ -1,2 +1,13 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// main of the test programs. A room that has something to do before its first test defines before_tests: what it
+// returns other than 0 ends the program.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+__attribute__((weak)) int before_tests();
+
+int main(int argc, char** argv) {
+  if (before_tests != nullptr) {
+    if (const int failed = before_tests(); failed != 0) return failed;
+  }
+  return doctest::Context(argc, argv).run();
+}

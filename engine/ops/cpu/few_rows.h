@@ -28,6 +28,31 @@ void few_rows_product(const ComputeContext& context, LinearShape shape, ConstVie
   unstage_rows(context, shape, staged.y, y);
 }
 
+// More rows of x than one pass takes: a panel of a few rows of the weight is unpacked to f32 once, where a processor's
+// own cache holds it, and multiplied with all of them. unpack(begin, rows, panel [rows, in]); scales of the rows, after
+// the sums, or null: the sums, and their order, are those of fewer rows of x.
+inline constexpr Index kPanelRows = 12;
+template <class F>
+void panel_product(const ComputeContext& context, LinearShape shape, ConstView x, View y, const float* scales,
+                   const F& unpack) {
+  const StagedRows staged = stage_rows(context, shape, x);
+  const Index panel = kPanelRows * staged.k_padded;
+  auto* const panels = reinterpret_cast<float*>(context.scratch(1, context.threads() * panel * 4));
+  parallel_for(context, shape.out, kPanelRows, [&](Index begin, Index end) {
+    float* const mine = panels + parallel_thread_index() * panel;
+    for (Index row = begin; row < end; row += kPanelRows) {
+      const Index rows = std::min(kPanelRows, end - row);
+      unpack(row, rows, mine);
+      kernels(context).f32.gemv(staged.x, staged.k_padded, shape.tokens, mine, shape.in, 0, rows, staged.y + row,
+                                shape.out);
+      if (scales == nullptr) continue;
+      for (Index t = 0; t < shape.tokens; ++t)
+        for (Index r = 0; r < rows; ++r) staged.y[t * shape.out + row + r] *= scales[row + r];
+    }
+  });
+  unstage_rows(context, shape, staged.y, y);
+}
+
 // unpack(begin, rows, out) gives rows of the weight in x's type; a block of them, then a GEMM into that block's columns
 // of y.
 template <class F>

@@ -58,11 +58,8 @@ void unpack_int8(const ComputeContext& context, Index in, const std::int8_t* q, 
     using T = decltype(type);
     T* const weights = out.as<T>();
     parallel_for(context, n, 16, [&](Index first, Index last) {
-      for (Index row = first; row < last; ++row) {
-        const float factor = scales[static_cast<std::size_t>(begin + row)];
-        for (Index i = 0; i < in; ++i)
-          weights[row * in + i] = T(static_cast<float>(q[(begin + row) * in + i]) * factor);
-      }
+      cpu::kernels(context).of<T>().unpack_int8(q + (begin + first) * in, scales.data() + begin + first, in,
+                                                last - first, weights + first * in);
     });
   });
 }
@@ -75,7 +72,11 @@ void linear_forward_int8(const ComputeContext& context, LinearShape shape, Const
   if (const DeviceOps* device = context.device_ops()) return device->linear_forward_int8(shape, x, q, scales, y);
   cpu::check_size(scales.size(), shape.out, "scales");
   const std::int8_t* w = cpu::elements<std::int8_t>(q, shape.in * shape.out, "q");
-  if (shape.tokens > kGemvTokensMax)
+  if (shape.tokens > kGemvTokensMax && shape.tokens <= kPanelTokensMax)
+    return cpu::panel_product(context, shape, x, y, scales.data(), [&](Index begin, Index rows, float* panel) {
+      cpu::kernels(context).f32.unpack_int8(w + begin * shape.in, nullptr, shape.in, rows, panel);
+    });
+  if (shape.tokens > kPanelTokensMax)
     return cpu::unpacked_product(context, shape, x, y, [&](Index begin, Index rows, View out) {
       unpack_int8(context, shape.in, w, scales, begin, rows, out);
     });

@@ -1,6 +1,10 @@
 #include "engine/ops/cpu/kernels.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "engine/ops/cpu/kernels_table.h"
+#include "engine/ops/cpu_levels.h"
 
 namespace longhaul::cpu {
 namespace {
@@ -29,20 +33,25 @@ const Kernels* best_up_to(CpuLevel level) {
   return kernels_portable();
 }
 
+// Of the process, as oneDNN's is: contexts are made in many places, none of which should know of it.
+std::atomic<CpuLevel> kernels_cap{CpuLevel::best};
+
 }  // namespace
+
+void cap_kernels(CpuLevel level) {
+  kernels_cap = level;
+}
 
 const Kernels& kernels(const ComputeContext& context) {
   static const Kernels* const best[] = {best_up_to(CpuLevel::portable), best_up_to(CpuLevel::avx2),
                                         best_up_to(CpuLevel::avx512), best_up_to(CpuLevel::avx512_bf16),
                                         best_up_to(CpuLevel::avx512_bf16)};
-  return *best[static_cast<int>(context.cpu_level())];
+  const CpuLevel level = std::min(context.cpu_level(), kernels_cap.load(std::memory_order_relaxed));
+  return *best[static_cast<int>(level)];
 }
 
 const char* kernels_name(const ComputeContext& context) {
-  const Kernels* table = &kernels(context);
-  if (table == kernels_avx512_bf16()) return "avx512_bf16";
-  if (table == kernels_avx512()) return "avx512";
-  return table == kernels_avx2() ? "avx2" : "portable";
+  return cpu_level_name(kernels(context).level);
 }
 
 // The larger of what the f32 and the bf16 kernels lay out.

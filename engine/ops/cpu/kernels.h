@@ -109,6 +109,10 @@ struct TypedKernels {
   void (*quantize_magnitudes)(const T* x, Index n, Index block, std::uint32_t* bits);
   void (*quantize_row)(const T* x, T* y, Index n, Index block, const float* inverses, const float* scales,
                        const QuantizeFormat& format, double* sums);
+  // What rows of codes stand for, out [rows, k]; scales of these rows, or null: 1. fp8: no code is NaN.
+  void (*unpack_int8)(const std::int8_t* codes, const float* scales, Index k, Index rows, T* out);
+  void (*unpack_fp8)(const std::uint8_t* codes, const float* scales, Index k, Index rows, T* out);
+  void (*unpack_int4)(const Int4Rows& weight, Index k, Index begin, Index rows, T* out);
 };
 
 struct Kernels {
@@ -156,6 +160,8 @@ inline const TypedKernels<bf16>& Kernels::of<bf16>() const {
 const Kernels& kernels(const ComputeContext& context);
 // Of that table: portable, avx2, avx512 or avx512_bf16.
 const char* kernels_name(const ComputeContext& context);
+// No table above this one from now on (cpu_levels.h: cap_cpu_level).
+void cap_kernels(CpuLevel level);
 
 // Floats of scratch that the attention kernels need.
 Index attention_forward_scratch(const AttentionArgs& a);

@@ -1,4 +1,8 @@
 // The kernels for AVX2 and FMA.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <cstdint>
 
 #include "engine/ops/cpu/kernels.h"
@@ -7,6 +11,7 @@
 #if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,bmi2")
+#define LH_AVX2 1
 #define LH_TILE_LANES 8
 #define LH_TILE_VECTORS 2
 #define LH_TILE_ROWS 6

@@ -6,7 +6,6 @@
 #include "engine/core/parallel_for.h"
 #include "engine/ops/cpu/few_rows.h"
 #include "engine/ops/device_ops.h"
-#include "engine/ops/number_formats.h"
 
 namespace longhaul {
 namespace {
@@ -40,13 +39,9 @@ void unpack_fp8(const ComputeContext& context, Index in, ConstView codes, std::s
   cpu::with_float_type(out.dtype(), "unpack_fp8", [&](auto type) {
     using T = decltype(type);
     T* const to = cpu::elements<T>(out, rows * in, "out");
-    float values[256];
-    for (int code = 0; code < 256; ++code) values[code] = decode(NumberFormat::e4m3, static_cast<std::uint8_t>(code));
     parallel_for(context, rows, 16, [&](Index first, Index last) {
-      for (Index row = first; row < last; ++row) {
-        const float scale = scales[static_cast<std::size_t>(begin + row)];
-        for (Index i = 0; i < in; ++i) to[row * in + i] = T(values[from[row * in + i]] * scale);
-      }
+      cpu::kernels(context).of<T>().unpack_fp8(from + first * in, scales.data() + begin + first, in, last - first,
+                                               to + first * in);
     });
   });
 }
@@ -57,13 +52,7 @@ void unpack_int4(const ComputeContext& context, Index in, const Int4View& weight
     using T = decltype(type);
     T* const to = cpu::elements<T>(out, rows * in, "out");
     parallel_for(context, rows, 16, [&](Index first, Index last) {
-      for (Index row = first; row < last; ++row) {
-        const cpu::Int4Row w = all.row(begin + row);
-        for (Index i = 0; i < in; ++i) {
-          const auto code = static_cast<float>(w.codes[i / 2] >> (i % 2 * 4) & 15);
-          to[row * in + i] = T((code - w.zero(i / w.group)) * w.scale(i / w.group));
-        }
-      }
+      cpu::kernels(context).of<T>().unpack_int4(all, in, begin + first, last - first, to + first * in);
     });
   });
 }
@@ -74,7 +63,11 @@ void linear_forward_fp8(const ComputeContext& context, LinearShape shape, ConstV
   if (const DeviceOps* device = context.device_ops()) return device->linear_forward_fp8(shape, x, codes, scales, y);
   cpu::check_size(scales.size(), shape.out, "scales");
   const auto* const w = cpu::elements<std::uint8_t>(codes, shape.in * shape.out, "codes");
-  if (shape.tokens > kGemvTokensMax)
+  if (shape.tokens > kGemvTokensMax && shape.tokens <= kPanelTokensMax)
+    return cpu::panel_product(context, shape, x, y, scales.data(), [&](Index begin, Index rows, float* panel) {
+      cpu::kernels(context).f32.unpack_fp8(w + begin * shape.in, nullptr, shape.in, rows, panel);
+    });
+  if (shape.tokens > kPanelTokensMax)
     return cpu::unpacked_product(context, shape, x, y, [&](Index begin, Index rows, View out) {
       unpack_fp8(context, shape.in, codes, scales, begin, rows, out);
     });
@@ -89,7 +82,11 @@ void linear_forward_int4(const ComputeContext& context, LinearShape shape, Const
   if (shape.tokens == 0) return;
   if (const DeviceOps* device = context.device_ops()) return device->linear_forward_int4(shape, x, weight, y);
   const cpu::Int4Rows rows = rows_of(shape.out, shape.in, weight);
-  if (shape.tokens > kGemvTokensMax)
+  if (shape.tokens > kGemvTokensMax && shape.tokens <= kPanelTokensMax)
+    return cpu::panel_product(context, shape, x, y, nullptr, [&](Index begin, Index count, float* panel) {
+      cpu::kernels(context).f32.unpack_int4(rows, shape.in, begin, count, panel);
+    });
+  if (shape.tokens > kPanelTokensMax)
     return cpu::unpacked_product(context, shape, x, y, [&](Index begin, Index count, View out) {
       unpack_int4(context, shape.in, weight, begin, count, out);
     });

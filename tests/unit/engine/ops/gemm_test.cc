@@ -123,7 +123,7 @@ TEST_CASE("gemv gives every token the same bits, however many are computed toget
 TEST_CASE("int8 weights: few tokens and many, all columns") {
   for (const auto& [in, level] : with_backends({75, 96})) {
     const OpContext context(2, level);
-    for (Index tokens : {1, 5, 20}) {
+    for (Index tokens : {1, 5, 20, 40}) {
       const Index out = 530;
       Tensor q(DType::i8, {out, in});
       std::vector<float> scales;

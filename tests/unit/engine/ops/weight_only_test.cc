@@ -2,8 +2,10 @@
 // weights against a search over all codes.
 #include "engine/ops/weight_only.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "engine/ops/gemv.h"
 #include "engine/ops/number_formats.h"
 #include "engine/ops/reference/generation_reference.h"
 #include "tests/unit/engine/ops/op_check.h"
@@ -70,8 +72,8 @@ TEST_CASE("fp8 weights: few tokens and many, rows of whole packs and others") {
       const OpContext context(2, on);
       const Index out = in > 1000 ? 5 : 530;
       const Fp8Weight w = random_fp8(out, in);
-      for (const Index tokens : {1, 3, 8, 20}) {
-        if (tokens == 20 && in > 1000) continue;
+      for (const Index tokens : {1, 3, 8, 20, 40}) {  // sums of single rows, of panels, products of unpacked blocks
+        if (tokens >= 20 && in > 1000) continue;
         const Values x = random_values(type, tokens * in, seed);
         Tensor y(DType::f32, {tokens, out});
         linear_forward_fp8(context, {tokens, in, out}, x, w.codes, w.scales, y);
@@ -96,8 +98,8 @@ TEST_CASE("int4 weights: groups of any size, a last one that is short, zeros of 
         const OpContext context(2, on);
         const Index out = c.in > 1000 ? 5 : 133;
         const Int4Weight w = random_int4(out, c.in, c.group, c.scales, c.zeros);
-        for (const Index tokens : {1, 3, 8, 20}) {
-          if (tokens == 20 && c.in > 1000) continue;
+        for (const Index tokens : {1, 3, 8, 20, 40}) {
+          if (tokens >= 20 && c.in > 1000) continue;
           const Values x = random_values(type, tokens * c.in, seed);
           Tensor y(DType::f32, {tokens, out});
           linear_forward_int4(context, {tokens, c.in, out}, x, w.view(), y);
@@ -114,7 +116,8 @@ TEST_CASE("a token has the same bits however many are computed together; results
     const Index in = 264, out = 37;
     const Fp8Weight fp8 = random_fp8(out, in);
     const Int4Weight int4 = random_int4(out, in, 128, DType::bf16, false);
-    const Values x = random_values(DType::bf16, 8 * in, seed);
+    const Index most = on.gpu ? kGemvTokensMax : kPanelTokensMax;
+    const Values x = random_values(DType::bf16, most * in, seed);
     const auto product = [&](bool four, Index tokens, View y) {
       if (four)
         linear_forward_int4(context, {tokens, in, out}, x, int4.view(), y);
@@ -122,22 +125,49 @@ TEST_CASE("a token has the same bits however many are computed together; results
         linear_forward_fp8(context, {tokens, in, out}, x, fp8.codes, fp8.scales, y);
     };
     for (const bool four : {false, true}) {
-      Tensor all(DType::f32, {8, out}), rounded(DType::bf16, {8, out});
-      product(four, 8, all), product(four, 8, rounded);
-      for (Index i = 0; i < 8 * out; ++i)
+      Tensor all(DType::f32, {most, out}), rounded(DType::bf16, {most, out});
+      product(four, most, all), product(four, most, rounded);
+      for (Index i = 0; i < most * out; ++i)
         CHECK(rounded.span<bf16>()[static_cast<std::size_t>(i)] ==
               bf16(all.span<float>()[static_cast<std::size_t>(i)]));
-      for (Index tokens = 1; tokens < 8; ++tokens) {
+      for (Index tokens = 1; tokens < most; ++tokens) {
         Tensor some(DType::f32, {tokens, out});
         product(four, tokens, some);
-        for (Index i = 0; i < tokens * out; ++i)
-          REQUIRE(some.span<float>()[static_cast<std::size_t>(i)] == all.span<float>()[static_cast<std::size_t>(i)]);
+        CHECK(std::ranges::equal(some.span<float>(), all.span<float>().first(some.span<float>().size())));
       }
     }
   }
 }
 
 #ifndef LONGHAUL_REAL_GPU
+TEST_CASE("codes unpacked: the weight that each stands for, to the bit, on every level") {
+  for (const CpuLevel level : kLevels) {
+    const ComputeContext context(2, level);
+    for (const DType type : kTypes)
+      for (const Index in : {1, 15, 64, 200, 267}) {
+        constexpr Index out = 40, begin = 3, rows = 35;
+        const auto check = [&](const char* what, const Vector& exact, const Tensor& got) {
+          Index wrong = 0;
+          for (std::size_t i = 0; i < static_cast<std::size_t>(rows * in); ++i) {
+            const auto want = static_cast<float>(exact[static_cast<std::size_t>(begin * in) + i]);
+            wrong += type == DType::f32 ? got.span<float>()[i] != want : got.span<bf16>()[i] != bf16(want);
+          }
+          INFO(case_text(format("{} in={}", what, in), type, level, seed));
+          CHECK(wrong == 0);
+        };
+        Tensor unpacked(type, {rows, in});
+        const Fp8Weight fp8 = random_fp8(out, in);
+        unpack_fp8(context, in, fp8.codes, fp8.scales, begin, rows, unpacked);
+        check("fp8", fp8.exact, unpacked);
+        for (const Index group : {2, 24, 32, 128}) {
+          const Int4Weight int4 = random_int4(out, in, group, DType::f32, group == 24);
+          unpack_int4(context, in, int4.view(), begin, rows, unpacked);
+          check("int4", int4.exact, unpacked);
+        }
+      }
+  }
+}
+
 TEST_CASE("weights to codes of E4M3: the nearest, for every row its own scale") {
   const Index rows = 4, columns = 200;
   std::vector<float> weight;
