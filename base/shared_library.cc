@@ -11,11 +11,11 @@ void SharedLibrary::Close::operator()(void* handle) const {
   (void)::dlclose(handle);
 }
 
-Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names) {
+Result<SharedLibrary> SharedLibrary::open(std::span<const std::string> names, bool stays) {
   std::string told;
   for (const std::string& name : names) {
     SharedLibrary library;
-    library.handle_.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    library.handle_.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (stays ? RTLD_NODELETE : 0)));
     if (library.handle_) {
       library.name_ = name;
       return library;

@@ -14,7 +14,8 @@ class SharedLibrary {
  public:
   // The first of `names` that the loader finds: a path, or a name to be looked for along this program's run path,
   // LD_LIBRARY_PATH and the system's folders. Error (not_found): what the loader said of each.
-  static Result<SharedLibrary> open(std::span<const std::string> names);
+  // stays: the library is never unloaded, for one that leaves its functions with others (CUPTI hooks into the driver).
+  static Result<SharedLibrary> open(std::span<const std::string> names, bool stays = false);
 
   // Sets `function`; false and null where the library has no such name. Its type is the caller's word.
   template <class Function>

@@ -11,6 +11,8 @@ import tempfile
 import time
 
 REFUSED, SKIPPED = 3, 77
+# Pages of heartbeats lie in memory, where a GPU can write them; a file of a disk it cannot.
+IN_MEMORY = {"TMPDIR": "/dev/shm"} if os.path.isdir("/dev/shm") else {}
 # A communicator whose ranks say that their hosts differ may have two on one GPU; they talk through sockets then.
 EACH_ITS_HOST = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
 
@@ -25,7 +27,7 @@ def run_ranks(program, limit_s, environments):
             ranks.append(subprocess.Popen(
                 [program, "--rank", str(rank), "--size", str(len(environments)), "--folder", os.path.join(folder, "words")],
                 stdout=logs[-1], stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                env={**os.environ, **environment}))
+                env={**os.environ, **IN_MEMORY, **environment}))
         codes = []
         for process in ranks:
             try:

@@ -35,8 +35,8 @@ void LowPrecisionDevice::open(const ComputeContext& context) {
   for (const Fp8Scales one : scales) multiplies_ = multiplies_ && support.has(one);
   if (multiplies_) {
     note(format("low precision {}: fp8 products, with {}", recipe_, to_string(scales.front())));
-    floats_ = Tensor(DType::f32, {static_cast<std::int64_t>(2 * places_)}, account_);
-    const std::vector<float> zeros(2 * places_);
+    floats_ = Tensor(DType::f32, {static_cast<std::int64_t>(2 * places_ * apart)}, account_);
+    const std::vector<float> zeros(2 * places_ * apart);
     copy_in(context, ConstView(zeros.data(), DType::f32, floats_.shape()), floats_);
   } else {
     note(format("low precision {}: emulated, operands are rounded and products those of high precision: {}", recipe_,
@@ -46,24 +46,25 @@ void LowPrecisionDevice::open(const ComputeContext& context) {
 
 View LowPrecisionDevice::one(std::size_t place) {
   LH_ASSERT(multiplies_ && place < 2 * places_, std::to_string(place));
-  return View(floats_.view().as<float>() + place, DType::f32, Shape{1});
+  return View(floats_.view().as<float>() + place * apart, DType::f32, Shape{1});
 }
 
 void LowPrecisionDevice::send_scales(const ComputeContext& context, std::span<const float> scales) {
   LH_ASSERT(scales.size() == places_, std::to_string(scales.size()));
-  const Shape shape{static_cast<std::int64_t>(places_)};
-  copy_in(context, ConstView(scales.data(), DType::f32, shape), View(scale(0).data(), DType::f32, shape));
+  std::vector<float> spread(places_ * apart);
+  for (std::size_t i = 0; i < places_; ++i) spread[i * apart] = scales[i];
+  const View on_device = all(places_);
+  copy_in(context, ConstView(spread.data(), DType::f32, on_device.shape()), on_device);
 }
 
 void LowPrecisionDevice::fetch_amax(const ComputeContext& context, std::span<float> most) {
-  std::vector<float> kept(places_);
-  const Shape shape{static_cast<std::int64_t>(places_)};
-  const View on_device(amax(0).data(), DType::f32, shape);
-  copy_out(context, on_device, View(kept.data(), DType::f32, shape));
+  std::vector<float> kept(places_ * apart);
+  const View on_device = all(0);
+  copy_out(context, on_device, View(kept.data(), DType::f32, on_device.shape()));
   for (std::size_t i = 0; i < places_; ++i)
-    if (!(most[i] >= kept[i])) most[i] = kept[i];
+    if (!(most[i] >= kept[i * apart])) most[i] = kept[i * apart];
   std::fill(kept.begin(), kept.end(), 0.0F);
-  copy_in(context, ConstView(kept.data(), DType::f32, shape), on_device);
+  copy_in(context, ConstView(kept.data(), DType::f32, on_device.shape()), on_device);
 }
 
 void LowPrecisionDevice::note(const std::string& text) {

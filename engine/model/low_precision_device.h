@@ -38,6 +38,13 @@ class LowPrecisionDevice {
 
  private:
   View one(std::size_t place);
+  // A copy of all largest magnitudes or scales as they lie on the device, and where they do.
+  View all(std::size_t first) {
+    return View(one(first).data(), DType::f32, Shape{static_cast<std::int64_t>(places_ * apart)});
+  }
+
+  // cuBLAS 13 multiplies by scales at multiples of 16 bytes only, though its heuristics offer algorithms for others.
+  static constexpr std::size_t apart = 4;
 
   std::string recipe_;
   std::size_t places_;

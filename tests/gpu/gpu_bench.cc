@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <tuple>
+#include <vector>
 
 #include "base/text.h"
+#include "engine/core/transfer.h"
 #include "engine/ops/adamw.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/cross_entropy.h"
@@ -58,10 +60,12 @@ void memory_bound(Bench& bench) {
   bench.measure("quantise, blocks of 32", 2 * wide, 0, memory_bar,
                 [&] { quantize_blocks(c, tokens, ffn, {NumberFormat::e4m3, 1, 32}, gate, out); });
   Tensor logits = bench.filled(DType::bf16, tokens * vocab), loss = bench.tensor(DType::f32, tokens);
-  Tensor targets = bench.tensor(DType::i32, tokens);
+  Tensor targets = bench.tensor(DType::i32, tokens), weights = bench.filled(DType::f32, tokens);
+  copy_in(c, std::span<const std::int32_t>(std::vector<std::int32_t>(tokens, 7)), targets);
   const std::span<const std::int32_t> ids(targets.view().as<std::int32_t>(), static_cast<std::size_t>(tokens));
   bench.measure("cross-entropy, loss and gradient", 2 * 2.0 * tokens * vocab, 0, memory_bar, [&] {
-    cross_entropy_forward_backward(c, {.tokens = tokens, .vocab = vocab}, logits, ids, {}, loss.span<float>(), logits);
+    cross_entropy_forward_backward(c, {.tokens = tokens, .vocab = vocab}, logits, ids, weights.span<float>(),
+                                   loss.span<float>(), logits);
   });
   const std::int64_t n = std::int64_t{1} << 28;
   Tensor master = bench.filled(DType::f32, n), m = bench.filled(DType::f32, n), v = bench.filled(DType::f32, n);

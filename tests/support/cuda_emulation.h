@@ -88,6 +88,9 @@ void load_matrices_transposed(std::uint32_t (&to)[4], const void* row);
 void copy_later(void* shared, const void* global);
 void wait_for_copies();
 std::uint32_t pack_bf16(float low, float high);
+inline bool encode_pair(bool, float, float, std::uint32_t&) {  // as a GPU before 8.9: encode() does it
+  return false;
+}
 
 // Told of every kernel that this thread ran, with the time that took; empty: nobody.
 std::function<void(const char* name, std::int64_t ns)>& launch_observer();

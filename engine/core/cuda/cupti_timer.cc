@@ -43,7 +43,7 @@ Result<Cupti> open_cupti() {
   const std::string names[] = {format("libcupti.so.{}", CUDART_VERSION / 1000),
                                format("libcupti.so.{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10),
                                "libcupti.so"};
-  Result<SharedLibrary> opened = SharedLibrary::open(names);
+  Result<SharedLibrary> opened = SharedLibrary::open(names, true);
   if (!opened.ok())
     return make_error(ErrorCode::unavailable, opened.error().message(),
                       "put extras/CUPTI/lib64 of the CUDA Toolkit on LD_LIBRARY_PATH");

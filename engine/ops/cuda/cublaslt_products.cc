@@ -148,7 +148,7 @@ void LtProducts::choose(const LtCase& key, Plan& p) const {
   int count = 0;
   const cublasStatus_t status = lt_.heuristic(handle_.get(), p.operation.get(), p.a.get(), p.b.get(), p.c.get(),
                                               p.c.get(), made, 1, &best, &count);
-  p.answer = status == CUBLAS_STATUS_SUCCESS && count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status;
+  p.answer = status != CUBLAS_STATUS_SUCCESS ? status : count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : best.state;
   if (p.answer == CUBLAS_STATUS_SUCCESS) p.algorithm = best.algo;
 }
 

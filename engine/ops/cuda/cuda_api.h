@@ -84,6 +84,21 @@ __device__ inline std::uint32_t pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
+// Codes of two numbers, `low` in the lower byte: E4M3, or E5M2. To nearest, ties to even, what is too large becomes the
+// largest; NaN is 0x7F. False: this GPU (before 8.9) has no instruction for it.
+__device__ inline bool encode_pair(bool e5m2, float low, float high, std::uint32_t& codes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint16_t both;
+  if (e5m2)
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;\n" : "=h"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\n" : "=h"(both) : "f"(high), "f"(low));
+  codes = both;
+  return true;
+#else
+  return false;
+#endif
+}
 
 // Kernels end before the next of the same stream begins. A launch that CUDA refuses ends the process and names it.
 template <class... P, class... A>

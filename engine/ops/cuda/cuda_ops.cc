@@ -1,12 +1,14 @@
 #include "engine/ops/cuda/cuda_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/text.h"
 #include "engine/ops/cpu/dispatch.h"
 #include "engine/ops/cuda/layernorm_kernels.h"
 #include "engine/ops/cuda/loss_kernels.h"
+#include "engine/ops/cuda/norm_backward.h"
 #include "engine/ops/cuda/norm_kernels.h"
 #include "engine/ops/cuda/pointwise_kernels.h"
 #include "engine/ops/cuda/row_parts.h"
@@ -115,13 +117,13 @@ void CudaOps::rmsnorm_backward(RmsNormShape s, ConstView dy, ConstView x, ConstV
   const Index n = s.tokens * s.hidden;
   check_size(inv_rms.size(), s.tokens, "inv_rms");
   if (!dweight.empty()) check_size(dweight.size(), s.hidden, "dweight");
-  auto* parts = reinterpret_cast<float*>(scratch(0, rmsnorm_backward_blocks(s.tokens) * s.hidden * 4));
+  auto* parts = reinterpret_cast<float*>(scratch(0, norm_backward_blocks(s.tokens, s.hidden) * s.hidden * 4));
   with_float_type(x.dtype(), "rmsnorm", [&](auto type) {
     using T = decltype(type);
-    cuda::rmsnorm_backward<T>(
+    cuda::norm_backward<T, false>(
         stream_,
         {elements<T>(dy, n, "dy"), elements<T>(x, n, "x"), elements<T>(weight, s.hidden, "weight"), inv_rms.data(),
-         elements<T>(dx, n, "dx"), data_or_null(dweight), parts, s.tokens, s.hidden, accumulate_dx});
+         elements<T>(dx, n, "dx"), data_or_null(dweight), nullptr, parts, s.tokens, s.hidden, accumulate_dx});
   });
 }
 
@@ -157,10 +159,10 @@ void CudaOps::layernorm_backward(LayerNormShape s, ConstView dy, ConstView x, Co
   const Index n = s.tokens * s.hidden;
   check_size(statistics.size(), 2 * s.tokens, "statistics");
   LH_ASSERT(dweight.empty() == dbias.empty(), "both gradients or none");
-  auto* parts = reinterpret_cast<float*>(scratch(0, layernorm_backward_blocks(s.tokens) * 2 * s.hidden * 4));
+  auto* parts = reinterpret_cast<float*>(scratch(0, norm_backward_blocks(s.tokens, s.hidden) * 2 * s.hidden * 4));
   with_float_type(x.dtype(), "layernorm", [&](auto type) {
     using T = decltype(type);
-    cuda::layernorm_backward<T>(
+    cuda::norm_backward<T, true>(
         stream_, {elements<T>(dy, n, "dy"), elements<T>(x, n, "x"), elements<T>(weight, s.hidden, "weight"),
                   statistics.data(), elements<T>(dx, n, "dx"), data_or_null(dweight), data_or_null(dbias), parts,
                   s.tokens, s.hidden, accumulate_dx});
@@ -346,32 +348,56 @@ void CudaOps::cross_entropy_forward_backward(CrossEntropyShape s, ConstView logi
 }
 
 // Logits are kept in the type of the model, never in f32 where that is bf16: they are written once by the product,
-// which sums in f32, and become their own gradient in place.
+// which sums in f32, and become their own gradient in place. Elsewhere than at multiples of 16 bytes cuBLASLt has only
+// products that read an element at a time, at a fifth of the speed, and for sizes that are no multiples of eight as
+// well. So rows of logits begin at multiples of 128 bytes whatever the vocabulary, and its last few tokens are products
+// of their own; in the gradient of x they come first, so that the sum is rounded to its type once.
 void CudaOps::lm_head_loss(const LmHeadShape& s, ConstView x, ConstView weight, Ids targets, ConstFloats weights,
                            Floats loss, View dx, View dweight) const {
   check_size(targets.size(), s.tokens, "targets"), check_size(loss.size(), s.tokens, "loss");
   LH_ASSERT(s.chunk_tokens >= 1 && (!dx.empty() || dweight.empty()), std::to_string(s.chunk_tokens));
   if (!dx.empty()) check_size(weights.size(), s.tokens, "weights");
-  const Index chunk = std::min(s.chunk_tokens, s.tokens);
-  std::byte* const logits = scratch(2, chunk * s.vocab * dtype_bytes(x.dtype()));
-  const ConstView all_x = x.reshaped({s.tokens, s.hidden});
+  const Index chunk = std::min(s.chunk_tokens, s.tokens), stride = (s.vocab + 63) / 64 * 64;
+  const Index even = s.vocab / 8 * 8;
+  // [begin, end) of the vocabulary: the few behind the even ones, then those.
+  const std::array<std::array<Index, 2>, 2> parts = {{{even, s.vocab}, {0, even}}};
+  std::byte* const logits = scratch(2, chunk * stride * dtype_bytes(x.dtype()));
+  const ConstView all_x = x.reshaped({s.tokens, s.hidden}), all_w = weight.reshaped({s.vocab, s.hidden});
   for (Index begin = 0; begin < s.tokens; begin += chunk) {
     const Index n = std::min(chunk, s.tokens - begin);
     const auto at = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(n);
-    const View z(logits, x.dtype(), Shape{n, s.vocab});
     const ConstView rows = all_x.rows(begin, begin + n);
-    linear_forward({n, s.hidden, s.vocab}, rows, weight, z, {});
-    const CrossEntropyShape part{n, s.vocab};
-    if (dx.empty()) {
-      cross_entropy_forward(part, z, targets.subspan(at, count), loss.subspan(at, count));
-      continue;
+    const auto columns = [&](Index first) {  // of the logits, from `first` on
+      return View(logits + first * dtype_bytes(x.dtype()), x.dtype(), Shape{n * stride - first});
+    };
+    for (const auto& [first, last] : parts) {
+      if (first == last) continue;
+      GemmShape forward{.m = n, .n = last - first, .k = s.hidden};
+      forward.transpose_b = true, forward.row_stride_c = stride;
+      gemm(forward, rows, all_w.rows(first, last), columns(first));
     }
-    cross_entropy_forward_backward(part, z, targets.subspan(at, count), weights.subspan(at, count),
-                                   loss.subspan(at, count), z);
-    linear_backward_input({n, s.hidden, s.vocab}, z, weight, dx.reshaped({s.tokens, s.hidden}).rows(begin, begin + n),
-                          false);
-    if (!dweight.empty())
-      linear_backward_weight({n, s.hidden, s.vocab}, z, rows, dweight, {}, begin != 0 || s.accumulate);
+    with_float_type(x.dtype(), "lm_head_loss", [&](auto type) {
+      using T = decltype(type);
+      T* const z = reinterpret_cast<T*>(logits);
+      cuda::cross_entropy<T>(stream_,
+                             {n, s.vocab, stride, z, targets.data() + at, dx.empty() ? nullptr : weights.data() + at,
+                              loss.subspan(at, count).data(), dx.empty() ? nullptr : z});
+    });
+    if (dx.empty()) continue;
+    const View dx_rows = dx.reshaped({s.tokens, s.hidden}).rows(begin, begin + n);
+    bool written = false;
+    for (const auto& [first, last] : parts) {
+      if (first == last) continue;
+      GemmShape input{.m = n, .n = s.hidden, .k = last - first};
+      input.row_stride_a = stride, input.beta = written ? 1.0F : 0.0F;
+      gemm(input, columns(first), all_w.rows(first, last), dx_rows);
+      written = true;
+      if (dweight.empty()) continue;
+      GemmShape gradient{.m = last - first, .n = s.hidden, .k = n};
+      gradient.transpose_a = true, gradient.row_stride_a = stride;
+      gradient.beta = begin != 0 || s.accumulate ? 1.0F : 0.0F;
+      gemm(gradient, columns(first), rows, dweight.reshaped({s.vocab, s.hidden}).rows(first, last));
+    }
   }
 }
 

@@ -96,6 +96,43 @@ struct alignas(16) Codes {
   std::uint8_t value[16];
 };
 
+// encode() of 16 numbers, by the GPU's own instruction where it has one: the same bits but for NaN of E5M2, of which it
+// has another code.
+__device__ inline Codes encode_all(NumberFormat format, const float (&x)[16]) {
+  Codes codes;
+  const bool e5m2 = format == NumberFormat::e5m2;
+  LONGHAUL_UNROLL
+  for (int j = 0; j < 16; j += 2) {
+    std::uint32_t both = 0;
+    if (encode_pair(e5m2, x[j], x[j + 1], both)) {
+      codes.value[j] = e5m2 && x[j] != x[j] ? 0x7E : static_cast<std::uint8_t>(both);
+      codes.value[j + 1] = e5m2 && x[j + 1] != x[j + 1] ? 0x7E : static_cast<std::uint8_t>(both >> 8);
+    } else {
+      codes.value[j] = encode(format, x[j]), codes.value[j + 1] = encode(format, x[j + 1]);
+    }
+  }
+  return codes;
+}
+
+// With the scale of a tensor, and in the order that x has: no tile is needed. 16 elements to a thread.
+template <class T, int n>
+__global__ void __launch_bounds__(block_threads) cast_in_order_kernel(CastFp8<T> p) {
+  const Index at = (static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x) * 16;
+  if (at >= p.how.to.rows * p.how.to.columns) return;
+  float x[16];
+  LONGHAUL_UNROLL
+  for (int j = 0; j < 16; j += n) {
+    float v[n];
+    load<n>(p.x + at + j, v);
+    LONGHAUL_UNROLL
+    for (int i = 0; i < n; ++i) x[j + i] = v[i];
+  }
+  const float inverse = 1.0F / *reinterpret_cast<const float*>(p.scales);
+  LONGHAUL_UNROLL
+  for (int j = 0; j < 16; ++j) x[j] *= inverse;
+  *reinterpret_cast<Codes*>(p.codes + at) = encode_all(p.how.to.format, x);
+}
+
 template <class T, int n>
 __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
   const Fp8Matrix m = p.how.to;
@@ -115,14 +152,16 @@ __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
     write_scales(p.how, o0, i0, largest, scale, p.scales);
     sync_block();
   }
+  // Neighbouring threads read neighbouring words of the tile, whichever way it lies.
   for (int w = static_cast<int>(threadIdx.x); w < side * side / 16; w += block_threads) {
-    const int outer = w / (side / 16), inner = w % (side / 16) * 16;
+    const int outer = tile.transposed ? w % side : w / (side / 16);
+    const int inner = (tile.transposed ? w / side : w % (side / 16)) * 16;
     if (o0 + outer >= m.rows || i0 + inner >= m.columns) continue;
     const float inverse = 1.0F / (m.scales == Fp8Scales::tensor ? one : scale[inner / stretch * side + outer]);
-    Codes codes;
+    float x[16];
     LONGHAUL_UNROLL
-    for (int j = 0; j < 16; ++j) codes.value[j] = encode(m.format, tile.at(outer, inner + j) * inverse);
-    *reinterpret_cast<Codes*>(p.codes + (o0 + outer) * m.columns + i0 + inner) = codes;
+    for (int j = 0; j < 16; ++j) x[j] = tile.at(outer, inner + j) * inverse;
+    *reinterpret_cast<Codes*>(p.codes + (o0 + outer) * m.columns + i0 + inner) = encode_all(m.format, x);
   }
 }
 
@@ -139,6 +178,9 @@ void cast_fp8(cudaStream_t stream, const CastFp8<T>& p) {
   constexpr std::size_t shared = tile_bytes<T> + side * stretches * (sizeof(std::uint32_t) + sizeof(float));
   // Columns are multiples of 16: rows begin at multiples of 16 bytes where the first one does.
   with_width<T>(m.columns, {p.x}, [&](auto width) {
+    if (m.scales == Fp8Scales::tensor && !p.how.transposed)
+      return launch("cast_fp8_in_order", stream, cast_in_order_kernel<T, decltype(width)::value>,
+                    dim3(blocks_for(m.rows * m.columns / 16, block_threads)), dim3(block_threads), 0, p);
     launch("cast_fp8", stream, cast_kernel<T, decltype(width)::value>,
            dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(block_threads), shared, p);
   });

@@ -142,10 +142,8 @@ class CublasLtGemm final : public DeviceGemm {
     pointers.scale_a = o.scales_b.data(), pointers.scale_b = o.scales_a.data();
     if (!bias.empty() && s.scales_a == Fp8Scales::tensor && s.scales_b == Fp8Scales::tensor)
       key.epilogue = CUBLASLT_EPILOGUE_BIAS, pointers.bias = bias.data();
-    // One scale of a tensor may begin anywhere.
-    std::uint32_t others = pointers.bias ? lt_alignment(pointers.bias) : 256U;
-    if (s.scales_a != Fp8Scales::tensor) others = std::min(others, lt_alignment(pointers.scale_b));
-    if (s.scales_b != Fp8Scales::tensor) others = std::min(others, lt_alignment(pointers.scale_a));
+    const std::uint32_t others = std::min({pointers.bias ? lt_alignment(pointers.bias) : 256U,
+                                           lt_alignment(pointers.scale_a), lt_alignment(pointers.scale_b)});
     key.alignment = {lt_alignment(o.b.data()), lt_alignment(o.a.data()), lt_alignment(c.data()), others};
     return key;
   }

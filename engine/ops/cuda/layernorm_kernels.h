@@ -1,5 +1,5 @@
-// LayerNorm on the device; formulas and arguments as in engine/ops/layernorm.h. Blocks, rows and `parts` as in
-// norm_kernels.h, but that `parts` [layernorm_backward_blocks(tokens), 2, hidden] holds the weight's and the bias's.
+// LayerNorm's forward pass on the device; formulas and arguments as in engine/ops/layernorm.h. One block per row.
+// Backward: norm_backward.h.
 #pragma once
 
 #include "engine/ops/cuda/stream.h"
@@ -20,19 +20,5 @@ struct LayerNormForward {
 };
 template <class T>
 void layernorm_forward(cudaStream_t stream, const LayerNormForward<T>& arguments);
-
-template <class T>
-struct LayerNormBackward {
-  const T *dy, *x, *weight;
-  const float* statistics;
-  T* dx;
-  float *dweight, *dbias;  // += ; null, both: not wanted
-  float* parts;
-  Index tokens, hidden;
-  bool accumulate_dx;
-};
-Index layernorm_backward_blocks(Index tokens);
-template <class T>
-void layernorm_backward(cudaStream_t stream, const LayerNormBackward<T>& arguments);
 
 }  // namespace longhaul::cuda

@@ -11,6 +11,15 @@ struct TopAndTotal {
   float top, total;  // max z, sum exp(z - top)
 };
 
+// What stands behind the row's last column, where that is in the middle of a pack, counts for nothing.
+template <int n>
+__device__ inline void leave_out_beyond(Index i, Index columns, float (&v)[n]) {
+  if (i + n <= columns) return;
+  LONGHAUL_UNROLL
+  for (int j = 0; j < n; ++j)
+    if (i + j >= columns) v[j] = -INFINITY;
+}
+
 // One pass over the row: each thread keeps the largest it has seen and the sum relative to that (Milakov & Gimelshein
 // 2018, algorithm 3); then those of all threads are brought to one.
 template <class T, int n>
@@ -19,6 +28,7 @@ __device__ TopAndTotal top_and_total(const T* row, Index columns, float inverse_
   for (Index i = static_cast<Index>(threadIdx.x) * n; i < columns; i += row_threads * n) {
     float v[n];
     load<n>(row + i, v);
+    leave_out_beyond(i, columns, v);
     float here = top;
     LONGHAUL_UNROLL
     for (int j = 0; j < n; ++j) v[j] *= inverse_temperature, here = larger(here, v[j]);
@@ -56,6 +66,7 @@ __global__ void __launch_bounds__(row_threads) cross_entropy_kernel(CrossEntropy
   for (Index i = static_cast<Index>(threadIdx.x) * n; i < p.vocab; i += row_threads * n) {
     float v[n];
     load<n>(z + i, v);
+    leave_out_beyond(i, p.vocab, v);
     LONGHAUL_UNROLL
     for (int j = 0; j < n; ++j) {
       v[j] = scale == 0.0F ? 0.0F : __expf(v[j] - top) * scale;
@@ -79,10 +90,13 @@ __global__ void __launch_bounds__(row_threads)
 
 template <class T>
 void cross_entropy(cudaStream_t stream, const CrossEntropy<T>& p) {
-  const bool wide = rows_are_aligned<T>(p.vocab, {p.logits, p.dlogits}) && p.stride % pack_of<T> == 0;
+  constexpr Index pack = pack_of<T>;
+  const bool wide =
+      rows_are_aligned<T>(p.stride, {p.logits, p.dlogits}) && p.stride >= (p.vocab + pack - 1) / pack * pack;
   const dim3 grid(static_cast<unsigned>(p.tokens));
   if (wide)
-    launch("cross_entropy", stream, cross_entropy_kernel<T, pack_of<T>>, grid, dim3(row_threads), reduce_bytes, p);
+    launch("cross_entropy", stream, cross_entropy_kernel<T, static_cast<int>(pack)>, grid, dim3(row_threads),
+           reduce_bytes, p);
   else
     launch("cross_entropy", stream, cross_entropy_kernel<T, 1>, grid, dim3(row_threads), reduce_bytes, p);
 }

@@ -1,6 +1,7 @@
 // How kernels that work on rows are started: with accesses of 16 bytes where every row begins at a multiple of them.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "engine/ops/cuda/device_code.h"
@@ -26,6 +27,15 @@ void with_width(Index columns, std::initializer_list<const void*> starts, const 
     f(Width<pack_of<T>>{});
   else
     f(Width<1>{});
+}
+
+// Threads of a block that has a row to itself: as many as it has packs of n elements, in whole warps.
+inline constexpr int row_threads_max = 512;
+inline Index whole_warps(Index threads) {
+  return (threads + warp_size - 1) / warp_size * warp_size;
+}
+inline unsigned threads_of_row(Index columns, int n) {
+  return static_cast<unsigned>(std::clamp<Index>(whole_warps((columns + n - 1) / n), warp_size, row_threads_max));
 }
 
 inline unsigned blocks_for(Index n, Index per_block) {

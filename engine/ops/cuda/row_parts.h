@@ -1,4 +1,4 @@
-// Sums over rows in a fixed order: each of a few blocks adds up the rows dealt to it in its own place of scratch, and
+// Sums over rows in a fixed order: each of a few blocks adds up its rows in its own place of scratch, and
 // then the places are added up.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace longhaul::cuda {
 
-inline constexpr Index row_part_blocks_max = 264;  // two for each multiprocessor of an H100 or H200
+inline constexpr Index row_part_blocks = 264;  // two for each multiprocessor of an H100 or H200
 
 // to[column] += sum over i < count of parts[i * stride + column].
 void add_parts(cudaStream_t stream, Index count, Index columns, Index stride, const float* parts, float* to,

@@ -6,45 +6,93 @@
 namespace longhaul::cuda {
 namespace {
 
-constexpr int column_threads = 256;
+constexpr int column_threads = 256, lanes = column_threads / warp_size;
 
+// A warp has neighbouring columns and every eighth part; the sums of the warps are added in their order.
 __global__ void __launch_bounds__(column_threads)
     add_parts_kernel(const float* parts, Index count, Index columns, Index stride, float* to, bool accumulate) {
-  const Index column = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
+  float* const sums = reinterpret_cast<float*>(shared_memory());
+  const Index column = static_cast<Index>(blockIdx.x) * warp_size + threadIdx.x % warp_size;
+  const int lane = static_cast<int>(threadIdx.x) / warp_size;
+  constexpr int ahead = 4;  // loads under way at once
   float sum = 0.0F;
-  for (Index i = 0; i < count; ++i) sum += parts[i * stride + column];
+  if (column < columns) {
+    Index i = lane;
+    for (; i + (ahead - 1) * lanes < count; i += ahead * lanes) {
+      float part[ahead];
+      LONGHAUL_UNROLL
+      for (int j = 0; j < ahead; ++j) part[j] = parts[(i + j * lanes) * stride + column];
+      LONGHAUL_UNROLL
+      for (int j = 0; j < ahead; ++j) sum += part[j];
+    }
+    for (; i < count; i += lanes) sum += parts[i * stride + column];
+  }
+  sums[threadIdx.x] = sum;
+  sync_block();
+  if (lane != 0 || column >= columns) return;
+  for (int j = 1; j < lanes; ++j) sum += sums[j * warp_size + static_cast<int>(threadIdx.x)];
   to[column] = accumulate ? to[column] + sum : sum;
 }
 
-// Block y adds up every gridDim.y-th row, each thread for a column.
-template <class T>
+// A warp has a pack of columns for each of its threads; warp w of block y the rows y lanes + w, and on by as many as
+// there are warps. The sums of a block's warps are added in their order.
+template <class T, int n>
 __global__ void __launch_bounds__(column_threads)
     column_sums_kernel(Index rows, Index columns, const T* x, float* parts) {
-  const Index column = static_cast<Index>(blockIdx.x) * column_threads + threadIdx.x;
-  if (column >= columns) return;
-  float sum = 0.0F;
-  for (Index row = blockIdx.y; row < rows; row += gridDim.y) sum += to_float(x[row * columns + column]);
-  parts[blockIdx.y * columns + column] = sum;
+  float* const sums = reinterpret_cast<float*>(shared_memory());  // [lanes, warp_size, n]
+  const int thread = static_cast<int>(threadIdx.x) % warp_size, lane = static_cast<int>(threadIdx.x) / warp_size;
+  const Index column = (static_cast<Index>(blockIdx.x) * warp_size + thread) * n;
+  const Index step = static_cast<Index>(gridDim.y) * lanes;
+  constexpr int ahead = 4;
+  float sum[n] = {};
+  if (column < columns) {
+    Index row = static_cast<Index>(blockIdx.y) * lanes + lane;
+    for (; row + (ahead - 1) * step < rows; row += ahead * step) {
+      float v[ahead][n];
+      LONGHAUL_UNROLL
+      for (int i = 0; i < ahead; ++i) load<n>(x + (row + i * step) * columns + column, v[i]);
+      LONGHAUL_UNROLL
+      for (int i = 0; i < ahead; ++i) LONGHAUL_UNROLL
+      for (int j = 0; j < n; ++j) sum[j] += v[i][j];
+    }
+    for (; row < rows; row += step) {
+      float v[n];
+      load<n>(x + row * columns + column, v);
+      LONGHAUL_UNROLL
+      for (int j = 0; j < n; ++j) sum[j] += v[j];
+    }
+  }
+  LONGHAUL_UNROLL
+  for (int j = 0; j < n; ++j) sums[(lane * n + j) * warp_size + thread] = sum[j];
+  sync_block();
+  if (lane != 0 || column >= columns) return;
+  LONGHAUL_UNROLL
+  for (int j = 0; j < n; ++j) {
+    for (int i = 1; i < lanes; ++i) sum[j] += sums[(i * n + j) * warp_size + thread];
+    parts[blockIdx.y * columns + column + j] = sum[j];
+  }
 }
 
 }  // namespace
 
 void add_parts(cudaStream_t stream, Index count, Index columns, Index stride, const float* parts, float* to,
                bool accumulate) {
-  launch("add_parts", stream, add_parts_kernel, dim3(blocks_for(columns, column_threads)), dim3(column_threads), 0,
-         parts, count, columns, stride, to, accumulate);
+  launch("add_parts", stream, add_parts_kernel, dim3(blocks_for(columns, warp_size)), dim3(column_threads),
+         column_threads * sizeof(float), parts, count, columns, stride, to, accumulate);
 }
 
 Index column_sum_blocks(Index rows) {
-  return std::min<Index>(rows, 64);
+  return std::min<Index>((rows + lanes - 1) / lanes, row_part_blocks / 2);
 }
 template <class T>
 void column_sums(cudaStream_t stream, Index rows, Index columns, const T* x, float* parts, float* to, bool accumulate) {
   const Index blocks = column_sum_blocks(rows);
-  launch("column_sums", stream, column_sums_kernel<T>,
-         dim3(blocks_for(columns, column_threads), static_cast<unsigned>(blocks)), dim3(column_threads), 0, rows,
-         columns, x, parts);
+  with_width<T>(columns, {x}, [&](auto width) {
+    constexpr int n = decltype(width)::value;
+    launch("column_sums", stream, column_sums_kernel<T, n>,
+           dim3(blocks_for(columns, warp_size * n), static_cast<unsigned>(blocks)), dim3(column_threads),
+           column_threads * n * sizeof(float), rows, columns, x, parts);
+  });
   add_parts(stream, blocks, columns, columns, parts, to, accumulate);
 }
 template void column_sums(cudaStream_t, Index, Index, const float*, float*, float*, bool);

@@ -155,7 +155,8 @@ TEST_CASE("gate weights and their gradient follow the reference") {
       moe_gate_backward(context, s, z.f32, ids, g.f32, dz);
       Vector want = reference::moe_gates_backward(router.exact(), z.exact, ids, g.exact);
       if (s.score == RouterScore::softmax_selected && s.top_k == 1) {
-        CHECK(largest(exact(dz)) == 0.0);
+        // p - p^2 / p, in which a GPU may round once where processors round twice.
+        CHECK(largest(exact(dz)) <= (on.gpu ? 1e-6 : 0.0));
       } else {
         check_largest("dlogits", exact(dz), want, 3e-6);
       }

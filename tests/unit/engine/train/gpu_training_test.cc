@@ -81,6 +81,13 @@ TEST_CASE(
   check_same_curve(dropout, DType::f32, 6, 1e-4);
 }
 
+// Tensor cores add up products of eight bits in fewer bits than f32 has: an H100 differed by up to 2.7e-3.
+#ifdef LONGHAUL_REAL_GPU
+constexpr double low_precision_limit = 1e-2;
+#else
+constexpr double low_precision_limit = 1e-3;
+#endif
+
 // Where a value lies in the middle between two numbers of a format, the last bit of a sum decides between them.
 TEST_CASE("low precision on a GPU: the curve of the processor's emulation, with blocks and with scales of tensors") {
   ModelShape shape = test::training_shape();
@@ -92,7 +99,7 @@ TEST_CASE("low precision on a GPU: the curve of the processor's emulation, with 
     test::SetupOptions options(shape);
     options.low_precision.recipe = recipe, options.low_precision.check_every_steps = 2;
     options.low_precision.amax_history = 2;
-    const Curve low = check_same_curve(options, DType::f32, 5, 1e-3);
+    const Curve low = check_same_curve(options, DType::f32, 5, low_precision_limit);
     CHECK(low.losses != plain.losses);  // it did compute in low precision
   }
 }

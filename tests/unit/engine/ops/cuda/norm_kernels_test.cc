@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "engine/ops/cuda/norm_backward.h"
 #include "tests/unit/engine/ops/op_check.h"
 
 using namespace longhaul;
@@ -38,18 +39,18 @@ void check_rmsnorm(Index tokens, Index hidden, bool shifted) {
 
   const auto want = reference::rmsnorm_backward(tokens, hidden, 1e-5F, exact(dy), exact(x), exact(w));
   Tensor dx(dtype, {n + shift}), dw(DType::f32, {hidden});
-  std::vector<float> parts(static_cast<std::size_t>(cuda::rmsnorm_backward_blocks(tokens) * hidden), NAN);
+  std::vector<float> parts(static_cast<std::size_t>(cuda::norm_backward_blocks(tokens, hidden) * hidden), NAN);
   dw.span<float>()[0] = 3.0F;
-  cuda::RmsNormBackward<T> back{
-      from(dy),     from(x), from(w), r.data(), dx.span<T>().data() + shift, dw.span<float>().data(),
+  cuda::NormBackward<T> back{
+      from(dy),     from(x), from(w), r.data(), dx.span<T>().data() + shift, dw.span<float>().data(), nullptr,
       parts.data(), tokens,  hidden,  false};
-  cuda::rmsnorm_backward<T>({}, back);
+  cuda::norm_backward<T, false>({}, back);
   Vector dweight = want.dweight;
   dweight[0] += 3.0;
   check_close("dx", part(dx), want.dx, tolerance(dtype));
   check_close("dweight", dw, dweight, 2e-6);
   back.accumulate_dx = true, back.dweight = nullptr;
-  cuda::rmsnorm_backward<T>({}, back);
+  cuda::norm_backward<T, false>({}, back);
   Vector twice = want.dx;
   for (double& v : twice) v *= 2.0;
   check_close("dx twice", part(dx), twice, tolerance(dtype));
