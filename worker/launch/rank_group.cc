@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "resiliency/timeout_hierarchy.h"
 
 namespace longhaul {
+namespace {
+
+constexpr std::int64_t tell_again_ms = 500;  // after a scancel that failed
+
+}  // namespace
 
 Status RankGroup::start(const LaunchSpec& spec) {
   LH_TRY(auto programs, rank_programs(spec));
@@ -46,7 +52,7 @@ void RankGroup::tell(Child& child) {
 }
 
 // SIGTERM for the tasks of a step: what servers listen to.
-bool RankGroup::tell_through_slurm(const Child& child) {
+bool RankGroup::tell_through_slurm(Child& child) {
   const auto id = read_file(child.program.slurm_step_path);
   if (!id.ok()) return false;
   SpawnSpec scancel;
@@ -54,8 +60,21 @@ bool RankGroup::tell_through_slurm(const Child& child) {
   scancel.stdout_path = scancel.stderr_path = launcher_log_path(parent_path(child.program.slurm_step_path));
   scancel.dies_with_starter = true;
   const auto pid = spawn(scancel);
-  if (pid.ok()) scancels_.push_back(*pid);
+  if (pid.ok()) child.scancel = *pid;
   return pid.ok();
+}
+
+// A busy slurmctld may not answer: what failed is made again, until the grace is over.
+void RankGroup::look_at_scancel(Child& child) {
+  if (child.scancel > 0) {
+    const auto exit = poll_exit(child.scancel);
+    if (exit.ok() && !exit->has_value()) return;
+    child.scancel = -1;
+    if (exit.ok() && !(*exit)->success()) child.tell_again_ns = clock_.monotonic_ns() + tell_again_ms * 1'000'000;
+  }
+  if (!child.tell_again_ns || clock_.monotonic_ns() < *child.tell_again_ns) return;
+  child.tell_again_ns.reset();
+  if (!child.ended && child.pressed == 0) (void)tell_through_slurm(child);
 }
 
 void RankGroup::stop() {
@@ -110,12 +129,13 @@ void RankGroup::kill_all() {
         ::usleep(1000);
     }
   }
-  for (const pid_t pid : scancels_) {
+  for (Child& child : children_) {
+    const pid_t pid = std::exchange(child.scancel, -1);
+    if (pid < 0) continue;
     if (const auto exit = poll_exit(pid); !exit.ok() || exit->has_value()) continue;
     ::kill(pid, SIGKILL);
     for (auto exit = poll_exit(pid); exit.ok() && !exit->has_value(); exit = poll_exit(pid)) ::usleep(1000);
   }
-  scancels_.clear();
 }
 
 Result<std::optional<LaunchEnd>> RankGroup::poll(double grace_s) {
@@ -133,10 +153,7 @@ Result<std::optional<LaunchEnd>> RankGroup::poll(double grace_s) {
     if (!exit->success() && !was_asked && (!first_end_ || first_end_->ok()))
       first_end_ = LaunchEnd{child.program.rank, *exit, child.program.step};
   }
-  std::erase_if(scancels_, [](pid_t pid) {
-    const auto exit = poll_exit(pid);
-    return !exit.ok() || exit->has_value();
-  });
+  for (Child& child : children_) look_at_scancel(child);
   if (running) {
     if (!needed || (first_end_ && !first_end_->ok())) stop();
     for (Child& child : children_) press(child, grace_s);

@@ -56,17 +56,19 @@ class RankGroup {
     bool ended = false;
     bool group = true;  // its process group may still hold members
     std::optional<std::int64_t> told_ns;
-    int pressed = 0;  // 1: after the grace; 2: srun, which takes a while for that
+    pid_t scancel = -1;                         // under way, of a step that is told through Slurm
+    std::optional<std::int64_t> tell_again_ns;  // the last one failed
+    int pressed = 0;                            // 1: after the grace; 2: srun, which takes a while for that
   };
   void tell(Child& child);
-  bool tell_through_slurm(const Child& child);
+  bool tell_through_slurm(Child& child);
+  void look_at_scancel(Child& child);
   void press(Child& child, double grace_s);
   static void signal(Child& child, int signal_number);
   void kill_all();
 
   const Clock& clock_;
   std::vector<Child> children_;
-  std::vector<pid_t> scancels_;
   std::optional<LaunchEnd> first_end_;
 };
 
