@@ -11,7 +11,7 @@ set(CMAKE_CXX_FLAGS_INIT -ffile-prefix-map=${longhaul_source}=.)
 if(longhaul_arch STREQUAL "arm64")
   set(triple aarch64-linux-gnu)
   set(CMAKE_SYSTEM_PROCESSOR aarch64)
-  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;${CMAKE_SYSROOT})
+  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;${CMAKE_SYSROOT};-E;LD_LIBRARY_PATH=${CMAKE_SYSROOT}/usr/local/lib)
   # A cross compiler of Debian looks at its own libc first, which is newer.
   set(cxx_headers /usr/aarch64-linux-gnu/include/c++/12)
   set(c_headers "-isystem /usr/lib/gcc-cross/${triple}/12/include -isystem ${CMAKE_SYSROOT}/usr/include/${triple}")
