@@ -14,11 +14,11 @@
 #include "engine/comm/staged_communicator.h"
 #include "engine/core/site_libraries.h"
 #include "engine/infer/serve.h"
-#include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cpu_levels.h"
 #include "engine/tasks/checkpoint_commands.h"
 #include "engine/tasks/measure_processor.h"
 #include "engine/tasks/parity_commands.h"
+#include "engine/tasks/processor_info.h"
 #include "engine/tasks/stages.h"
 
 namespace longhaul {
@@ -277,9 +277,8 @@ std::string cuda_text(const OpenGpu& open) {
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
 Status print_info(const EngineSurroundings& around) {
-  std::printf("operations: cpu, %s\ncommunicators: threads, mpi%s\ncuda operations: %s\n",
-              cpu::kernels_name(ComputeContext()), around.start_nccl ? ", nccl" : "",
-              cuda_text(around.open_gpu).c_str());
+  std::printf("%s\ncommunicators: threads, mpi%s\ncuda operations: %s\n", processor_text(processor_facts()).c_str(),
+              around.start_nccl ? ", nccl" : "", cuda_text(around.open_gpu).c_str());
 #ifdef LONGHAUL_HAVE_CURATE
   std::printf("curation: built in\n");
 #else

@@ -124,6 +124,7 @@ def main():
         out, _ = expect_call("doctor", ["doctor", "--json"], 0, cwd=here)
         expect("doctor in JSON", "cores" in json.loads(out), out)
         expect("doctor asks the engine", "operations: cpu" in json.loads(out)["engine_build"], out)
+        expect("doctor says what bf16 costs here", "products in bf16: " in json.loads(out)["engine_build"], out)
         for example in sorted((source / "workflows/examples").glob("*.toml")):
             expect_call(f"example {example.name}", ["validate", str(example)], 0, cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")
