@@ -198,7 +198,7 @@ void send_last_messages(const std::string& run_dir, Clock& clock) {
   const std::string problem = report.ok() ? report->problem : report.error().message();
   if (!report.ok() || report->waiting + report->given_up > 0)
     std::fprintf(stderr, "longhaul: messages could not be sent: %s\n  longhaul notify %s\n", problem.c_str(),
-                 run_dir.c_str());
+                 shell_word(run_dir).c_str());
 }
 
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
@@ -219,7 +219,7 @@ ExitCode left_running(const std::string& run_dir) {
   std::fprintf(stderr,
                "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume %s\n  "
                "longhaul cancel %s\n",
-               run_dir.c_str(), run_dir.c_str());
+               shell_word(run_dir).c_str(), shell_word(run_dir).c_str());
   return ExitCode::interrupted;
 }
 
@@ -238,7 +238,7 @@ ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir) {
     if (!status.ok()) return fail(line, status.error());
     if (session.timed_out())
       return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
-                                   "longhaul status " + run_dir));
+                                   "longhaul status " + shell_word(run_dir)));
     if (is_running(*status)) return left_running(run_dir);
   }
   return finish(line, run_dir, session.clock());
@@ -345,18 +345,18 @@ namespace {
 ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
   DriveSession session(run_dir, line);
   if (const Status driver = session.tend_driver(false); !driver.ok()) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
     return fail(line, driver.error());
   }
   const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
   if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
     return fail(line, moved.error());
   }
   const auto status = read_run_status(run_dir);
   if (!status.ok()) return fail(line, status.error());
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
-  std::printf("\nrun:    %s\nwatch:  longhaul status %s\n", run_dir.c_str(), run_dir.c_str());
+  std::printf("\nrun:    %s\nwatch:  longhaul status %s\n", run_dir.c_str(), shell_word(run_dir).c_str());
   return is_running(*status) ? ExitCode::ok : exit_of(status->state);
 }
 
@@ -478,7 +478,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
-                                 "the request stays; see longhaul status " + *run));
+                                 "the request stays; see longhaul status " + shell_word(*run)));
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
   return ExitCode::ok;
 }

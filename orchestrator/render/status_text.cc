@@ -132,9 +132,9 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   for (const std::string& note : status.notes) text += "\n" + note + "\n";
   if (status.state == RunState::running && !status.driven)
     text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
-            (status.run.empty() ? status.name : status.run) + "\n";
+            shell_word(status.run.empty() ? status.name : status.run) + "\n";
   if (status.state == RunState::failed || status.state == RunState::cancelled)
-    text += "\ngo on from here:\n  longhaul resume " + (status.run.empty() ? status.name : status.run) + "\n";
+    text += "\ngo on from here:\n  longhaul resume " + shell_word(status.run.empty() ? status.name : status.run) + "\n";
   return text;
 }
 

@@ -56,7 +56,7 @@ def main():
 
         expect_call("a good workflow", ["validate", "good.toml"], 0, out="good.toml: valid, 2 stages", cwd=here)
         expect_call("plan shows the graph", ["plan", "good.toml"], 0, out="workflow good: 2 stages", cwd=here)
-        expect_call("plan with settings", ["plan", "good.toml", "--settings", "--set", "params.n=77"], 0, out="echo 77", cwd=here)
+        expect_call("plan with settings", ["plan", "good.toml", "--settings", "--set", "params.n=77"], 0, out='LONGHAUL_PARAMS_n = "77"', cwd=here)
         expect_call("--set that names nothing", ["validate", "good.toml", "--set", "params.m=1"], 3, err="has no params.m", cwd=here)
         expect_call("no such workflow", ["validate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
         expect_call("no such site", ["validate", "good.toml", "--site", "mars"], 4, err="there is no site 'mars'", cwd=here)

@@ -111,6 +111,18 @@ TEST_CASE("on a terminal the block is redrawn in place and never wider than the 
   CHECK(progress_block(status_of(many), created, 100).size() == 9);
 }
 
+TEST_CASE("what a person is to type next can be pasted, whatever the run's folder is called") {
+  RunStatus status = status_of({stage_in("a", StageState::failed)});
+  status.run = "/home/ana/my runs/it's-1";
+  status.driven = false;
+  CHECK(status_text(status, created).find("longhaul resume '/home/ana/my runs/it'\\''s-1'\n") != std::string::npos);
+  status.state = RunState::failed;
+  CHECK(status_text(status, created).find("go on from here:\n  longhaul resume '/home/ana/my runs/it'\\''s-1'\n") !=
+        std::string::npos);
+  status.run = "/home/ana/runs/a-1";
+  CHECK(status_text(status, created).find("longhaul resume /home/ana/runs/a-1\n") != std::string::npos);
+}
+
 TEST_CASE("axis ticks are round and inside") {
   CHECK(axis_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   for (double tick : axis_ticks(2.31, 9.97, 5)) CHECK((tick >= 2.31 && tick <= 9.97));

@@ -112,7 +112,7 @@ TEST_CASE("--set that cannot be") {
   CHECK(problems(header + command, {"params.steps"}) ==
         "--set params.steps: error: no '=' between key and value; for example --set params.steps=10\n1 error");
   CHECK(problems(header + command, {"params.steps=a/b"}) ==
-        "--set params.steps=a/b: error: 'a/b' is not a TOML value; text needs quotes: --set params.steps='\"a/b\"'\n1 "
+        "--set params.steps=a/b: error: 'a/b' is not a TOML value; text needs quotes: --set 'params.steps=\"a/b\"'\n1 "
         "error");
   CHECK(problems(header + command, {"steps=1"}) ==
         "--set steps=1: error: 'steps' cannot be set; use params.NAME or stage.NAME.KEY\n1 error");
@@ -277,7 +277,7 @@ TEST_CASE("references to params and the site") {
   CHECK(plan.stages[0].settings.find("argv")->as_array()[0] == Value("3-here/true/${x}"));
   const RunPlan script =
       good_plan(header + "[params]\nn = 3\n[stage.a]\nkind = \"command\"\nscript = 'echo ${HOME} ${params.n} $${x}'\n");
-  CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} 3 $${x}");
+  CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} ${LONGHAUL_PARAMS_n} $${x}");
 }
 
 TEST_CASE("a training that may shrink has a layout to shrink to") {
