@@ -47,7 +47,7 @@ std::string figure_text(double value) {
   return format("{:.4g}", value);
 }
 
-std::string figures_text(const StageStatus& stage, std::size_t count) {
+std::vector<std::pair<std::string, std::string>> figures_of(const StageStatus& stage) {
   if (!stage.figures.is_table()) return {};
   std::vector<const ValueMember*> members;
   for (const ValueMember& member : stage.figures.as_table())
@@ -58,9 +58,15 @@ std::string figures_text(const StageStatus& stage, std::size_t count) {
   };
   std::stable_sort(members.begin(), members.end(),
                    [&](const ValueMember* a, const ValueMember* b) { return weight(a) < weight(b); });
+  std::vector<std::pair<std::string, std::string>> figures;
+  for (const ValueMember* member : members) figures.emplace_back(member->key, figure_text(member->value.as_number()));
+  return figures;
+}
+
+std::string figures_text(const StageStatus& stage, std::size_t count) {
   std::vector<std::string> parts;
-  for (const ValueMember* member : members)
-    if (parts.size() < count) parts.push_back(member->key + " " + figure_text(member->value.as_number()));
+  for (const auto& [name, value] : figures_of(stage))
+    if (parts.size() < count) parts.push_back(name + " " + value);
   return join(parts, ", ");
 }
 
