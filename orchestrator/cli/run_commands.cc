@@ -20,9 +20,11 @@
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/measured_trainings.h"
+#include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
@@ -283,6 +285,20 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   return {};
 }
 
+// By the forecasts of trainings on the site's GPUs. On processors the engine's exact plan has been compared already,
+// and of what cannot be predicted nothing is said.
+void check_fit(const CommandLine& line, const Site& site, const RunPlan& plan, const Installation& installation,
+               Diagnostics& diagnostics) {
+  if (line.ignore_memory || line.command == Command::tune || site.config.node.gpus == 0) return;
+  const auto table = load_site_constants(installation, site);
+  const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
+  if (!constants.ok()) return;
+  std::vector<JobPlan> jobs;
+  Diagnostics said_already;
+  if (site.config.is_slurm()) jobs = plan_jobs(site, plan, said_already);
+  check_forecasts_fit(plan, plan_forecasts(plan, site.config, jobs, {*constants, {}}), diagnostics);
+}
+
 }  // namespace
 
 std::optional<NewRun> create_checked_run(const CommandLine& line, const Installation& installation,
@@ -295,6 +311,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (!loaded.ok()) return refuse(loaded.error());
   const auto chosen = choose_driver(driver, loaded->site);
   if (chosen.ok()) fit_site_to_driver(*chosen, loaded->site);
+  if (loaded->diagnostics.empty()) check_fit(line, loaded->site, loaded->plan, installation, loaded->diagnostics);
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
     const auto asked = check_jobs(loaded->site, loaded->plan, installation, loaded->diagnostics);
     if (!asked.ok()) return refuse(asked.error());
