@@ -156,7 +156,7 @@ w.toml:2:1: error: unknown key 'nam' in [workflow]; did you mean 'name'?
 w.toml:5:21: error: stage.tokens.inputs.corpus names the stage 'corpsu', which does not exist; did you mean 'corpus'?
 w.toml:6:1: error: unknown key 'vocabulry' in [stage.tokens]; did you mean 'vocabulary'?
 w.toml:9:24: error: stage.corpus.inputs.documents: /flow/missing does not exist; relative paths start at the workflow's folder, /flow
-w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: 600000
+w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: -1
 6 errors)");
 }
 
