@@ -373,7 +373,7 @@ ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
   const auto status = read_run_status(run_dir);
   if (!status.ok()) return fail(line, status.error());
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
-  std::printf("\nrun:    %s\nwatch:  longhaul status %s\n", run_dir.c_str(), shell_word(run_dir).c_str());
+  std::fputs(("\n" + watch_text(run_dir)).c_str(), stdout);
   return is_running(*status) ? ExitCode::ok : exit_of(status->state);
 }
 

@@ -144,6 +144,10 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   return text;
 }
 
+std::string watch_text(const std::string& run_dir) {
+  return "run:    " + run_dir + "\nwatch:  longhaul status " + shell_word(run_dir) + "\n";
+}
+
 std::string run_end_text(const RunStory& story, std::int64_t now_ms) {
   std::string text = status_text(story.status, now_ms);
   for (const StageStory& stage : story.stages) {

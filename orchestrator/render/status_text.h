@@ -29,6 +29,8 @@ std::vector<std::vector<std::string>> trial_rows(const StageStatus& stage);
 std::string stage_table(const RunStatus& status, std::int64_t now_ms);
 // Heading, table, and what to do next.
 std::string status_text(const RunStatus& status, std::int64_t now_ms);
+// Where a run lies that goes on without this process, and the command that looks at it.
+std::string watch_text(const std::string& run_dir);
 // The end of `run`: table, answers of the served model, server. Stages that failed with their cause.
 std::string run_end_text(const RunStory& story, std::int64_t now_ms);
 

@@ -119,6 +119,7 @@ TEST_CASE("what a person is to type next can be pasted, whatever the run's folde
   status.state = RunState::failed;
   CHECK(status_text(status, created).find("go on from here:\n  longhaul resume '/home/ana/my runs/it'\\''s-1'\n") !=
         std::string::npos);
+  CHECK(watch_text("/data/my runs/a") == "run:    /data/my runs/a\nwatch:  longhaul status '/data/my runs/a'\n");
   status.run = "/home/ana/runs/a-1";
   CHECK(status_text(status, created).find("longhaul resume /home/ana/runs/a-1\n") != std::string::npos);
 }
