@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -94,6 +96,14 @@ std::string shell_quote(std::string_view text) {
     }
   }
   return out + "'";
+}
+
+std::string shell_word(std::string_view text) {
+  const auto is_plain = [](unsigned char c) {
+    return (std::isalnum(c) && c < 128) ||
+           std::string_view("_-./:=,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_plain) ? std::string(text) : shell_quote(text);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 //   metric       step, and any of loss, lr, grad_norm, tokens_per_s, ...
 //   figure       name, value, unit                               a key figure of the stage; the last one of a name
 //   counts
+//   preparing    what                                            before ready: what is computed for the first step
 //   ready        step, load_s                                    loaded in load_s; step + 1 begins
 //   checkpoint   step, path, bytes, stall_s, write_s, asynchronous, direct_io and perhaps waited_s: whole; the training
 //   stood still for stall_s, of it waited_s for the one before; write_s is the first rank's shard

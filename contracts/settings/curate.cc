@@ -100,9 +100,11 @@ const FieldTable<CurateSettings>& curate_fields() {
           .field("page_key", &C::page_key,
                  {.help = "regular expression; its groups, joined, name a page in all languages; empty: paths without "
                           "language"})
-          .field(
-              "heldout_bytes", &C::heldout_bytes,
-              {.unit = "bytes", .help = "text kept apart for evaluation, whole pages in all their languages", .min = 0})
+          .field("heldout_bytes", &C::heldout_bytes,
+                 {.unit = "bytes",
+                  .help = "text kept apart for evaluation, whole pages in all their languages; -1: 600,000, but at "
+                          "most a tenth of the text, where heldout_fraction is 0",
+                  .min = -1})
           .field("heldout_fraction", &C::heldout_fraction,
                  {.help = "share of the text kept apart, where that is more than heldout_bytes", .min = 0, .max = 0.9})
           .field("seed", &C::seed, {.help = "chooses the held-out pages", .min = 0})

@@ -77,8 +77,9 @@ struct CurateSettings {
   // What the groups of this regular expression (ECMAScript) match in a document's path, joined, names the page in all
   // its languages; "" or no match: the path without what looks like a language ("de/", "pt-BR/", ".fr.html").
   std::string page_key;
-  // Pages are held out, all languages of a page together, until both of these are reached; 0 and 0: none.
-  std::int64_t heldout_bytes = 600'000;
+  // Pages are held out, all languages of a page together, until both of these are reached; 0 and 0: none. -1: where
+  // heldout_fraction says nothing 600,000 bytes, but no more than a tenth of the text (engine/curate/heldout_pages.h).
+  std::int64_t heldout_bytes = -1;
   double heldout_fraction = 0;  // of the bytes left after deduplication
   std::int64_t seed = 1;
 

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "engine/curate/dedup.h"
 #include "engine/curate/examine.h"
+#include "engine/curate/heldout_pages.h"
 #include "engine/curate/inputs.h"
 #include "engine/curate/page_identity.h"
 #include "engine/curate/unicode.h"
@@ -42,7 +43,7 @@ Status check_settings(const CurateSettings& s) {
   };
   require(s.heldout_fraction >= 0 && s.heldout_fraction < 1, format("heldout_fraction = {}", s.heldout_fraction),
           "use 0 to below 1");
-  require(s.heldout_bytes >= 0, format("heldout_bytes = {}", s.heldout_bytes), "use 0 or more bytes");
+  require(s.heldout_bytes >= -1, format("heldout_bytes = {}", s.heldout_bytes), "use 0 or more bytes, or -1");
   require(s.dedup.bands > 0 && s.dedup.rows > 0 && s.dedup.bands * s.dedup.rows <= 4096,
           format("dedup bands = {}, rows = {}", s.dedup.bands, s.dedup.rows),
           "use positive numbers with a product of at most 4096");
@@ -214,33 +215,17 @@ class Curation {
 
   // --- what is held out ---
 
-  std::unordered_set<std::string> choose_heldout_pages() const {
+  void split_heldout() {
+    const auto start = begin("split");
     std::map<std::string, std::int64_t> page_bytes;
     for (const CurateDocument& document : documents_)
       page_bytes[document.page] += static_cast<std::int64_t>(document.text.size());
-    std::vector<std::pair<std::uint64_t, std::string>> order;
-    for (const auto& [page, bytes] : page_bytes)
-      order.emplace_back(xxh3_64(page, static_cast<std::uint64_t>(settings_.seed)), page);
-    std::sort(order.begin(), order.end());
-    const auto fraction_bytes =
-        static_cast<std::int64_t>(settings_.heldout_fraction * static_cast<double>(bytes_of(documents_)));
-    const std::int64_t wanted = std::max(fraction_bytes, settings_.heldout_bytes);
-    std::unordered_set<std::string> pages;
-    std::int64_t taken = 0;
-    for (const auto& [hash, page] : order) {
-      if (taken >= wanted) break;
-      taken += page_bytes[page];
-      pages.insert(page);
-    }
-    return pages;
-  }
-
-  void split_heldout() {
-    const auto start = begin("split");
-    const auto pages = choose_heldout_pages();
+    const HeldoutChoice choice = choose_heldout_pages(page_bytes, settings_);
+    report_.heldout_note = choice.note;
+    heldout_key_ = choice.key;
     std::vector<CurateDocument> training;
     for (CurateDocument& document : documents_) {
-      const bool held = pages.contains(document.page);
+      const bool held = choice.pages.contains(document.page);
       if (held) waterfall_.removed("held_out", 1, static_cast<std::int64_t>(document.text.size()));
       (held ? heldout_ : training).push_back(std::move(document));
     }
@@ -317,7 +302,7 @@ class Curation {
     report_.heldout_bytes = bytes_of(heldout_);
     LH_CHECK(write_file_atomic(join_path(out_dir_, "removed.jsonl"), removed_lines_));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "waterfall.json"), to_json_pretty(to_value(report_.steps))));
-    if (documents_.empty()) return empty_corpus_error(report_.steps);
+    if (documents_.empty()) return empty_corpus_error(report_.steps, heldout_key_);
     LH_CHECK(write_file_atomic(join_path(out_dir_, "languages.json"), to_json_pretty(to_value(report_.languages))));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "heldout.jsonl"), heldout));
     LH_CHECK(write_file_atomic(join_path(out_dir_, "documents.jsonl"), training));
@@ -371,6 +356,7 @@ class Curation {
   const std::function<void(const CurateProgress&)>& progress_;
   std::vector<ExaminedDocument> examined_;
   std::vector<CurateDocument> documents_, heldout_;
+  std::string heldout_key_;               // as HeldoutChoice::key
   std::unordered_set<std::string> gone_;  // ids of removed documents
   std::string removed_lines_;
   Waterfall waterfall_;

@@ -42,6 +42,7 @@ struct CurateReport {
   std::string first_unreadable;           // which, and why
   std::int64_t documents = 0, bytes = 0;  // for training: documents and bytes of their text
   std::int64_t heldout_documents = 0, heldout_bytes = 0;
+  std::string heldout_note;  // for people, where the split may surprise; else ""
   double seconds = 0;
   std::vector<WaterfallStep> steps;
   std::vector<LanguageShare> languages;  // most bytes first

@@ -70,7 +70,7 @@ Value to_value(const std::vector<LanguageShare>& languages) {
   return array;
 }
 
-Error empty_corpus_error(const std::vector<WaterfallStep>& steps) {
+Error empty_corpus_error(const std::vector<WaterfallStep>& steps, const std::string& heldout_key) {
   const WaterfallStep* worst = nullptr;
   const auto loss = [](const WaterfallStep& step) { return step.documents_in - step.documents_out; };
   for (const WaterfallStep& step : steps) {
@@ -93,7 +93,7 @@ Error empty_corpus_error(const std::vector<WaterfallStep>& steps) {
   } else if (worst->step == "clean" || worst->step == "extract") {
     hint = "are these pages with text, not pictures or scripts? " + hint;
   } else if (worst->step == "split") {
-    hint = "lower `heldout_fraction` or `heldout_bytes`, or give more pages";
+    hint = (heldout_key.empty() ? std::string() : "lower " + heldout_key + ", or ") + "give more pages";
   }
   return make_error(ErrorCode::invalid_input, std::move(what), std::move(hint));
 }

@@ -25,7 +25,8 @@ class Waterfall {
 Value to_value(const std::vector<WaterfallStep>& steps);
 Value to_value(const std::vector<LanguageShare>& languages);
 
-// For an empty corpus: which step took most documents, for what reason, and what to change.
-Error empty_corpus_error(const std::vector<WaterfallStep>& steps);
+// For an empty corpus: which step took most documents, for what reason, and what to change. `heldout_key`: the setting
+// that decided what is held out, as the user wrote it; "": none.
+Error empty_corpus_error(const std::vector<WaterfallStep>& steps, const std::string& heldout_key);
 
 }  // namespace longhaul

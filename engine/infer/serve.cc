@@ -261,7 +261,7 @@ Result<std::string> read_token_file(const std::string& path) {
   if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::io, "token file " + path, errno);
   if ((info.st_mode & 077) != 0) {
     return make_error(ErrorCode::invalid_input, format("token file {} can be read by others", path),
-                      "chmod 600 " + path);
+                      "chmod 600 " + shell_word(path));
   }
   LH_TRY(const std::string text, read_file(path, 4096));
   std::string token = trim(text);

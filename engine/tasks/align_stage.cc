@@ -29,6 +29,9 @@ Result<TokenizedPreferences> read_pairs(TaskRun& run, const std::string& input, 
 Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
                                              const std::vector<PreferencePair>& pairs) {
   run.section("reference");
+  Value preparing = Value::make_table();
+  preparing.set("what", "reference scores");
+  run.events.write("preparing", std::move(preparing));
   const auto ranks = static_cast<std::size_t>(run.group.size()), rank = static_cast<std::size_t>(run.group.rank());
   const std::size_t per_rank = (pairs.size() + ranks - 1) / ranks;
   const std::size_t first = std::min(pairs.size(), per_rank * rank), last = std::min(pairs.size(), first + per_rank);
@@ -36,8 +39,10 @@ Result<std::vector<double>> reference_scores(TaskRun& run, TrainingStage& stage,
   for (std::size_t i = first; i < last; ++i)
     for (const ChatTokens* side : {&pairs[i].chosen, &pairs[i].rejected})
       requests.push_back({side->ids, side->loss_mask});
-  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests,
-                                [&](std::size_t) { run.section("reference"); });
+  auto scores = score_sequences(run.compute, stage.model(), stage.tokens_max(), requests, [&](std::size_t done) {
+    run.section("reference");
+    run.events.progress(static_cast<double>(done), static_cast<double>(requests.size()), "reference answers");
+  });
   LH_CHECK(run.group.agree(scores.ok() ? Status() : Status(scores.error())));
   std::vector<double> mine(per_rank * 2, 0.0), all(per_rank * 2 * ranks);
   for (std::size_t i = 0; i < scores->size(); ++i) mine[i] = (*scores)[i].log_probability;

@@ -21,6 +21,7 @@ Status run_curate(TaskRun& run) {
   if (report.unreadable_files > 0)
     run.events.message("warn", format("{} files could not be read and were left out; the first: {}",
                                       report.unreadable_files, report.first_unreadable));
+  if (!report.heldout_note.empty()) run.events.message("warn", report.heldout_note);
   constexpr double mega = 1e-6;
   return write_figures(run, {{"documents", static_cast<double>(report.documents), ""},
                              {"megabytes", static_cast<double>(report.bytes) * mega, "MB"},

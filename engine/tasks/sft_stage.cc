@@ -22,7 +22,7 @@ struct Instructions {
   std::vector<InstructExample> train, heldout;
 };
 
-Result<Instructions> read_examples(const TaskRun& run, double heldout_fraction) {
+Result<Instructions> read_examples(TaskRun& run, double heldout_fraction) {
   Instructions out;
   LH_TRY(const std::string data, run.task.input_path("data"));
   LH_TRY(const std::string train_file, find_data_file(data, {"train.jsonl"}));
@@ -37,9 +37,12 @@ Result<Instructions> read_examples(const TaskRun& run, double heldout_fraction) 
   for (InstructExample& example : out.train)
     (is_held_out(example, heldout_fraction) ? out.heldout : kept).push_back(std::move(example));
   out.train = std::move(kept);
-  if (out.train.empty())
-    return make_error(ErrorCode::invalid_input, train_file + " leaves no example to train on",
-                      "lower heldout_fraction");
+  if (out.train.empty()) {  // few questions, all of which fall on one side
+    run.events.message("warn", format("heldout_fraction = {:g} would hold out all {} examples of {}: none is held out",
+                                      heldout_fraction, out.heldout.size(), train_file));
+    std::swap(out.train, out.heldout);
+  }
+  if (out.train.empty()) return make_error(ErrorCode::invalid_input, train_file + " has no example to train on");
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include "base/files.h"
+#include "base/text.h"
 #include "engine/data/tokenize_task.h"
 #include "engine/tasks/stages.h"
 
@@ -16,6 +17,12 @@ Status run_tokenize(TaskRun& run) {
                                             [&](std::string_view, double fraction) {
                                               run.events.progress(fraction, 1.0, "of the corpus");
                                             }));
+  if (const std::int64_t learned = stats.get_integer("vocab_size");
+      !run.task.input("tokenizer") && learned < settings.vocabulary)
+    run.events.message("warn",
+                       format("vocabulary = {} is more than the text gives: it has {} tokens, and no further pair "
+                              "is seen min_frequency = {} times",
+                              settings.vocabulary, learned, settings.min_frequency));
   std::vector<Figure> figures;
   if (stats.is_table())
     for (const ValueMember& member : stats.as_table())

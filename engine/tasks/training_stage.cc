@@ -20,6 +20,7 @@
 #include "engine/model/model_folder.h"
 #include "engine/ops/gemm.h"
 #include "engine/parallel/gather_masters.h"
+#include "engine/tasks/amount_notes.h"
 #include "engine/tasks/milestone.h"
 #include "engine/train/replay_verdict.h"
 
@@ -382,6 +383,18 @@ Error TrainingStage::ended_by(const Error& fault, const std::optional<SilentCorr
   return fault;
 }
 
+// Once for a training, not again where it goes on.
+void TrainingStage::note_amounts(std::int64_t samples, std::int64_t steps) {
+  if (run_.group.rank() != 0 || !run_.launch.start_checkpoint.empty()) return;
+  TrainingAmounts amounts;
+  amounts.samples = samples, amounts.steps = steps;
+  amounts.global_batch_size = settings_.global_batch_size;
+  if (settings_.phases.empty()) amounts.warmup_steps = settings_.optimizer.warmup_steps;
+  amounts.checkpoint_every_steps = settings_.checkpoint.every_steps;
+  amounts.eval_every_steps = settings_.eval_every_steps;
+  for (const std::string& note : notes_on_amounts(amounts)) run_.events.message("warn", note);
+}
+
 Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSource* heldout,
                             std::vector<Figure> figures) {
   TrainerOptions options = trainer_options();
@@ -391,6 +404,7 @@ Status TrainingStage::train(Objective& objective, BatchSource& source, BatchSour
     options.steps = training_steps(settings_.steps, settings_.epochs, source.samples_per_epoch(),
                                    settings_.global_batch_size, settings_.batch_rampup);
   LH_CHECK(check_lr_schedule(settings_.optimizer, options.steps));
+  note_amounts(source.samples_per_epoch(), options.steps);
   std::vector<Llama*> stages;
   for (const auto& stage : stages_) stages.push_back(stage.get());
   LH_CHECK(run_.group.agree(offload_moments()));

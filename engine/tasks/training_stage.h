@@ -72,6 +72,7 @@ class TrainingStage {
   Status prepare();
   Status make_stages();
   Status check_replay() const;
+  void note_amounts(std::int64_t samples, std::int64_t steps);
   InProcessRestart in_process_restart();
   void tell_faulted(const Error& fault, const std::optional<SilentCorruption>& corruption);
   void leave_doubtful_states(const SilentCorruption& found, const CheckpointStore& checkpoints,

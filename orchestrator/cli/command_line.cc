@@ -105,14 +105,19 @@ void add_calibration_options(CLI::App& app, CommandLine& line) {
 
 void add_options(Command command, CLI::App& app, CommandLine& line) {
   const auto json = [&] { app.add_flag("--json", line.json, "one JSON document on standard output"); };
+  const auto ignore_memory = [&] {
+    app.add_flag("--ignore-memory", line.ignore_memory, "go on although a training does not fit, by its forecast");
+  };
   switch (command) {
     case Command::run:
       add_planning_options(app, line);
+      ignore_memory();
       add_runs_dir(app, line);
       add_driving_options(app, line);
       break;
     case Command::submit:
       add_planning_options(app, line);
+      ignore_memory();
       app.add_option("--driver", line.driver, "who drives the run on: auto, lead, scrontab, job, here")
           ->check(CLI::IsMember({"auto", "lead", "scrontab", "job", "here"}))
           ->capture_default_str();
@@ -125,6 +130,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       break;
     case Command::plan:
       add_planning_options(app, line);
+      ignore_memory();
       app.add_flag("--settings", line.settings, "every setting of every stage");
       app.add_flag("--scripts", line.scripts, "the job scripts, at a Slurm site");
       app.add_flag("--no-queue", line.no_queue, "do not ask Slurm when each job would start");

@@ -56,7 +56,8 @@ const std::vector<CommandSpec>& command_specs() {
          "model's size where there is one; at a Slurm site also each stage's job with the origin of every directive, "
          "GPU-hours against the site's budget, and when Slurm says that it would start, were it submitted now. With "
          "--settings also every setting of every stage, defaults included; with --scripts the job scripts; with "
-         "--no-queue Slurm is not asked. Starts nothing and writes nothing.",
+         "--no-queue Slurm is not asked. A training that does not fit by its forecast is an error with the layout that "
+         "would, here as in `run` and `submit`, unless --ignore-memory is given. Starts nothing and writes nothing.",
          {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",
           "longhaul plan my.toml --site leonardo-booster --set 'site.account=\"NAME\"' --scripts"},
          {invalid_input, not_found, system}},

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
@@ -23,7 +24,7 @@ ExitCode fork_run(const CommandLine& line, const Installation& installation) {
   const auto frozen = read_frozen_run(*forked);
   if (!frozen.ok()) return fail(line, frozen.error());
   std::printf("%s\n%s\nnothing was started:\n  longhaul resume %s\n", forked->c_str(), frozen->fork.text().c_str(),
-              forked->c_str());
+              shell_word(*forked).c_str());
   return ExitCode::ok;
 }
 

@@ -10,6 +10,7 @@
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/queue_outlook.h"
 #include "orchestrator/controller/serving_question.h"
@@ -39,6 +40,11 @@ void print_json(const Value& value) {
   std::fputs(to_json_pretty(value).c_str(), stdout);
 }
 
+void put_errors(Value& document, const Diagnostics& diagnostics) {
+  Value& errors = document.set("errors", Value::make_array());
+  for (const Error& error : diagnostics.errors()) errors.push_back(error_value(error));
+}
+
 ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics) {
   if (!line.json) {
     std::fprintf(stderr, "%s\n", diagnostics.render("nothing was started").c_str());
@@ -46,8 +52,7 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
   }
   Value document = Value::make_table();
   document.set("ok", false);
-  Value& errors = document.set("errors", Value::make_array());
-  for (const Error& error : diagnostics.errors()) errors.push_back(error_value(error));
+  put_errors(document, diagnostics);
   print_json(document);
   return ExitCode::invalid_input;
 }
@@ -99,6 +104,9 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());
     forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured});
   }
+  Diagnostics fit;
+  if (!line.ignore_memory) check_forecasts_fit(loaded->plan, forecasts, fit);
+  const ExitCode exit = fit.empty() ? ExitCode::ok : ExitCode::invalid_input;
   std::vector<ServingForecast> servers;
   if (constants.ok()) servers = plan_serving_forecasts(loaded->plan, site.config, *constants);
   if (!line.html.empty()) {
@@ -113,8 +121,10 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     if (!servers.empty()) document.set("servers", serving_forecast_value(servers));
     if (site.config.is_slurm()) document.set("jobs", jobs_value(loaded->plan, jobs));
     if (asks) document.set("queue", queue_value(queue));
+    document.set("ok", fit.empty());
+    if (!fit.empty()) put_errors(document, fit);
     print_json(document);
-    return ExitCode::ok;
+    return exit;
   }
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
   if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
@@ -132,7 +142,8 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     if (!scripts.ok()) return fail(line, scripts.error());
     std::fputs(scripts->c_str(), stdout);
   }
-  return ExitCode::ok;
+  if (!fit.empty()) std::fprintf(stderr, "\n%s\n", fit.render("run and submit would refuse it").c_str());
+  return exit;
 }
 
 }  // namespace longhaul

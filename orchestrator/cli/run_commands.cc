@@ -20,9 +20,11 @@
 #include "orchestrator/cli/signals.h"
 #include "orchestrator/cli/site_constants.h"
 #include "orchestrator/controller/drivers.h"
+#include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/layout_candidates.h"
 #include "orchestrator/controller/measured_trainings.h"
+#include "orchestrator/controller/plan_forecasts.h"
 #include "orchestrator/controller/preflight.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_messages.h"
@@ -198,7 +200,7 @@ void send_last_messages(const std::string& run_dir, Clock& clock) {
   const std::string problem = report.ok() ? report->problem : report.error().message();
   if (!report.ok() || report->waiting + report->given_up > 0)
     std::fprintf(stderr, "longhaul: messages could not be sent: %s\n  longhaul notify %s\n", problem.c_str(),
-                 run_dir.c_str());
+                 shell_word(run_dir).c_str());
 }
 
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
@@ -219,7 +221,7 @@ ExitCode left_running(const std::string& run_dir) {
   std::fprintf(stderr,
                "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume %s\n  "
                "longhaul cancel %s\n",
-               run_dir.c_str(), run_dir.c_str());
+               shell_word(run_dir).c_str(), shell_word(run_dir).c_str());
   return ExitCode::interrupted;
 }
 
@@ -238,7 +240,7 @@ ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir) {
     if (!status.ok()) return fail(line, status.error());
     if (session.timed_out())
       return fail(line, make_error(ErrorCode::timeout, "the jobs have not ended within 2 minutes",
-                                   "longhaul status " + run_dir));
+                                   "longhaul status " + shell_word(run_dir)));
     if (is_running(*status)) return left_running(run_dir);
   }
   return finish(line, run_dir, session.clock());
@@ -283,6 +285,20 @@ Status check_jobs(const Site& site, const RunPlan& plan, const Installation& ins
   return {};
 }
 
+// By the forecasts of trainings on the site's GPUs. On processors the engine's exact plan has been compared already,
+// and of what cannot be predicted nothing is said.
+void check_fit(const CommandLine& line, const Site& site, const RunPlan& plan, const Installation& installation,
+               Diagnostics& diagnostics) {
+  if (line.ignore_memory || line.command == Command::tune || site.config.node.gpus == 0) return;
+  const auto table = load_site_constants(installation, site);
+  const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
+  if (!constants.ok()) return;
+  std::vector<JobPlan> jobs;
+  Diagnostics said_already;
+  if (site.config.is_slurm()) jobs = plan_jobs(site, plan, said_already);
+  check_forecasts_fit(plan, plan_forecasts(plan, site.config, jobs, {*constants, {}}), diagnostics);
+}
+
 }  // namespace
 
 std::optional<NewRun> create_checked_run(const CommandLine& line, const Installation& installation,
@@ -295,6 +311,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (!loaded.ok()) return refuse(loaded.error());
   const auto chosen = choose_driver(driver, loaded->site);
   if (chosen.ok()) fit_site_to_driver(*chosen, loaded->site);
+  if (loaded->diagnostics.empty()) check_fit(line, loaded->site, loaded->plan, installation, loaded->diagnostics);
   if (loaded->diagnostics.empty() && loaded->site.config.is_slurm()) {
     const auto asked = check_jobs(loaded->site, loaded->plan, installation, loaded->diagnostics);
     if (!asked.ok()) return refuse(asked.error());
@@ -350,18 +367,18 @@ namespace {
 ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
   DriveSession session(run_dir, line);
   if (const Status driver = session.tend_driver(false); !driver.ok()) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
     return fail(line, driver.error());
   }
   const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
   if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", run_dir.c_str());
+    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
     return fail(line, moved.error());
   }
   const auto status = read_run_status(run_dir);
   if (!status.ok()) return fail(line, status.error());
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
-  std::printf("\nrun:    %s\nwatch:  longhaul status %s\n", run_dir.c_str(), run_dir.c_str());
+  std::fputs(("\n" + watch_text(run_dir)).c_str(), stdout);
   return is_running(*status) ? ExitCode::ok : exit_of(status->state);
 }
 
@@ -483,7 +500,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
-                                 "the request stays; see longhaul status " + *run));
+                                 "the request stays; see longhaul status " + shell_word(*run)));
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
   return ExitCode::ok;
 }

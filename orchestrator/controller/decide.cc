@@ -308,6 +308,19 @@ class Round {
     }
   }
 
+  // It does not run any more. A stage whose jobs have ended badly has failed with the cause of the last one, whatever
+  // became of the stages beside it; only what never ran is skipped.
+  void give_up(const LedgerStage& stage, const std::string& why) {
+    const LedgerAttempt* last = stage.attempts.size() > stage.attempts_before_reset ? stage.newest() : nullptr;
+    if (!last || last->cause.empty() || stage.started_ms == 0)
+      return emit(FactKind::skipped, stage.id, 0, because(why));
+    Value fields = because(last->cause + "; not tried again: " + why);
+    fields.set("fault", last->fault);
+    fields.set("started_ms", static_cast<long long>(last->ended_ms - last->ran_ms));
+    fields.set("ended_ms", static_cast<long long>(last->ended_ms));
+    emit(FactKind::failed, stage.id, 0, std::move(fields));
+  }
+
   void skip_what_cannot_run() {
     const LedgerStage* stopper = nullptr;
     for (const LedgerStage& stage : now_.stages)
@@ -317,17 +330,15 @@ class Round {
       if (stage.state != StageState::waiting && stage.state != StageState::ready) continue;
       const PlannedStage& planned = planned_of(stage);
       if (spent) {
-        emit(FactKind::skipped, stage.id, 0,
-             because(format("the run's budget of {:g} node-hours is used up", plan_.budget_node_hours)));
+        give_up(stage, format("the run's budget of {:g} node-hours is used up", plan_.budget_node_hours));
         continue;
       }
       if (stopper && !runs_after_failure(planned, now_)) {
-        emit(FactKind::skipped, stage.id, 0,
-             because(format("stage {} failed and stops the run (on_failure = stop)", stopper->id)));
+        give_up(stage, format("stage {} failed and stops the run (on_failure = stop)", stopper->id));
         continue;
       }
       const std::string blocker = blocked_by(plan_, now_, planned, seen_);
-      if (!blocker.empty()) emit(FactKind::skipped, stage.id, 0, because(blocker));
+      if (!blocker.empty()) give_up(stage, blocker);
     }
   }
 

@@ -21,10 +21,6 @@ constexpr double driver_job_s = 3600;       // of one driver job; the next one i
 constexpr double driver_job_margin_s = 90;  // for its end
 constexpr double scrontab_margin_s = 10;    // between the end of one tick and the next
 
-std::string quoted(const std::string& word) {
-  return "'" + replace_all(word, "'", "'\\''") + "'";
-}
-
 Result<std::string> read_scrontab() {
   SpawnSpec spec;
   spec.argv = {"scrontab", "-l"};
@@ -92,13 +88,16 @@ std::string scrontab_line(const SiteConfig& site, const std::string& program, co
   std::string variables;
   for (const char* name : {"PATH", "SLURM_CONF"})
     if (const auto value = environment ? environment(name) : std::nullopt; value && is_one_line(*value))
-      variables += format("{}={} ", name, quoted(*value));
-  return format("*/{} * * * * {}{} tick {} {}", minutes, variables, quoted(program), quoted(run_dir),
+      variables += format("{}={} ", name, shell_quote(*value));
+  return format("*/{} * * * * {}{} tick {} {}", minutes, variables, shell_quote(program), shell_quote(run_dir),
                 stay_s > 0 ? format("--for {:.0f}s", stay_s) : std::string("--until-quiet"));
 }
 
 Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
                       const Environment& environment) {
+  if (!is_one_line(run_dir))
+    return make_error(ErrorCode::invalid_input, "'" + one_line(run_dir) + "' cannot stand in a scrontab",
+                      "choose a folder without line ends in its name");
   double wall_s = 0;
   LH_TRY(const auto directives, driver_directives(site, wall_s));
   std::string lines;
@@ -139,8 +138,8 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   text +=
       "#SBATCH --open-mode=append\n#SBATCH --output=" + sbatch_file_pattern(join_path(run_dir, "driver/driver.log")) +
       "\n";
-  text += format("exec {} tick {} --for {:.0f}s\n", quoted(join_path(run_dir, "bin/longhaul")), quoted(run_dir),
-                 std::max(30.0, wall_s - driver_job_margin_s));
+  text += format("exec {} tick {} --for {:.0f}s\n", shell_quote(join_path(run_dir, "bin/longhaul")),
+                 shell_quote(run_dir), std::max(30.0, wall_s - driver_job_margin_s));
   SlurmSubmission submission;
   submission.script = join_path(run_dir, "driver/driver.sbatch");
   submission.options = {{"comment", driver_key(frozen)}};

@@ -50,8 +50,7 @@ std::string launcher_comment(const std::vector<std::string>& launcher, const std
   if (!nodes.empty()) words.insert(words.begin() + 1, nodes);
   std::string out, line = "#  ";
   for (const std::string& word : words) {
-    const bool plain = word == nodes || word.find_first_of(" '\"$`\\") == std::string::npos;
-    const std::string shown = plain ? word : shell_quote(word);
+    const std::string shown = word == nodes ? word : shell_word(word);
     if (line.size() + shown.size() + 3 > line_max) {
       out += line + " \\\n";
       line = "#     ";

@@ -144,6 +144,15 @@ std::vector<RunFault> faults_of_facts(const std::vector<Fact>& facts) {
   std::vector<RunFault> faults;
   std::map<std::string, std::size_t> open;  // stage -> its last end, whose next attempt is not known yet
   for (const Fact& fact : facts) {
+    const auto given_up = fact.kind == FactKind::failed && fact.attempt == 0 ? open.find(fact.stage) : open.end();
+    if (given_up != open.end()) {  // that other attempt never comes
+      FaultEvent& fault = faults[given_up->second].fault;
+      fault.tier = tier_of(fact.kind);
+      fault.next = "nothing";
+      fault.cause = fact.text("cause");
+      open.erase(given_up);
+      continue;
+    }
     switch (fact.kind) {
       case FactKind::retry:
       case FactKind::go_on:

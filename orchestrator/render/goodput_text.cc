@@ -162,8 +162,9 @@ Value goodput_value(const std::vector<StageGoodput>& stages) {
       fault.set("at_ms", static_cast<long long>(cost.at_ms));
       fault.set("step", static_cast<long long>(cost.step));
       fault.set("lost_steps", static_cast<long long>(cost.lost_steps));
-      for (const TimeClass time : {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::load,
-                                   TimeClass::recompute, TimeClass::queue, TimeClass::idle})
+      for (const TimeClass time :
+           {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::prepare, TimeClass::load,
+            TimeClass::recompute, TimeClass::queue, TimeClass::cores, TimeClass::idle})
         fault.set(std::string(to_string(time)) + "_s", seconds_of(cost, time));
       fault.set("total_s", class_seconds(cost.total_ms()));
       faults.push_back(std::move(fault));

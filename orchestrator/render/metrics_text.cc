@@ -83,8 +83,9 @@ void add_faults(MetricsWriter& out, const StageGoodput& stage) {
   }
   for (const auto& [kind, count] : counts) out.add(faults, {stage.stage, kind.first, kind.second}, count);
   for (const auto& [fault, ms] : costs)
-    for (const TimeClass time : {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::load,
-                                 TimeClass::recompute, TimeClass::queue, TimeClass::idle})
+    for (const TimeClass time :
+         {TimeClass::detect, TimeClass::stop, TimeClass::start, TimeClass::prepare, TimeClass::load,
+          TimeClass::recompute, TimeClass::queue, TimeClass::cores, TimeClass::idle})
       out.add(fault_time, {stage.stage, fault, to_string(time)}, metric_seconds(ms[static_cast<std::size_t>(time)]));
   if (newest_ms > 0) out.add(last_fault, {stage.stage}, metric_seconds(newest_ms));
 }
@@ -104,8 +105,8 @@ const std::vector<MetricFamily>& metric_families() {
        {"stage"}},
       {"longhaul_training_time_seconds",
        "gauge",
-       "where that time went; the classes training, checkpoint_stall, detect, stop, start, load, recompute, queue and "
-       "idle add up to the whole",
+       "where that time went; the classes training, checkpoint_stall, detect, stop, start, prepare, load, recompute, "
+       "queue, cores and idle add up to the whole",
        {"stage", "class"}},
       {"longhaul_training_faults_total",
        "counter",

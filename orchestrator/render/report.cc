@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t graph_stages_max = 150;
 constexpr std::size_t sample_bytes_max = 4000;
+constexpr std::size_t telling_figures_max = 4;  // of a stage, in its row; all of them stand below the table
 
 const char* const style = R"(
 :root{color-scheme:light dark;--ink:#1d2530;--dim:#66707e;--line:#d9dee5;--bg:#fff;--card:#f6f8fa;--good:#2f7d4f;--bad:#b3372f;--run:#2460a7}
@@ -32,7 +33,10 @@ th,td{text-align:left;padding:.3rem .7rem .3rem 0;border-bottom:1px solid var(--
 .succeeded,.cached{color:var(--good)}.failed,.cancelled{color:var(--bad)}.running,.submitted{color:var(--run)}.skipped,.waiting,.ready{color:var(--dim)}
 pre,code{font:13px/1.45 ui-monospace,monospace}pre{background:var(--card);padding:.7rem;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere}
 .sample{background:var(--card);padding:.7rem .9rem;margin:.6rem 0;border-left:3px solid var(--line)}.sample b{font-weight:600}.sample p{margin:.2rem 0;white-space:pre-wrap;overflow-wrap:anywhere}
-svg{max-width:100%;height:auto}svg.graph{max-width:none}svg text{fill:var(--ink);font-size:13px}.chart{width:640px}.chart .title{font-weight:600}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr));gap:.1rem 1.6rem;margin:.2rem 0 .8rem}
+.figure{display:flex;justify-content:space-between;gap:.8rem;border-bottom:1px dotted var(--line)}.figure span{color:var(--dim);overflow-wrap:anywhere}.figure b{font-weight:600;white-space:nowrap}
+td .figures{grid-template-columns:minmax(12rem,1fr);margin:0}td .figure{border:0}
+svg{max-width:100%;height:auto}svg text{fill:var(--ink);font-size:13px}.chart{width:640px}.chart .title{font-weight:600}
 .tick,.kind,.legend{font-size:11px!important}svg .tick,svg .kind{fill:var(--dim)}.end{text-anchor:end}.middle{text-anchor:middle}.grid{stroke:var(--line)}
 .edge{fill:none;stroke:var(--dim)}.node rect{fill:var(--card);stroke:currentColor;stroke-width:1.5}.line{fill:none;stroke-width:1.6}
 .c0{stroke:#2460a7}.c1{stroke:#c2571a}.c2{stroke:#2f7d4f}.c3{stroke:#8a4fb0}.c4{stroke:#b3372f}.c5{stroke:#7a6a2f}
@@ -85,18 +89,34 @@ std::string heading_html(const RunStory& story, std::int64_t now_ms) {
   return html;
 }
 
+std::string figure_list(const std::vector<std::pair<std::string, std::string>>& figures, std::size_t most) {
+  std::string html;
+  for (std::size_t i = 0; i < figures.size() && i < most; ++i)
+    html +=
+        "<div class=\"figure\"><span>" + safe(figures[i].first) + "</span><b>" + safe(figures[i].second) + "</b></div>";
+  return html.empty() ? "" : "<div class=\"figures\">" + html + "</div>";
+}
+
+// What does not fit into the rows of the table.
+std::string all_figures_html(const RunStory& story) {
+  std::string html;
+  for (const StageStatus& stage : story.status.stages)
+    if (const auto figures = figures_of(stage); figures.size() > telling_figures_max)
+      html += "<h3>" + safe(stage.id) + "</h3>" + figure_list(figures, figures.size());
+  return html.empty() ? "" : "<details><summary>all figures of the stages</summary>" + html + "</details>";
+}
+
 std::string stages_html(const RunStory& story, std::int64_t now_ms) {
   std::string html =
       "<h2>Stages</h2><div class=\"scroll\"><table><tr><th>stage<th>kind<th>state<th>attempts<th>time<th>figures</tr>";
   for (const StageStatus& stage : story.status.stages) {
-    std::string note = safe(figures_text(stage, 100));
-    if (!stage.cause.empty())
-      note += std::string(note.empty() ? "" : "<br>") + "<span class=\"failed\">" + safe(stage.cause) + "</span>";
+    std::string note = figure_list(figures_of(stage), telling_figures_max);
+    if (!stage.cause.empty()) note += "<span class=\"failed\">" + safe(stage.cause) + "</span>";
     html += "<tr><td>" + safe(stage.id) + "<td>" + safe(stage.kind) + "<td class=\"" + to_string(stage.state) + "\">" +
             to_string(stage.state) + "<td>" + std::to_string(stage.attempts) + "<td>" + stage_time_text(stage, now_ms) +
             "<td>" + note + "</tr>";
   }
-  return html + "</table></div>";
+  return html + "</table></div>" + all_figures_html(story);
 }
 
 std::string trials_html(const RunStory& story) {

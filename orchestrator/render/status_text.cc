@@ -47,7 +47,7 @@ std::string figure_text(double value) {
   return format("{:.4g}", value);
 }
 
-std::string figures_text(const StageStatus& stage, std::size_t count) {
+std::vector<std::pair<std::string, std::string>> figures_of(const StageStatus& stage) {
   if (!stage.figures.is_table()) return {};
   std::vector<const ValueMember*> members;
   for (const ValueMember& member : stage.figures.as_table())
@@ -58,9 +58,15 @@ std::string figures_text(const StageStatus& stage, std::size_t count) {
   };
   std::stable_sort(members.begin(), members.end(),
                    [&](const ValueMember* a, const ValueMember* b) { return weight(a) < weight(b); });
+  std::vector<std::pair<std::string, std::string>> figures;
+  for (const ValueMember* member : members) figures.emplace_back(member->key, figure_text(member->value.as_number()));
+  return figures;
+}
+
+std::string figures_text(const StageStatus& stage, std::size_t count) {
   std::vector<std::string> parts;
-  for (const ValueMember* member : members)
-    if (parts.size() < count) parts.push_back(member->key + " " + figure_text(member->value.as_number()));
+  for (const auto& [name, value] : figures_of(stage))
+    if (parts.size() < count) parts.push_back(name + " " + value);
   return join(parts, ", ");
 }
 
@@ -132,10 +138,14 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   for (const std::string& note : status.notes) text += "\n" + note + "\n";
   if (status.state == RunState::running && !status.driven)
     text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
-            (status.run.empty() ? status.name : status.run) + "\n";
+            shell_word(status.run.empty() ? status.name : status.run) + "\n";
   if (status.state == RunState::failed || status.state == RunState::cancelled)
-    text += "\ngo on from here:\n  longhaul resume " + (status.run.empty() ? status.name : status.run) + "\n";
+    text += "\ngo on from here:\n  longhaul resume " + shell_word(status.run.empty() ? status.name : status.run) + "\n";
   return text;
+}
+
+std::string watch_text(const std::string& run_dir) {
+  return "run:    " + run_dir + "\nwatch:  longhaul status " + shell_word(run_dir) + "\n";
 }
 
 std::string run_end_text(const RunStory& story, std::int64_t now_ms) {

@@ -56,6 +56,67 @@ std::vector<CurvePoint> thinned(const Curve& curve, const Range& x, int columns)
   return kept;
 }
 
+// The graph grows downwards, as a page does: however long a chain of stages is, nothing is cut at the right.
+constexpr int box_width = 164, box_height = 42, gap_x = 20, gap_y = 28, graph_margin = 8;
+constexpr int boxes_in_a_row = 5;  // fit on the page
+
+// So far an arc over so many rows reaches beyond the boxes.
+int arc_width(int rows) {
+  return 12 + 10 * std::min(rows, 8);
+}
+
+struct GraphPlaces {
+  std::vector<int> row, left, top;  // of each node
+  int width = 0, height = 0;
+};
+
+// Each stage in a row below all that it needs; a level of more than a row of boxes takes several.
+GraphPlaces place_graph(const std::vector<GraphNode>& nodes) {
+  GraphPlaces places;
+  std::vector<int> level(nodes.size(), 0), in_level;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const int need : nodes[i].needs) level[i] = std::max(level[i], level[static_cast<std::size_t>(need)] + 1);
+    in_level.resize(std::max(in_level.size(), static_cast<std::size_t>(level[i]) + 1), 0);
+    ++in_level[static_cast<std::size_t>(level[i])];
+  }
+  std::vector<int> first_row, boxes;  // of each level; in each row
+  for (const int count : in_level) {
+    first_row.push_back(static_cast<int>(boxes.size()));
+    for (int left = count; left > 0; left -= boxes_in_a_row) boxes.push_back(std::min(left, boxes_in_a_row));
+  }
+  const int widest = *std::max_element(boxes.begin(), boxes.end());
+  std::vector<int> placed(in_level.size(), 0);
+  int longest = 0;  // arc beside the boxes, in rows
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const int at = placed[static_cast<std::size_t>(level[i])]++;
+    const int row = first_row[static_cast<std::size_t>(level[i])] + at / boxes_in_a_row;
+    const int missing = widest - boxes[static_cast<std::size_t>(row)];  // rows are centred
+    places.row.push_back(row);
+    places.left.push_back(graph_margin + (2 * (at % boxes_in_a_row) + missing) * (box_width + gap_x) / 2);
+    places.top.push_back(graph_margin + row * (box_height + gap_y));
+    for (const int need : nodes[i].needs) longest = std::max(longest, row - places.row[static_cast<std::size_t>(need)]);
+  }
+  places.width = 2 * graph_margin + widest * (box_width + gap_x) - gap_x + (longest > 1 ? arc_width(longest) : 0);
+  places.height = 2 * graph_margin + static_cast<int>(boxes.size()) * (box_height + gap_y) - gap_y;
+  return places;
+}
+
+// To the next row straight down; over rows in between as an arc beside the boxes, which would hide it.
+std::string edge_svg(const GraphPlaces& places, std::size_t from, std::size_t to) {
+  const int rows = places.row[to] - places.row[from];
+  if (rows <= 1) {
+    const int x1 = places.left[from] + box_width / 2, y1 = places.top[from] + box_height;
+    const int x2 = places.left[to] + box_width / 2, y2 = places.top[to];
+    return format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, x1, y1 + gap_y / 2, x2,
+                  y2 - gap_y / 2, x2, y2);
+  }
+  const int x1 = places.left[from] + box_width, y1 = places.top[from] + box_height / 2;
+  const int x2 = places.left[to] + box_width, y2 = places.top[to] + box_height / 2;
+  // A cubic whose control points lie so far out reaches three quarters of the way.
+  const int out = std::max(x1, x2) + arc_width(rows) * 4 / 3 - 4;
+  return format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, out, y1, out, y2, x2, y2);
+}
+
 }  // namespace
 
 std::vector<double> axis_ticks(double low, double high, int count) {
@@ -110,38 +171,22 @@ std::string chart_svg(const std::string& title, const std::vector<Curve>& curves
 
 std::string graph_svg(const std::vector<GraphNode>& nodes) {
   if (nodes.empty()) return {};
-  constexpr int box_width = 148, box_height = 42, gap_x = 44, gap_y = 16, margin = 8;
-  std::vector<int> level(nodes.size(), 0), row(nodes.size(), 0), rows_of_level;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    for (int need : nodes[i].needs) level[i] = std::max(level[i], level[need] + 1);
-    if (static_cast<std::size_t>(level[i]) >= rows_of_level.size()) rows_of_level.resize(level[i] + 1, 0);
-    row[i] = rows_of_level[level[i]]++;
-  }
-  const int rows = *std::max_element(rows_of_level.begin(), rows_of_level.end());
-  const auto left = [&](std::size_t i) { return margin + level[i] * (box_width + gap_x); };
-  const auto top = [&](std::size_t i) {  // levels are centred
-    return margin + (rows - rows_of_level[level[i]]) * (box_height + gap_y) / 2 + row[i] * (box_height + gap_y);
-  };
-  const int width = 2 * margin + static_cast<int>(rows_of_level.size()) * (box_width + gap_x) - gap_x;
-  const int height = 2 * margin + rows * (box_height + gap_y) - gap_y;
+  const GraphPlaces places = place_graph(nodes);
   std::string svg = format(
       "<svg class=\"graph\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"graph of "
       "stages\">",
-      width, height, width, height);
+      places.width, places.height, places.width, places.height);
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    for (int need : nodes[i].needs) {
-      const int x1 = left(need) + box_width, y1 = top(need) + box_height / 2, x2 = left(i),
-                y2 = top(i) + box_height / 2;
-      svg += format("<path class=\"edge\" d=\"M{} {} C{} {} {} {} {} {}\"/>", x1, y1, x1 + gap_x / 2, y1,
-                    x2 - gap_x / 2, y2, x2, y2);
-    }
-  for (std::size_t i = 0; i < nodes.size(); ++i)
+    for (const int need : nodes[i].needs) svg += edge_svg(places, static_cast<std::size_t>(need), i);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const int left = places.left[i], top = places.top[i];
     svg += format(
         "<g class=\"node {}\"><title>{}: {}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\"/>"
         "<text x=\"{}\" y=\"{}\">{}</text><text class=\"kind\" x=\"{}\" y=\"{}\">{}</text></g>",
-        html_escape(nodes[i].state), html_escape(nodes[i].name), html_escape(nodes[i].state), left(i), top(i),
-        box_width, box_height, left(i) + 10, top(i) + 18, html_escape(clipped(nodes[i].name, 16)), left(i) + 10,
-        top(i) + 34, html_escape(clipped(nodes[i].kind + " · " + nodes[i].state, 20)));
+        html_escape(nodes[i].state), html_escape(nodes[i].name), html_escape(nodes[i].state), left, top, box_width,
+        box_height, left + 10, top + 18, html_escape(clipped(nodes[i].name, 18)), left + 10, top + 34,
+        html_escape(clipped(nodes[i].kind + " · " + nodes[i].state, 24)));
+  }
   return svg + "</svg>";
 }
 

@@ -12,7 +12,7 @@ struct GraphNode {
   std::string name, kind, state;
   std::vector<int> needs;  // indices of earlier nodes
 };
-// Stages from left to right, each behind what it needs.
+// Stages from top to bottom, each below what it needs.
 std::string graph_svg(const std::vector<GraphNode>& nodes);
 
 // Lines over steps. Points that are not finite are left out; long curves are thinned to their minimum and maximum per

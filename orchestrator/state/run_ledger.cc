@@ -17,6 +17,7 @@ constexpr Transition transitions[] = {
     {S::ready, F::cached, S::cached},
     {S::ready, F::submit, S::submitted},
     {S::ready, F::skipped, S::skipped},
+    {S::ready, F::failed, S::failed},  // to be tried again, and something else ends the run
     {S::ready, F::cancelled, S::cancelled},
     {S::submitted, F::submitted, S::submitted},
     {S::submitted, F::refused, S::submitted},

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "contracts/event.h"
 #include "contracts/record.h"
 #include "orchestrator/state/epoch_log.h"
@@ -108,18 +109,19 @@ bool asks_for_a_job(FactKind kind) {
   return kind == FactKind::submit || kind == FactKind::submit_next || kind == FactKind::requeued;
 }
 
-void add_mark(std::vector<GoodputFact>& facts, std::int64_t at_ms, GoodputFact::Kind kind) {
+void add_mark(std::vector<GoodputFact>& facts, std::int64_t at_ms, GoodputFact::Kind kind, bool local = false) {
   if (at_ms <= 0) return;
   GoodputFact fact;
   fact.at_ms = at_ms;
   fact.kind = kind;
+  fact.waits_for_cores = local;
   facts.push_back(fact);
 }
 
 std::vector<GoodputFact> facts_of_attempt(const std::string& folder, const std::vector<Event>& events,
-                                          const std::vector<std::int64_t>& submitted_ms) {
+                                          const std::vector<std::int64_t>& submitted_ms, bool local) {
   std::vector<GoodputFact> facts = facts_of({}, events);
-  for (const std::int64_t at_ms : submitted_ms) add_mark(facts, at_ms, GoodputFact::Kind::submitted);
+  for (const std::int64_t at_ms : submitted_ms) add_mark(facts, at_ms, GoodputFact::Kind::submitted, local);
   for (int restart = 0; restart < job_restarts_max; ++restart) {
     const auto claim = read_claim(join_path(folder, claim_file_name(restart)));
     if (!claim.ok()) break;
@@ -142,23 +144,35 @@ std::optional<StageWarning> warning_of(const Fact& fact) {
   told.kind = "suspect_used";
   told.host = join(hosts, ", ");
   told.text = format("attempt {} may use it though it is under suspicion: {}", fact.attempt, fact.text("why"));
-  return StageWarning{fact.wall_ms, fact.attempt, std::move(told), false};
+  return StageWarning{fact.wall_ms, fact.attempt, std::move(told), false, 0, false};
+}
+
+bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms) {
+  if (noticed.warning.kind != "straggler" || noticed.other_hosts) return true;
+  return (noticed.over ? noticed.ended_ms : now_ms) - noticed.at_ms >= straggler_lasts_ms;
 }
 
 std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& events) {
   std::vector<StageWarning> warnings;
+  bool other_hosts = false;
   for (const Event& event : events) {
     const bool anew = event.kind == "launched" || event.kind == "ranks_ended";
     const std::optional<WarningEvent> found = warning_event_of(event);
     if (!anew && !found) continue;
+    if (event.kind == "launched" && event.fields.is_table()) {
+      const Value* hosts = event.fields.find("hosts");
+      other_hosts = (hosts && hosts->size() > 1) || event.fields.get_integer("spares") > 0;
+    }
     const bool ends = found && ends_with(found->kind, "_over");
     for (StageWarning& open : warnings) {
       const bool of_ranks = open.warning.kind != "agent_lost" && open.warning.kind != "timeouts";
-      if ((anew && of_ranks) || (ends && open.warning.kind + "_over" == found->kind &&
-                                 open.warning.rank == found->rank && (of_ranks || open.warning.host == found->host)))
-        open.over = true;
+      const bool same = ends && open.warning.kind + "_over" == found->kind && open.warning.rank == found->rank &&
+                        (of_ranks || open.warning.host == found->host);
+      if (open.over || !((anew && of_ranks) || same)) continue;
+      open.over = true;
+      open.ended_ms = event.wall_ms;
     }
-    if (found && !ends) warnings.push_back({event.wall_ms, attempt, *found, false});
+    if (found && !ends) warnings.push_back({event.wall_ms, attempt, *found, false, 0, other_hosts});
   }
   return warnings;
 }
@@ -166,6 +180,8 @@ std::vector<StageWarning> warnings_of(int attempt, const std::vector<Event>& eve
 Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::int64_t now_ms) {
   LH_TRY(const FrozenRun frozen, read_frozen_run(run_dir));
   LH_TRY(const EpochRead read, read_epochs(run_dir));
+  const auto site = read_toml_file(join_path(run_dir, "site.toml"));
+  const bool local = site.ok() && site->get_string("scheduler") == "local";
   RunLedger ledger(frozen.stage_ids());
   std::map<std::string, Submissions> submissions;
   std::map<std::string, std::vector<StageWarning>> decided;
@@ -191,10 +207,12 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
       for (const Fact& end : bad_ends[stage.id])
         if (end.attempt == attempt)
           for (GoodputFact& fact : facts_of_end(end, events)) facts.push_back(std::move(fact));
-      const auto more = facts_of_attempt(folder, events, submitted_ms);
+      const auto more = facts_of_attempt(folder, events, submitted_ms, local);
       facts.insert(facts.end(), more.begin(), more.end());
     }
     if (facts.empty()) continue;
+    const std::int64_t until_ms = is_final(stage.state) ? stage.ended_ms : now_ms;
+    std::erase_if(warnings, [&](const StageWarning& one) { return !calls_for_action(one, until_ms); });
     std::stable_sort(warnings.begin(), warnings.end(),
                      [](const StageWarning& a, const StageWarning& b) { return a.at_ms < b.at_ms; });
     std::stable_sort(facts.begin(), facts.end(),
@@ -203,7 +221,7 @@ Result<std::vector<StageGoodput>> read_goodput(const std::string& run_dir, std::
     for (const GoodputFact& fact : facts) goodput.add(fact);
     if (!goodput.trained() && warnings.empty() && hosts.empty()) continue;
     // After its end no time belongs to a stage; what its lead said last may be newer than what the controller saw.
-    goodput.advance_to(is_final(stage.state) ? stage.ended_ms : now_ms);
+    goodput.advance_to(until_ms);
     all.push_back({stage.id, std::move(goodput), std::move(warnings), std::move(hosts)});
   }
   return all;

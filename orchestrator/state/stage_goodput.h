@@ -19,13 +19,20 @@ struct StageWarning {
   std::int64_t at_ms = 0;
   int attempt = 0;
   WarningEvent warning;
-  bool over = false;  // a straggler or a spike that ended, or whose ranks were started anew since
+  bool over = false;          // a straggler or a spike that ended, or whose ranks were started anew since
+  std::int64_t ended_ms = 0;  // when it was over; 0: it is not
+  bool other_hosts = false;   // the launch has several hosts, or a spare one
 };
+
+// A slow rank is told of where there is another host to go to, and on a single one when it has lasted so long: until
+// then it may be one slow stretch of a core that other programs share, of which nobody can make anything.
+inline constexpr std::int64_t straggler_lasts_ms = 600'000;
+bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms);
 
 struct StageGoodput {
   std::string stage;  // id
   GoodputLedger ledger;
-  std::vector<StageWarning> warnings;   // by time; ends are not among them
+  std::vector<StageWarning> warnings;   // by time, those that call for action; ends are not among them
   std::vector<HostWarning> hosts = {};  // by the time of their newest finding
 };
 

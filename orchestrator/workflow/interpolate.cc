@@ -1,6 +1,11 @@
 #include "orchestrator/workflow/interpolate.h"
 
+#include <algorithm>
+#include <cctype>
+
+#include "base/hash.h"
 #include "base/text.h"
+#include "orchestrator/workflow/shell_context.h"
 
 namespace longhaul {
 namespace {
@@ -18,6 +23,19 @@ std::string scalar_text(const Value& value) {
     case Value::Kind::number: return format("{}", value.as_number());
     default: return value.as_string();
   }
+}
+
+// Of "params.steps": LONGHAUL_PARAMS_steps. What a name of the shell cannot hold is told apart by a hash.
+std::string variable_of(const std::string& reference) {
+  const std::size_t dot = reference.find('.');
+  std::string variable = reference.substr(0, dot) == "site" ? "LONGHAUL_SITE_" : "LONGHAUL_PARAMS_";
+  bool is_exact = true;
+  for (const char c : reference.substr(dot + 1)) {
+    const bool fits = c == '_' || (static_cast<unsigned char>(c) < 128 && std::isalnum(static_cast<unsigned char>(c)));
+    variable += fits ? c : '_';
+    is_exact = is_exact && fits;
+  }
+  return is_exact ? variable : variable + "_" + hex64(xxh3_64(reference)).substr(0, 8);
 }
 
 // The value with every position replaced: problems with it are reported where it is used.
@@ -40,12 +58,16 @@ Interpolator::Interpolator(const Value& params, const Value& site, Diagnostics& 
   for (const std::string& name : member_names(params_)) resolve_param(name, {});
 }
 
-void Interpolator::resolve(Value& value, bool is_script) {
-  if (value.is_string()) resolve_text(value, is_script);
+void Interpolator::resolve(Value& value) {
+  if (value.is_string()) resolve_text(value, nullptr, nullptr);
   if (value.is_array())
-    for (Value& element : value.as_array()) resolve(element, is_script);
+    for (Value& element : value.as_array()) resolve(element);
   if (value.is_table())
-    for (ValueMember& member : value.as_table()) resolve(member.value, is_script);
+    for (ValueMember& member : value.as_table()) resolve(member.value);
+}
+
+void Interpolator::resolve_shell(Value& value, ShellText kind, ShellVariables& variables) {
+  if (value.is_string()) resolve_text(value, &kind, &variables);
 }
 
 bool Interpolator::resolve_param(const std::string& name, const SourcePos& where) {
@@ -96,7 +118,30 @@ const Value* Interpolator::look_up(const std::string& reference, const SourcePos
   return at;
 }
 
-void Interpolator::resolve_text(Value& value, bool is_script) {
+bool Interpolator::add_variable(const std::string& reference, const Value& found, const SourcePos& where,
+                                std::string& out, ShellVariables& variables) {
+  const ShellContext context = shell_context(out);
+  const std::string written = "${" + reference + "}", name = variable_of(reference);
+  if (context == ShellContext::single_quotes) {
+    diagnostics_.add(where, written + " stands in single quotes, where the shell replaces nothing",
+                     "use double quotes, or say environment = { NAME = \"" + written + "\" } and write \"$NAME\"");
+    return false;
+  }
+  if (context == ShellContext::arithmetic && found.is_string()) {
+    diagnostics_.add(where, written + " is text, and calculating with it can run a command", "let it be a number");
+    return false;
+  }
+  if (found.is_string() && found.as_string().find('\0') != std::string::npos) {
+    diagnostics_.add(where, written + " holds a zero byte, which no variable can hold", "remove it");
+    return false;
+  }
+  out += "${" + name + "}";
+  variables[name] = scalar_text(found);
+  return true;
+}
+
+void Interpolator::resolve_text(Value& value, const ShellText* shell, ShellVariables* variables) {
+  const bool is_script = shell && *shell == ShellText::script;
   const std::string text = value.as_string();
   const SourcePos where = value.pos;
   std::string out;
@@ -127,16 +172,19 @@ void Interpolator::resolve_text(Value& value, bool is_script) {
     }
     const Value* found = look_up(reference, where);
     if (!found) return;
-    if (open == 0 && close + 1 == text.size()) {
+    if (!shell && open == 0 && close + 1 == text.size()) {
       value = moved_to(*found, where);
       return;
     }
     if (found->is_array() || found->is_table() || found->is_null()) {
       diagnostics_.add(where, "${" + reference + "} is " + found->kind_name() + " and cannot stand inside a text",
-                       "let the string be \"${" + reference + "}\" alone");
+                       shell ? "hand it over as text" : "let the string be \"${" + reference + "}\" alone");
       return;
     }
-    out += scalar_text(*found);
+    if (!shell)
+      out += scalar_text(*found);
+    else if (!add_variable(reference, *found, where, out, *variables))
+      return;
     i = close + 1;
   }
   value = Value(out);

@@ -53,8 +53,11 @@ void apply_one(const std::string& set, Value& workflow, Diagnostics& diagnostics
   auto parsed = parse_toml("x = " + text + "\n", "");
   const Value* value = parsed.ok() && parsed->size() == 1 ? parsed->find("x") : nullptr;
   if (!value) {
+    Value quoted = Value::make_table();
+    quoted.set("x", text);
+    const std::string as_text = trim(to_toml(quoted)).substr(std::string_view("x = ").size());
     diagnostics.add(where, "'" + text + "' is not a TOML value",
-                    "text needs quotes: --set " + set.substr(0, equals) + "='\"" + text + "\"'");
+                    "text needs quotes: --set " + shell_word(set.substr(0, equals) + "=" + as_text));
     return;
   }
   Value placed = *value;

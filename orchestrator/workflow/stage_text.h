@@ -17,8 +17,9 @@ void merge_below(Value& table, const Value& below);
 // `over` replaces what `table` says, in the same way.
 void merge_over(Value& table, const Value& over);
 
-// In scripts, of a stage and of its steps, ${NAME} belongs to the shell.
-void resolve_references(Value& table, Interpolator& interpolator, int depth = 0);
+// All references of a stage or recipe. In what a shell reads (`script` of a command, of its steps and in a matrix, and
+// what stands behind `bash -c` in `argv`) values are handed over as variables, which are added to `environment`.
+void resolve_references(Value& table, Interpolator& interpolator);
 
 // An entry of `needs`: "@stage", "stage", "afterany:stage" or "afternotok:stage".
 struct NeedText {

@@ -34,6 +34,8 @@ std::optional<GoodputFact> fact_of(const Event& event) {
   fact.at_ms = event.wall_ms;
   if (event.kind == "launched") {
     fact.kind = Kind::launched;
+  } else if (event.kind == "preparing") {
+    fact.kind = Kind::preparing;
   } else if (event.kind == "ready") {
     fact.kind = Kind::ready;
     fact.step = event.fields.get_integer("step", -1);

@@ -13,9 +13,11 @@ const char* to_string(TimeClass time) {
     case TimeClass::detect: return "detect";
     case TimeClass::stop: return "stop";
     case TimeClass::start: return "start";
+    case TimeClass::prepare: return "prepare";
     case TimeClass::load: return "load";
     case TimeClass::recompute: return "recompute";
     case TimeClass::queue: return "queue";
+    case TimeClass::cores: return "cores";
     case TimeClass::idle: return "idle";
   }
   return "unknown";
@@ -135,15 +137,20 @@ void GoodputLedger::add(const GoodputFact& fact) {
     case Kind::submitted:
       close(fact.at_ms, now_, 0);
       working_ = was_working;
+      waiting_ = fact.waits_for_cores ? TimeClass::cores : TimeClass::queue;
       if (now_ == TimeClass::idle)
-        now_ = TimeClass::queue;
-      else if (now_ != TimeClass::queue)
+        now_ = waiting_;
+      else if (now_ != TimeClass::queue && now_ != TimeClass::cores)
         successor_ = true;
       break;
     case Kind::job_started: successor_ = false; [[fallthrough]];
     case Kind::launched:
       close(fact.at_ms, now_, 0);
       now_ = TimeClass::start;
+      break;
+    case Kind::preparing:
+      close(fact.at_ms, now_, 0);
+      now_ = TimeClass::prepare;
       break;
     case Kind::ready:
       if (was_working) now_ = TimeClass::load;
@@ -160,7 +167,7 @@ void GoodputLedger::add(const GoodputFact& fact) {
       break;
     default:
       close(fact.at_ms, now_, 0);
-      now_ = successor_ ? TimeClass::queue : TimeClass::idle;
+      now_ = successor_ ? waiting_ : TimeClass::idle;
       break;
   }
 }

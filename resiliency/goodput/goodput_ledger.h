@@ -24,9 +24,11 @@ enum class TimeClass {
   detect,            // from a fault to its verdict
   stop,              // until the last rank of the launch was gone, and what a job does after its ranks
   start,             // until ranks run, communicators stand, and loading begins
+  prepare,           // what is computed before the first step, such as the reference scores of DPO
   load,              // of a checkpoint
   recompute,         // steps that were done before
   queue,             // submitted, not started
+  cores,             // the same on this machine: its cores are busy with other stages
   idle,              // nothing was asked of the scheduler
 };
 inline constexpr int time_classes = static_cast<int>(TimeClass::idle) + 1;
@@ -37,6 +39,7 @@ struct GoodputFact {
     submitted,    // a job is asked for; nothing if one is running
     job_started,  // its lead is there
     launched,     // ranks are being started
+    preparing,    // they have started, and compute what the first step needs
     ready,        // loaded, about to take step + 1; the last `part_ms` were the loading
     step,         // `step` is done
     stalled,      // a save held the training up for part_ms
@@ -51,8 +54,9 @@ struct GoodputFact {
   std::int64_t part_ms = 0;
   // Of a fault:
   std::string fault, tier;
-  bool processes_stay = false;  // skip and in-process: no ranks_ended follows
-  bool goes_on = false;         // a step was left out, and nothing was interrupted
+  bool processes_stay = false;   // skip and in-process: no ranks_ended follows
+  bool goes_on = false;          // a step was left out, and nothing was interrupted
+  bool waits_for_cores = false;  // of submitted: to this machine, not to the queue of a cluster
 };
 
 // One fault and what it cost: the time until the step was done again that had been done before it.
@@ -96,11 +100,12 @@ class GoodputLedger {
   std::int64_t begin_ms_, at_ms_;
   bool keep_faults_;
   bool working_ = false, trained_ = false, faulty_ = false;
-  bool successor_ = false;           // the next job is in the queue already
-  TimeClass now_ = TimeClass::idle;  // while not working
-  std::int64_t step_ = 0;            // newest done by this launch
-  std::int64_t furthest_ = 0;        // newest ever done
-  std::int64_t owed_stall_ms_ = 0;   // told of a save whose stretch had been closed already
+  bool successor_ = false;                // the next job is in the queue already
+  TimeClass now_ = TimeClass::idle;       // while not working
+  TimeClass waiting_ = TimeClass::queue;  // what the newest submission waits for
+  std::int64_t step_ = 0;                 // newest done by this launch
+  std::int64_t furthest_ = 0;             // newest ever done
+  std::int64_t owed_stall_ms_ = 0;        // told of a save whose stretch had been closed already
   std::array<std::int64_t, time_classes> ms_{};
   std::int64_t faults_ = 0, lost_steps_ = 0;
   std::vector<FaultCost> costs_;

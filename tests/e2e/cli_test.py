@@ -56,7 +56,7 @@ def main():
 
         expect_call("a good workflow", ["validate", "good.toml"], 0, out="good.toml: valid, 2 stages", cwd=here)
         expect_call("plan shows the graph", ["plan", "good.toml"], 0, out="workflow good: 2 stages", cwd=here)
-        expect_call("plan with settings", ["plan", "good.toml", "--settings", "--set", "params.n=77"], 0, out="echo 77", cwd=here)
+        expect_call("plan with settings", ["plan", "good.toml", "--settings", "--set", "params.n=77"], 0, out='LONGHAUL_PARAMS_n = "77"', cwd=here)
         expect_call("--set that names nothing", ["validate", "good.toml", "--set", "params.m=1"], 3, err="has no params.m", cwd=here)
         expect_call("no such workflow", ["validate", "none.toml"], 4, err="none.toml does not exist", cwd=here)
         expect_call("no such site", ["validate", "good.toml", "--site", "mars"], 4, err="there is no site 'mars'", cwd=here)
@@ -127,6 +127,17 @@ def main():
         expect("doctor says what bf16 costs here", "products in bf16: " in json.loads(out)["engine_build"], out)
         for example in sorted((source / "workflows/examples").glob("*.toml")):
             expect_call(f"example {example.name}", ["validate", str(example)], 0, cwd=here)
+        large = [str(source / "workflows/examples/8b-64-nodes.toml"), "--site", "alps-clariden", "--set", 'site.account="a-x01"']
+        expect_call("a large training fits where it is meant to run", ["plan", *large, "--no-queue"], 0, out="of 86.7 GiB", cwd=here)
+        large += ["--set", "stage.pretrain.parallel={dp_replicate=256}"]
+        unfit = "stage.pretrain does not fit: a rank needs"
+        _, said = expect_call("one that does not ends plan with 3", ["plan", *large, "--no-queue"], 3, out="predicted", err=unfit, cwd=here)
+        expect("the layout that fits, and what goes on all the same", "parallel = { dp_shard" in said and "--ignore-memory" in said, said)
+        out, _ = expect_call("also as JSON", ["plan", *large, "--no-queue", "--json"], 3, cwd=here)
+        expect("with the errors", not json.loads(out)["ok"] and unfit in json.loads(out)["errors"][0]["what"], out)
+        expect_call("submit starts nothing", ["submit", *large], 3, err=unfit, cwd=here)
+        expect("no run was made", not (here / "runs").exists())
+        expect_call("who knows better", ["plan", *large, "--no-queue", "--ignore-memory"], 0, out="predicted", cwd=here)
     print("all as expected" if failures == 0 else f"{failures} failed")
     return 1 if failures else 0
 

@@ -196,7 +196,8 @@ def a_slowed_rank_is_found_within_20_steps_and_nobody_before(here):
         expect("since the onset, or a few steps of noise before it", onset - 15 <= slow["since_step"] <= onset + STEPS_BAR, (onset, slow))
         expect("its host is named", slow["host"], slow)
         expect("the other one is not", not [e for e in job.events("train", "straggler")[known:] if e["rank_of"] == 1 - victim])
-        longhaul(here, "status", "latest", code=0, says=["straggler", f"rank {victim} on"])
+        # There is no other host to go to, and it may be over soon: people are not told yet.
+        longhaul(here, "status", "latest", code=0, never="straggler")
         throttle.close()
         wait_for("its end is told", lambda: [e for e in job.events("train", "straggler_over") if e["step"] > slow["step"]], 120, job.story)
         expect("nobody was ended for it", not job.events("train", "fault"))

@@ -130,6 +130,7 @@ void JobLead::tell_launched(const LaunchSpec& spec) {
     for (const std::string& host : spec.launch.hosts) hosts.push_back(host);
     fields.set("hosts", std::move(hosts));
   }
+  if (!hosts_.spares().empty()) fields.set("spares", hosts_.spares().size());
   for (const JobStep& step : lead_.attempt.steps) {
     Value hosts;
     for (const std::string& host : step_hosts(spec.launch, step)) hosts.push_back(host);

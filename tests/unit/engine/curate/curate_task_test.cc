@@ -266,6 +266,24 @@ TEST_CASE("an empty corpus is an error with its biggest cause and a remedy") {
   CHECK_FALSE(file_exists(scratch.out() + "/documents.jsonl"));
 }
 
+TEST_CASE("a small corpus keeps most of its text for training by default, and a key that takes all is named") {
+  const CurateScratch scratch;
+  for (std::uint32_t i = 0; i < 20; ++i) scratch.put(format("p{}.html", i), curate_page(curate_prose(500 + i, 30)));
+  CurateSettings settings = curate_plain_settings();
+  settings.heldout_bytes = CurateSettings{}.heldout_bytes;
+  const auto report = scratch.run(settings);
+  REQUIRE_MESSAGE(report.ok(), report.error().message());
+  CHECK(report->heldout_documents >= 2);
+  CHECK(report->heldout_documents <= 3);
+  CHECK(report->documents >= 17);
+  CHECK(report->heldout_note.empty());
+  settings.heldout_bytes = 600'000;
+  const auto all = scratch.run(settings);
+  REQUIRE_FALSE(all.ok());
+  CHECK(all.error().what.find("of them for held_out") != std::string::npos);
+  CHECK(all.error().hint == "lower heldout_bytes = 600000, or give more pages");
+}
+
 TEST_CASE("random bytes, monstrous nesting and too large pages are removed or read, never fatal") {
   const CurateScratch scratch;
   std::mt19937 random(1);

@@ -92,6 +92,36 @@ TEST_CASE("another try of a task is a job of its own, and later variants do not 
   CHECK(rig.of("sft/v0").newest()->task == -1);
 }
 
+TEST_CASE("a task that ran and failed has failed, also when its sibling has stopped the run before it is tried again") {
+  for (const bool together : {false, true}) {
+    CAPTURE(together);
+    ClusterRig rig = matrix_rig(3, 1000);
+    for (PlannedStage& stage : rig.plan.stages) stage.common.on_failure = "stop";
+    rig.plan.stages[0].common.retries = 0;
+    rig.plan.stages[1].common.retries = 3;
+    rig.rules.submitted_max = 2;  // v2 never runs
+    rig.round();
+    rig.run("sft/v0");
+    rig.run("sft/v1");
+    rig.round();
+    if (together) rig.end("sft/v0", "failed", "no such file");
+    rig.end("sft/v1", "failed", "loss is NaN");
+    rig.rules.submitted_max = 1;  // so that the other try waits
+    CHECK(rig.round() ==
+          (together ? "failed sft/v0#1, retry sft/v1#1, failed sft/v1, skipped sft/v2, run_ended" : "retry sft/v1#1"));
+    if (!together) {
+      rig.end("sft/v0", "failed", "no such file");
+      CHECK(rig.round() == "failed sft/v0#1, failed sft/v1, skipped sft/v2, run_ended");
+    }
+    CHECK(rig.of("sft/v1").state == StageState::failed);
+    CHECK(rig.of("sft/v1").cause ==
+          "loss is NaN; not tried again: stage sft/v0 failed and stops the run (on_failure = stop)");
+    CHECK(rig.of("sft/v1").newest()->cause == "loss is NaN");
+    CHECK(rig.of("sft/v1").started_ms > 0);
+    CHECK(rig.fact(FactKind::skipped).text("cause").find("sft/v0 failed and stops the run") != std::string::npos);
+  }
+}
+
 TEST_CASE("two controllers make the same array") {
   ClusterRig one = matrix_rig(3, 1000), other = matrix_rig(3, 1000);
   one.round();

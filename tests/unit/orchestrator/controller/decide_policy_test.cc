@@ -315,8 +315,10 @@ TEST_CASE("once the budget is used up, a lost job is not tried again and the run
   rig.round();
   rig.pass_s(4000);
   rig.lose_node("p", "n1");
-  CHECK(rig.round() == "retry p#1, skipped p, skipped q, run_ended");
-  CHECK(rig.of("p").cause == "the run's budget of 1 node-hours is used up");
+  CHECK(rig.round() == "retry p#1, failed p, skipped q, run_ended");
+  CHECK(rig.of("p").cause ==
+        "Slurm says NODE_FAIL on n1; not tried again: the run's budget of 1 node-hours is used up");
+  CHECK(rig.of("q").cause == "the run's budget of 1 node-hours is used up");
   CHECK(rig.ledger.state == RunState::failed);
 }
 

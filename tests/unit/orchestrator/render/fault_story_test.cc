@@ -75,6 +75,21 @@ TEST_CASE("ends of jobs tell what the controller did next, with the hosts that i
   CHECK(faults[1].fault.severity == "fatal");
 }
 
+TEST_CASE("a stage that was to be tried again and then was given up has one fault, after which nothing came") {
+  Fact given_up{FactKind::failed, "pretrain", 0, Value::make_table(), 7000};
+  given_up.fields.set("fault", "node_fail");
+  given_up.fields.set("cause", "the scheduler says so; not tried again: the run has stopped");
+  const auto faults = faults_of_facts({{FactKind::submit, "pretrain", 1, Value::make_table(), 1000},
+                                       end_told(FactKind::retry, 1, "node_fail", "n1"),
+                                       given_up});
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].attempt == 1);
+  CHECK(faults[0].fault.host == "n1");
+  CHECK(faults[0].fault.next == "nothing");
+  CHECK(faults[0].fault.tier == "stop");
+  CHECK(faults[0].fault.cause.find("not tried again") != std::string::npos);
+}
+
 TEST_CASE("text and JSON name culprit, cause, decision and the time that it took") {
   const auto faults = faults_of_events(
       "pretrain", 2, {fault_told(1000, 1, "killed"), recovery_told(3000, 2.5), fault_told(4000, 2, "hang")});

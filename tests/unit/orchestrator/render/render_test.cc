@@ -111,6 +111,60 @@ TEST_CASE("on a terminal the block is redrawn in place and never wider than the 
   CHECK(progress_block(status_of(many), created, 100).size() == 9);
 }
 
+TEST_CASE("what a person is to type next can be pasted, whatever the run's folder is called") {
+  RunStatus status = status_of({stage_in("a", StageState::failed)});
+  status.run = "/home/ana/my runs/it's-1";
+  status.driven = false;
+  CHECK(status_text(status, created).find("longhaul resume '/home/ana/my runs/it'\\''s-1'\n") != std::string::npos);
+  status.state = RunState::failed;
+  CHECK(status_text(status, created).find("go on from here:\n  longhaul resume '/home/ana/my runs/it'\\''s-1'\n") !=
+        std::string::npos);
+  CHECK(watch_text("/data/my runs/a") == "run:    /data/my runs/a\nwatch:  longhaul status '/data/my runs/a'\n");
+  status.run = "/home/ana/runs/a-1";
+  CHECK(status_text(status, created).find("longhaul resume /home/ana/runs/a-1\n") != std::string::npos);
+}
+
+TEST_CASE("the graph grows downwards: it fits on the page however long the chain and however wide a level is") {
+  constexpr int page = 962;  // CSS pixels: of the style sheet's 1000, without its margins
+  const auto width_of = [](const std::string& svg) {
+    const std::size_t at = svg.find(" width=\"") + 8;
+    return std::stoi(svg.substr(at));
+  };
+  std::vector<GraphNode> chain, fan = {{"first", "curate", "succeeded", {}}};
+  for (int i = 0; i < 30; ++i)
+    chain.push_back({format("s{}", i), "command", "waiting", i > 0 ? std::vector{i - 1} : std::vector<int>{}});
+  for (int i = 0; i < 30; ++i) fan.push_back({format("s{}", i), "command", "waiting", {0}});
+  CHECK(width_of(graph_svg(chain)) <= page);
+  CHECK(width_of(graph_svg(fan)) <= page * 21 / 20);  // with arcs beside it, which are scaled down
+  // Below all that it needs: a node of the third row of boxes is beside none of the first.
+  const std::string svg = graph_svg({{"a", "x", "y", {}}, {"b", "x", "y", {0}}, {"c", "x", "y", {0, 1}}});
+  std::vector<int> tops;
+  for (std::size_t at = svg.find("<rect"); at != std::string::npos; at = svg.find("<rect", at + 1))
+    tops.push_back(std::stoi(svg.substr(svg.find(" y=\"", at) + 4)));
+  REQUIRE(tops.size() == 3);
+  CHECK(tops[0] < tops[1]);
+  CHECK(tops[1] < tops[2]);
+}
+
+TEST_CASE("figures of the report stand one below the other, the telling ones in the stage's row and all below it") {
+  RunStory story;
+  StageStatus stage = stage_in("pretrain", StageState::succeeded);
+  stage.figures = Value::make_table();
+  for (const char* name : {"files", "memory_held", "steps", "loss", "tokens", "heldout_loss"})
+    stage.figures.set(name, 1.5);
+  story.status = status_of({stage});
+  const std::string html = report_html(story, created);
+  const auto figure = [](const std::string& name) {
+    return "<div class=\"figure\"><span>" + name + "</span><b>1.5</b></div>";
+  };
+  const std::size_t details = html.find("<details><summary>all figures");
+  REQUIRE(details != std::string::npos);
+  for (const char* name : {"heldout_loss", "loss", "tokens", "files"}) CHECK(html.find(figure(name)) < details);
+  for (const char* name : {"memory_held", "steps"}) CHECK(html.find(figure(name)) > details);
+  for (const char* name : {"memory_held", "steps", "loss"}) CHECK(html.rfind(figure(name)) > details);
+  CHECK(html.rfind(figure("steps")) != std::string::npos);
+}
+
 TEST_CASE("axis ticks are round and inside") {
   CHECK(axis_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   for (double tick : axis_ticks(2.31, 9.97, 5)) CHECK((tick >= 2.31 && tick <= 9.97));

@@ -134,6 +134,75 @@ TEST_CASE(
   CHECK(warnings[1].over);
 }
 
+TEST_CASE("a slow rank is told of where there is a host to go to, and on one host when it lasts") {
+  const auto event = [](std::int64_t at, const std::string& kind) {
+    WarningEvent warning;
+    warning.kind = kind, warning.fault_class = "slow_rank", warning.rank = 1, warning.step = 100;
+    return Event{at, kind, 0, to_value(warning)};
+  };
+  const auto told = [&](const Event& launched, std::int64_t lasted_ms, bool over) {
+    std::vector<Event> events = {launched, event(1'000, "straggler")};
+    if (over) events.push_back(event(1'000 + lasted_ms, "straggler_over"));
+    const auto warnings = warnings_of(1, events);
+    REQUIRE(warnings.size() == 1);
+    return calls_for_action(warnings[0], over ? 10'000'000 : 1'000 + lasted_ms);
+  };
+  Event alone{500, "launched", 0, Value::make_table()};
+  Event with_spare = alone, two = alone;
+  with_spare.fields.set("spares", 1);
+  two.fields.set("hosts", ValueArray{Value("n1"), Value("n2")});
+  for (const bool over : {false, true}) {
+    CAPTURE(over);
+    CHECK_FALSE(told(alone, straggler_lasts_ms - 1, over));
+    CHECK(told(alone, straggler_lasts_ms, over));
+    CHECK(told(with_spare, 20'000, over));
+    CHECK(told(two, 20'000, over));
+  }
+  WarningEvent spike;
+  spike.kind = "loss_spike";
+  CHECK(calls_for_action({1'000, 1, spike, false, 0, false}, 1'001));
+
+  GoodputRun run;
+  run.tell(1'000'000, FactKind::submit, 1);
+  const std::string slow = ",\"class\":\"slow_rank\",\"rank_of\":0";
+  run.attempt(1, 1'060'000, 0,
+              line_at(1'061'000, "launched") + line_at(1'070'000, "ready", ",\"step\":0") +
+                  line_at(1'080'000, "straggler", slow) + line_at(1'100'000, "straggler_over", slow) +
+                  line_at(1'110'000, "metric", ",\"step\":9") + line_at(1'120'000, "straggler", slow));
+  const auto early = read_goodput(run.path, 1'300'000), late = read_goodput(run.path, 1'120'000 + straggler_lasts_ms);
+  REQUIRE(early.ok());
+  REQUIRE(late.ok());
+  CHECK((*early)[0].warnings.empty());
+  REQUIRE((*late)[0].warnings.size() == 1);
+  CHECK((*late)[0].warnings[0].at_ms == 1'120'000);
+}
+
+TEST_CASE(
+    "what is computed before the first step, and waiting for the cores of this machine, have classes of their own") {
+  for (const bool local : {false, true}) {
+    CAPTURE(local);
+    GoodputRun run;
+    REQUIRE(write_file_atomic(run.path + "/site.toml", format("scheduler = \"{}\"\n", local ? "local" : "slurm")).ok());
+    run.tell(1'000'000, FactKind::submit, 1);
+    run.attempt(1, 1'060'000, 0,
+                line_at(1'061'000, "launched") + line_at(1'070'000, "preparing", ",\"what\":\"reference scores\"") +
+                    line_at(1'110'000, "ready", ",\"step\":0,\"load_s\":2") +
+                    line_at(1'120'000, "metric", ",\"step\":1"));
+    const auto goodput = read_goodput(run.path, 1'130'000);
+    REQUIRE(goodput.ok());
+    const GoodputLedger& ledger = (*goodput)[0].ledger;
+    CHECK(ledger.ms(TimeClass::queue) == (local ? 0 : 60'000));
+    CHECK(ledger.ms(TimeClass::cores) == (local ? 60'000 : 0));
+    CHECK(ledger.ms(TimeClass::start) == 10'000);
+    CHECK(ledger.ms(TimeClass::prepare) == 38'000);
+    CHECK(ledger.ms(TimeClass::load) == 2'000);
+    CHECK(ledger.ms(TimeClass::training) == 20'000);
+    const std::string text = goodput_text(*goodput);
+    CHECK(text.find(local ? "cores 46.2 %" : "queue 46.2 %") != std::string::npos);
+    CHECK(text.find("prepare 29.2 %") != std::string::npos);
+  }
+}
+
 TEST_CASE("a host without an agent stays so until another one reports from it, whatever its ranks do") {
   const auto event = [](std::int64_t at, const std::string& kind, const std::string& host) {
     WarningEvent warning;

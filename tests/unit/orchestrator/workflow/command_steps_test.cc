@@ -74,7 +74,8 @@ TEST_CASE("steps in the order written; the job's size follows from them") {
   REQUIRE(settings.steps.size() == 2);
   CHECK(settings.environment.at("SEED") == "7");
   CHECK(settings.steps[0].name == "learner");
-  CHECK(settings.steps[0].script == "echo ${HOME} 7");
+  CHECK(settings.steps[0].script == "echo ${HOME} ${LONGHAUL_PARAMS_seed}");
+  CHECK(settings.environment.at("LONGHAUL_PARAMS_seed") == "7");  // of the stage: its steps have it too
   CHECK(settings.steps[1].argv == std::vector<std::string>{"serve", "7"});
   CHECK(settings.steps[1].service);
   CHECK(steps_plan(rl, {"stage.rl.step.actor.ranks=6"}).stages[0].common.ranks == 10);

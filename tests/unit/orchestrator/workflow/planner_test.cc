@@ -112,7 +112,7 @@ TEST_CASE("--set that cannot be") {
   CHECK(problems(header + command, {"params.steps"}) ==
         "--set params.steps: error: no '=' between key and value; for example --set params.steps=10\n1 error");
   CHECK(problems(header + command, {"params.steps=a/b"}) ==
-        "--set params.steps=a/b: error: 'a/b' is not a TOML value; text needs quotes: --set params.steps='\"a/b\"'\n1 "
+        "--set params.steps=a/b: error: 'a/b' is not a TOML value; text needs quotes: --set 'params.steps=\"a/b\"'\n1 "
         "error");
   CHECK(problems(header + command, {"steps=1"}) ==
         "--set steps=1: error: 'steps' cannot be set; use params.NAME or stage.NAME.KEY\n1 error");
@@ -156,7 +156,7 @@ w.toml:2:1: error: unknown key 'nam' in [workflow]; did you mean 'name'?
 w.toml:5:21: error: stage.tokens.inputs.corpus names the stage 'corpsu', which does not exist; did you mean 'corpus'?
 w.toml:6:1: error: unknown key 'vocabulry' in [stage.tokens]; did you mean 'vocabulary'?
 w.toml:9:24: error: stage.corpus.inputs.documents: /flow/missing does not exist; relative paths start at the workflow's folder, /flow
-w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: 600000
+w.toml:10:17: error: stage.corpus.heldout_bytes is string, expected integer; default: -1
 6 errors)");
 }
 
@@ -277,7 +277,7 @@ TEST_CASE("references to params and the site") {
   CHECK(plan.stages[0].settings.find("argv")->as_array()[0] == Value("3-here/true/${x}"));
   const RunPlan script =
       good_plan(header + "[params]\nn = 3\n[stage.a]\nkind = \"command\"\nscript = 'echo ${HOME} ${params.n} $${x}'\n");
-  CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} 3 $${x}");
+  CHECK(script.stages[0].settings.get_string("script") == "echo ${HOME} ${LONGHAUL_PARAMS_n} $${x}");
 }
 
 TEST_CASE("a training that may shrink has a layout to shrink to") {
