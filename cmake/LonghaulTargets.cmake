@@ -5,6 +5,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+# The build type of scripts/quickstart: the programs around the engine take a quarter less to compile; the engine is optimized
+# as in Release (engine/CMakeLists.txt).
+set(CMAKE_CXX_FLAGS_QUICK "-O1 -DNDEBUG")
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -15,6 +18,8 @@ endif()
 function(longhaul_options target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno)
+  # Who only wants to try it has perhaps another compiler, with warnings that ours lacks.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Quick>:-Wno-error>)
   if(CMAKE_UNITY_BUILD)
     # What is private to a file is no longer: a local name may hide one of another file, and a type that only its own file
     # uses looks as if it were used by others. Builds file by file have these warnings.

@@ -94,7 +94,7 @@ TEST_CASE("golden scripts: every site renders quickstart") {
   for (const std::string& name : golden_sites()) {
     CAPTURE(name);
     const auto scripts = golden_scripts("quickstart", golden_site(name));
-    CHECK(scripts.size() == 10);
+    CHECK(scripts.size() == 11);
     for (const char* stage : {"corpus", "pretrain"})
       compare_golden(join_path(golden_root, name + "/quickstart-" + stage + ".sbatch"), scripts.at(stage));
   }
