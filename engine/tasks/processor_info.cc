@@ -65,10 +65,6 @@ std::string processor_text(const ProcessorFacts& f) {
                             kernels_text(f), f.x86 ? "oneDNN, with the same instructions" : "the engine's own code");
   if (f.bf16_products_native) {
     text += "products in bf16: native, up to twice as fast as f32 and half of its memory";
-  } else if (f.level == CpuLevel::avx512) {
-    text +=
-        "products in bf16: emulated, as this processor multiplies f32 only: half of f32's memory, none of its time "
-        "saved";
   } else {
     text +=
         "products in bf16: widened to f32, as this processor multiplies f32 only: half of f32's memory, none of its "

@@ -53,9 +53,9 @@ TEST_CASE("a cap that comes after oneDNN has looked at the processor is refused 
   constexpr std::int64_t n = 32;
   Tensor a(DType::f32, {n * n}), c(DType::f32, {n * n});
   gemm(ComputeContext(), {.m = n, .n = n, .k = n}, a, a, c);
+#if defined(__x86_64__)  // elsewhere oneDNN knows none of these levels
   const std::vector<CpuLevel> before = cpu_levels_here();
   const Status late = cap_cpu_level("portable");
-#if defined(__x86_64__)
   REQUIRE_FALSE(late.ok());
   CHECK(late.error().code == ErrorCode::conflict);
   CHECK(cpu_levels_here() == before);
