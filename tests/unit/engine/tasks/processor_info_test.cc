@@ -12,7 +12,7 @@ TEST_CASE("what the processor computes with is said in words, and what bf16 cost
   CHECK(native.starts_with("operations: cpu, avx512_bf16\n"));
   CHECK(has(native, "bf16: native"));
   CHECK_FALSE(has(native, "slow"));
-  CHECK(has(processor_text({CpuLevel::avx512, true, false, 0}), "bf16: emulated"));
+  CHECK(has(processor_text({CpuLevel::avx512, true, false, 0}), "bf16: widened"));
   const std::string avx2 = processor_text({CpuLevel::avx2, true, false, 0});
   CHECK(has(avx2, "bf16: widened to f32"));
   CHECK(has(avx2, "AVX2, 8 numbers"));
