@@ -14,7 +14,6 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -138,8 +137,9 @@ void close_on_exec_above_stderr() {
 }  // namespace
 
 Result<ProcessId> identify_process(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // It may end between opening and reading, which then fails; a stream would throw there.
+  const auto read = read_file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text = read.ok() ? *read : std::string();
   const std::size_t after_name = text.rfind(')');
   if (after_name == std::string::npos) return make_error(ErrorCode::not_found, "no process " + std::to_string(pid));
   std::istringstream fields(text.substr(after_name + 2));

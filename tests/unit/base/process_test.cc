@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "base/clock.h"
 #include "base/text.h"
 #include "tests/support/scratch.h"
@@ -242,6 +244,20 @@ TEST_CASE("a child may take descriptors of its starter as stdin and stdout") {
 TEST_CASE("the program knows its host and its own path") {
   CHECK_FALSE(host_name().empty());
   CHECK(own_program_path().find("unit_base") != std::string::npos);
+}
+
+TEST_CASE("a process that ends while it is identified is not there, whenever that is") {
+  // Others ask while it is reaped, so that some find it between opening and reading.
+  for (int tries = 0; tries < 300; ++tries) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) ::_exit(0);
+    std::thread reaper([child] { ::waitpid(child, nullptr, 0); });
+    while (identify_process(child).ok()) {
+    }
+    for (int more = 0; more < 20; ++more) CHECK_FALSE(identify_process(child).ok());
+    reaper.join();
+  }
 }
 
 }  // namespace longhaul
