@@ -19,6 +19,8 @@ static_assert(std::endian::native == std::endian::little, "shards are little-end
 
 namespace {
 
+constexpr int populate_read = 22;  // MADV_POPULATE_READ of Linux 5.14, which headers of an older libc do not have
+
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the limit of the format's own reader
 
 std::int64_t bytes_of_dtype(std::string_view dtype) {
@@ -164,17 +166,15 @@ Status write_shard(const std::string& path, std::span<const ShardTensor> tensors
 }
 
 Status read_in(std::string_view mapped, const std::string& path) {
-#ifdef MADV_POPULATE_READ
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto into_page = reinterpret_cast<std::uintptr_t>(mapped.data()) % page;
   char* const first = const_cast<char*>(mapped.data()) - into_page;
-  while (!mapped.empty() && ::madvise(first, mapped.size() + into_page, MADV_POPULATE_READ) != 0) {
+  while (!mapped.empty() && ::madvise(first, mapped.size() + into_page, populate_read) != 0) {
     if (errno == EFAULT || errno == EIO || errno == EHWPOISON)
       return make_error(ErrorCode::io, "cannot read " + path + ": the file system does not give its bytes",
                         "look for errors of the disk in the node's kernel log");
     if (errno != EINTR && errno != EAGAIN) break;  // an older kernel, or no memory for it: read without
   }
-#endif
   return {};
 }
 
