@@ -11,6 +11,7 @@ import argparse
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -47,6 +48,7 @@ def main():
     runs.mkdir(parents=True, exist_ok=True)
     whole = pathlib.Path(asked.workflow)
     trainings = whole.with_name(f".forecast-{whole.name}")  # its paths start at its folder
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # that the file goes in any case
     trainings.write_text(without_what_follows(whole))
     try:
         return compare(asked, trainings, runs)
