@@ -114,7 +114,8 @@ bool same_bits(ConstView a, ConstView b) {
 
 TEST_CASE("the packed product holds the f64 reference: odd sizes, transposes, strides, scalings, types, levels") {
   std::uint64_t seed = 700;
-  // Around the sizes of tiles (4, 6, 8, 12 rows; 8, 12, 16, 32 columns), of blocks along k (256) and of C (1152).
+  // Around the sizes of tiles (4, 6, 8, 12 rows; 8, 12, 16, 32 columns), of blocks along k (256) and of C (1152 rows,
+  // 768 columns).
   const std::array<Index, 3> sizes[] = {{1, 1, 1},     {5, 33, 7},   {6, 16, 256}, {15, 31, 257}, {145, 9, 57},
                                         {29, 200, 40}, {7, 13, 777}, {1160, 3, 9}, {3, 1165, 9}};
   for (const auto& [m, n, k] : sizes) {
