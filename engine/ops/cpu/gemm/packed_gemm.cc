@@ -12,10 +12,10 @@ namespace {
 
 using Index = std::int64_t;
 
-// Of C, computed at a time by all threads. Packing costs about as much as 8 products an element, and it is done again
-// for each block beside or below: hardly 1 % of a block this large. Multiples of all panels'
-// widths.
-constexpr Index kBlockRows = 1152, kBlockColumns = 1152;
+// Of C, computed at a time by all threads, so large that packing, which costs about as much as 8 products an element
+// and is done again for each block beside or below, is about 1 % of it; and so small that a packed B stays in the
+// second cache. Multiples of all panels' widths.
+constexpr Index kBlockRows = 1152, kBlockColumns = 768;
 constexpr Index kUnitColumns = 192;  // of a block, that a thread takes at a time: a multiple of all widths
 
 Index round_up(Index n, Index unit) {

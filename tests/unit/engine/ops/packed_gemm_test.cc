@@ -105,7 +105,7 @@ Tensor widened(const Values& values) {
   return wide;
 }
 
-bool same_product(ConstView a, ConstView b) {
+bool packed_bits_equal(ConstView a, ConstView b) {
   return a.size() == b.size() &&
          std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size() * dtype_bytes(a.dtype()))) == 0;
 }
@@ -114,7 +114,8 @@ bool same_product(ConstView a, ConstView b) {
 
 TEST_CASE("the packed product holds the f64 reference: odd sizes, transposes, strides, scalings, types, levels") {
   std::uint64_t seed = 700;
-  // Around the sizes of tiles (4, 6, 8, 12 rows; 8, 12, 16, 32 columns), of blocks along k (256) and of C (1152).
+  // Around the sizes of tiles (4, 6, 8, 12 rows; 8, 12, 16, 32 columns), of blocks along k (256) and of C (1152 rows,
+  // 768 columns).
   const std::array<Index, 3> sizes[] = {{1, 1, 1},     {5, 33, 7},   {6, 16, 256}, {15, 31, 257}, {145, 9, 57},
                                         {29, 200, 40}, {7, 13, 777}, {1160, 3, 9}, {3, 1165, 9}};
   for (const auto& [m, n, k] : sizes) {
@@ -145,7 +146,7 @@ TEST_CASE("packed products of bf16 are those of the same numbers in f32, bit for
       const Case one(61, 70, 531, flags, kProducts[1], 3, 40 + static_cast<std::uint64_t>(flags));
       const Tensor sums = product(context, one, DType::f32), rounded = product(context, one, DType::bf16);
       const Tensor a = widened(one.a), b = widened(one.b);
-      CHECK(same_product(sums, product(context, one.shape, a, b, DType::f32)));
+      CHECK(packed_bits_equal(sums, product(context, one.shape, a, b, DType::f32)));
       Index wrong = 0;
       for (std::size_t i = 0; i < sums.span<float>().size(); ++i)
         wrong += !(rounded.span<bf16>()[i] == bf16(sums.span<float>()[i]));
@@ -160,14 +161,14 @@ TEST_CASE("the packed product gives the same bits for any number of threads, and
     const Case one(301, 217, 390, 2, kProducts[2], 0, 77);
     const Tensor want = product(alone, one, DType::bf16);
     for (const int threads : {2, 3, 7})
-      CHECK(same_product(want, product(ComputeContext(threads, level), one, DType::bf16)));
+      CHECK(packed_bits_equal(want, product(ComputeContext(threads, level), one, DType::bf16)));
     for (const Index row : {Index{0}, Index{150}, Index{300}}) {
       Tensor out(DType::bf16, {1, 217});
       GemmShape shape = one.shape;
       shape.m = 1;
       gemm_packed(alone, shape, ConstView(one.a.tensor.span<bf16>().data() + row * 390, DType::bf16, Shape{390}), one.b,
                   out);
-      CHECK(same_product(out, ConstView(want.span<bf16>().data() + row * 217, DType::bf16, Shape{217})));
+      CHECK(packed_bits_equal(out, ConstView(want.span<bf16>().data() + row * 217, DType::bf16, Shape{217})));
     }
   }
 }
@@ -251,5 +252,5 @@ TEST_CASE("held to AVX2, bf16 takes the packed product and f32 the library's") {
   gemm(context, shape, one.a, one.b, got);
   check_close("gemm", got, reference::gemm(130, 96, 300, false, true, 1.0, one.a.exact, one.b.exact, 0.0, {}),
               tolerance(DType::bf16));
-  if (gemm_is_packed(context, DType::bf16)) CHECK(same_product(got, product(context, one, DType::bf16)));
+  if (gemm_is_packed(context, DType::bf16)) CHECK(packed_bits_equal(got, product(context, one, DType::bf16)));
 }
