@@ -157,7 +157,7 @@ TEST_CASE("from documents to an aligned model: every stage leaves its artifact a
   folder.run_well(
       folder.task(
           "align", {{"model", "tuned"}, {"data", "questions"}},
-          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3, "precision": "f32", "beta": 0.3, "optimizer": {"lr": 0.001}})"),
+          R"({"sequence_length": 64, "micro_batch_size": 4, "global_batch_size": 8, "epochs": 3, "precision": "f32", "beta": 0.1, "optimizer": {"lr": 0.001}})"),
       "aligned");
   CHECK(folder.figure("aligned", "loss") < 0.5);
 
