@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/controller/layout_question.h"
+#include "orchestrator/workflow/trial_stage.h"
 
 namespace longhaul {
 namespace {
@@ -170,15 +171,21 @@ std::vector<RankUse> processor_uses(const RunPlan& plan, const SiteConfig& site)
   // What a tune stage tries may differ from the stage as it is written.
   const bool tuned = std::any_of(plan.stages.begin(), plan.stages.end(),
                                  [](const PlannedStage& stage) { return stage.kind == "tune"; });
-  for (const PlannedStage& stage : plan.stages) {
-    if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") continue;
-    if (stage.common.job.gpus_per_node != 0 && site.node.gpus > 0) continue;
+  const auto add = [&](const PlannedStage& stage) {
+    if (stage.kind != "pretrain" && stage.kind != "sft" && stage.kind != "align") return;
+    if (stage.common.job.gpus_per_node != 0 && site.node.gpus > 0) return;
     RankUse use;
     use.ranks = std::max(1, stage.dims.world_size() / std::max(1, stage.common.nodes));
     use.threads = rank_threads(site, stage.common.threads, use.ranks);
     use.precision = stage.settings.get_string("precision") == "f32" ? "f32" : "bf16";
     uses.insert(use);
     if (tuned) use.precision = use.precision == "f32" ? "bf16" : "f32", uses.insert(use);
+  };
+  for (const PlannedStage& stage : plan.stages) {
+    add(stage);
+    if (stage.kind != "tune") continue;
+    // `longhaul tune` leaves out the training that the layout is for.
+    if (const Result<PlannedStage> target = target_of(stage); target.ok()) add(*target);
   }
   return {uses.begin(), uses.end()};
 }

@@ -156,6 +156,8 @@ def a_training_that_ended_well_is_a_measurement_too(here):
     longhaul(here, "run", "w.toml", code=0)
     expect("eight steps are too few to go by", not kept(), kept())
     longer = bare.replace("steps = 8", "steps = 24")
+    # Ratios belong to the constants that predicted: those that this machine showed, from here on.
+    longhaul(here, "plan", "w.toml", code=0, says=["measured in"])
     (here / "w.toml").write_text(TOKENS + longer + 'faults = { at = [{ name = "slow_rank", rank = 0, step = 3, lasts = "1s" }] }\n')
     longhaul(here, "run", "w.toml", code=0)
     expect("a training with injected faults is none", not kept(), kept())
