@@ -12,8 +12,8 @@ struct MpiLibrary {
 };
 MpiLibrary mpi_library();
 
-// The Open MPI of a package (lib/longhaul/openmpi) is told where it lies now; any other is left alone. Before MPI
-// begins.
+// The Open MPI of a package (lib/longhaul/openmpi) gets the folder where it lies now; any other is left alone. Before
+// MPI begins.
 void place_own_mpi();
 
 }  // namespace longhaul

@@ -24,7 +24,7 @@ struct StageWarning {
   bool other_hosts = false;   // the launch has several hosts, or a spare one
 };
 
-// A slow rank is told of where there is another host to go to, and on a single one when it has lasted so long: until
+// A slow rank is reported where there is another host to go to, and on a single one when it has lasted so long: until
 // then it may be one slow stretch of a core that other programs share, of which nobody can make anything.
 inline constexpr std::int64_t straggler_lasts_ms = 600'000;
 bool calls_for_action(const StageWarning& noticed, std::int64_t now_ms);

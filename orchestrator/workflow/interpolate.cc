@@ -25,7 +25,7 @@ std::string scalar_text(const Value& value) {
   }
 }
 
-// Of "params.steps": LONGHAUL_PARAMS_steps. What a name of the shell cannot hold is told apart by a hash.
+// Of "params.steps": LONGHAUL_PARAMS_steps. What a name of the shell cannot hold is made distinct by a hash.
 std::string variable_of(const std::string& reference) {
   const std::size_t dot = reference.find('.');
   std::string variable = reference.substr(0, dot) == "site" ? "LONGHAUL_SITE_" : "LONGHAUL_PARAMS_";

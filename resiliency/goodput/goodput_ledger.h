@@ -105,7 +105,7 @@ class GoodputLedger {
   TimeClass waiting_ = TimeClass::queue;  // what the newest submission waits for
   std::int64_t step_ = 0;                 // newest done by this launch
   std::int64_t furthest_ = 0;             // newest ever done
-  std::int64_t owed_stall_ms_ = 0;        // told of a save whose stretch had been closed already
+  std::int64_t owed_stall_ms_ = 0;        // reported for a save whose stretch had been closed already
   std::array<std::int64_t, time_classes> ms_{};
   std::int64_t faults_ = 0, lost_steps_ = 0;
   std::vector<FaultCost> costs_;

@@ -56,7 +56,7 @@ class RankGroup {
     bool ended = false;
     bool group = true;  // its process group may still hold members
     std::optional<std::int64_t> told_ns;
-    pid_t scancel = -1;                         // under way, of a step that is told through Slurm
+    pid_t scancel = -1;                         // under way, of a step that gets its signal through Slurm
     std::optional<std::int64_t> tell_again_ns;  // the last one failed
     int pressed = 0;                            // 1: after the grace; 2: srun, which takes a while for that
   };

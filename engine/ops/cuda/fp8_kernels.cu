@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
     write_scales(p.how, o0, i0, largest, scale, p.scales);
     sync_block();
   }
-  // Neighbouring threads read neighbouring words of the tile, whichever way it lies.
+  // Neighbouring threads read neighbouring elements of the tile, whichever way it lies.
   for (int w = static_cast<int>(threadIdx.x); w < side * side / 16; w += block_threads) {
     const int outer = tile.transposed ? w % side : w / (side / 16);
     const int inner = (tile.transposed ? w / side : w % (side / 16)) * 16;
