@@ -104,11 +104,11 @@ const Value* Interpolator::look_up(const std::string& reference, const SourcePos
     const Value* next = at->find(path[i]);
     if (!next) {
       const std::string nearest = at->is_table() ? nearest_word(path[i], member_names(*at)) : "";
-      diagnostics_.add(where, "${" + reference + "}: " + so_far + " has no '" + path[i] + "'",
-                       nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+      diagnostics_.add(where, fmt::format("${{{}}}: {} has no '{}'", reference, so_far, path[i]),
+                       nearest.empty() ? "" : fmt::format("did you mean '{}'?", nearest));
       return nullptr;
     }
-    so_far += "." + path[i];
+    so_far.append(".").append(path[i]);
     at = next;
   }
   if (path[0] == "site" && at->is_string() && at->as_string().empty()) {
