@@ -5,7 +5,8 @@
 
 Asks `longhaul plan`, which measures the processor where it was not measured yet, runs the workflow up to its trainings (what
 evaluates, quantizes and serves is left out), and prints tokens/s of each as forecast and as reached. Ends with 1 if one is
-further off than 20 %. A folder of runs that holds earlier pretrainings corrects by them, and the last column says by how much.
+further off than 20 %. The folder of runs is a new one below build/, unless --runs names one: earlier pretrainings there
+correct forecasts, as the last column says, and what is cached there is refused, for nothing would be trained.
 """
 import argparse
 import json
@@ -14,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 BAR = 0.20
 
@@ -29,7 +31,13 @@ def without_what_follows(workflow):
     """The workflow's text without stages of kinds that come after trainings."""
     stages = re.split(r"(?m)^(?=\[stage\.)", workflow.read_text())
     after = re.compile(r'(?m)^kind = "(evaluate|quantize|convert|deploy)"')
-    return "".join(stage for stage in stages if not after.search(stage))
+    while True:  # nor those that need one of these
+        out = [stage for stage in stages if after.search(stage)]
+        if not out:
+            return "".join(stages)
+        stages = [stage for stage in stages if stage not in out]
+        names = "|".join(re.match(r"\[stage\.([\w-]+)", stage).group(1) for stage in out)
+        after = re.compile(rf'"@({names})["/]')
 
 
 def newest_run(runs):
@@ -40,11 +48,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("longhaul")
     parser.add_argument("workflow")
-    parser.add_argument("--runs", default="build/forecast-runs")
+    parser.add_argument("--runs")
     parser.add_argument("--site")
     parser.add_argument("--set", action="append", default=[])
     asked = parser.parse_args()
-    runs = pathlib.Path(asked.runs).resolve()
+    pathlib.Path("build").mkdir(exist_ok=True)
+    runs = pathlib.Path(asked.runs or tempfile.mkdtemp(prefix="forecast-runs-", dir="build")).resolve()
     runs.mkdir(parents=True, exist_ok=True)
     whole = pathlib.Path(asked.workflow)
     trainings = whole.with_name(f".forecast-{whole.name}")  # its paths start at its folder
@@ -68,6 +77,9 @@ def compare(asked, workflow, runs):
     status = json.loads(longhaul(asked.longhaul, "status", str(run), "--json"))
     figures = {s["id"]: json.loads((pathlib.Path(s["artifact"]) / "manifest.json").read_text())["figures"]
                for s in status["stages"] if s.get("artifact")}
+    cached = [s["id"] for s in status["stages"] if s["state"] == "cached"]
+    if any(one["stage"] in cached for one in plan["predicted"]):
+        sys.exit(f"{runs} has these stages already: {', '.join(cached)}; name another folder with --runs")
     missed = 0
     print(f"{'training':<16} {'forecast':>12} {'reached':>12} {'off by':>8} {'bar':>6}")
     for one in plan["predicted"]:

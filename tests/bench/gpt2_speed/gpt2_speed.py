@@ -64,6 +64,8 @@ class Bench:
         return statistics.median(row["seconds"]) if ranks > 1 else self.seconds(row)
 
     def torch(self, batch, length, *more):
+        if self.options.level != "best" and "--f32" not in more:
+            more += ("--warm", 0, "--seconds", 0.01)  # emulated bf16: one step takes it minutes
         out = self.run(self.options.torch, HERE / "torch_step.py", "--batch", batch, "--length", length, "--threads",
                        self.options.threads, "--steps", self.options.steps, *more)
         return self.seconds(json.loads(out.splitlines()[-1]))
@@ -90,7 +92,8 @@ class Bench:
         if self.options.torch:
             peers = [(f"PyTorch {name} {how}", self.torch(batch, length, *flags, *more))
                      for name, flags in (("bf16", []), ("f32", ["--f32"]))
-                     for how, more in (("eager", []), ("compiled", ["--compile"]))]
+                     for how, more in (("eager", []), ("compiled", ["--compile"]))
+                     if self.options.level == "best" or name == "f32" or (how == "eager" and tokens < 1024)]
             best = min(seconds for _, seconds in peers)
             rows += [(name, seconds, f"Longhaul is {seconds / ours:.2f}x" + (
                 f", bar {torch_bar}x" if seconds == best else "")) for name, seconds in peers]

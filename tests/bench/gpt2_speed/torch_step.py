@@ -54,6 +54,7 @@ def main():
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--f32", action="store_true", help="no autocast")
+    parser.add_argument("--warm", type=int, default=2, help="steps before those that are measured")
     parser.add_argument("--seconds", type=float, default=60, help="no further step once so long was measured")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -74,15 +75,14 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         return time.monotonic() - begin, time.process_time() - processor_begin, loss.item()
 
-    first = step()[2]
-    step()  # warm
+    warm = [step()[2] for _ in range(options.warm)]
     times, processor_times, losses = [], [], []
     while len(times) < options.steps and sum(times) < options.seconds:
         seconds, processor_seconds, loss = step()
         times.append(seconds)
         processor_times.append(processor_seconds)
         losses.append(loss)
-    print(json.dumps({"seconds": times, "processor_seconds": processor_times, "first_loss": first,
+    print(json.dumps({"seconds": times, "processor_seconds": processor_times, "first_loss": (warm + losses)[0],
                       "last_loss": losses[-1], "torch": torch.__version__}))
 
 
