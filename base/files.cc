@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
+
+#include "base/owned_files.h"
 
 namespace longhaul {
 namespace {
@@ -27,41 +29,12 @@ Error path_error(const std::string& verb, const std::string& path, int error_num
   return errno_error(code_for(error_number), "cannot " + verb + " " + path, error_number);
 }
 
-std::string unique_neighbour(const std::string& path) {
-  static std::atomic<unsigned> counter{0};
-  return path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-}
-
-Status write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return path_error("write", path, errno);
-    }
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
 Status sync_path(const std::string& path, int flags) {
   FileDescriptor fd(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return path_error("open", path, errno);
   // Some network file systems refuse fsync on a folder; the rename itself is still ordered there.
   if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP) return path_error("sync", path, errno);
   return {};
-}
-
-Status write_new(const std::string& path, std::string_view text, unsigned mode, bool synced) {
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
-  if (!fd.valid()) return path_error("create", path, errno);
-  LH_CHECK(write_all(fd.get(), text, path));
-  if (synced && ::fsync(fd.get()) != 0) return path_error("sync", path, errno);
-  return {};
-}
-
-Status write_synced(const std::string& path, std::string_view text, unsigned mode) {
-  return write_new(path, text, mode, true);
 }
 
 }  // namespace
@@ -72,44 +45,63 @@ void FileDescriptor::reset(int fd) {
 }
 
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return path_error("read", path, errno);
+  LH_TRY(const FileDescriptor fd, open_to_read(path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
-  if (S_ISDIR(info.st_mode)) return make_error(ErrorCode::invalid_input, "cannot read " + path + ": it is a directory");
   if (static_cast<std::uint64_t>(info.st_size) > size_max)
     return make_error(ErrorCode::invalid_input, path + " has " + std::to_string(info.st_size) +
                                                     " bytes; the limit here is " + std::to_string(size_max));
-  std::string text;
-  text.reserve(static_cast<std::size_t>(info.st_size));
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return path_error("read", path, errno);
-    }
-    if (n == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(n));
-    if (text.size() > size_max)
-      return make_error(ErrorCode::invalid_input, path + " is larger than " + std::to_string(size_max) + " bytes");
-  }
+  return read_to_end(fd.get(), path, size_max, static_cast<std::size_t>(info.st_size));
 }
 
 namespace {
 
-Status write_beside_and_rename(const std::string& path, std::string_view text, unsigned mode, bool synced) {
-  const std::string beside = unique_neighbour(path);
-  Status written = write_new(beside, text, mode, synced);
-  if (!written.ok()) {
-    ::unlink(beside.c_str());
-    return written;
+// Written and closed, of a random name beside `path`; removed unless it was given away.
+class Beside {
+ public:
+  static Result<Beside> written(const std::string& path, std::string_view text, unsigned mode, bool synced) {
+    LH_TRY(FileBeside created, create_beside(path, mode));
+    const FileDescriptor fd = std::move(created.fd);  // closed before any rename: on NFS its text is there only then
+    Beside beside(std::move(created.path));
+    if (::fstat(fd.get(), &beside.info_) != 0) return path_error("look at", path, errno);
+    LH_CHECK(write_to(fd.get(), text, path));
+    if (synced && ::fsync(fd.get()) != 0) return path_error("sync", path, errno);
+    return beside;
   }
-  if (::rename(beside.c_str(), path.c_str()) != 0) {
+  ~Beside() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Beside(Beside&& other) noexcept : path_(std::exchange(other.path_, {})), info_(other.info_) {}
+  Beside& operator=(Beside&&) = delete;
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+  Status rename_to(const std::string& path) {
+    if (::rename(path_.c_str(), path.c_str()) != 0) return path_error("rename to", path, errno);
+    path_.clear();
+    return {};
+  }
+  // 0, or the number of the error of link(2). On NFS the answer to a link that was made can be lost and asked for
+  // again, which then finds the name taken: it was ours if the name is that of our file. How many names our file has
+  // says nothing, for anybody may have given it another one.
+  int link_to(const std::string& path) const {
+    if (::link(path_.c_str(), path.c_str()) == 0) return 0;
     const int error_number = errno;
-    ::unlink(beside.c_str());
-    return path_error("rename to", path, error_number);
+    struct stat there{};
+    const bool made = error_number == EEXIST && ::lstat(path.c_str(), &there) == 0 && info_.st_dev == there.st_dev &&
+                      info_.st_ino == there.st_ino;
+    return made ? 0 : error_number;
   }
+
+ private:
+  explicit Beside(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  struct stat info_{};
+};
+
+Status write_beside_and_rename(const std::string& path, std::string_view text, unsigned mode, bool synced) {
+  LH_TRY(Beside beside, Beside::written(path, text, mode, synced));
+  LH_CHECK(beside.rename_to(path));
   return synced ? sync_path(parent_path(path), O_DIRECTORY) : Status{};
 }
 
@@ -123,26 +115,18 @@ Status write_file_renamed(const std::string& path, std::string_view text, unsign
 }
 
 Status create_file_exclusive(const std::string& path, std::string_view text, unsigned mode) {
-  const std::string beside = unique_neighbour(path);
-  Status written = write_synced(beside, text, mode);
-  int error_number = 0;
-  if (written.ok() && ::link(beside.c_str(), path.c_str()) != 0) {
-    error_number = errno;
-    // On NFS the answer to a link that was made can be lost and asked for again: two names say that it was ours.
-    struct stat info{};
-    if (error_number == EEXIST && ::stat(beside.c_str(), &info) == 0 && info.st_nlink == 2) error_number = 0;
+  {
+    LH_TRY(const Beside beside, Beside::written(path, text, mode, true));
+    const int error_number = beside.link_to(path);
+    if (error_number == EEXIST) return make_error(ErrorCode::conflict, path + " exists already");
+    if (error_number != 0) return path_error("create", path, error_number);
   }
-  ::unlink(beside.c_str());
-  LH_CHECK(std::move(written));
-  if (error_number == EEXIST) return make_error(ErrorCode::conflict, path + " exists already");
-  if (error_number != 0) return path_error("create", path, error_number);
   return sync_path(parent_path(path), O_DIRECTORY);
 }
 
 Status append_file_synced(const std::string& path, std::string_view text) {
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!fd.valid()) return path_error("append to", path, errno);
-  LH_CHECK(write_all(fd.get(), text, path));
+  LH_TRY(const FileDescriptor fd, open_to_append(path));
+  LH_CHECK(write_to(fd.get(), text, path));
   if (::fsync(fd.get()) != 0) return path_error("sync", path, errno);
   return {};
 }
@@ -270,8 +254,7 @@ std::string absolute_path(const std::string& path) {
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return path_error("read", path, errno);
+  LH_TRY(const FileDescriptor fd, open_to_read(path));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return path_error("read", path, errno);
   if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::invalid_input, path + " is not a regular file");

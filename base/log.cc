@@ -5,12 +5,20 @@
 #include <spdlog/spdlog.h>
 
 #include "base/clock.h"
+#include "base/owned_files.h"
 
 namespace longhaul {
 namespace {
 // In the order of LogLevel.
 constexpr spdlog::level::level_enum spdlog_levels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                        spdlog::level::err};
+
+Result<FileDescriptor> open_log(const std::string& path) {
+  auto opened = open_to_append(path);
+  if (opened.ok() || opened.error().code != ErrorCode::not_found) return opened;
+  LH_CHECK(make_directories(parent_path(path)));
+  return open_to_append(path);
+}
 }  // namespace
 
 struct Logger::Sink {
@@ -21,17 +29,26 @@ struct Logger::Sink {
 Logger::Logger(const std::string& component, const std::string& coordinates, LogLevel level, const std::string& path)
     : sink_(new Sink) {
   spdlog::sink_ptr sink;
-  try {
-    if (!path.empty()) sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-  } catch (const std::exception&) {
-    // A log that cannot be opened must not end a training run: stderr gets the lines instead.
+  std::string refused;
+  if (!path.empty()) {
+    const Result<FileDescriptor> file = open_log(path);
+    try {
+      // By its descriptor: another file could have that name by now.
+      if (file.ok())
+        sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>("/proc/self/fd/" + std::to_string(file->get()));
+    } catch (const std::exception& problem) {
+      refused = problem.what();
+    }
+    if (!file.ok()) refused = file.error().message();
   }
+  // A log that cannot be opened must not end a training run: stderr gets the lines instead.
   if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   sink_->logger = std::make_shared<spdlog::logger>(component, sink);
   sink_->logger->set_pattern("%v");
   sink_->logger->set_level(spdlog_levels[static_cast<std::size_t>(level)]);
   sink_->logger->flush_on(spdlog::level::debug);
   sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
+  if (!refused.empty()) write(LogLevel::warn, "event=no_log_file error='" + refused + "' next=stderr");
 }
 
 Logger::~Logger() {

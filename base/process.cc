@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 
 extern char** environ;
@@ -62,7 +63,7 @@ Prepared prepare(const SpawnSpec& spec) {
 
 bool redirect(const std::string& path, int target) {
   if (path.empty()) return true;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const int fd = append_descriptor(path.c_str(), 0644);
   if (fd < 0) return false;
   if (::dup2(fd, target) < 0) return false;
   ::close(fd);
@@ -78,11 +79,14 @@ void send_report(int fd, Report::What what, int number) {
   const Report report{what, number};
   [[maybe_unused]] const ssize_t n = ::write(fd, &report, sizeof report);
 }
+std::string output_file(const std::string& path) {
+  return format(": its output file {} ({})", path, kind_and_owner(path));
+}
 Error report_error(const Report& report, const SpawnSpec& spec) {
   std::string what = "cannot start " + spec.argv[0];
   switch (report.what) {
-    case Report::What::stdout_path: what += ": its output file " + spec.stdout_path; break;
-    case Report::What::stderr_path: what += ": its output file " + spec.stderr_path; break;
+    case Report::What::stdout_path: what += output_file(spec.stdout_path); break;
+    case Report::What::stderr_path: what += output_file(spec.stderr_path); break;
     case Report::What::working_directory: what += ": its folder " + spec.working_directory; break;
     case Report::What::group: what += ": its process group"; break;
     case Report::What::pid:

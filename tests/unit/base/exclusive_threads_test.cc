@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
@@ -37,6 +38,33 @@ TEST_CASE("of eight threads that create one file exactly one succeeds, every tim
     CHECK(read_file(path).value() == "writer " + std::to_string(winner.load()));
   }
   CHECK(list_directory(scratch.path()).value().size() == 50);
+}
+
+TEST_CASE("trust: who loses does not win because a stranger gave the file of the loser a second name") {
+  const testing::Scratch scratch;
+  const std::string path = scratch.file("epoch"), links = scratch.file("links");
+  REQUIRE(make_directories(links).ok());
+  REQUIRE(create_file_exclusive(path, "the winner").ok());
+  std::atomic<bool> done{false};
+  std::atomic<int> linked{0};
+  std::thread stranger([&] {  // once each: two names are what a lost answer of NFS leaves
+    while (!done.load()) {
+      const auto names = list_directory(scratch.path());
+      for (const std::string& name : names.ok() ? *names : std::vector<std::string>())
+        if (name.find(".tmp.") != std::string::npos &&
+            ::link(scratch.file(name).c_str(), join_path(links, name).c_str()) == 0)
+          linked.fetch_add(1);
+    }
+  });
+  int won = 0;
+  // Until the stranger was in time often enough; on one core it may need a while.
+  for (int i = 0; i < 20'000 && linked.load() < 200; ++i)
+    if (create_file_exclusive(path, std::string(100'000, 'x')).ok()) ++won;
+  done.store(true);
+  stranger.join();
+  CHECK(linked.load() >= 1);
+  CHECK(won == 0);
+  CHECK(read_file(path).value() == "the winner");
 }
 
 TEST_CASE("a reader sees the old or the new text, never a part") {
