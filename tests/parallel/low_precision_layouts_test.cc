@@ -43,7 +43,8 @@ std::vector<ParallelDims> layouts() {
   return all;
 }
 
-// Scales of a tensor are agreed upon between ranks, those of a block are not: one recipe of each has all their messages.
+// Scales of a tensor are agreed upon between ranks, those of a block are not: one recipe of each has all their
+// messages.
 std::vector<const char*> recipes() {
   if (!thorough) return {"delayed", "mxfp8"};
   return {"delayed", "mxfp8", "mxfp6", "mxfp4", "current"};
