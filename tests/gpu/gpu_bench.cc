@@ -1,8 +1,9 @@
 // What the operations reach on this machine's GPU, beside its measured copy bandwidth and its measured product of large
-// matrices. Prints a table; --json FILE also writes it. Ends with 77 and the reason where there is no GPU, with 1 when
-// a bar is missed.
+// matrices. Prints a table; --json FILE also writes it, --only BLOCK leaves the others out. Ends with 77 and the reason
+// where there is no GPU, with 1 when a bar is missed.
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -139,24 +140,47 @@ void generation(Bench& bench) {
 }
 
 // A block in a file of its own declares its function in a header of the same name and is one line here.
-constexpr void (*blocks[])(Bench&) = {
-    memory_bound, products, fused_and_fp8_products, attentions, both_attentions, experts, decode, generation,
+struct Block {
+  const char* name;
+  void (*measure)(Bench&);
 };
+constexpr Block blocks[] = {
+    {"memory", memory_bound},  {"products", products},        {"fused", fused_and_fp8_products},
+    {"attention", attentions}, {"backends", both_attentions}, {"experts", experts},
+    {"decode", decode},        {"generation", generation},
+};
+
+int usage(const char* program) {
+  std::fprintf(stderr, "usage: %s [--json FILE] [--only BLOCK]...\nblocks:", program);
+  for (const Block& block : blocks) std::fprintf(stderr, " %s", block.name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::string json;
-  if (argc == 3 && std::strcmp(argv[1], "--json") == 0) {
-    json = argv[2];
-  } else if (argc != 1) {
-    std::fprintf(stderr, "usage: %s [--json FILE]\n", argv[0]);
-    return 2;
+  std::vector<const Block*> chosen;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view option = argv[i];
+    const Block* const named =
+        i + 1 < argc ? std::ranges::find_if(
+                           blocks, [&](const Block& block) { return std::string_view(argv[i + 1]) == block.name; })
+                     : std::end(blocks);
+    if (option == "--json" && i + 1 < argc)
+      json = argv[i + 1];
+    else if (option == "--only" && named != std::end(blocks))
+      chosen.push_back(named);
+    else
+      return usage(argv[0]);
   }
+  if (chosen.empty())
+    for (const Block& block : blocks) chosen.push_back(&block);
   const std::shared_ptr<Gpu> gpu = testing::open_real_gpu();
   if (!gpu) return testing::kNoGpu;
   Bench bench(*gpu);
   bench.find_ceilings();
-  for (const auto block : blocks) block(bench);
+  for (const Block* const block : chosen) block->measure(bench);
   return tell(bench, gpu->device().name(), json);
 }

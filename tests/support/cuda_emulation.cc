@@ -67,8 +67,10 @@ struct Thread {
   struct Copy {
     void* to;
     const void* from;
+    std::size_t group;
   };
   std::vector<Copy> copies;  // not waited for yet
+  std::size_t group = 0;     // of the next copy
 };
 
 // One per thread of the operating system that launches.
@@ -122,11 +124,20 @@ class Machine {
   void copy_later(void* to, const void* from) {
     if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
       die(name_, "a copy of 16 bytes that does not begin at a multiple of 16");
-    running_->copies.push_back({to, from});
+    running_->copies.push_back({to, from, running_->group});
+  }
+  void end_copy_group() { ++running_->group; }
+  // Of the groups that were ended, all but the last `left`.
+  void wait_for_copy_groups(std::size_t left) {
+    std::vector<Thread::Copy>& copies = running_->copies;
+    std::size_t made = 0;
+    for (; made < copies.size() && copies[made].group + left < running_->group; ++made)
+      std::memcpy(copies[made].to, copies[made].from, 16);
+    copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(made));
   }
   void wait_for_copies() {
-    for (const Thread::Copy& copy : running_->copies) std::memcpy(copy.to, copy.from, 16);
-    running_->copies.clear();
+    end_copy_group();
+    wait_for_copy_groups(0);
   }
 
  private:
@@ -201,7 +212,7 @@ class Machine {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       Thread& thread = threads_[i];
       if (!thread.copies.empty()) die(name_, "a copy that nobody waited for");
-      thread.index = index, thread.turn = 0;
+      thread.index = index, thread.turn = 0, thread.group = 0;
       std::memset(thread.given, 0, sizeof(thread.given));
       if (++index.x == block.x) index.x = 0, ++index.y;
       if (index.y == block.y) index.y = 0, ++index.z;
@@ -276,8 +287,21 @@ void copy_later(void* shared, const void* global) {
 void wait_for_copies() {
   machine().wait_for_copies();
 }
+// Declared by engine/ops/cuda/packs.h.
+void end_copy_group() {
+  machine().end_copy_group();
+}
+void wait_for_copy_groups(int left) {
+  machine().wait_for_copy_groups(static_cast<std::size_t>(left));
+}
 std::uint32_t pack_bf16(float low, float high) {
   return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16;
+}
+std::uint32_t add_pairs(std::uint32_t a, std::uint32_t b) {
+  const auto half = [](std::uint32_t pair, int which) {
+    return static_cast<float>(bf16::from_bits(static_cast<std::uint16_t>(pair >> (16 * which))));
+  };
+  return pack_bf16(half(a, 0) + half(b, 0), half(a, 1) + half(b, 1));
 }
 
 void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {

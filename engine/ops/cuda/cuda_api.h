@@ -4,7 +4,7 @@
 //   - a kernel is started with launch(), not with three angle brackets;
 //   - shared memory is what shared_memory() gives, as much as the launch said; there are no __shared__ variables;
 //   - of the warp's own functions those below are used, by all 32 threads at the same place;
-//   - assembly stands here alone.
+//   - assembly stands here and in packs.h alone.
 #pragma once
 
 #ifdef LONGHAUL_CUDA_EMULATED

@@ -1,5 +1,6 @@
 #include "engine/ops/cuda/decode_kernels.h"
 #include "engine/ops/cuda/row_access.h"
+#include "engine/ops/cuda/tensor_few_rows_kernels.h"
 
 namespace longhaul::cuda {
 namespace {
@@ -52,91 +53,6 @@ __global__ void __launch_bounds__(block_threads)
   if (i < rows * columns) out[i] = from_float<T>(static_cast<float>(q[i]) * scales[i / columns]);
 }
 
-// What a piece of the keys gives one head: the largest score, the sum of weights, and head_dim sums of values.
-__device__ inline Index part_floats(Index head_dim) {
-  return head_dim + 2;
-}
-template <class T, class C>
-__device__ inline float* part_of(const Decode<T, C>& p, Index sequence, Index head, Index piece) {
-  const Index pieces = (p.longest + decode_piece - 1) / decode_piece;
-  return p.parts + ((sequence * p.heads + head) * pieces + piece) * part_floats(p.head_dim);
-}
-
-// What is looked at of a cache.
-template <class T, class C>
-__device__ inline DecodeCache<C> seen_of(const Decode<T, C>& p, Index sequence) {
-  DecodeCache<C> cache = p.caches[sequence];
-  if (p.window == 0 || cache.length <= p.window) return cache;
-  const Index before = (cache.length - p.window) * p.kv_heads * p.head_dim;
-  return {cache.k + before, cache.v + before, p.window};
-}
-
-// A block for a piece of the keys of one key-value head, whose query heads it takes one after the other: what the first
-// of them reads, the others find in the caches.
-template <class T, class C>
-__global__ void __launch_bounds__(block_threads) decode_piece_kernel(Decode<T, C> p) {
-  const Index piece = blockIdx.x, kv_head = blockIdx.y, sequence = blockIdx.z;
-  const DecodeCache<C> cache = seen_of(p, sequence);
-  const Index begin = piece * decode_piece;
-  if (begin >= cache.length) return;
-  const Index keys = begin + decode_piece < cache.length ? decode_piece : cache.length - begin;
-  const Index d = p.head_dim, stride = p.kv_heads * d, group = p.heads / p.kv_heads;
-  const C *k = cache.k + begin * stride + kv_head * d, *v = cache.v + begin * stride + kv_head * d;
-  auto* const scores = reinterpret_cast<float*>(shared_memory());  // [decode_piece]
-  float* const parts = scores + decode_piece;                      // [block_warps]
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
-  for (Index head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    const T* const q = p.q + (sequence * p.heads + head) * d;
-    float top = -INFINITY;
-    for (Index key = warp; key < keys; key += block_warps) {
-      float sum = 0.0F;
-      for (Index i = lane; i < d; i += warp_size) sum += to_float(q[i]) * p.scale * to_float(k[key * stride + i]);
-      sum = sum_over_warp(sum);
-      if (lane == 0) scores[key] = sum;
-      top = larger(top, sum);
-    }
-    top = max_over_block(top, parts);
-    sync_block();  // of one warp all the others' scores; also where a block has a single warp
-    float total = 0.0F;
-    for (Index key = threadIdx.x; key < keys; key += block_threads) {
-      const float weight = __expf(scores[key] - top);
-      scores[key] = weight;
-      total += weight;
-    }
-    total = sum_over_block(total, parts);
-    sync_block();
-    float* const part = part_of(p, sequence, head, piece);
-    if (threadIdx.x == 0) part[0] = top, part[1] = total;
-    for (Index i = threadIdx.x; i < d; i += block_threads) {
-      float sum = 0.0F;
-      for (Index key = 0; key < keys; ++key) sum += scores[key] * to_float(v[key * stride + i]);
-      part[2 + i] = sum;
-    }
-    sync_block();
-  }
-}
-
-// A block for each head of each sequence: its pieces in their order.
-template <class T, class C>
-__global__ void __launch_bounds__(block_threads) decode_merge_kernel(Decode<T, C> p) {
-  const Index head = blockIdx.x, sequence = blockIdx.y, d = p.head_dim;
-  const Index pieces = (seen_of(p, sequence).length + decode_piece - 1) / decode_piece;
-  float top = -INFINITY, total = 0.0F;
-  for (Index piece = 0; piece < pieces; ++piece) top = larger(top, part_of(p, sequence, head, piece)[0]);
-  for (Index piece = 0; piece < pieces; ++piece) {
-    const float* const part = part_of(p, sequence, head, piece);
-    total += part[1] * __expf(part[0] - top);
-  }
-  for (Index i = threadIdx.x; i < d; i += block_threads) {
-    float sum = 0.0F;
-    for (Index piece = 0; piece < pieces; ++piece) {
-      const float* const part = part_of(p, sequence, head, piece);
-      sum += part[2 + i] * __expf(part[0] - top);
-    }
-    p.out[(sequence * p.heads + head) * d + i] = from_float<T>(sum / total);
-  }
-}
-
 // A warp for each head of each token.
 template <class T>
 __global__ void __launch_bounds__(block_threads) merge_kernel(Merge<T> p) {
@@ -168,6 +84,8 @@ void start_product(cudaStream_t stream, const FewRows<X, W, Y>& p) {
 
 template <class X, class W, class Y>
 void few_rows_product(cudaStream_t stream, const FewRows<X, W, Y>& p) {
+  if constexpr (std::is_same_v<X, bf16> && !std::is_same_v<W, float>)
+    if (few_rows_by_tensor_cores(stream, p)) return;
   if (rows_are_aligned<W>(p.in, {p.weight}) && rows_are_aligned<X>(p.in, {p.x}))
     start_product<pack_of<W>>(stream, p);
   else
@@ -180,17 +98,26 @@ void dequantize_rows(cudaStream_t stream, Index rows, Index columns, const std::
          dim3(block_threads), 0, rows, columns, q, scales, out);
 }
 
+namespace {
+// One new token of each sequence, over caches that have memory of their own.
+template <class T, class C>
+Paged<C> paged_of(const Decode<T, C>& d) {
+  Paged<C> p{};
+  p.sequences = d.sequences, p.tokens = 1, p.heads = d.heads, p.kv_heads = d.kv_heads, p.head_dim = d.head_dim;
+  p.longest = d.longest, p.last_keys = d.window, p.scale = d.scale;
+  p.caches = d.caches, p.q = d.q, p.q_is_bf16 = std::is_same_v<T, bf16>, p.parts = d.parts;
+  return p;
+}
+}  // namespace
+
 Index decode_parts_floats(Index sequences, Index heads, Index head_dim, Index longest) {
-  return sequences * heads * ((longest + decode_piece - 1) / decode_piece) * (head_dim + 2);
+  Paged<float> p{};
+  p.sequences = sequences, p.tokens = 1, p.heads = heads, p.head_dim = head_dim, p.longest = longest;
+  return paged_parts_floats(p);
 }
 template <class T, class C>
 void attention_decode(cudaStream_t stream, const Decode<T, C>& p) {
-  const auto sequences = static_cast<unsigned>(p.sequences);
-  launch("attention_decode", stream, decode_piece_kernel<T, C>,
-         dim3(blocks_for(p.longest, decode_piece), static_cast<unsigned>(p.kv_heads), sequences), dim3(block_threads),
-         (decode_piece + block_warps) * sizeof(float), p);
-  launch("attention_decode_merge", stream, decode_merge_kernel<T, C>, dim3(static_cast<unsigned>(p.heads), sequences),
-         dim3(block_threads), 0, p);
+  attention_decode_paged(stream, paged_of(p), p.out);
 }
 template <class T>
 void attention_merge(cudaStream_t stream, const Merge<T>& p) {

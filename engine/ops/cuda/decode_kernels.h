@@ -3,6 +3,7 @@
 // that depends on no other row and no other sequence.
 #pragma once
 
+#include "engine/ops/cuda/paged_kernels.h"
 #include "engine/ops/cuda/stream.h"
 
 namespace longhaul::cuda {
@@ -26,14 +27,6 @@ void few_rows_product(cudaStream_t stream, const FewRows<X, W, Y>& arguments);
 // out [rows, columns] = q [rows, columns] times the scale of its row.
 template <class T>
 void dequantize_rows(cudaStream_t stream, Index rows, Index columns, const std::int8_t* q, const float* scales, T* out);
-
-// Keys and values of a sequence: [length, kv_heads, head_dim].
-template <class C>
-struct DecodeCache {
-  const C *k, *v;
-  Index length;
-};
-inline constexpr Index decode_piece = 256;  // keys that one block looks at
 
 // q, out [sequences, heads, head_dim]. parts: decode_parts_floats() of scratch.
 template <class T, class C>

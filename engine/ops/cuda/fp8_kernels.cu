@@ -1,4 +1,5 @@
 #include "engine/ops/cuda/fp8_kernels.h"
+#include "engine/ops/cuda/packs.h"
 #include "engine/ops/cuda/row_access.h"
 
 namespace longhaul::cuda {
@@ -29,16 +30,20 @@ struct Tile {
 // As it lies in memory; zero outside.
 template <class T, int n>
 __device__ void load_tile(const CastFp8<T>& p, Index rows, Index columns, Index r0, Index c0, T* tile) {
-  for (int e = static_cast<int>(threadIdx.x) * n; e < side * side; e += block_threads * n) {
-    const int r = e / side, c = e % side;
-    T* const to = tile + r * row_of_tile<T> + c;
-    if (r0 + r < rows && c0 + c < columns) {
-      const Pack<T, n> pack = *reinterpret_cast<const Pack<T, n>*>(p.x + (r0 + r) * columns + c0 + c);
+  constexpr int packs = side * side / (block_threads * n), ahead = packs < 8 ? packs : 8;  // loads under way at once
+  for (int begin = 0; begin < packs; begin += ahead) {
+    Pack<T, n> held[ahead] = {};
+    const auto place = [&](int k) { return ((begin + k) * block_threads + static_cast<int>(threadIdx.x)) * n; };
+    LONGHAUL_UNROLL
+    for (int k = 0; k < ahead; ++k) {
+      const Index r = r0 + place(k) / side, c = c0 + place(k) % side;
+      if (r < rows && c < columns) held[k] = *reinterpret_cast<const Pack<T, n>*>(p.x + r * columns + c);
+    }
+    LONGHAUL_UNROLL
+    for (int k = 0; k < ahead; ++k) {
+      T* const to = tile + place(k) / side * row_of_tile<T> + place(k) % side;
       LONGHAUL_UNROLL
-      for (int i = 0; i < n; ++i) to[i] = pack.value[i];
-    } else {
-      LONGHAUL_UNROLL
-      for (int i = 0; i < n; ++i) to[i] = from_float<T>(0.0F);
+      for (int i = 0; i < n; ++i) to[i] = held[k].value[i];
     }
   }
 }
@@ -61,13 +66,25 @@ __device__ inline std::uint32_t larger_bits(std::uint32_t a, std::uint32_t b) {
   return a > b ? a : b;
 }
 
-// Each stretch gets the largest of its block. Where that is the tile, all threads read the same words at a time.
-__device__ inline std::uint32_t largest_of_block(Fp8Scales scales, const std::uint32_t* largest, int s) {
-  if (scales == Fp8Scales::mx) return largest[s];
-  const int outer = s % side;
+// Each stretch gets the largest of the tile. parts: one number for each warp, free again after the call.
+__device__ inline void spread_largest(std::uint32_t* largest, std::uint32_t* parts) {
+  const int thread = static_cast<int>(threadIdx.x);
   std::uint32_t most = 0;
-  const int first = scales == Fp8Scales::rows ? outer : 0, step = scales == Fp8Scales::rows ? side : 1;
-  for (int i = first; i < side * stretches; i += step) most = larger_bits(most, largest[i]);
+  for (int s = thread; s < side * stretches; s += block_threads) most = larger_bits(most, largest[s]);
+  LONGHAUL_UNROLL
+  for (int mask = 1; mask < warp_size; mask *= 2) most = larger_bits(most, shuffle_xor(most, mask));
+  if (thread % warp_size == 0) parts[thread / warp_size] = most;
+  sync_block();
+  for (int i = 0; i < block_threads / warp_size; ++i) most = larger_bits(most, parts[i]);
+  for (int s = thread; s < side * stretches; s += block_threads) largest[s] = most;
+  sync_block();
+}
+
+// The largest of a stretch's block.
+__device__ inline std::uint32_t largest_of_block(Fp8Scales scales, const std::uint32_t* largest, int s) {
+  if (scales != Fp8Scales::rows) return largest[s];
+  std::uint32_t most = 0;
+  for (int i = s % side; i < side * stretches; i += side) most = larger_bits(most, largest[i]);
   return most;
 }
 
@@ -133,6 +150,78 @@ __global__ void __launch_bounds__(block_threads) cast_in_order_kernel(CastFp8<T>
   *reinterpret_cast<Codes*>(p.codes + at) = encode_all(p.how.to.format, x);
 }
 
+// Codes of four numbers, the first in the lowest byte.
+__device__ inline std::uint32_t encode_four(NumberFormat format, float a, float b, float c, float d) {
+  const bool e5m2 = format == NumberFormat::e5m2;
+  std::uint32_t lower = 0, upper = 0;
+  if (!encode_pair(e5m2, a, b, lower) || !encode_pair(e5m2, c, d, upper))
+    return encode(format, a) | encode(format, b) << 8 | static_cast<std::uint32_t>(encode(format, c)) << 16 |
+           static_cast<std::uint32_t>(encode(format, d)) << 24;
+  std::uint32_t codes = lower | upper << 16;
+  if (e5m2) {
+    if (a != a) codes = (codes & 0xFFFFFF00U) | 0x7E;
+    if (b != b) codes = (codes & 0xFFFF00FFU) | 0x7E00;
+    if (c != c) codes = (codes & 0xFF00FFFFU) | 0x7E0000;
+    if (d != d) codes = (codes & 0x00FFFFFFU) | 0x7E000000;
+  }
+  return codes;
+}
+
+// With the scale of a tensor, transposed. A thread has packs of four neighbouring rows of x, which are four
+// neighbouring codes of each of the pack's columns: a word of shared memory, where a row of codes has 32 words. Word w
+// of row r lies at w ^ spread(r): words of one column of threads, and the four that a thread takes from there together,
+// are in different banks.
+template <class T>
+__device__ inline int spread(int row) {
+  return row / pack_of<T> * (pack_of<T> / 4) % (side / 4);
+}
+template <class T>
+__global__ void __launch_bounds__(block_threads) cast_transposed_kernel(CastFp8<T> p) {
+  constexpr int n = pack_of<T>, across = side / n;                     // packs in a row of the tile
+  constexpr int times = side / 4 * across / block_threads, ahead = 2;  // four packs each time
+  static_assert(times % ahead == 0);
+  const Fp8Matrix m = p.how.to;
+  auto* const words = reinterpret_cast<std::uint32_t*>(shared_memory());  // [side, side / 4]
+  const Index o0 = static_cast<Index>(blockIdx.y) * side, i0 = static_cast<Index>(blockIdx.x) * side;
+  const float inverse = 1.0F / *reinterpret_cast<const float*>(p.scales);
+  LONGHAUL_UNROLL
+  for (int begin = 0; begin < times; begin += ahead) {
+    Words held[ahead][4] = {};
+    const int column = static_cast<int>(threadIdx.x) % across * n;
+    const auto word_of = [&](int k) {
+      return static_cast<int>(threadIdx.x) / across + (begin + k) * (block_threads / across);
+    };
+    LONGHAUL_UNROLL
+    for (int k = 0; k < ahead; ++k) LONGHAUL_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const Index inner = i0 + word_of(k) * 4 + i;
+      if (inner < m.columns && o0 + column < m.rows) held[k][i] = read_words(p.x + inner * m.rows + o0 + column);
+    }
+    LONGHAUL_UNROLL
+    for (int k = 0; k < ahead; ++k) {
+      float x[4][n];
+      LONGHAUL_UNROLL
+      for (int i = 0; i < 4; ++i) unpack<T>(held[k][i], x[i]);
+      LONGHAUL_UNROLL
+      for (int j = 0; j < n; ++j)
+        words[(column + j) * (side / 4) + (word_of(k) ^ spread<T>(column))] =
+            encode_four(m.format, x[0][j] * inverse, x[1][j] * inverse, x[2][j] * inverse, x[3][j] * inverse);
+    }
+  }
+  sync_block();
+  constexpr int quads = side / 16;  // of words, in a row
+  LONGHAUL_UNROLL
+  for (int q = static_cast<int>(threadIdx.x); q < side * quads; q += block_threads) {
+    const int row = q / quads, quad = q % quads, by = spread<T>(row);
+    if (o0 + row >= m.rows || i0 + quad * 16 >= m.columns) continue;
+    const Words found = read_words(words + row * (side / 4) + (quad * 4 ^ (by & ~3)));
+    const bool one = (by & 1) != 0, two = (by & 2) != 0;
+    const Words halves = two ? Words{found.at[2], found.at[3], found.at[0], found.at[1]} : found;
+    write_words(one ? Words{halves.at[1], halves.at[0], halves.at[3], halves.at[2]} : halves,
+                p.codes + (o0 + row) * m.columns + i0 + quad * 16);
+  }
+}
+
 template <class T, int n>
 __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
   const Fp8Matrix m = p.how.to;
@@ -149,6 +238,7 @@ __global__ void __launch_bounds__(block_threads) cast_kernel(CastFp8<T> p) {
   } else {
     find_largest(tile, largest);
     sync_block();
+    if (m.scales == Fp8Scales::squares) spread_largest(largest, reinterpret_cast<std::uint32_t*>(scale));
     write_scales(p.how, o0, i0, largest, scale, p.scales);
     sync_block();
   }
@@ -181,6 +271,9 @@ void cast_fp8(cudaStream_t stream, const CastFp8<T>& p) {
     if (m.scales == Fp8Scales::tensor && !p.how.transposed)
       return launch("cast_fp8_in_order", stream, cast_in_order_kernel<T, decltype(width)::value>,
                     dim3(blocks_for(m.rows * m.columns / 16, block_threads)), dim3(block_threads), 0, p);
+    if (m.scales == Fp8Scales::tensor && rows_are_aligned<T>(m.rows, {p.x}))
+      return launch("cast_fp8_transposed", stream, cast_transposed_kernel<T>,
+                    dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(block_threads), side * side, p);
     launch("cast_fp8", stream, cast_kernel<T, decltype(width)::value>,
            dim3(blocks_for(m.columns, side), blocks_for(m.rows, side)), dim3(block_threads), shared, p);
   });

@@ -1,4 +1,5 @@
 #include "engine/ops/cuda/low_precision_kernels.h"
+#include "engine/ops/cuda/packs.h"
 #include "engine/ops/cuda/row_access.h"
 
 namespace longhaul::cuda {
@@ -70,29 +71,64 @@ __device__ inline Scale scale_of(const BlockQuantization& how, std::uint32_t mos
   return {1.0F / scale, scale};
 }
 
-// Blocks of one row, each of `lanes` neighbouring threads with n elements each; all rows are whole blocks.
-template <class T, int n, bool counted>
-__global__ void __launch_bounds__(block_threads) row_blocks_kernel(QuantizeBlocks<T> p, Rounding f, int lanes) {
-  const Index i = (static_cast<Index>(blockIdx.x) * block_threads + threadIdx.x) * n;
-  const bool inside = i < p.rows * p.columns;
-  float x[n] = {};
-  if (inside) load<n>(p.x + i, x);
-  std::uint32_t most = 0;
+// The same, where the whole block becomes NaN if one of its numbers is none, or infinite.
+template <class T, bool counted, int n>
+__device__ inline Words quantized_pack(const Rounding& f, const Words& words, const Scale& s, Counts& c) {
+  float x[n];
+  unpack<T>(words, x);
   LONGHAUL_UNROLL
   for (int j = 0; j < n; ++j) {
-    const std::uint32_t bits = bits_of(x[j]) & 0x7FFFFFFFU;
-    most = bits > most ? bits : most;
+    const float scaled = x[j] * s.inverse, clipped = fmaxf(fminf(scaled, f.max), -f.max);
+    const std::uint32_t field = bits_of(clipped) & 0x7F800000U, least = static_cast<std::uint32_t>(f.least_field) << 23;
+    const std::uint32_t shift = static_cast<std::uint32_t>(f.magic_shift) << 23 | 0x400000U;
+    const float magic = std::bit_cast<float>((field > least ? field : least) + shift);
+    const float y = ((clipped + magic) - magic) * s.scale;
+    if constexpr (counted) count(f, x[j], to_float(from_float<T>(y)), scaled, c);
+    x[j] = y;
   }
-  for (int mask = 1; mask < lanes; mask *= 2) {
-    const std::uint32_t other = shuffle_xor(most, mask);
-    most = other > most ? other : most;
-  }
-  const Scale s = scale_of(p.how, most);
-  Counts counts;
-  if (inside) {
+  return packed<T>(x);
+}
+
+// Blocks of one row, each of `lanes` neighbouring threads with a pack each, packs_held times over; all rows are whole
+// blocks. Of the blocks that four neighbours have a part of, each finds the scale of one and the others ask for it.
+constexpr int packs_held = 4;
+template <class T, bool counted>
+__global__ void __launch_bounds__(block_threads) row_blocks_kernel(QuantizeBlocks<T> p, Rounding f, int lanes) {
+  constexpr int n = pack_of<T>;
+  const Index first = (static_cast<Index>(blockIdx.x) * packs_held * block_threads + threadIdx.x) * n;
+  constexpr Index step = block_threads * n;
+  const Index size = p.rows * p.columns;
+  Words words[packs_held] = {};
+  LONGHAUL_UNROLL
+  for (int k = 0; k < packs_held; ++k)
+    if (first + k * step < size) words[k] = read_words(p.x + first + k * step);
+  std::uint32_t most[packs_held] = {};
+  LONGHAUL_UNROLL
+  for (int k = 0; k < packs_held; ++k) {
+    float x[n];
+    unpack<T>(words[k], x);
     LONGHAUL_UNROLL
-    for (int j = 0; j < n; ++j) x[j] = quantized<T, counted>(f, x[j], s.inverse, s.scale, counts);
-    store<n>(x, p.y + i);
+    for (int j = 0; j < n; ++j) {
+      const std::uint32_t bits = bits_of(x[j]) & 0x7FFFFFFFU;
+      most[k] = bits > most[k] ? bits : most[k];
+    }
+    for (int mask = 1; mask < lanes; mask *= 2) {
+      const std::uint32_t other = shuffle_xor(most[k], mask);
+      most[k] = other > most[k] ? other : most[k];
+    }
+  }
+  const int thread = static_cast<int>(threadIdx.x) % warp_size;
+  static_assert(packs_held == 4);
+  const std::uint32_t upper = (thread & 1) != 0 ? most[3] : most[2], lower = (thread & 1) != 0 ? most[1] : most[0];
+  const Scale of_one = scale_of(p.how, (thread & 2) != 0 ? upper : lower);
+  Counts counts;
+  LONGHAUL_UNROLL
+  for (int k = 0; k < packs_held; ++k) {
+    const int one = (thread & ~3) | k;
+    const Scale s = lanes >= packs_held ? Scale{shuffle(of_one.inverse, one), shuffle(of_one.scale, one)}
+                                        : scale_of(p.how, most[k]);
+    if (first + k * step >= size) continue;
+    write_words(quantized_pack<T, counted, n>(f, words[k], s, counts), p.y + first + k * step);
   }
   if constexpr (counted) write_counts(counts, p.parts);
 }
@@ -235,7 +271,7 @@ Plan plan_of(const QuantizeBlocks<T>& p) {
   }
   const Index lanes = p.how.columns / n;
   if (p.how.rows == 1 && aligned && p.columns % p.how.columns == 0 && lanes <= warp_size && (lanes & (lanes - 1)) == 0)
-    return {Shape::rows, true, static_cast<int>(lanes), blocks_for(p.rows * p.columns / n, block_threads),
+    return {Shape::rows, true, static_cast<int>(lanes), blocks_for(p.rows * p.columns / n, packs_held * block_threads),
             block_threads};
   const Index tiles = (p.rows + p.how.rows - 1) / p.how.rows * ((p.columns + p.how.columns - 1) / p.how.columns);
   return {Shape::tiles, false, 0, tiles, p.how.rows * p.how.columns <= 128 ? warp_size : block_threads};
@@ -248,7 +284,7 @@ void start(cudaStream_t stream, const QuantizeBlocks<T>& p) {
   const Rounding f = rounding_of(p.how.format);
   const dim3 grid(static_cast<unsigned>(plan.grid)), block(static_cast<unsigned>(plan.threads));
   if (plan.shape == Shape::rows)
-    launch("quantize_row_blocks", stream, row_blocks_kernel<T, n, counted>, grid, block, shared_sums, p, f, plan.lanes);
+    launch("quantize_row_blocks", stream, row_blocks_kernel<T, counted>, grid, block, shared_sums, p, f, plan.lanes);
   else if (plan.shape == Shape::columns && plan.wide)
     launch("quantize_column_blocks", stream, column_blocks_kernel<T, n, counted>, grid, block, shared_sums, p, f);
   else if (plan.shape == Shape::columns)

@@ -1,28 +1,37 @@
 #include <algorithm>
 
 #include "engine/ops/cuda/norm_backward.h"
+#include "engine/ops/cuda/packs.h"
 #include "engine/ops/cuda/row_access.h"
 #include "engine/ops/cuda/row_parts.h"
 
 namespace longhaul::cuda {
 namespace {
 
-constexpr int threads_max = 512, threads_of_long_rows = 256;
+constexpr int row_block_threads = 1024, threads_of_long_rows = 256;
+constexpr Index row_blocks = row_part_blocks / 2;  // one for each multiprocessor of an H100 or H200
+constexpr int stages = 3;                          // rows under way, the one that is computed among them
 
 struct Sums {
   float g, gn;  // of g and of g n over a row
 };
 
-// Over a block, in a fixed order. `parts`: two numbers per warp, not touched again before the next barrier of the
-// block.
-__device__ inline Sums sums_over_block(Sums sums, float* parts) {
-  const int warps = static_cast<int>(blockDim.x) / warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
-  sums.g = sum_over_warp(sums.g), sums.gn = sum_over_warp(sums.gn);
+// Over a row of so many warps, in a fixed order; RMSNorm has no sum of g. `parts`: two numbers for each warp of the
+// row, not touched again before the next barrier of the block.
+template <bool centred>
+__device__ inline Sums sums_over_row(Sums sums, int warps, int warp, float* parts) {
+  if (centred) sums.g = sum_over_warp(sums.g);
+  sums.gn = sum_over_warp(sums.gn);
   if (warps == 1) return sums;
-  if (threadIdx.x % warp_size == 0) parts[2 * warp] = sums.g, parts[2 * warp + 1] = sums.gn;
+  if (threadIdx.x % warp_size == 0) {
+    parts[warp] = sums.gn;
+    if (centred) parts[warps + warp] = sums.g;
+  }
   sync_block();
   sums = {0.0F, 0.0F};
-  for (int i = 0; i < warps; ++i) sums.g += parts[2 * i], sums.gn += parts[2 * i + 1];
+  for (int i = 0; i < warps; ++i) sums.gn += parts[i];
+  if (centred)
+    for (int i = 0; i < warps; ++i) sums.g += parts[warps + i];
   return sums;
 }
 
@@ -32,63 +41,94 @@ __device__ inline void read_statistics(const float* statistics, Index row, float
   r = centred ? statistics[2 * row + 1] : statistics[row];
 }
 
-// Rows of at most one pack for each thread: everything of a row stays in registers, the next row is asked for before
-// the block adds up this one, and the columns' sums are written once at the end. Numbers of the row and of the one
-// before it are in different places of `parts`, so that one barrier a row is enough.
-template <class T, int n, bool centred>
-__global__ void __launch_bounds__(threads_max) norm_backward_kernel(NormBackward<T> p) {
-  float* const parts = reinterpret_cast<float*>(shared_memory());
+// Threads (x, y): pack x of a row, row y of as many as the block works on at once. Rows travel to shared memory some
+// rows ahead, each thread's packs to places of its own: [stages][dy, x and, where it is added to, dx][threads]. The
+// sums of columns are in registers until the end; then those of the block's rows are added in their order.
+template <class T, bool centred>
+__global__ void __launch_bounds__(row_block_threads) norm_backward_kernel(NormBackward<T> p) {
+  constexpr int n = pack_of<T>;
+  auto* const held = reinterpret_cast<Words*>(shared_memory());
+  const int threads = static_cast<int>(blockDim.x * blockDim.y), tensors = p.accumulate_dx ? 3 : 2;
+  auto* const parts = reinterpret_cast<float*>(held + stages * tensors * threads);
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int warps = static_cast<int>(blockDim.x) / warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   const Index column = static_cast<Index>(threadIdx.x) * n;
   const bool mine = column < p.hidden;
-  const float count = static_cast<float>(p.hidden);
+  const Index step = static_cast<Index>(gridDim.x) * blockDim.y;
+  const Index begin = static_cast<Index>(blockIdx.x) * blockDim.y;
+  const auto ask = [&](Index row, int stage) {
+    if (mine && row < p.tokens) {
+      Words* const to = held + stage * tensors * threads + thread;
+      const Index at = row * p.hidden + column;
+      copy_later(to, p.dy + at), copy_later(to + threads, p.x + at);
+      if (p.accumulate_dx) copy_later(to + 2 * threads, p.dx + at);
+    }
+    end_copy_group();
+  };
   float w[n] = {}, of_weight[n] = {}, of_bias[n] = {};
-  Pack<T, n> dy_next = {}, x_next = {};
-  if (mine) {
-    load<n>(p.weight + column, w);
-    const Index at = blockIdx.x * p.hidden + column;
-    dy_next = *reinterpret_cast<const Pack<T, n>*>(p.dy + at), x_next = *reinterpret_cast<const Pack<T, n>*>(p.x + at);
-  }
+  Index row = begin + threadIdx.y;
+  for (int stage = 0; stage < stages - 1; ++stage) ask(row + stage * step, stage);
+  if (mine) unpack<T>(read_words(p.weight + column), w);
   float mean_next = 0.0F, r_next = 0.0F;
-  read_statistics<centred>(p.statistics, blockIdx.x, mean_next, r_next);
+  if (row < p.tokens) read_statistics<centred>(p.statistics, row, mean_next, r_next);
+  const float each = 1.0F / static_cast<float>(p.hidden);
+  int stage = 0;
   bool odd = false;
-  for (Index row = blockIdx.x; row < p.tokens; row += gridDim.x, odd = !odd) {
-    const Index at = row * p.hidden + column;
+  // All rows of the block take as many turns: there is a barrier in each.
+  for (Index first = begin; first < p.tokens; first += step, row += step, odd = !odd) {
     const float mean = mean_next, r = r_next;
-    float dy[n], normal[n], dx[n] = {};
+    ask(row + (stages - 1) * step, stage == 0 ? stages - 1 : stage - 1);
+    if (row + step < p.tokens) read_statistics<centred>(p.statistics, row + step, mean_next, r_next);
+    wait_for_copy_groups<stages - 1>();
+    const Words* const from = held + stage * tensors * threads + thread;
+    stage = stage + 1 == stages ? 0 : stage + 1;
+    const bool here = mine && row < p.tokens;
+    float dy[n] = {}, normal[n] = {};
     Sums sums = {0.0F, 0.0F};
-    LONGHAUL_UNROLL
-    for (int j = 0; j < n; ++j) {
-      dy[j] = to_float(dy_next.value[j]), normal[j] = (to_float(x_next.value[j]) - mean) * r;
-      sums.g += dy[j] * w[j], sums.gn += dy[j] * w[j] * normal[j];
+    if (here) {
+      unpack<T>(from[0], dy), unpack<T>(from[threads], normal);
+      LONGHAUL_UNROLL
+      for (int j = 0; j < n; ++j) {
+        normal[j] = (normal[j] - mean) * r;
+        const float g = dy[j] * w[j];
+        if (centred) sums.g += g;
+        sums.gn += g * normal[j];
+      }
     }
-    if (mine && p.accumulate_dx) load<n>(p.dx + at, dx);
-    if (row + gridDim.x < p.tokens) {
-      read_statistics<centred>(p.statistics, row + gridDim.x, mean_next, r_next);
-      const Index next = at + gridDim.x * p.hidden;
-      if (mine) dy_next = *reinterpret_cast<const Pack<T, n>*>(p.dy + next);
-      if (mine) x_next = *reinterpret_cast<const Pack<T, n>*>(p.x + next);
-    }
-    sums = sums_over_block(sums, parts + (odd ? 2 * threads_max / warp_size : 0));
-    if (!mine) continue;
-    const float g_mean = centred ? sums.g / count : 0.0F, gn_mean = sums.gn / count;
+    // Of every other turn in another place: one barrier a turn is enough.
+    sums = sums_over_row<centred>(sums, warps, warp, parts + ((odd ? blockDim.y : 0) + threadIdx.y) * 2 * warps);
+    if (!here) continue;
+    const float g_mean = centred ? sums.g * each : 0.0F, gn_mean = sums.gn * each;
+    float dx[n] = {};
+    if (p.accumulate_dx) unpack<T>(from[2 * threads], dx);
     LONGHAUL_UNROLL
     for (int j = 0; j < n; ++j) {
       dx[j] += r * (dy[j] * w[j] - g_mean - normal[j] * gn_mean);
       of_weight[j] += dy[j] * normal[j];
       if (centred) of_bias[j] += dy[j];
     }
-    store<n>(dx, p.dx + at);
+    write_words(packed<T>(dx), p.dx + row * p.hidden + column);
   }
-  if (!mine || p.parts == nullptr) return;
-  float* const to = p.parts + blockIdx.x * (centred ? 2 : 1) * p.hidden + column;
-  LONGHAUL_UNROLL
-  for (int j = 0; j < n; ++j) {
-    to[j] = of_weight[j];
-    if (centred) to[p.hidden + j] = of_bias[j];
+  wait_for_copy_groups<0>();
+  if (p.parts == nullptr) return;
+  auto* const columns = reinterpret_cast<float*>(held);  // [rows at once, threads of a row, n]
+  const int width = static_cast<int>(blockDim.x) * n;
+  for (int which = 0; which < (centred ? 2 : 1); ++which) {
+    sync_block();
+    LONGHAUL_UNROLL
+    for (int j = 0; j < n; ++j) columns[thread * n + j] = which == 0 ? of_weight[j] : of_bias[j];
+    sync_block();
+    float* const to = p.parts + (blockIdx.x * (centred ? 2 : 1) + which) * p.hidden;
+    for (Index i = thread; i < p.hidden; i += threads) {
+      float sum = columns[i];
+      for (unsigned y = 1; y < blockDim.y; ++y) sum += columns[y * width + i];
+      to[i] = sum;
+    }
   }
 }
 
-// Longer rows are read twice, the second time from the cache, and their columns' sums lie in `parts`.
+// Rows that are longer, or begin anywhere, are read twice, the second time from the cache, and their columns' sums lie
+// in `parts`.
 template <class T, int n, bool centred>
 __global__ void __launch_bounds__(threads_of_long_rows) long_norm_backward_kernel(NormBackward<T> p) {
   float* const parts = reinterpret_cast<float*>(shared_memory());
@@ -113,7 +153,8 @@ __global__ void __launch_bounds__(threads_of_long_rows) long_norm_backward_kerne
       LONGHAUL_UNROLL
       for (int j = 0; j < n; ++j) sums.g += dy[j] * w[j], sums.gn += dy[j] * w[j] * ((x[j] - mean) * r);
     }
-    sums = sums_over_block(sums, parts + (odd ? 2 * threads_of_long_rows / warp_size : 0));
+    sums = sums_over_row<centred>(sums, threads_of_long_rows / warp_size, static_cast<int>(threadIdx.x) / warp_size,
+                                  parts + (odd ? 2 * threads_of_long_rows / warp_size : 0));
     const float g_mean = centred ? sums.g / count : 0.0F, gn_mean = sums.gn / count;
     for (Index i = first; i < p.hidden; i += step) {
       float dy[n], x[n], w[n], dx[n] = {};
@@ -134,29 +175,32 @@ __global__ void __launch_bounds__(threads_of_long_rows) long_norm_backward_kerne
 
 }  // namespace
 
-// As many as fill the GPU: short rows have small blocks, of which more fit.
-Index norm_backward_blocks(Index tokens, Index hidden) {
-  const Index fill = row_part_blocks * 4096 / std::max<Index>(hidden, 1);
-  return std::min(tokens, std::clamp(fill, row_part_blocks, 4 * row_part_blocks));
+Index norm_backward_blocks(Index tokens, Index) {
+  return std::min(tokens, row_part_blocks);
 }
 
 template <class T, bool centred>
 void norm_backward(cudaStream_t stream, const NormBackward<T>& p) {
+  constexpr int n = pack_of<T>;
   NormBackward<T> arguments = p;
   if (p.dweight == nullptr) arguments.parts = nullptr;
-  const Index blocks = norm_backward_blocks(p.tokens, p.hidden);
-  const dim3 grid(static_cast<unsigned>(blocks));
-  with_width<T>(p.hidden, {p.dy, p.x, p.weight, p.dx, p.parts}, [&](auto width) {
-    constexpr int n = decltype(width)::value;
-    const Index threads = whole_warps((p.hidden + n - 1) / n);
-    const auto reduce_bytes = [](int most) { return 4 * static_cast<std::size_t>(most / warp_size) * sizeof(float); };
-    if (threads <= threads_max)
-      launch("norm_backward", stream, norm_backward_kernel<T, n, centred>, grid, dim3(static_cast<unsigned>(threads)),
-             reduce_bytes(threads_max), arguments);
-    else
-      launch("norm_backward", stream, long_norm_backward_kernel<T, n, centred>, grid, dim3(threads_of_long_rows),
-             reduce_bytes(threads_of_long_rows), arguments);
-  });
+  const bool aligned = rows_are_aligned<T>(p.hidden, {p.dy, p.x, p.weight, p.dx});
+  const Index threads = whole_warps((p.hidden + n - 1) / n);
+  Index blocks = norm_backward_blocks(p.tokens, p.hidden);
+  if (aligned && threads <= row_block_threads) {
+    // As many rows at once as there are threads for, but no more than leave work to every multiprocessor.
+    const Index rows = std::clamp<Index>(p.tokens / row_blocks, 1, row_block_threads / threads);
+    blocks = std::min((p.tokens + rows - 1) / rows, row_blocks);
+    const Index held = stages * (p.accumulate_dx ? 3 : 2) * threads * rows * static_cast<Index>(sizeof(Words));
+    const Index reduced = 2 * 2 * threads * rows / warp_size * static_cast<Index>(sizeof(float));
+    launch("norm_backward", stream, norm_backward_kernel<T, centred>, dim3(static_cast<unsigned>(blocks)),
+           dim3(static_cast<unsigned>(threads), static_cast<unsigned>(rows)), static_cast<std::size_t>(held + reduced),
+           arguments);
+  } else {
+    const auto kernel = aligned ? long_norm_backward_kernel<T, n, centred> : long_norm_backward_kernel<T, 1, centred>;
+    launch("norm_backward", stream, kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads_of_long_rows),
+           4 * threads_of_long_rows / warp_size * sizeof(float), arguments);
+  }
   if (p.dweight == nullptr) return;
   const Index stride = (centred ? 2 : 1) * p.hidden;
   add_parts(stream, blocks, p.hidden, stride, p.parts, p.dweight);

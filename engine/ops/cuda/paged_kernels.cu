@@ -1,6 +1,8 @@
-// Two kernels compute a piece. The fast one is for rows of whole packs of 16 bytes: some lanes together read a key,
-// four keys ahead, and multiply it with all query rows of its head, which they hold in registers. The other one takes
-// any shape. Both leave the same three things: the largest score, the sum of weights, the sum of weighted values.
+// Two kernels compute a piece. The fast one is for rows of whole packs of 16 bytes: all keys and values of the piece
+// are asked for at once and travel to shared memory; some lanes together read a key there and multiply it with all
+// query rows of its head, which they hold in registers. The other one takes any shape. Both leave the same three
+// things: the largest score, the sum of weights, the sum of weighted values.
+#include "engine/ops/cuda/packs.h"
 #include "engine/ops/cuda/paged_kernels.h"
 #include "engine/ops/cuda/row_access.h"
 
@@ -22,12 +24,30 @@ template <class C>
 __device__ inline Index first_seen(const Paged<C>& p, Index count) {
   return p.window > 0 && count > p.window ? count - p.window : 0;
 }
+// What is looked at of a sequence, and where it lies.
+template <class C>
+__device__ inline Index length_of(const Paged<C>& p, Index sequence) {
+  if (p.caches == nullptr) return p.lengths[sequence];
+  const Index length = p.caches[sequence].length;
+  return p.last_keys > 0 && length > p.last_keys ? p.last_keys : length;
+}
+template <class C>
+struct Pools {
+  const C *keys, *values;
+};
+template <class C>
+__device__ inline Pools<C> pools_of(const Paged<C>& p, Index sequence) {
+  if (p.caches == nullptr) return {p.keys, p.values};
+  const DecodeCache<C> cache = p.caches[sequence];
+  const Index before = (cache.length - length_of(p, sequence)) * p.kv_heads * p.head_dim;
+  return {cache.k + before, cache.v + before};
+}
 template <class C>
 __device__ inline Piece this_piece(const Paged<C>& p) {
   Piece piece{};
   piece.sequence = blockIdx.z, piece.kv_head = blockIdx.y;
   piece.begin = static_cast<Index>(blockIdx.x) * paged_piece;
-  piece.length = p.lengths[piece.sequence];
+  piece.length = length_of(p, piece.sequence);
   if (piece.length > p.longest) piece.length = 0;  // the merge says so
   const Index left = piece.length - piece.begin;
   piece.keys = left < 0 ? 0 : left < paged_piece ? left : paged_piece;
@@ -38,7 +58,8 @@ __device__ inline Piece this_piece(const Paged<C>& p) {
 // Where query row r stands among all of the batch.
 template <class C>
 __device__ inline Index query_of(const Paged<C>& p, const Piece& piece, Index r) {
-  const Index token = r / piece.group, head = piece.kv_head * piece.group + r % piece.group;
+  const int group = static_cast<int>(piece.group), token = static_cast<int>(r) / group;
+  const Index head = piece.kv_head * group + static_cast<int>(r) % group;
   return (piece.sequence * p.tokens + token) * p.heads + head;
 }
 // The keys of the piece that it sees: [first, end).
@@ -47,7 +68,7 @@ struct KeysSeen {
 };
 template <class C>
 __device__ inline KeysSeen keys_seen(const Paged<C>& p, const Piece& piece, Index r) {
-  const Index count = piece.length - p.tokens + r / piece.group + 1;
+  const Index count = piece.length - p.tokens + static_cast<int>(r) / static_cast<int>(piece.group) + 1;
   const Index first = first_seen(p, count) - piece.begin, end = count - piece.begin;
   return {first < 0 ? 0 : first, end < 0 ? 0 : end < piece.keys ? end : piece.keys};
 }
@@ -64,10 +85,15 @@ __device__ inline float* part_of(const Paged<C>& p, Index row, Index piece) {
 // The pool's row of each key of the piece; -1 where the table names no page of the pool. By all threads.
 template <class C>
 __device__ inline void find_rows(const Paged<C>& p, const Piece& piece, std::int32_t* rows) {
+  const int page_tokens = static_cast<int>(p.page_tokens);
   for (Index key = threadIdx.x; key < piece.keys; key += block_threads) {
-    const Index at = piece.begin + key;
-    const std::int32_t page = p.table[piece.sequence * p.pages_each + at / p.page_tokens];
-    rows[key] = page < 0 || page >= p.pages ? -1 : static_cast<std::int32_t>(page * p.page_tokens + at % p.page_tokens);
+    const int at = static_cast<int>(piece.begin + key);
+    if (p.caches != nullptr) {
+      rows[key] = at;
+      continue;
+    }
+    const std::int32_t page = p.table[piece.sequence * p.pages_each + at / page_tokens];
+    rows[key] = page < 0 || page >= p.pages ? -1 : page * page_tokens + at % page_tokens;
   }
   sync_block();
 }
@@ -104,6 +130,7 @@ __global__ void __launch_bounds__(block_threads) any_shape_kernel(Paged<C> p) {
   auto* const scores = reinterpret_cast<float*>(shared_memory());            // [paged_piece]
   auto* const rows = reinterpret_cast<std::int32_t*>(scores + paged_piece);  // [paged_piece]
   const Index d = p.head_dim, stride = p.kv_heads * d, column = piece.kv_head * d;
+  const Pools<C> pools = pools_of(p, piece.sequence);
   const int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
   find_rows(p, piece, rows);
   for (Index r = 0; r < piece.rows; ++r) {
@@ -112,7 +139,7 @@ __global__ void __launch_bounds__(block_threads) any_shape_kernel(Paged<C> p) {
       float sum = rows[key] < 0 ? NAN : 0.0F;
       if (rows[key] >= 0)
         for (Index i = lane; i < d; i += warp_size)
-          sum += query(p, at * d + i) * to_float(p.keys[rows[key] * stride + column + i]);
+          sum += query(p, at * d + i) * to_float(pools.keys[rows[key] * stride + column + i]);
       sum = sum_over_warp(sum);
       if (lane == 0) scores[key] = sum;
     }
@@ -122,7 +149,7 @@ __global__ void __launch_bounds__(block_threads) any_shape_kernel(Paged<C> p) {
     for (Index i = threadIdx.x; i < d; i += block_threads) {
       float sum = 0.0F;
       for (Index key = 0; key < piece.keys; ++key)
-        sum += scores[key] * (rows[key] < 0 ? 0.0F : to_float(p.values[rows[key] * stride + column + i]));
+        sum += scores[key] * (rows[key] < 0 ? 0.0F : to_float(pools.values[rows[key] * stride + column + i]));
       part[2 + i] = sum;
     }
     sync_block();
@@ -151,37 +178,57 @@ __device__ inline void sum_many(float* values, int lane, int& first) {
   }
 }
 
-// What a lane has of a key or a value: a pack, or nothing behind the last one.
-template <class C, int n>
-__device__ inline void load_part(const C* pool, std::int32_t row, Index stride, Index at, bool inside, float nothing,
-                                 float (&to)[n]) {
-  if (inside && row >= 0) return load<n>(pool + row * stride + at, to);
-  LONGHAUL_UNROLL
-  for (int i = 0; i < n; ++i) to[i] = inside ? nothing : 0.0F;
-}
-
 // `lanes` lanes for a key; `rows` query rows at a time.
 template <class C, int lanes, int rows>
 struct Fast {
   static constexpr int n = pack_of<C>;
   static constexpr int keys_at_once = block_threads / lanes;  // of the block
-  static constexpr std::size_t shared_bytes(Index head_dim) {
-    return static_cast<std::size_t>(paged_piece * 4 + rows * paged_piece * 4 + block_warps * rows * head_dim * 4);
+  static constexpr Index held = paged_piece * lanes;          // packs of all keys, or of all values
+  // The warps' sums of values take the place of the keys where these are read once: where `all` query rows are no more
+  // than are computed at a time.
+  static constexpr bool sums_over_keys(Index all) { return all <= rows; }
+  static constexpr std::size_t shared_bytes(Index head_dim, Index all) {
+    return static_cast<std::size_t>(2 * held * 16 + paged_piece * 4 + rows * paged_piece * 4 +
+                                    (sums_over_keys(all) ? 0 : block_warps * rows * head_dim * 4));
+  }
+
+  // Asks for what this thread will read of the keys, or of the values: pack `lane` of every key that is `mine`, to
+  // held [paged_piece, lanes]. `nothing`: in place of a row that the pool does not have.
+  static __device__ void fetch(const Paged<C>& p, const Piece& piece, const C* pool, const std::int32_t* at,
+                               float nothing, Words* to) {
+    const int lane = static_cast<int>(threadIdx.x) % lanes;
+    const Index d = p.head_dim, stride = p.kv_heads * d, column = piece.kv_head * d + lane * n;
+    const bool inside = static_cast<Index>(lane) * n < d;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(pool) % 16 == 0;
+    for (Index key = static_cast<int>(threadIdx.x) / lanes; key < piece.keys; key += keys_at_once) {
+      const C* const from = pool + at[key] * stride + column;
+      float v[n];
+      LONGHAUL_UNROLL
+      for (int i = 0; i < n; ++i) v[i] = inside ? nothing : 0.0F;
+      if (inside && at[key] >= 0 && aligned) {
+        copy_later(to + key * lanes + lane, from);
+        continue;
+      }
+      if (inside && at[key] >= 0) LONGHAUL_UNROLL
+      for (int i = 0; i < n; ++i) v[i] = to_float(from[i]);
+      to[key * lanes + lane] = packed<C>(v);
+    }
+    end_copy_group();
+  }
+  // The pack of a key; zeros behind the last one.
+  static __device__ void take(const Piece& piece, const Words* from, Index key, float (&v)[n]) {
+    const Words words = key < piece.keys ? from[key * lanes + static_cast<int>(threadIdx.x) % lanes] : Words{};
+    unpack<C>(words, v);
   }
 
   // Scores of all keys of the piece with q [rows, n] of this lane.
-  static __device__ void multiply_keys(const Paged<C>& p, const Piece& piece, const std::int32_t* at,
-                                       const float (&q)[rows][n], float* scores) {
+  static __device__ void multiply_keys(const Piece& piece, const Words* keys, const float (&q)[rows][n],
+                                       float* scores) {
     const int lane = static_cast<int>(threadIdx.x) % lanes, mine = static_cast<int>(threadIdx.x) / lanes;
-    const Index d = p.head_dim, stride = p.kv_heads * d, column = piece.kv_head * d + lane * n;
-    const bool inside = static_cast<Index>(lane) * n < d;
     for (Index begin = 0; begin < piece.keys; begin += keys_ahead * keys_at_once) {
       float k[keys_ahead][n], sums[keys_ahead * rows];
       LONGHAUL_UNROLL
-      for (int a = 0; a < keys_ahead; ++a) {
-        const Index key = begin + a * keys_at_once + mine;
-        load_part<C, n>(p.keys, key < piece.keys ? at[key] : -1, stride, column, inside, NAN, k[a]);
-      }
+      for (int a = 0; a < keys_ahead; ++a) take(piece, keys, begin + a * keys_at_once + mine, k[a]);
       LONGHAUL_UNROLL
       for (int a = 0; a < keys_ahead; ++a) LONGHAUL_UNROLL
       for (int r = 0; r < rows; ++r) {
@@ -205,19 +252,15 @@ struct Fast {
   }
 
   // Weighted values into sums [block_warps, rows, head_dim] of shared memory, a place for each warp.
-  static __device__ void add_values(const Paged<C>& p, const Piece& piece, const std::int32_t* at, const float* weights,
+  static __device__ void add_values(Index d, const Piece& piece, const Words* values, const float* weights,
                                     float* sums) {
     const int lane = static_cast<int>(threadIdx.x) % lanes, mine = static_cast<int>(threadIdx.x) / lanes;
-    const Index d = p.head_dim, stride = p.kv_heads * d, column = piece.kv_head * d + lane * n;
     const bool inside = static_cast<Index>(lane) * n < d;
     float total[rows][n] = {};
     for (Index begin = 0; begin < piece.keys; begin += keys_ahead * keys_at_once) {
       float v[keys_ahead][n];
       LONGHAUL_UNROLL
-      for (int a = 0; a < keys_ahead; ++a) {
-        const Index key = begin + a * keys_at_once + mine;
-        load_part<C, n>(p.values, key < piece.keys ? at[key] : -1, stride, column, inside, 0.0F, v[a]);
-      }
+      for (int a = 0; a < keys_ahead; ++a) take(piece, values, begin + a * keys_at_once + mine, v[a]);
       LONGHAUL_UNROLL
       for (int a = 0; a < keys_ahead; ++a) {
         const Index key = begin + a * keys_at_once + mine;
@@ -247,12 +290,19 @@ __global__ void __launch_bounds__(block_threads) fast_kernel(Paged<C> p) {
   using F = Fast<C, lanes, rows>;
   const Piece piece = this_piece(p);
   if (piece.keys == 0) return;
-  auto* const scores = reinterpret_cast<float*>(shared_memory());                 // [rows, paged_piece]
+  auto* const keys = reinterpret_cast<Words*>(shared_memory());                   // [paged_piece, lanes]
+  auto* const values = keys + F::held;                                            // the same
+  auto* const scores = reinterpret_cast<float*>(values + F::held);                // [rows, paged_piece]
   auto* const at = reinterpret_cast<std::int32_t*>(scores + rows * paged_piece);  // [paged_piece]
-  auto* const sums = reinterpret_cast<float*>(at + paged_piece);                  // [block_warps, rows, head_dim]
+  auto* const sums = reinterpret_cast<float*>(F::sums_over_keys(piece.rows)       // [block_warps, rows, head_dim]
+                                                  ? static_cast<void*>(keys)
+                                                  : static_cast<void*>(at + paged_piece));
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const Index d = p.head_dim;
+  const Pools<C> pools = pools_of(p, piece.sequence);
   find_rows(p, piece, at);
+  F::fetch(p, piece, pools.keys, at, NAN, keys);
+  F::fetch(p, piece, pools.values, at, 0.0F, values);
   for (Index first = 0; first < piece.rows; first += rows) {
     const Index count = piece.rows - first < rows ? piece.rows - first : rows;
     float q[rows][F::n];
@@ -262,39 +312,66 @@ __global__ void __launch_bounds__(block_threads) fast_kernel(Paged<C> p) {
       const Index column = static_cast<Index>(lane) * F::n + i;
       q[r][i] = r < count && column < d ? query(p, query_of(p, piece, first + r) * d + column) : 0.0F;
     }
-    F::multiply_keys(p, piece, at, q, scores);
+    wait_for_copy_groups<1>();
+    F::multiply_keys(piece, keys, q, scores);
     weigh(p, piece, first, count, scores);
-    F::add_values(p, piece, at, scores, sums);
-    for (Index i = threadIdx.x; i < count * d; i += block_threads) {
+    wait_for_copy_groups<0>();
+    F::add_values(d, piece, values, scores, sums);
+    const int width = static_cast<int>(d);
+    for (int i = static_cast<int>(threadIdx.x); i < count * width; i += block_threads) {
       float sum = 0.0F;
-      for (int warp = 0; warp < block_warps; ++warp) sum += sums[warp * rows * d + i];
-      part_of(p, query_of(p, piece, first + i / d), piece.begin / paged_piece)[2 + i % d] = sum;
+      for (int warp = 0; warp < block_warps; ++warp) sum += sums[warp * rows * width + i];
+      part_of(p, query_of(p, piece, first + i / width), piece.begin / paged_piece)[2 + i % width] = sum;
     }
     sync_block();
   }
 }
 
-// A block for each query row: its pieces in their order.
+// A block for each query row. Part y of its threads takes every merge_parts-th piece, from the y-th on, several ahead;
+// the sums of the parts are added in their order.
+constexpr int merge_parts = 4, merge_threads = merge_parts * block_threads;
 template <class T, class C>
-__global__ void __launch_bounds__(block_threads) merge_kernel(Paged<C> p, T* out) {
+__global__ void __launch_bounds__(merge_threads) merge_kernel(Paged<C> p, T* out) {
+  auto* const of_warps = reinterpret_cast<float*>(shared_memory());  // [merge_threads / warp_size]
+  float* const sums = of_warps + merge_threads / warp_size;          // [merge_parts, block_threads]
+  float* const scales = sums + merge_threads;                        // [pieces]
   const Index row = blockIdx.x, sequence = row / (p.tokens * p.heads), d = p.head_dim;
-  const Index seen = p.lengths[sequence] - p.tokens + row / p.heads % p.tokens + 1;
-  const bool too_long = p.lengths[sequence] > p.longest;
-  const Index pieces = seen > 0 && !too_long ? (seen + paged_piece - 1) / paged_piece : 0;
-  const Index first = first_seen(p, seen) / paged_piece;
+  const Index length = length_of(p, sequence), seen = length - p.tokens + row / p.heads % p.tokens + 1;
+  const bool too_long = length > p.longest;
+  const int pieces = seen > 0 && !too_long ? static_cast<int>((seen + paged_piece - 1) / paged_piece) : 0;
+  const int first = static_cast<int>(first_seen(p, seen) / paged_piece), thread = static_cast<int>(threadIdx.x);
+  const float* const parts = part_of(p, row, 0);
   float top = -INFINITY, total = 0.0F;
-  for (Index piece = first; piece < pieces; ++piece) top = larger(top, part_of(p, row, piece)[0]);
-  for (Index piece = first; piece < pieces; ++piece) {
-    const float* const part = part_of(p, row, piece);
-    total += part[1] * __expf(part[0] - top);
+  for (int piece = first + thread; piece < pieces; piece += merge_threads) top = larger(top, parts[piece * (d + 2)]);
+  top = max_over_block(top, of_warps);
+  for (int piece = first + thread; piece < pieces; piece += merge_threads) {
+    const float scale = __expf(parts[piece * (d + 2)] - top);
+    scales[piece] = scale;
+    total += parts[piece * (d + 2) + 1] * scale;
   }
-  for (Index i = threadIdx.x; i < d; i += block_threads) {
+  total = sum_over_block(total, of_warps);  // behind it all scales are there
+  const int y = thread / block_threads, x = thread % block_threads;
+  for (Index begin = 0; begin < d; begin += block_threads) {  // the same for all threads
+    constexpr int ahead = 8;
     float sum = 0.0F;
-    for (Index piece = first; piece < pieces; ++piece) {
-      const float* const part = part_of(p, row, piece);
-      sum += part[2 + i] * __expf(part[0] - top);
+    if (begin + x < d)
+      for (int from = first + y; from < pieces; from += ahead * merge_parts) {
+        float v[ahead];
+        LONGHAUL_UNROLL
+        for (int a = 0; a < ahead; ++a) {
+          const int piece = from + a * merge_parts;
+          v[a] = piece < pieces ? parts[piece * (d + 2) + 2 + begin + x] * scales[piece] : 0.0F;
+        }
+        LONGHAUL_UNROLL
+        for (int a = 0; a < ahead; ++a) sum += v[a];
+      }
+    sums[thread] = sum;
+    sync_block();
+    if (y == 0 && begin + x < d) {
+      for (int i = 1; i < merge_parts; ++i) sum += sums[i * block_threads + x];
+      out[row * d + begin + x] = from_float<T>(too_long ? NAN : pieces > 0 ? sum / total : 0.0F);
     }
-    out[row * d + i] = from_float<T>(too_long ? NAN : pieces > 0 ? sum / total : 0.0F);
+    sync_block();
   }
 }
 
@@ -315,13 +392,15 @@ __global__ void __launch_bounds__(block_threads) append_kernel(PagedAppend<T, C>
 template <class C, int lanes, int rows>
 void start_fast(cudaStream_t stream, const Paged<C>& p, dim3 grid) {
   launch("attention_decode_paged", stream, fast_kernel<C, lanes, rows>, grid, dim3(block_threads),
-         Fast<C, lanes, rows>::shared_bytes(p.head_dim), p);
+         Fast<C, lanes, rows>::shared_bytes(p.head_dim, p.tokens * p.heads / p.kv_heads), p);
 }
 template <class C, int lanes>
 void start_lanes(cudaStream_t stream, const Paged<C>& p, dim3 grid) {
   const Index rows = p.tokens * p.heads / p.kv_heads;
   if (rows == 1) return start_fast<C, lanes, 1>(stream, p, grid);
-  if (rows <= 4) return start_fast<C, lanes, 4>(stream, p, grid);
+  constexpr std::size_t shared_max = 160 * 1024;  // of a block on an A100
+  if (rows <= 4 || Fast<C, lanes, 8>::shared_bytes(p.head_dim, rows) > shared_max)
+    return start_fast<C, lanes, 4>(stream, p, grid);
   start_fast<C, lanes, 8>(stream, p, grid);
 }
 
@@ -340,8 +419,11 @@ void attention_decode_paged(cudaStream_t stream, const Paged<C>& p, T* out) {
     start_lanes<C, 16>(stream, p, grid);
   else
     start_lanes<C, 32>(stream, p, grid);
-  launch("attention_decode_paged_merge", stream, merge_kernel<T, C>,
-         dim3(static_cast<unsigned>(p.sequences * p.tokens * p.heads)), dim3(block_threads), 0, p, out);
+  launch(
+      "attention_decode_paged_merge", stream, merge_kernel<T, C>,
+      dim3(static_cast<unsigned>(p.sequences * p.tokens * p.heads)), dim3(merge_threads),
+      (merge_threads / warp_size + merge_threads) * sizeof(float) + blocks_for(p.longest, paged_piece) * sizeof(float),
+      p, out);
 }
 template <class T, class C>
 void paged_append(cudaStream_t stream, const PagedAppend<T, C>& p) {

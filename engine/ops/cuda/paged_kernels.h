@@ -1,5 +1,6 @@
-// Attention of generation over pages, as engine/ops/paged_attention.h has it. Pieces of the keys are computed apart and
-// merged in their order; a sequence's pieces do not depend on the sequences beside it.
+// Attention of generation over pages, as engine/ops/paged_attention.h has it, or over caches that have memory of their
+// own. Pieces of the keys are computed apart and merged in a fixed order; a sequence's pieces do not depend on the
+// sequences beside it.
 #pragma once
 
 #include "engine/ops/cuda/stream.h"
@@ -7,6 +8,13 @@
 namespace longhaul::cuda {
 
 inline constexpr Index paged_piece = 128;  // keys that one block looks at
+
+// Keys and values of a sequence that has no pages: [length, kv_heads, head_dim].
+template <class C>
+struct DecodeCache {
+  const C *k, *v;
+  Index length;
+};
 
 // C: of the pool.
 template <class C>
@@ -19,6 +27,10 @@ struct Paged {
   const void* q;                        // [sequences, tokens, heads, head_dim]
   bool q_is_bf16;
   float* parts;  // paged_parts_floats() of scratch
+  // In place of pools, table and lengths, where it is not null: the caches of the sequences, in the device's memory. Of
+  // a longer one than last_keys the last ones are looked at, as if they were all; 0: all.
+  const DecodeCache<C>* caches;
+  Index last_keys;
 };
 template <class C>
 Index paged_parts_floats(const Paged<C>& p) {

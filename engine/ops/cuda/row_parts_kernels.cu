@@ -8,30 +8,32 @@ namespace {
 
 constexpr int column_threads = 256, lanes = column_threads / warp_size;
 
-// A warp has neighbouring columns and every eighth part; the sums of the warps are added in their order.
-__global__ void __launch_bounds__(column_threads)
+// A warp has neighbouring columns and every sixteenth part; the sums of the warps are added in their order.
+constexpr int add_threads = 512, add_lanes = add_threads / warp_size;
+constexpr int parts_ahead =
+    9;  // loads under way at once: with all lanes' the parts of one block for each multiprocessor
+
+__global__ void __launch_bounds__(add_threads)
     add_parts_kernel(const float* parts, Index count, Index columns, Index stride, float* to, bool accumulate) {
   float* const sums = reinterpret_cast<float*>(shared_memory());
   const Index column = static_cast<Index>(blockIdx.x) * warp_size + threadIdx.x % warp_size;
   const int lane = static_cast<int>(threadIdx.x) / warp_size;
-  constexpr int ahead = 4;  // loads under way at once
-  float sum = 0.0F;
-  if (column < columns) {
-    Index i = lane;
-    for (; i + (ahead - 1) * lanes < count; i += ahead * lanes) {
-      float part[ahead];
+  float sum = 0.0F, before = 0.0F;
+  if (lane == 0 && column < columns && accumulate) before = to[column];
+  if (column < columns)
+    for (Index i = lane; i < count; i += parts_ahead * add_lanes) {
+      float part[parts_ahead];
       LONGHAUL_UNROLL
-      for (int j = 0; j < ahead; ++j) part[j] = parts[(i + j * lanes) * stride + column];
+      for (int j = 0; j < parts_ahead; ++j)
+        part[j] = i + j * add_lanes < count ? parts[(i + j * add_lanes) * stride + column] : 0.0F;
       LONGHAUL_UNROLL
-      for (int j = 0; j < ahead; ++j) sum += part[j];
+      for (int j = 0; j < parts_ahead; ++j) sum += part[j];
     }
-    for (; i < count; i += lanes) sum += parts[i * stride + column];
-  }
   sums[threadIdx.x] = sum;
   sync_block();
   if (lane != 0 || column >= columns) return;
-  for (int j = 1; j < lanes; ++j) sum += sums[j * warp_size + static_cast<int>(threadIdx.x)];
-  to[column] = accumulate ? to[column] + sum : sum;
+  for (int j = 1; j < add_lanes; ++j) sum += sums[j * warp_size + static_cast<int>(threadIdx.x)];
+  to[column] = before + sum;
 }
 
 // A warp has a pack of columns for each of its threads; warp w of block y the rows y lanes + w, and on by as many as
@@ -77,8 +79,8 @@ __global__ void __launch_bounds__(column_threads)
 
 void add_parts(cudaStream_t stream, Index count, Index columns, Index stride, const float* parts, float* to,
                bool accumulate) {
-  launch("add_parts", stream, add_parts_kernel, dim3(blocks_for(columns, warp_size)), dim3(column_threads),
-         column_threads * sizeof(float), parts, count, columns, stride, to, accumulate);
+  launch("add_parts", stream, add_parts_kernel, dim3(blocks_for(columns, warp_size)), dim3(add_threads),
+         add_threads * sizeof(float), parts, count, columns, stride, to, accumulate);
 }
 
 Index column_sum_blocks(Index rows) {

@@ -1,5 +1,7 @@
 #include "engine/ops/cuda/decode_kernels.h"
+#include "engine/ops/cuda/int4_codes.h"
 #include "engine/ops/cuda/row_access.h"
+#include "engine/ops/cuda/tensor_few_rows_kernels.h"
 #include "engine/ops/cuda/weight_only_kernels.h"
 
 namespace longhaul::cuda {
@@ -8,12 +10,6 @@ namespace {
 constexpr int block_threads = 128, block_warps = block_threads / warp_size;
 constexpr int words_ahead = 4;
 
-__device__ inline float scale_at(const Int4Rows& w, Index at) {
-  return w.scales_are_bf16 ? to_float(static_cast<const bf16*>(w.scales)[at]) : static_cast<const float*>(w.scales)[at];
-}
-__device__ inline float zero_at(const Int4Rows& w, Index at) {
-  return w.zeros != nullptr ? static_cast<float>(w.zeros[at]) : 8.0F;
-}
 // Code j of a word, as 2^23 + code: with the code in its lowest bits, an f32 of that exponent is it.
 __device__ inline float shifted_code(std::uint32_t word, int j) {
   return std::bit_cast<float>((word >> (4 * j) & 15U) | 0x4B000000U);
@@ -114,6 +110,8 @@ bool in_whole_words(const FewRowsInt4<X, Y>& p) {
 
 template <class X, class Y>
 void few_rows_int4(cudaStream_t stream, const FewRowsInt4<X, Y>& p) {
+  if constexpr (std::is_same_v<X, bf16>)
+    if (few_rows_int4_by_tensor_cores(stream, p)) return;
   const dim3 grid(blocks_for(p.out, block_warps)), block(block_threads);
   if (!in_whole_words(p)) return launch("few_rows_int4", stream, few_rows_any_kernel<X, Y>, grid, block, 0, p);
   const auto kernel = p.tokens == 1   ? few_rows_words_kernel<X, Y, 1>

@@ -91,7 +91,8 @@ TEST_CASE("int4 weights: groups of any size, a last one that is short, zeros of 
     bool zeros;
   };
   const Case cases[] = {{256, 128, DType::bf16, false}, {200, 128, DType::f32, true},  {96, 24, DType::bf16, true},
-                        {75, 2, DType::f32, false},     {77, 128, DType::bf16, false}, {2080, 32, DType::f32, false}};
+                        {75, 2, DType::f32, false},     {77, 128, DType::bf16, false}, {2080, 32, DType::f32, false},
+                        {9248, 128, DType::bf16, true}};
   for (const Case& c : cases)
     for (const Backend& on : kBackends)
       for (const DType type : kTypes) {

@@ -60,7 +60,9 @@ void check_rmsnorm(Index tokens, Index hidden, bool shifted) {
 }  // namespace
 
 TEST_CASE("RMSNorm's kernels, forward, with the residual, and backward") {
-  for (const auto& [tokens, hidden] : {std::array<Index, 2>{1, 3}, {150, 67}, {300, 256}, {2, 4096}})
+  // Of one warp and of several; of several at once and in several turns of a block; longer than registers hold.
+  for (const auto& [tokens, hidden] :
+       {std::array<Index, 2>{1, 3}, {150, 67}, {300, 256}, {2, 4096}, {410, 520}, {2, 16392}})
     for (const bool shifted : {false, true}) {
       check_rmsnorm<float>(tokens, hidden, shifted);
       check_rmsnorm<bf16>(tokens, hidden, shifted);
