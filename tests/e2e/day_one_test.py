@@ -386,6 +386,8 @@ def a_colleague_of_the_group_sees_steers_and_takes_over_a_run(here):
     (shared / "w.toml").write_text(f'[workflow]\nname = "ours"\n[stage.a]\nkind = "command"\nscript = "true"\n[stage.b]\n'
                                    f'kind = "command"\nneeds = ["a"]\nretries = 0\nscript = "test -e {here}/go"\n')
     (shared / "site.toml").write_text('name = "ours"\ngroup = "users"\n')
+    (sites := here / "share/longhaul/site-configs").mkdir(parents=True)
+    (sites / "ours.toml").write_text('group = "users"\n')  # the installation's: what a run says of itself counts for nothing
     for path in shared.iterdir():
         path.chmod(0o644)
     first = program(40001, "run", "w.toml", "--site", "site.toml")
