@@ -9,6 +9,13 @@ namespace longhaul {
 
 namespace {
 constexpr const char* manifest_name = "manifest.json";
+
+bool stays_below(const std::string& path) {
+  if (path.empty() || path.front() == '/') return false;
+  for (const std::string& part : split(path, '/'))
+    if (part.empty() || part == "." || part == "..") return false;
+  return true;
+}
 }  // namespace
 
 std::string Manifest::digest() const {
@@ -83,6 +90,10 @@ Result<Manifest> read_manifest(const std::string& folder) {
     for (const Value& entry : files->as_array())
       m.files.push_back(
           {entry.get_string("path"), static_cast<std::uint64_t>(entry.get_integer("bytes")), entry.get_string("xxh3")});
+  for (const ManifestFile& file : m.files)
+    if (!stays_below(file.path))
+      return make_error(ErrorCode::corrupt, format("{} names '{}', which is not below its folder", path, file.path),
+                        "it was not written by this software: remove the folder and run the stage again");
   if (m.digest() != value.get_string("digest"))
     return make_error(ErrorCode::corrupt, path + ": its digest does not match its content",
                       "the file was edited or damaged");

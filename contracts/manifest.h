@@ -32,6 +32,7 @@ struct Manifest {
 // Walks `folder`, digests every file, adds what `artifact.json` (if the stage wrote one: {"figures": {...}}) says.
 Result<Manifest> make_manifest(const std::string& folder);
 Status write_manifest(const std::string& folder, const Manifest& manifest);
+// corrupt: damaged, or a path in it is absolute or has "..".
 Result<Manifest> read_manifest(const std::string& folder);
 // Every file there, of the right size and (if `deep`) digest? The error names all files that are not.
 Status verify_artifact(const std::string& folder, const Manifest& manifest, bool deep);

@@ -177,7 +177,7 @@ ExitCode calibrate_site(const CommandLine& line, const Installation& installatio
     if (!made) return exit;
     run = made->run_dir;
   }
-  const ExitCode exit = drive_to_end(line, run);
+  const ExitCode exit = drive_to_end(line, {run, {}});
   if (exit != ExitCode::ok && exit != ExitCode::run_failed) return exit;  // left as it is
   const Status written = fit_and_write(run, installation, *site, asked, *path);
   return written.ok() ? ExitCode::ok : fail(line, written.error());

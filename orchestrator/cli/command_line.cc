@@ -61,7 +61,7 @@ void add_question(CLI::App& app, CommandLine& line, const std::string& keys) {
 }
 
 void add_run(CLI::App& app, CommandLine& line, bool required) {
-  auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is the newest");
+  auto* option = app.add_option("RUN", line.run, "path, name or beginning of a name; 'latest' is your newest");
   if (required) option->required();
   add_runs_dir(app, line);
 }
@@ -144,6 +144,10 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       json();
       break;
     case Command::report:
+      app.add_option("--output", line.output, "folder for its two files [RUN-report here]")->type_name("FOLDER");
+      add_run(app, line, false);
+      json();
+      break;
     case Command::faults:
       add_run(app, line, false);
       json();

@@ -33,9 +33,8 @@ const std::vector<CommandSpec>& command_specs() {
          "on: "
          "the leads of its own jobs as they end (`lead`, where compute nodes may submit), the user's scrontab, a small "
          "job "
-         "that renews itself (`job`), or nobody (`here` stays in the foreground, as `run` does). `longhaul status` "
-         "from any "
-         "login node moves a run on, too, if it stands still.",
+         "that renews itself (`job`), or nobody (`here` stays in the foreground, as `run` does). Where a run stands "
+         "still all the same, `longhaul status` says so, and which command moves it on.",
          {"longhaul submit workflows/quickstart.toml --site marenostrum5-acc",
           "longhaul submit my.toml --site alps-clariden --driver scrontab --set 'site.account=\"a-a06\"'"},
          {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
@@ -57,7 +56,9 @@ const std::vector<CommandSpec>& command_specs() {
          "GPU-hours against the site's budget, and when Slurm says that it would start, were it submitted now. With "
          "--settings also every setting of every stage, defaults included; with --scripts the job scripts; with "
          "--no-queue Slurm is not asked. A training that does not fit by its forecast is an error with the layout that "
-         "would, here as in `run` and `submit`, unless --ignore-memory is given. Starts nothing and writes nothing.",
+         "would, here as in `run` and `submit`, unless --ignore-memory is given. Stages that would be taken from "
+         "earlier "
+         "runs are named, with where their artifacts lie and whose they are. Starts nothing and writes nothing.",
          {"longhaul plan workflows/quickstart.toml", "longhaul plan my.toml --settings", "longhaul plan my.toml --json",
           "longhaul plan my.toml --site leonardo-booster --set 'site.account=\"NAME\"' --scripts"},
          {invalid_input, not_found, system}},
@@ -66,10 +67,11 @@ const std::vector<CommandSpec>& command_specs() {
          "longhaul status [RUN] [options]",
          "how a run is doing",
          "Reads the run's logs and records and prints every stage with its state, time, progress and key figures. "
-         "A run on a cluster that nobody drives at the moment is moved on by one round first; otherwise nothing is "
-         "changed. "
-         "RUN is a path, a "
-         "name, or the beginning of one; without it the newest run is meant. Says so when nobody drives the run. With "
+         "Changes nothing, starts nothing, and may be used on anybody's run. RUN is a path, a name, or the beginning "
+         "of "
+         "one; without it your own newest run is meant. Says who goes on with the run when no controller is at work, "
+         "with "
+         "the command that does; whose it is, and who asked what of it. With "
          "--metrics it prints what metrics.prom in the run's folder says, as of now ([metrics.md](metrics.md)).",
          {"longhaul status", "longhaul status quickstart-2026", "longhaul status --json", "longhaul status --metrics"},
          {not_found, run_failed, system, interrupted}},
@@ -88,9 +90,11 @@ const std::vector<CommandSpec>& command_specs() {
          "longhaul cancel [RUN] [options]",
          "end a run's jobs",
          "Leaves the request for the run's controller. If nobody drives the run, this command does until the jobs have "
-         "ended. What was finished stays; `longhaul resume` goes on from there.",
+         "ended. What was finished stays; `longhaul resume` goes on from there. Another user's run is refused, unless "
+         "it "
+         "is of a group that a site file of this installation names.",
          {"longhaul cancel", "longhaul cancel quickstart-20260302-041109-8f3a"},
-         {not_found, system, timeout, conflict}},
+         {invalid_input, not_found, system, timeout, conflict}},
         {Command::resume,
          "resume",
          "longhaul resume [RUN] [options]",
@@ -99,9 +103,11 @@ const std::vector<CommandSpec>& command_specs() {
          "finished "
          "stages stay finished, failed "
          "and cancelled ones are tried again from their newest checkpoint. A run whose jobs drive it is handed to "
-         "them: the command returns as soon as they are on their way.",
+         "them: the command returns as soon as they are on their way. Whoever resumes a run executes what lies in it: "
+         "another user's is refused, unless it is of a group that a site file of this installation names, and is then "
+         "driven by this installation's programs.",
          {"longhaul resume", "longhaul resume quickstart-20260302-041109-8f3a"},
-         {not_found, run_failed, system, interrupted, timeout, conflict}},
+         {invalid_input, not_found, run_failed, system, interrupted, timeout, conflict}},
         {Command::tick,
          "tick",
          "longhaul tick RUN [options]",
@@ -110,16 +116,17 @@ const std::vector<CommandSpec>& command_specs() {
          "often as one likes: from cron, for "
          "example. `run` and `resume` do the same again and again.",
          {"longhaul tick latest"},
-         {not_found, run_failed, system, interrupted, conflict}},
+         {invalid_input, not_found, run_failed, system, interrupted, conflict}},
         {Command::report,
          "report",
          "longhaul report [RUN] [options]",
          "write a run's report",
-         "Writes report/index.html (one file without anything from outside: graph, loss curves, curation waterfall, "
-         "samples, stages, provenance) and "
-         "report/report.json below the run, and prints their paths. `run` does it at its end.",
+         "Writes index.html (one file without anything from outside: graph, loss curves, curation waterfall, "
+         "samples, stages, provenance) and report.json into RUN-report here, or into --output, and prints the path. "
+         "Nothing "
+         "below the run is changed; `run` and `resume` leave the same in its report/ at its end.",
          {"longhaul report", "longhaul report latest --json"},
-         {not_found, system}},
+         {invalid_input, not_found, system}},
         {Command::docs,
          "docs",
          "longhaul docs [--output FOLDER]",

@@ -34,9 +34,6 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation);
 ExitCode ask_size(const CommandLine& line, const Installation& installation);
 ExitCode show_completion(const CommandLine& line, const Installation& installation);
 
-// A round for a run on a cluster that stands still: nobody drives it at the moment. Problems are said, not returned.
-void move_on_if_undriven(const CommandLine& line, const std::string& run_dir);
-
 ExitCode run_command(const CommandLine& line, const Installation& installation);
 
 }  // namespace longhaul

@@ -17,6 +17,13 @@
 namespace longhaul {
 namespace {
 
+// Names of runs, stages, sites and parameters come from files and folders that others may have made. What is not made
+// of these letters alone is not offered: a shell would read it as something else than a name.
+bool is_plain_name(const std::string& name) {
+  constexpr const char* letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._,=+@/-";
+  return !name.empty() && name.find_first_not_of(letters) == std::string::npos;
+}
+
 void add_keys(const std::vector<FieldInfo>& fields, const std::string& prefix, std::vector<std::string>& keys) {
   for (const FieldInfo& field : fields) {
     const std::string name = prefix.empty() ? field.name : prefix + "." + field.name;
@@ -78,10 +85,12 @@ std::vector<std::string> set_words(const std::string& workflow, const std::strin
   const auto file = read_toml_file(workflow);
   if (!file.ok()) return words;
   if (const Value* params = file->find("params"); params && params->is_table())
-    for (const ValueMember& param : params->as_table()) words.push_back("params." + param.key + "=");
+    for (const ValueMember& param : params->as_table())
+      if (is_plain_name(param.key)) words.push_back("params." + param.key + "=");
   const Value* stages = file->find("stage");
   if (!stages || !stages->is_table()) return words;
   for (const ValueMember& stage : stages->as_table()) {
+    if (!is_plain_name(stage.key)) continue;
     const std::string kind = stage.value.get_string("kind"), prefix = "stage." + stage.key + ".";
     const std::size_t equals = typed.find('=');
     if (equals != std::string::npos && !starts_with(typed, prefix)) continue;
@@ -120,6 +129,14 @@ std::string option_kind(const OptionText& option) {
 
 constexpr const char* bash_head = R"bash(# Completion of longhaul for bash, written by `longhaul completion bash`.
 _longhaul_words() { "${COMP_WORDS[0]}" completion words "$@" 2>/dev/null; }
+# Of the words on standard input, one a line, those that begin as the current one does. They are data: compgen -W would
+# expand them as the shell expands a command line, so it gets nothing but what stands in this script.
+_longhaul_offer() {
+  local one
+  while IFS= read -r one; do
+    [[ -n "$one" && "$one" == "$current"* ]] && COMPREPLY+=("$one")
+  done
+}
 _longhaul() {
   local current before command="" kind="" options="" positionals=() given=() runs_dir=() i word
   # Bash takes "=" and ":" for separators; longhaul does not.
@@ -138,12 +155,13 @@ _longhaul() {
       *) if [[ -z "$command" ]]; then command="$word"; else given+=("$word"); fi ;;
     esac
   done
+  COMPREPLY=()
   case "$command" in
     "") COMPREPLY=($(compgen -W "@COMMANDS@ --help --version" -- "$current")); return ;;
 @CASES@    *) return ;;
   esac
   if [[ -z "$kind" && "$current" == -* ]]; then
-    COMPREPLY=($(compgen -W "$options" -- "$current"))
+    _longhaul_offer <<< "${options// /$'\n'}"
     return
   fi
   if [[ -z "$kind" ]]; then
@@ -153,13 +171,14 @@ _longhaul() {
   fi
   case "$kind" in
     workflow)
-      COMPREPLY=($(compgen -f -X '!*.toml' -- "$current") $(compgen -d -S / -- "$current"))
-      compopt -o nospace 2>/dev/null ;;
-    path) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
-    run) COMPREPLY=($(compgen -W "latest $(_longhaul_words runs "${runs_dir[@]}")" -- "$current")) ;;
-    stage)
-      COMPREPLY=($(compgen -W "$(_longhaul_words stages "${given[0]:-latest}" "${runs_dir[@]}")" -- "$current")) ;;
-    site) COMPREPLY=($(compgen -W "$(_longhaul_words sites)" -- "$current")) ;;
+      _longhaul_offer < <(compgen -f -X '!*.toml' -- "$current"; compgen -d -- "$current")
+      compopt -o filenames 2>/dev/null ;;  # quoted as they are put on the line
+    path)
+      _longhaul_offer < <(compgen -f -- "$current")
+      compopt -o filenames 2>/dev/null ;;
+    run) _longhaul_offer < <(echo latest; _longhaul_words runs "${runs_dir[@]}") ;;
+    stage) _longhaul_offer < <(_longhaul_words stages "${given[0]:-latest}" "${runs_dir[@]}") ;;
+    site) _longhaul_offer < <(_longhaul_words sites) ;;
     shell) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")) ;;
     order)
       if [[ " ${given[*]} " == *" set "* ]]; then
@@ -169,24 +188,75 @@ _longhaul() {
         COMPREPLY=($(compgen -W "checkpoint stop-after set stacks fault" -- "$current"))
       fi ;;
     set|question)
-      local found about="$command"
+      local about="$command"
       [[ "$kind" == set ]] && about="${given[0]}"
-      mapfile -t found < <(_longhaul_words "$kind" "$about" "$current")
-      COMPREPLY=()
-      for word in "${found[@]}"; do
-        [[ "$word" == "$current"* ]] || continue
-        # What is left of "=" stands on the line already, as a word of its own.
-        [[ "$current" == *=* ]] && word="${word#*=}"
-        COMPREPLY+=("$word")
-      done
+      _longhaul_offer < <(_longhaul_words "$kind" "$about" "$current")
+      # What is left of "=" stands on the line already, as a word of its own.
+      [[ "$current" == *=* ]] && COMPREPLY=("${COMPREPLY[@]#*=}")
       compopt -o nospace 2>/dev/null ;;
-    *) COMPREPLY=() ;;
   esac
 }
 complete -F _longhaul longhaul
 )bash";
 
-std::string bash_script() {
+constexpr const char* zsh_head = R"zsh(#compdef longhaul
+# Completion of longhaul for zsh, written by `longhaul completion zsh`.
+# What the program says is data: compadd quotes it as it puts it on the line.
+_longhaul_offer() {
+  local -a found
+  found=("${(@f)$("${(Q)words[1]}" completion words "$@" 2>/dev/null)}")
+  found=("${(@)found:#}")
+  (( $#found )) && compadd $suffix -- "${found[@]}"
+}
+_longhaul() {
+  local command="" kind="" word i before="${words[CURRENT-1]}" current="${words[CURRENT]}"
+  local -a options positionals given runs_dir suffix
+  for ((i = 2; i < CURRENT; ++i)); do
+    word="${words[i]}"
+    [[ "$word" == --runs-dir ]] && runs_dir=(--runs-dir "${words[i+1]}")
+    case "$word" in
+      @FLAGS@) ;;
+      --*) ((++i)) ;;
+      -*) ;;
+      *) if [[ -z "$command" ]]; then command="$word"; else given+=("$word"); fi ;;
+    esac
+  done
+  case "$command" in
+    "") compadd -- @COMMANDS@ --help --version; return ;;
+@CASES@    *) return ;;
+  esac
+  if [[ -z "$kind" && "$current" == -* ]]; then
+    compadd -- "${options[@]}"
+    return
+  fi
+  if [[ -z "$kind" ]]; then
+    local place=$(( $#given + 1 ))
+    (( place > $#positionals )) && place=$#positionals
+    (( place > 0 )) && kind="${positionals[place]}"
+  fi
+  case "$kind" in
+    workflow) _files -g '*.toml' ;;
+    path) _files ;;
+    run) compadd -- latest; _longhaul_offer runs "${runs_dir[@]}" ;;
+    stage) _longhaul_offer stages "${given[1]:-latest}" "${runs_dir[@]}" ;;
+    site) _longhaul_offer sites ;;
+    shell) compadd -- bash zsh fish ;;
+    order)
+      if [[ " ${given[*]} " == *" set "* ]]; then
+        compadd -S '' -- lr= checkpoint_interval=
+      else
+        compadd -- checkpoint stop-after set stacks fault
+      fi ;;
+    set) suffix=(-S ''); _longhaul_offer set "${given[1]}" "$current" ;;
+    question) suffix=(-S ''); _longhaul_offer question "$command" "$current" ;;
+  esac
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+compdef _longhaul longhaul
+)zsh";
+
+// What the command table says, in the words that bash and zsh share.
+std::string posix_script(const std::string& head, bool zsh) {
   std::string names, cases, flags = "--help";
   for (const CommandSpec& spec : command_specs()) {
     names += (names.empty() ? "" : " ") + spec.name;
@@ -201,16 +271,18 @@ std::string bash_script() {
       if (!option.takes_value) flags += "|" + option.name;
       if (option.takes_value) values += format("        {}) kind={} ;;\n", option.name, option_kind(option));
     }
-    cases += format("    {})\n      options=\"{}\"\n      positionals=({})\n", spec.name, options, positionals);
+    cases += format("    {})\n      options={}\n      positionals=({})\n", spec.name,
+                    zsh ? "(" + options + ")" : "\"" + options + "\"", positionals);
     if (!values.empty()) cases += "      case \"$before\" in\n" + values + "      esac\n";
     cases += "      ;;\n";
   }
-  return replace_all(replace_all(replace_all(bash_head, "@FLAGS@", flags), "@COMMANDS@", names), "@CASES@", cases);
+  return replace_all(replace_all(replace_all(head, "@FLAGS@", flags), "@COMMANDS@", names), "@CASES@", cases);
 }
 
 std::string fish_script() {
   std::string out =
       "# Completion of longhaul for fish, written by `longhaul completion fish`.\n"
+      "# What it offers is data to fish, which quotes it as it puts it on the line.\n"
       "function __longhaul_words\n  set -l tokens (commandline -opc)\n  $tokens[1] completion words $argv "
       "2>/dev/null\nend\n"
       "complete -c longhaul -f\n";
@@ -247,9 +319,8 @@ std::string fish_script() {
 }  // namespace
 
 std::string completion_script(const std::string& shell) {
-  if (shell == "bash") return bash_script();
-  if (shell == "zsh")
-    return "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash_script();
+  if (shell == "bash") return posix_script(bash_head, false);
+  if (shell == "zsh") return posix_script(zsh_head, true);
   return shell == "fish" ? fish_script() : "";
 }
 
@@ -271,11 +342,13 @@ std::vector<std::string> completion_words(const std::vector<std::string>& words,
   const std::string argument = words.size() > 1 ? words[1] : "";
   if (words[0] == "runs") {
     if (const auto paths = list_runs(runs); paths.ok())
-      for (const std::string& path : *paths) found.push_back(file_name(path));
+      for (const std::string& path : *paths)
+        if (const std::string name = file_name(path); is_plain_name(name)) found.push_back(name);
   } else if (words[0] == "stages") {
     const auto run = find_run(runs, argument);
     const auto frozen = run.ok() ? read_frozen_run(*run) : Result<FrozenRun>(run.error());
     if (frozen.ok()) found = frozen->stage_ids();
+    std::erase_if(found, [](const std::string& id) { return !is_plain_name(id); });
   } else if (words[0] == "sites") {
     found.emplace_back("local");
     for (const std::string& folder : installation.site_folders())
@@ -284,6 +357,7 @@ std::vector<std::string> completion_words(const std::vector<std::string>& words,
           if (ends_with(name, ".toml")) found.push_back(name.substr(0, name.size() - 5));
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
+    std::erase_if(found, [](const std::string& name) { return !is_plain_name(name); });
   } else if (words[0] == "kinds") {
     for (const StageKind& kind : stage_kinds()) found.push_back(kind.name);
   } else if (words[0] == "stage-keys") {

@@ -15,7 +15,7 @@ std::string completion_script(const std::string& shell);
 
 // What may stand in a place: `words` is {"runs"}, {"sites"}, {"kinds"}, {"stages", RUN}, {"stage-keys", KIND},
 // {"set", WORKFLOW, typed so far} or {"question", "serving" or "size", typed so far}. Never an error: no words where
-// nothing can be known.
+// nothing can be known. Names that files or folders bring are words only where they are made of [A-Za-z0-9._,=+@/-].
 std::vector<std::string> completion_words(const std::vector<std::string>& words, const CommandLine& line,
                                           const Installation& installation);
 

@@ -12,14 +12,14 @@
 namespace longhaul {
 
 ExitCode fork_run(const CommandLine& line, const Installation& installation) {
-  const auto run = asked_run(line, installation);
+  const auto run = acting_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   auto request = parse_fork_from(line.from);
   if (!request.ok()) return fail(line, request.error());
   request->sets = line.sets;
   const SystemClock clock;
-  const auto forked =
-      fork_run_folder(*run, parent_path(*run), *request, installation.programs_dir, installation.version, clock);
+  const auto forked = fork_run_folder(run->path, parent_path(run->path), *request, installation.programs_dir,
+                                      installation.version, clock);
   if (!forked.ok()) return fail(line, forked.error());
   const auto frozen = read_frozen_run(*forked);
   if (!frozen.ok()) return fail(line, frozen.error());

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/folder_access.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -13,6 +14,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/reference_docs.h"
+#include "orchestrator/controller/run.h"
 #include "orchestrator/render/text_table.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 
@@ -107,6 +109,14 @@ std::pair<std::string, std::string> slurm_state(const Installation& installation
                           found->accounting ? "with accounting" : "without accounting", found->min_job_age_s)};
 }
 
+// Whom new runs of the local site are open to.
+std::string readers_of_runs(const Installation& installation) {
+  const auto site = load_site("local", installation.site_folders());
+  const FolderAccess access = site.ok() ? access_of(site->values) : FolderAccess();
+  const std::string who = "runs of the site 'local': " + readers_text(access, present_umask());
+  return access.any() ? who : who + "; private = true in the site file closes them to all";
+}
+
 }  // namespace
 
 ExitCode show_docs(const CommandLine& line, const Installation&) {
@@ -151,6 +161,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
   const auto recipes = installation.shared_dir.empty()
                            ? std::vector<std::string>{}
                            : toml_names(join_path(installation.shared_dir, "workflows/recipes"));
+  facts.emplace_back("others can read", readers_of_runs(installation));
   facts.emplace_back("recipes", recipes.empty() ? "none" : join(recipes, ", "));
   if (line.json) {
     Value table = Value::make_table();

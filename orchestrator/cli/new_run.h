@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/command_line.h"
 #include "orchestrator/cli/installation.h"
 #include "orchestrator/cli/load_workflow.h"
@@ -20,14 +21,14 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
                                          Result<LoadedWorkflow> loaded, const std::string& driver, bool shared,
                                          ExitCode& exit);
 
-// The newest run of the same plan in this folder; "": there is none.
+// The user's own newest run of the same plan in this folder; "": there is none.
 std::string newest_run_of(const RunPlan& plan, const std::string& runs_dir);
 
 // A run that has ended is asked to go on.
 Status ask_to_go_on(const std::string& run_dir);
 
 // In the foreground, with its progress, to its end or a signal.
-ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir);
+ExitCode drive_to_end(const CommandLine& line, const ActingRun& run);
 
 // Options for tests; nothing without them.
 Status load_own_fault_plan(const CommandLine& line);

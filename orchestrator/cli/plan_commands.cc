@@ -9,6 +9,7 @@
 #include "orchestrator/cli/job_text.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/cli/site_constants.h"
+#include "orchestrator/controller/cache_outlook.h"
 #include "orchestrator/controller/drivers.h"
 #include "orchestrator/controller/fit_verdict.h"
 #include "orchestrator/controller/plan_forecasts.h"
@@ -86,6 +87,37 @@ ExitCode validate_workflow(const CommandLine& line, const Installation& installa
   return ExitCode::ok;
 }
 
+namespace {
+
+CacheOutlook caches_of(const CommandLine& line, const Site& site, const RunPlan& plan) {
+  const std::string& named = site.config.artifacts;
+  const std::string root =
+      named.empty() ? join_path(runs_folder(line, site.config), ".artifacts") : absolute_path(named);
+  return cache_outlook(plan, root, artifact_trust(site.config.group));
+}
+
+Value caches_value(const CacheOutlook& caches) {
+  Value list = Value::make_array();
+  for (const CachedStage& one : caches.stages) {
+    Value entry = Value::make_table();
+    entry.set("stage", one.stage);
+    entry.set("artifact", one.artifact.folder);
+    entry.set("owner_uid", static_cast<long long>(one.artifact.uid));
+    entry.set("verified", one.artifact.verified);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void print_caches(const CacheOutlook& caches) {
+  if (!caches.stages.empty() || !caches.disbelieved.empty()) std::printf("\n");
+  for (const CachedStage& one : caches.stages)
+    std::printf("%s\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified).c_str());
+  for (const std::string& one : caches.disbelieved) std::printf("not taken: %s\n", one.c_str());
+}
+
+}  // namespace
+
 ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
@@ -113,8 +145,10 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     const std::string page = plan_html(loaded->plan, site.config.name, forecasts, servers, SystemClock().wall_ms());
     if (const Status written = write_file_atomic(line.html, page); !written.ok()) return fail(line, written.error());
   }
+  const CacheOutlook caches = caches_of(line, site, loaded->plan);
   if (line.json) {
     Value document = run_plan_to_value(loaded->plan);
+    document.set("cached", caches_value(caches));
     if (!forecasts.empty()) document.set("predicted", forecast_value(forecasts));
     if (!forecasts.empty() && !table->said.empty())
       document.set("predicted_from", Value(ValueArray(table->said.begin(), table->said.end())));
@@ -127,6 +161,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     return exit;
   }
   std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  print_caches(caches);
   if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
   if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
   if (!forecasts.empty())

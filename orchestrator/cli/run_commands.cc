@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/files.h"
-#include "base/group_access.h"
+#include "base/folder_access.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -41,7 +41,6 @@ namespace {
 
 constexpr std::int64_t second_signal_ms = 5'000;
 constexpr std::int64_t cancel_deadline_ms = 120'000;
-constexpr std::int64_t move_on_patience_ms = 10'000;
 constexpr std::int64_t last_messages_deadline_ms = 20'000;
 
 std::size_t terminal_columns() {
@@ -53,12 +52,13 @@ std::size_t terminal_columns() {
 // One run as this process drives it.
 class DriveSession {
  public:
-  DriveSession(std::string run_dir, const CommandLine& line)
-      : run_dir_(std::move(run_dir)),
+  DriveSession(ActingRun run, const CommandLine& line)
+      : run_dir_(std::move(run.path)),
         log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.environment = process_environment();
+    options_.programs_dir = std::move(run.programs_dir);
     const std::string constants = join_path(run_dir_, constants_file_name);
     const std::string measured = join_path(run_dir_, measured_file_name);
     options_.search = layout_search_with(constants, measured);
@@ -95,9 +95,9 @@ class DriveSession {
     if (!ended) {
       const auto status = read_run_status(run_dir_);
       if (status.ok() && status->state != RunState::running) return {};
-      return start_driver(run_dir_, frozen, site, own_job, options_.environment, log_);
+      return start_driver(run_dir_, frozen, site, own_job, options_, log_);
     }
-    return end_driver(run_dir_, frozen, site, own_job, log_);
+    return end_driver(run_dir_, frozen, site, own_job, options_, log_);
   }
 
   // For so long, or to the run's end: what a driver's own job does.
@@ -208,7 +208,7 @@ ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& cloc
   auto story = read_run_story(run_dir);
   if (!story.ok()) return fail(line, story.error());
   std::fputs(("\n" + run_end_text(*story, clock.wall_ms())).c_str(), stdout);
-  const auto report = write_report(*story, run_dir, clock.wall_ms());
+  const auto report = write_report(*story, join_path(run_dir, "report"), clock.wall_ms());
   if (report.ok())
     std::printf("\nreport: %s\n", report->c_str());
   else
@@ -227,8 +227,9 @@ ExitCode left_running(const std::string& run_dir) {
 
 }  // namespace
 
-ExitCode drive_to_end(const CommandLine& line, const std::string& run_dir) {
-  DriveSession session(run_dir, line);
+ExitCode drive_to_end(const CommandLine& line, const ActingRun& run) {
+  const std::string& run_dir = run.path;
+  DriveSession session(run, line);
   auto status = session.drive_until(0);
   if (!status.ok()) return fail(line, status.error());
   if (is_running(*status)) {
@@ -253,9 +254,9 @@ Status load_own_fault_plan(const CommandLine& line) {
 
 namespace {
 
-Result<std::string> find_asked_run(const CommandLine& line, const Installation& installation) {
+Result<ActingRun> find_asked_run(const CommandLine& line, const Installation& installation) {
   LH_CHECK(load_own_fault_plan(line));
-  return asked_run(line, installation);
+  return acting_run(line, installation);
 }
 
 // The other programs are needed before anything is created.
@@ -325,10 +326,11 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (const auto status = load_own_fault_plan(line); !status.ok()) return refuse(status.error());
   if (const auto status = check_programs(loaded->plan, installation); !status.ok()) return refuse(status.error());
   const std::string runs = runs_folder(line, loaded->site.config);
-  if (const auto made = make_directories(runs); !made.ok()) return refuse(made.error());
-  if (const std::string& group = loaded->site.config.group; !group.empty())
-    for (const std::string& folder : {runs, join_path(runs, ".artifacts")})
-      if (const auto given = make_shared_folder(folder, group); !given.ok()) return refuse(given.error());
+  const FolderAccess access = access_of(loaded->site.values);
+  if (const auto made = share_folder(runs, access, false); !made.ok()) return refuse(made.error());
+  if (!access.group.empty() || !access.readers.empty())
+    if (const auto made = share_folder(join_path(runs, ".artifacts"), access, true); !made.ok())
+      return refuse(made.error());
   RunOrigin origin;
   origin.workflow_text = loaded->text;
   origin.workflow_path = loaded->path;
@@ -350,12 +352,11 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   if (shared) origin.artifact_root = artifacts.empty() ? join_path(runs, ".artifacts") : artifacts;
   origin.programs_dir = installation.programs_dir;
   origin.software = installation.version;
-  origin.group = loaded->site.config.group;
+  origin.access = access;
   origin.driver = *chosen;
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
-  keep_group_access(*run);
   std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
                loaded->plan.stages.size() == 1 ? "" : "s");
   return NewRun{*run, *chosen};
@@ -364,8 +365,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
 namespace {
 
 // Moves a run on that other processes drive: its driver is put to work, and what can be done now is done.
-ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
-  DriveSession session(run_dir, line);
+ExitCode hand_to_driver(const CommandLine& line, const ActingRun& run) {
+  const std::string& run_dir = run.path;
+  DriveSession session(run, line);
   if (const Status driver = session.tend_driver(false); !driver.ok()) {
     std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
     return fail(line, driver.error());
@@ -387,11 +389,11 @@ ExitCode hand_to_driver(const CommandLine& line, const std::string& run_dir) {
 ExitCode run_workflow(const CommandLine& line, const Installation& installation) {
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, load_workflow(line, installation), "here", true, exit);
-  return run ? drive_to_end(line, run->run_dir) : exit;
+  return run ? drive_to_end(line, {run->run_dir, {}}) : exit;
 }
 
 std::string newest_run_of(const RunPlan& plan, const std::string& runs_dir) {
-  const auto runs = list_runs(runs_dir);
+  const auto runs = list_own_runs(runs_dir);
   if (!runs.ok()) return {};
   const std::string wanted = to_toml(run_plan_to_value(plan));
   for (auto run = runs->rbegin(); run != runs->rend(); ++run) {
@@ -457,7 +459,7 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
     if (!made) return exit;
     run = made->run_dir;
   }
-  const ExitCode exit = drive_to_end(line, run);
+  const ExitCode exit = drive_to_end(line, {run, {}});
   if (exit == ExitCode::ok) print_found(run, loaded->plan);
   return exit;
 }
@@ -466,21 +468,21 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   ExitCode exit = ExitCode::ok;
   const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
   if (!run) return exit;
-  if (run->driver == "here") return drive_to_end(line, run->run_dir);
+  if (run->driver == "here") return drive_to_end(line, {run->run_dir, {}});
   std::fprintf(stderr, "driver: %s\n", run->driver.c_str());
-  return hand_to_driver(line, run->run_dir);
+  return hand_to_driver(line, {run->run_dir, {}});
 }
 
 ExitCode resume_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   SystemClock clock;
-  const auto status = read_run_status(*run);
+  const auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
-  if (status->state == RunState::succeeded) return finish(line, *run, clock);  // nothing is left to do
-  if (const auto asked = request(*run, "resume", Value::make_table(), clock); !asked.ok())
+  if (status->state == RunState::succeeded) return finish(line, run->path, clock);  // nothing is left to do
+  if (const auto asked = request(run->path, "resume", Value::make_table(), clock); !asked.ok())
     return fail(line, asked.error());
-  const auto frozen = read_frozen_header(*run);
+  const auto frozen = read_frozen_header(run->path);
   if (!frozen.ok()) return fail(line, frozen.error());
   return frozen->driver == "here" ? drive_to_end(line, *run) : hand_to_driver(line, *run);
 }
@@ -488,7 +490,7 @@ ExitCode resume_run(const CommandLine& line, const Installation& installation) {
 ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
-  auto status = read_run_status(*run);
+  auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
   if (!is_running(*status)) {
     std::printf("run %s has ended already: %s\n", status->name.c_str(), to_string(status->state));
@@ -500,7 +502,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   if (session.watch().count() > 0) return ExitCode::interrupted;
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
-                                 "the request stays; see longhaul status " + shell_word(*run)));
+                                 "the request stays; see longhaul status " + shell_word(run->path)));
   std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
   return ExitCode::ok;
 }
@@ -517,22 +519,12 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   }
   std::int64_t epoch = 0;
   const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))
-                                        : tick(*run, epoch, session.options(), session.clock(), session.log());
+                                        : tick(run->path, epoch, session.options(), session.clock(), session.log());
   if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
   if (!outcome.ok()) return fail(line, outcome.error());
-  std::printf("%s: %s%s\n", file_name(*run).c_str(), to_string(outcome->state), outcome->changed ? ", changed" : "");
+  std::printf("%s: %s%s\n", file_name(run->path).c_str(), to_string(outcome->state),
+              outcome->changed ? ", changed" : "");
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
-}
-
-void move_on_if_undriven(const CommandLine& line, const std::string& run_dir) {
-  const auto frozen = read_frozen_header(run_dir);
-  const auto status = read_run_status(run_dir);
-  if (!frozen.ok() || !status.ok() || !is_running(*status) || status->driven || frozen->driver == "here") return;
-  if (::access(join_path(run_dir, "log").c_str(), W_OK) != 0) return;  // a reader of somebody else's run
-  DriveSession session(run_dir, line);
-  const auto moved = session.move_on(move_on_patience_ms);
-  if (!moved.ok() && moved.error().code != ErrorCode::conflict)
-    std::fprintf(stderr, "longhaul status: the run could not be moved on: %s\n", moved.error().message().c_str());
 }
 
 }  // namespace longhaul

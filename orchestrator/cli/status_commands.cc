@@ -1,4 +1,4 @@
-// status, logs and report: the commands that only read a run (report adds its two files).
+// status, logs and report: the commands that only read a run. None of them writes below it, or drives it.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -101,7 +101,6 @@ Result<StageStatus> find_stage(const RunStatus& status, const std::string& name)
 ExitCode show_status(const CommandLine& line, const Installation& installation) {
   auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
-  move_on_if_undriven(line, *run);
   const auto status = read_run_status(*run);
   if (!status.ok()) return fail(line, status.error());
   const std::int64_t now_ms = SystemClock().wall_ms();
@@ -173,7 +172,10 @@ ExitCode write_run_report(const CommandLine& line, const Installation& installat
   const auto story = read_run_story(*run);
   if (!story.ok()) return fail(line, story.error());
   const std::int64_t now_ms = SystemClock().wall_ms();
-  const auto path = write_report(*story, *run, now_ms);
+  const auto folder = line.output.empty() ? output_beside_run(*run, file_name(*run) + "-report")
+                                          : Result<std::string>(absolute_path(line.output));
+  if (!folder.ok()) return fail(line, folder.error());
+  const auto path = write_report(*story, *folder, now_ms);
   if (!path.ok()) return fail(line, path.error());
   if (line.json)
     std::fputs(to_json_pretty(report_value(*story, now_ms)).c_str(), stdout);

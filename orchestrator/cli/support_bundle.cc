@@ -166,7 +166,10 @@ ExitCode write_support_bundle(const CommandLine& line, const Installation& insta
   const auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   const std::string name = file_name(*run);
-  const std::string output = absolute_path(line.output.empty() ? name + ".tar.gz" : line.output);
+  const auto asked =
+      line.output.empty() ? output_beside_run(*run, name + ".tar.gz") : Result<std::string>(absolute_path(line.output));
+  if (!asked.ok()) return fail(line, asked.error());
+  const std::string& output = *asked;
   const auto random = random_hex(6);
   if (!random.ok()) return fail(line, random.error());
   const std::string beside = output + ".parts-" + *random;  // where the file is wanted there is room for it

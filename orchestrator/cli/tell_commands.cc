@@ -49,13 +49,14 @@ Result<Told> look_up(const std::string& run_dir, const std::string& id) {
 // Waits for an answer and an outcome; where nobody drives the run, this process does meanwhile.
 class OrderWait {
  public:
-  OrderWait(const std::string& run_dir, const CommandLine& line)
-      : run_dir_(run_dir),
+  OrderWait(const ActingRun& run, const CommandLine& line)
+      : run_dir_(run.path),
         line_(line),
-        log_("controller", "run=" + file_name(run_dir), LogLevel::info, join_path(run_dir, "controller.log")) {
+        log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")) {
+    options_.programs_dir = run.programs_dir;
     options_.worker_fault_plan = line.worker_fault_plan;
     options_.environment = process_environment();
-    if (const auto site = read_toml_file(join_path(run_dir, "site.toml")); site.ok())
+    if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
 
@@ -95,9 +96,9 @@ class OrderWait {
 ExitCode tell_run(const CommandLine& line, const Installation& installation) {
   const auto arguments = tell_arguments(line.words, line.stage);
   if (!arguments.ok()) return fail(line, arguments.error());
-  const auto run = asked_run(line, installation);
+  const auto run = acting_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
-  const auto status = read_run_status(*run);
+  const auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
   if (status->state != RunState::running)
     return fail(line, make_error(ErrorCode::invalid_input,
@@ -107,7 +108,7 @@ ExitCode tell_run(const CommandLine& line, const Installation& installation) {
   OrderWait orders(*run, line);
   ExitCode exit = ExitCode::ok;
   for (const Value& one : *arguments) {
-    const auto id = request(*run, "tell", one, clock);
+    const auto id = request(run->path, "tell", one, clock);
     if (!id.ok()) return fail(line, id.error());
     const auto told = orders.wait(*id);
     if (!told.ok()) return fail(line, told.error());
@@ -123,9 +124,9 @@ ExitCode tell_run(const CommandLine& line, const Installation& installation) {
 }
 
 ExitCode send_run_messages(const CommandLine& line, const Installation& installation) {
-  const auto run = asked_run(line, installation);
+  const auto run = acting_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
-  const auto config = notify_config_of(*run);
+  const auto config = notify_config_of(run->path);
   if (!config.ok()) return fail(line, config.error());
   if (!config->enabled())
     return fail(line, make_error(ErrorCode::invalid_input, "the run's site names no webhook",
@@ -135,16 +136,16 @@ ExitCode send_run_messages(const CommandLine& line, const Installation& installa
     Message message;
     message.id = format("test-{}", clock.wall_ms());
     message.event = "test";
-    message.run = file_name(*run);
-    message.run_dir = *run;
+    message.run = file_name(run->path);
+    message.run_dir = run->path;
     message.wall_ms = clock.wall_ms();
     message.text = format("run {}: a test of its webhook", message.run);
-    if (const auto posted = post_message(*run, message); !posted.ok()) return fail(line, posted.error());
+    if (const auto posted = post_message(run->path, message); !posted.ok()) return fail(line, posted.error());
   }
   DeliveryOptions options;
   options.deadline_ms = send_deadline_ms;
   options.wait = options.again = true;
-  const auto report = deliver_outbox(*run, *config, process_environment(), clock, options);
+  const auto report = deliver_outbox(run->path, *config, process_environment(), clock, options);
   if (!report.ok()) return fail(line, report.error());
   std::printf("sent %d, waiting %d, given up %d\n", report->sent, report->waiting, report->given_up);
   if (report->waiting + report->given_up == 0) return ExitCode::ok;

@@ -8,6 +8,7 @@
 #include "orchestrator/controller/controller.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/state/budget.h"
+#include "orchestrator/state/run_access.h"
 
 namespace longhaul {
 namespace {
@@ -60,10 +61,10 @@ Status create_child_run(const ChildRunSetup& setup, int number, ChildRunPlan pla
   site.erase("notify");  // people hear of the run, not of its trials
   origin.site_text = to_toml(site);
   origin.workflow_path = setup.run.workflow_path;
-  origin.programs_dir = join_path(setup.run_dir, "bin");
+  origin.programs_dir = driving_programs(setup.run_dir, setup.options.programs_dir);
   origin.driver = setup.run.driver;
   origin.software = setup.run.software;
-  origin.group = site.get_string("group");
+  origin.access = access_of(site);
   origin.folder_name = std::to_string(number);
   origin.name = format("{}.{}.{}", setup.run.name, as_one_word(setup.stage), number);
   origin.parent = setup.run_dir;

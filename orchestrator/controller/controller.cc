@@ -10,10 +10,11 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "orchestrator/controller/artifact_index.h"
+#include "base/toml.h"
 #include "orchestrator/controller/open_jobs.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/prepare.h"
+#include "orchestrator/controller/request_files.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_scheduler.h"
 #include "orchestrator/controller/search_stages.h"
@@ -28,6 +29,11 @@ constexpr std::int64_t pulse_interval_ms = 5'000;
 constexpr std::int64_t maintenance_interval_ms = 10 * 60'000;
 constexpr std::int64_t hosts_interval_ms = 60'000;
 
+std::string site_group_of(const std::string& run_dir) {
+  const auto site = read_toml_file(join_path(run_dir, "site.toml"));
+  return site.ok() ? site->get_string("group") : std::string();
+}
+
 }  // namespace
 
 Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file, const TickOptions& options,
@@ -41,7 +47,8 @@ Controller::Controller(std::string run_dir, FrozenRun frozen, EpochLog log_file,
       ledger_(frozen_.stage_ids()),
       messages_(run_dir_, frozen_, options.environment, clock, log),
       metrics_(run_dir_, frozen_.name, clock, log),
-      milestones_(run_dir_, frozen_) {
+      trust_(artifact_trust(site_group_of(run_dir_))),
+      milestones_(run_dir_, frozen_, trust_) {
   const auto may_act = [this] { return log_file_.check_newest(); };
   own_stages_.push_back(std::make_unique<TuneStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
   own_stages_.push_back(std::make_unique<SearchStages>(run_dir_, frozen_, options_, clock_, log_, may_act));
@@ -140,12 +147,7 @@ Result<Observations> Controller::observe() {
   LH_TRY(const auto names, list_directory(requests));
   for (const std::string& name : names) {
     if (!ends_with(name, ".json")) continue;
-    const auto text = read_file(join_path(requests, name), 1 << 20);
-    if (!text.ok()) continue;  // removed meanwhile
-    const auto value = parse_json(*text, name);
-    seen.requests.push_back({name, value.ok() ? value->get_string("what") : "unreadable"});
-    if (const Value* arguments = value.ok() ? value->find("arguments") : nullptr)
-      seen.requests.back().arguments = *arguments;
+    if (auto request = read_request(requests, name)) seen.requests.push_back(*std::move(request));
   }
   seen.orders = observe_orders(run_dir_, ledger_);
   seen.now_ms = clock_.wall_ms();
@@ -153,9 +155,16 @@ Result<Observations> Controller::observe() {
   LH_CHECK(observe_jobs(seen));
   look_for_hosts(seen);
   seen.milestones = milestones_.look(ledger_);
-  for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_))
-    seen.prepared.emplace(planned->id(), prepare_stage(*planned, ledger_, frozen_.artifact_root));
+  for (const PlannedStage* planned : wants_preparation(frozen_.plan, ledger_)) look_at_inputs(*planned, seen);
   return seen;
+}
+
+// Whoever drives the run takes what its site's group has made, and says what was there and not taken.
+void Controller::look_at_inputs(const PlannedStage& planned, Observations& seen) {
+  PreparedStage prepared = prepare_stage(planned, ledger_, frozen_.artifact_root, trust_);
+  if (!prepared.disbelieved.empty())
+    log_.warn("event=artifact_not_believed stage=" + planned.id() + " why='" + prepared.disbelieved + "'");
+  seen.prepared.emplace(planned.id(), std::move(prepared));
 }
 
 // Only what can go on in another job is shortened, and only what is about to be submitted needs to know.
@@ -260,7 +269,7 @@ void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) 
   }
   // One that was steered by orders, or that faults were injected into, may not be what its key says: no other run's.
   const bool steered = artifact->figures.find("steered") != nullptr || planned_of(stage).faults.allowed;
-  const Status registered = steered ? Status() : register_artifact(frozen_.artifact_root, stage.key, *artifact);
+  const Status registered = steered ? Status() : register_artifact(frozen_.artifact_root, stage.key, *artifact, trust_);
   if (!registered.ok())
     log_.warn("event=artifact_not_registered stage=" + stage.id + " error='" + registered.error().message() + "'");
   if (!steered) keep_step_time(stage, *artifact, job->second.record->ended_ms);
@@ -289,7 +298,7 @@ void Controller::keep_step_time(const LedgerStage& stage, const ArtifactSeen& ar
                     rate;
     MeasuringStage measuring{.run = frozen_.name, .stage = stage.id, .site = site.config.name, .at_ms = at_ms};
     LH_TRY(measuring.constants_text, read_file(constants));
-    return keep_measured(parent_path(run_dir_), site.config.group, measuring, {std::move(*one)});
+    return keep_measured(parent_path(run_dir_), access_of(site.values), measuring, {std::move(*one)});
   };
   if (const Status kept = keep(); !kept.ok())
     log_.warn("event=step_time_not_kept stage=" + stage.id + " error='" + kept.error().message() + "'");

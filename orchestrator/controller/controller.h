@@ -63,6 +63,7 @@ class Controller {
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
   Status ask_scheduler(const std::vector<OpenJob>& open, Observations& seen);
+  void look_at_inputs(const PlannedStage& planned, Observations& seen);
   void look_for_maintenance();
   void look_for_hosts(Observations& seen);
   // The ledger's stages stand in plan order.
@@ -99,6 +100,7 @@ class Controller {
   RunLedger ledger_;
   RunMessages messages_;
   RunMetrics metrics_;
+  ArtifactTrust trust_;
   MilestoneLookout milestones_;
   std::vector<Fact> unindexed_;
   std::unique_ptr<Scheduler> scheduler_;

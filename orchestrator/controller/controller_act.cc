@@ -13,6 +13,7 @@
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/prepare.h"
 #include "orchestrator/controller/step_plan.h"
+#include "orchestrator/state/run_access.h"
 
 namespace longhaul {
 namespace {
@@ -152,6 +153,7 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   const PlannedStage* planned = &planned_of(stage);
   for (const PendingAct& act : acts) LH_CHECK(write_attempt_files(act));
   JobSpec job = job_spec(run_dir_, *planned, acts, cores_, site_.has_value());
+  job.worker = join_path(driving_programs(run_dir_, options_.programs_dir), "longhaul-worker");
   job.maybe_known = !fresh_.contains(first.key);
   if (frozen_.jobs_alone && !site_) job.slots = cores_;  // beside each other they would measure each other
   if (!site_) return job;
@@ -187,7 +189,8 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.stage_dir = stage_folder(run_dir_, stage.id);
   attempt.attempt_dir = attempt_folder(run_dir_, stage.id, act.attempt->number);
   attempt.task_path = join_path(attempt.stage_dir, "task.toml");
-  attempt.engine = join_path(run_dir_, "bin/longhaul-engine");
+  const std::string programs = driving_programs(run_dir_, options_.programs_dir);
+  attempt.engine = join_path(programs, "longhaul-engine");
   attempt.software = frozen_.software;
   attempt.time_limit_s = time_left_s(*planned, stage);
   attempt.resiliency = planned->common.resiliency;
@@ -205,8 +208,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
     attempt.stop_before_s = plan.stop_before_s;
     attempt.steps = plan.steps;
     task.resources.threads = planned->common.threads > 0 ? planned->common.threads : plan.cpus_per_rank;
-    if (frozen_.driver == "lead")
-      attempt.at_end = {join_path(run_dir_, "bin/longhaul"), "tick", driven, "--until-quiet"};
+    if (frozen_.driver == "lead") attempt.at_end = {join_path(programs, "longhaul"), "tick", driven, "--until-quiet"};
     if (frozen_.driver == "lead" && plan.chain)  // somebody has to queue the next job while this one runs
       attempt.rounds_at_s = {surely_longer_than_a_job(*planned, plan.wall_s) ? first_round_s
                                                                              : plan.wall_s * successor_share + 1};

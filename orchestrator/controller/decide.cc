@@ -60,6 +60,7 @@ class Round {
     Value fields = Value::make_table();
     fields.set("id", request.id);
     fields.set("what", request.what);
+    if (request.uid >= 0) fields.set("uid", static_cast<long long>(request.uid));
     std::string answer;
     bool accepted = true;
     // What is still to be cancelled: all jobs, or the next one of a chain that has ended.
@@ -250,6 +251,7 @@ class Round {
     fields.set("artifact", artifact.folder);
     fields.set("digest", artifact.digest);
     fields.set("figures", artifact.figures);
+    if (artifact.uid >= 0) fields.set("owner_uid", static_cast<long long>(artifact.uid));
   }
 
   void ended_badly(LedgerStage& stage, const JobEnd& end) {

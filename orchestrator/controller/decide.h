@@ -24,12 +24,15 @@ bool surely_longer_than_a_job(const PlannedStage& planned, double wall_s);
 struct ArtifactSeen {
   std::string folder, digest;
   Value figures;
+  std::int64_t uid = -1;  // owner of the folder, where it was looked at
+  bool verified = true;   // its digests, or made by this user
 };
 
 struct RequestSeen {
   std::string id;    // name of its file
   std::string what;  // "cancel", "resume", "tell"; anything else is answered with a refusal
   Value arguments = {};
+  std::int64_t uid = -1;  // who owns the file; -1: not known
 };
 
 // A stage whose inputs are there, made ready for submission outside (digests of raw inputs are I/O).
@@ -39,6 +42,7 @@ struct PreparedStage {
   std::vector<TaskInput> inputs;
   Value found = {};  // settings that the stages named by "@layout" and "@search" have found; null: all was written
   std::optional<ArtifactSeen> cached;
+  std::string disbelieved = {};  // why the artifact that there is was not taken
 };
 
 // What the site makes of the stages.

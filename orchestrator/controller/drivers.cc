@@ -12,6 +12,7 @@
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/sbatch_text.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
+#include "orchestrator/state/run_access.h"
 
 namespace longhaul {
 namespace {
@@ -94,7 +95,7 @@ std::string scrontab_line(const SiteConfig& site, const std::string& program, co
 }
 
 Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                      const Environment& environment) {
+                      const TickOptions& options) {
   if (!is_one_line(run_dir))
     return make_error(ErrorCode::invalid_input, "'" + one_line(run_dir) + "' cannot stand in a scrontab",
                       "choose a folder without line ends in its name");
@@ -111,7 +112,8 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   lines += "#SCRON --job-name=" + sbatch_job_name("lh-tick-" + frozen.name) + "\n";
   lines +=
       "#SCRON --open-mode=append\n#SCRON --output=" + sbatch_file_pattern(join_path(run_dir, "driver/tick.log")) + "\n";
-  lines += scrontab_line(site.config, join_path(run_dir, "bin/longhaul"), run_dir, environment) + "\n";
+  const std::string program = join_path(driving_programs(run_dir, options.programs_dir), "longhaul");
+  lines += scrontab_line(site.config, program, run_dir, options.environment) + "\n";
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
   LH_TRY(const std::string table, read_scrontab());
   if (without_scrontab_lines(table, frozen.name) != table) return {};  // written again it would end its own tick
@@ -120,8 +122,9 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
 Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
-                        const std::string& own_job, Logger& log) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+                        const std::string& own_job, const TickOptions& options, Logger& log) {
+  const std::string programs = driving_programs(run_dir, options.programs_dir);
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (job.comment == driver_key(frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
@@ -138,8 +141,8 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   text +=
       "#SBATCH --open-mode=append\n#SBATCH --output=" + sbatch_file_pattern(join_path(run_dir, "driver/driver.log")) +
       "\n";
-  text += format("exec {} tick {} --for {:.0f}s\n", shell_quote(join_path(run_dir, "bin/longhaul")),
-                 shell_quote(run_dir), std::max(30.0, wall_s - driver_job_margin_s));
+  text += format("exec {} tick {} --for {:.0f}s\n", shell_quote(join_path(programs, "longhaul")), shell_quote(run_dir),
+                 std::max(30.0, wall_s - driver_job_margin_s));
   SlurmSubmission submission;
   submission.script = join_path(run_dir, "driver/driver.sbatch");
   submission.options = {{"comment", driver_key(frozen)}};
@@ -151,9 +154,9 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
   return {};
 }
 
-Status cancel_driver_jobs(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
+Status cancel_driver_jobs(const std::string& programs, const FrozenRun& frozen, const Site& site,
                           const std::string& own_job) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (job.comment == driver_key(frozen) && job.id != own_job && job.state == "PENDING")
@@ -210,15 +213,16 @@ void fit_site_to_driver(const std::string& driver, Site& site) {
 }
 
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    const Environment& environment, Logger& log) {
-  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, environment);
-  if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, log);
+                    const TickOptions& options, Logger& log) {
+  if (frozen.driver == "scrontab") return start_scrontab(run_dir, frozen, site, options);
+  if (frozen.driver == "job") return start_driver_job(run_dir, frozen, site, own_job, options, log);
   return {};
 }
 
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                  Logger&) {
-  if (frozen.driver == "job") return cancel_driver_jobs(run_dir, frozen, site, own_job);
+                  const TickOptions& options, Logger&) {
+  if (frozen.driver == "job")
+    return cancel_driver_jobs(driving_programs(run_dir, options.programs_dir), frozen, site, own_job);
   if (frozen.driver != "scrontab") return {};
   LH_TRY(const std::string table, read_scrontab());
   const std::string wanted = without_scrontab_lines(table, frozen.name);

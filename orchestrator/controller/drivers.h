@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "orchestrator/notify/secret.h"
+#include "orchestrator/controller/tick.h"
 #include "orchestrator/site/site_config.h"
 #include "orchestrator/state/run_folder.h"
 #include "orchestrator/workflow/run_plan.h"
@@ -22,13 +22,14 @@ Result<std::string> choose_driver(const std::string& asked, const Site& site);
 void fit_site_to_driver(const std::string& driver, Site& site);
 
 // Puts the driver of a run to work; again where it has gone: doing it twice changes nothing. `own_job`: the Slurm job
-// that this process runs in, "" outside of one: the next driver job then waits for its end. `environment`: of the one
-// who asks for the run; where Slurm's programs are found is kept for the ticks of scrontab.
+// that this process runs in, "" outside of one: the next driver job then waits for its end. `options`: of the
+// controller; its environment is that of the one who asks for the run, and where Slurm's programs are found is kept for
+// the ticks of scrontab.
 Status start_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                    const Environment& environment, Logger& log);
+                    const TickOptions& options, Logger& log);
 // When the run has ended: nothing of it is left behind in scrontab or queue.
 Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Site& site, const std::string& own_job,
-                  Logger& log);
+                  const TickOptions& options, Logger& log);
 
 // A scrontab with and without the lines of one run, between marks that name it. Pure.
 std::string with_scrontab_lines(const std::string& table, const std::string& run, const std::string& lines);

@@ -97,6 +97,7 @@ bool serves(const Known& run) {
 }
 
 std::string kept_because(const Known& run) {
+  if (!is_own(run.path)) return "it is another user's";
   if (!run.ended) return "it has not ended";
   if (run.requests) return "something was asked of it";
   if (is_pinned(run.path, "")) return "it is pinned";
@@ -234,6 +235,7 @@ void list_dangling(const std::string& root, std::vector<GarbageItem>& items) {
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     const std::string path = join_path(root, name);
+    if (!is_own(path)) continue;  // whether another's artifact is gone, or only closed to us, cannot be seen
     const auto text = ends_with(name, ".json") ? read_file(path, 1 << 20) : Result<std::string>(std::string());
     const auto entry = text.ok() && !text->empty() ? parse_json(*text, path) : Result<Value>(Value());
     const std::string folder = entry.ok() ? entry->get_string("artifact") : "";
@@ -267,7 +269,8 @@ Result<GarbageReport> find_garbage(const std::string& runs_dir, const GarbageOpt
     const bool beyond = options.keep_last >= 0 && newer[known[i].frozen.plan.workflow]++ >= options.keep_last;
     old[i] = beyond && report.unreadable.empty() && kept_because(known[i]).empty();
     if (!old[i]) add_references(known[i], wanted);
-    if (!known[i].frozen.artifact_root.empty()) roots.insert(known[i].frozen.artifact_root);
+    // What another's run says of its artifacts does not decide where this user deletes.
+    if (!known[i].frozen.artifact_root.empty() && is_own(known[i].path)) roots.insert(known[i].frozen.artifact_root);
   }
   std::int64_t recent_bytes = 0;
   for (std::size_t i = 0; i < known.size(); ++i) {
@@ -357,6 +360,8 @@ Status set_pin(const std::string& runs_dir, const std::string& name, bool pinned
     stage = name.substr(slash + 1);
   }
   if (!run.ok()) return run.error();
+  if (!is_own(*run))
+    return make_error(ErrorCode::invalid_input, *run + " is another user's run", "its owner can pin it");
   LH_TRY(const FrozenRun frozen, read_frozen_run(*run));
   if (!stage.empty() && !frozen.plan.find(stage))
     return make_error(ErrorCode::not_found, format("run {} has no stage '{}'", frozen.name, stage),

@@ -7,7 +7,7 @@
 #include "autotune/calibrate/processor_constants.h"
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/group_access.h"
+#include "base/folder_access.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -138,7 +138,7 @@ class SpeedReader {
   }
 
   Status keep(const ProcessorSpeed& speed, const std::string& path) const {
-    LH_CHECK(site_.group.empty() ? make_directories(folder_) : make_shared_folder(folder_, site_.group));
+    LH_CHECK(share_folder(folder_, {site_.group, site_.readers}, true));
     return write_file_atomic(path, to_json_pretty(processor_speed_to_value(speed)));
   }
 

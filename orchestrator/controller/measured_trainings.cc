@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/group_access.h"
+#include "base/folder_access.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -125,14 +125,14 @@ std::string MeasuredTrainings::newest_of(const std::string& device) const {
   return {};
 }
 
-Status keep_measured(const std::string& runs_dir, const std::string& group, const MeasuringStage& stage,
+Status keep_measured(const std::string& runs_dir, const FolderAccess& access, const MeasuringStage& stage,
                      std::vector<MeasuredTraining> trainings) {
   if (trainings.empty()) return {};
   for (MeasuredTraining& one : trainings) one.run = stage.run, one.stage = stage.stage, one.at_ms = stage.at_ms;
   Value document = measured_document(trainings);
   document.set("site", stage.site), document.set("constants", digest_of_constants(stage.constants_text));
   const std::string folder = join_path(runs_dir, measured_folder_name);
-  LH_CHECK(group.empty() ? make_directories(folder) : make_shared_folder(folder, group));
+  LH_CHECK(share_folder(folder, access, true));
   // The time first: names sort by age.
   std::string name = format("{}-{}-{}.json", compact_utc_text(stage.at_ms), stage.run, stage.stage);
   std::replace(name.begin(), name.end(), '/', '_');  // of a variant's id

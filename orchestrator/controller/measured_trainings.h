@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autotune/trials/trial.h"
+#include "base/folder_access.h"
 #include "base/value.h"
 
 namespace longhaul {
@@ -38,8 +39,8 @@ struct MeasuringStage {
   std::string constants_text = {};
   std::int64_t at_ms = 0;
 };
-// `group`: as SiteConfig has it. No file where there is no training. The same stage and time: the same file.
-Status keep_measured(const std::string& runs_dir, const std::string& group, const MeasuringStage& stage,
+// `access`: to their folder. No file where there is no training. The same stage and time: the same file.
+Status keep_measured(const std::string& runs_dir, const FolderAccess& access, const MeasuringStage& stage,
                      std::vector<MeasuredTraining> trainings);
 
 // Those candidates that have a prediction, a likeness and a measurement. `seconds`: of each, 0 where it was not

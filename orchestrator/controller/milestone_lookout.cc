@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "contracts/milestone.h"
-#include "orchestrator/controller/artifact_index.h"
 
 namespace longhaul {
 
@@ -13,8 +12,8 @@ std::string milestones_folder(const std::string& run_dir, const std::string& sta
   return join_path(stage_folder(run_dir, stage), "milestones");
 }
 
-MilestoneLookout::MilestoneLookout(const std::string& run_dir, const FrozenRun& frozen)
-    : run_dir_(run_dir), frozen_(frozen) {
+MilestoneLookout::MilestoneLookout(const std::string& run_dir, const FrozenRun& frozen, ArtifactTrust trust)
+    : run_dir_(run_dir), frozen_(frozen), trust_(std::move(trust)) {
   std::unordered_map<std::string, std::size_t> by_id;
   const auto& stages = frozen.plan.stages;  // every one after those that it needs
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -49,11 +48,12 @@ Result<ArtifactSeen> MilestoneLookout::find(const LedgerStage& stage, std::int64
     }
     auto own = read_artifact(folder, key);
     // What cannot be registered is found by other runs later or never; this one has it.
-    if (own.ok() && !own->figures.find("steered")) (void)register_artifact(frozen_.artifact_root, key, *own).ok();
+    if (own.ok() && !own->figures.find("steered"))
+      (void)register_artifact(frozen_.artifact_root, key, *own, trust_).ok();
     if (own.ok()) return own;
   }
   if (!stage.has_artifact()) return make_error(ErrorCode::not_found, "not yet");
-  return find_artifact(frozen_.artifact_root, key);
+  return find_artifact(frozen_.artifact_root, key, trust_);
 }
 
 std::map<std::string, std::map<std::int64_t, ArtifactSeen>> MilestoneLookout::look(const RunLedger& ledger) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/controller/decide.h"
 #include "orchestrator/state/run_folder.h"
 
@@ -13,7 +14,7 @@ namespace longhaul {
 class MilestoneLookout {
  public:
   // Both are borrowed. What the plan says about milestones is read here, once.
-  MilestoneLookout(const std::string& run_dir, const FrozenRun& frozen);
+  MilestoneLookout(const std::string& run_dir, const FrozenRun& frozen, ArtifactTrust trust = artifact_trust(""));
 
   // By stage, of those where milestones may still come or are waited for: the ones that the ledger does not know. A
   // stage that was looked at and has none is there, too. Look after the jobs' records: what a job published is seen
@@ -32,6 +33,7 @@ class MilestoneLookout {
 
   const std::string& run_dir_;
   const FrozenRun& frozen_;
+  ArtifactTrust trust_;
   std::vector<Training> trainings_;
 };
 

@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/workflow/stage_text.h"
 #include "orchestrator/workflow/trial_stage.h"
 #include "resiliency/fault_class.h"
@@ -123,7 +122,8 @@ Result<PlannedStage> with_all_found(const PlannedStage& planned, const RunLedger
 
 }  // namespace
 
-PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root) {
+PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root,
+                            const ArtifactTrust& trust) {
   PreparedStage prepared;
   LedgerStage stage;
   for (const PlannedInput& input : planned.inputs) {
@@ -170,7 +170,9 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
     prepared.key = task_key(make_task(*complete, {}, stage, 1));
   }
   if (planned.kind == "deploy") return prepared;
-  auto artifact = find_artifact(artifact_root, prepared.key);
+  auto artifact = find_artifact(artifact_root, prepared.key, trust);
+  if (!artifact.ok() && artifact.error().code != ErrorCode::not_found)
+    prepared.disbelieved = artifact.error().message();
   if (artifact.ok()) prepared.cached = std::move(artifact).value();
   return prepared;
 }

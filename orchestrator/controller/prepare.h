@@ -4,6 +4,7 @@
 #include <string>
 
 #include "contracts/task.h"
+#include "orchestrator/controller/artifact_index.h"
 #include "orchestrator/controller/decide.h"
 
 namespace longhaul {
@@ -25,6 +26,7 @@ double time_left_s(const PlannedStage& planned, const LedgerStage& stage);
 
 // Chooses sources, digests raw inputs, computes the key and looks for an artifact of that key. `deploy` is never taken
 // from an earlier run: what it makes is a running server, not files.
-PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root);
+PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root,
+                            const ArtifactTrust& trust = artifact_trust(""));
 
 }  // namespace longhaul

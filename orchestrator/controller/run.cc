@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/files.h"
-#include "base/group_access.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/process.h"
@@ -86,6 +85,10 @@ std::int64_t changed_ns(const std::string& path) {
 
 }  // namespace
 
+FolderAccess access_of(const Value& site) {
+  return {site.get_string("group"), site.get_string("readers"), site.get_bool("private")};
+}
+
 Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan, const RunOrigin& origin,
                                const Clock& clock) {
   const std::string root = absolute_path(runs_dir);
@@ -106,9 +109,9 @@ Result<std::string> create_run(const std::string& runs_dir, const RunPlan& plan,
     const std::string folder = join_path(root, origin.folder_name.empty() ? frozen.name : origin.folder_name);
     const std::string beside = join_path(root, format(".new-{}.{}", frozen.name, ::getpid()));
     FrozenRun filled = frozen;
-    Status made = origin.add ? origin.add(beside, folder, filled) : Status();
+    Status made = make_folder_with(beside, origin.access);  // before anything is put in
+    if (made.ok() && origin.add) made = origin.add(beside, folder, filled);
     if (made.ok()) made = fill_run(beside, filled, origin);
-    if (made.ok() && !origin.group.empty()) made = share_with_group(beside, origin.group);
     if (made.ok()) made = sync_tree(beside);
     if (made.ok()) made = publish_directory(beside, folder);
     if (made.ok()) return folder;
@@ -143,6 +146,17 @@ Result<std::vector<std::string>> list_runs(const std::string& runs_dir) {
   return paths;
 }
 
+bool is_own(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+}
+
+Result<std::vector<std::string>> list_own_runs(const std::string& runs_dir) {
+  LH_TRY(std::vector<std::string> runs, list_runs(runs_dir));
+  std::erase_if(runs, [](const std::string& run) { return !is_own(run); });
+  return runs;
+}
+
 Result<std::string> find_run(const std::string& runs_dir, const std::string& name) {
   if (!name.empty() && name != "latest") {
     if (is_run(name)) return absolute_path(name);
@@ -152,12 +166,19 @@ Result<std::string> find_run(const std::string& runs_dir, const std::string& nam
   if (runs.empty())
     return make_error(ErrorCode::not_found, "there are no runs in " + absolute_path(runs_dir),
                       "start one with `longhaul run WORKFLOW.toml`");
-  if (name.empty() || name == "latest") return runs.back();
-  std::vector<std::string> matches, all;
+  std::vector<std::string> matches, own, all;
   for (const std::string& path : runs) {
     all.push_back(file_name(path));
-    if (starts_with(all.back(), name)) matches.push_back(path);
+    if (!name.empty() && name != "latest" && !starts_with(all.back(), name)) continue;
+    matches.push_back(path);
+    if (is_own(path)) own.push_back(path);
   }
+  if (name.empty() || name == "latest") {
+    if (!own.empty()) return own.back();
+    return make_error(ErrorCode::not_found, "none of the runs in " + absolute_path(runs_dir) + " is yours",
+                      "name one of another user: " + join(all, ", "));
+  }
+  if (own.size() == 1) return own.front();
   if (matches.size() == 1) return matches.front();
   if (!matches.empty()) all.clear();
   for (const std::string& path : matches) all.push_back(file_name(path));
@@ -178,11 +199,11 @@ Result<std::string> request(const std::string& run_dir, const std::string& what,
   value.set("arguments", arguments);
   value.set("asked", utc_text(clock.wall_ms()));
   value.set("host", host_name());
-  value.set("uid", static_cast<long long>(::getuid()));
   for (int tries = 0;; ++tries) {
     LH_TRY(const std::string random, random_hex(3));
     // Names sort by time: requests are answered in the order in which they were made.
     const std::string file = format("{:015}-{}-{}.json", clock.wall_ms(), random, what);
+    value.set("id", file);  // under another name it asks nothing: whoever may rename it cannot ask for its owner again
     const Status created = create_file_exclusive(join_path(run_dir, "requests/" + file), to_json_pretty(value));
     if (created.ok()) return file;
     if (created.error().code != ErrorCode::conflict || tries == 10) return created.error();

@@ -10,6 +10,7 @@
 #include "orchestrator/scheduler/local_scheduler.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
 #include "orchestrator/scheduler/slurm_scheduler.h"
+#include "orchestrator/state/run_access.h"
 
 namespace longhaul {
 namespace {
@@ -41,9 +42,9 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
   return rules;
 }
 
-Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& run_dir, Clock& clock,
+Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& programs, Clock& clock,
                                                    Logger& log) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, join_path(run_dir, "bin")));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
   log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
   SlurmSchedulerOptions options;
   options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);
@@ -81,7 +82,7 @@ Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const Frozen
   }
   if (made.site) {
     LH_TRY(made.rules, rules_of(*made.site, frozen.plan));
-    LH_TRY(auto slurm, make_slurm(*made.site, run_dir, clock, log));
+    LH_TRY(auto slurm, make_slurm(*made.site, driving_programs(run_dir, options.programs_dir), clock, log));
     made.maintenance_ms = [&clock, port = &slurm->port()] { return ask_maintenance_ms(*port, clock); };
     made.scheduler = std::move(slurm);
     made.rules.array_tasks_max = made.scheduler->array_tasks_max();

@@ -37,6 +37,7 @@ using StepPrediction =
 
 struct TickOptions {
   std::string worker_fault_plan;   // handed to the leads that this tick starts (tests)
+  std::string programs_dir = {};   // that drive the run and do its work; empty: the run's own (state/run_access.h)
   int cpu_slots = 0;               // of the local scheduler; 0: cores of this machine
   Environment environment = {};    // for the webhook's secret; empty: none is read
   LayoutSearch search = {};        // of tune stages without candidates of their own; empty: there is none

@@ -213,7 +213,7 @@ void TuneStages::keep_for_later(const LedgerStage& stage, const Work& work,
     LH_TRY(measuring.constants_text, read_file(constants));
     LH_TRY(const Site site, load_site(join_path(run_dir_, "site.toml"), {}));
     measuring.site = site.config.name;
-    return keep_measured(parent_path(run_dir_), site.config.group, measuring,
+    return keep_measured(parent_path(run_dir_), access_of(site.values), measuring,
                          measured_trials(work.candidates, seconds, predictions.get_string("device")));
   };
   if (const Status kept = keep(); !kept.ok())

@@ -305,8 +305,7 @@ Value report_value(const RunStory& story, std::int64_t now_ms) {
   return report;
 }
 
-Result<std::string> write_report(const RunStory& story, const std::string& run_dir, std::int64_t now_ms) {
-  const std::string folder = join_path(run_dir, "report");
+Result<std::string> write_report(const RunStory& story, const std::string& folder, std::int64_t now_ms) {
   LH_CHECK(make_directories(folder));
   LH_CHECK(write_file_atomic(join_path(folder, "report.json"), to_json_pretty(report_value(story, now_ms))));
   const std::string path = join_path(folder, "index.html");

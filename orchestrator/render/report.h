@@ -12,8 +12,8 @@ namespace longhaul {
 std::string report_html(const RunStory& story, std::int64_t now_ms);
 Value report_value(const RunStory& story, std::int64_t now_ms);
 
-// Writes both below run_dir/report and returns the path of index.html.
-Result<std::string> write_report(const RunStory& story, const std::string& run_dir, std::int64_t now_ms);
+// Writes both into this folder, made if it is not there, and returns the path of index.html.
+Result<std::string> write_report(const RunStory& story, const std::string& folder, std::int64_t now_ms);
 
 // One page without anything from outside, in the style of the report; `body` is HTML.
 std::string html_page(const std::string& title, const std::string& body, std::int64_t now_ms);

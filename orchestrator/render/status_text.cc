@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/files.h"
+#include "base/clock.h"
 #include "base/text.h"
+#include "base/user_names.h"
 #include "orchestrator/render/text_table.h"
 
 namespace longhaul {
@@ -112,6 +113,63 @@ std::vector<std::vector<std::string>> trial_rows(const StageStatus& stage) {
   return rows;
 }
 
+namespace {
+
+constexpr std::size_t requests_shown = 5, cached_shown = 10;
+
+bool any_job_open(const RunStatus& status) {
+  return std::ranges::any_of(status.stages, [](const StageStatus& stage) {
+    return stage.state == StageState::submitted || stage.state == StageState::running;
+  });
+}
+
+// A run whose controller is not at work at this moment: who goes on with it, and the command that does.
+std::string undriven_text(const RunStatus& status) {
+  const std::string run = shell_word(status.run.empty() ? status.name : status.run);
+  const std::string who = status.own ? "" : "  # as its owner, or as a colleague of its group";
+  if (status.driver == "lead" && any_job_open(status))
+    return "\nits jobs drive this run on as they end; where none of them is in the queue any more:\n  longhaul tick " +
+           run + " --until-quiet" + who + "\n";
+  if (status.driver == "scrontab" || status.driver == "job")
+    return format(
+        "\nits {} drives this run on every few minutes; where it does not any more:\n  longhaul resume {}{}\n",
+        status.driver == "job" ? "small job" : "line in scrontab", run, who);
+  return format("\nnobody drives this run: {}, and nothing new starts\n  longhaul resume {}{}\n",
+                any_job_open(status) ? "its jobs go on" : "none of its jobs is in the queue", run, who);
+}
+
+// What was taken from earlier runs, where it lies and whose it is.
+std::string cached_stages_text(const RunStatus& status) {
+  std::string text;
+  std::size_t count = 0;
+  for (const StageStatus& stage : status.stages) {
+    if (stage.state != StageState::cached || stage.artifact.empty() || ++count > cached_shown) continue;
+    text += format("{}{} is cached: {}{}\n", count == 1 ? "\n" : "", stage.id, stage.artifact,
+                   stage.artifact_uid < 0                   ? ""
+                   : stage.artifact_uid == status.owner_uid ? ", of the same owner"
+                                                            : ", of " + user_text(stage.artifact_uid) + ", verified");
+  }
+  if (count > cached_shown) text += format("and {} more; --json names all\n", count - cached_shown);
+  return text;
+}
+
+// Whose run it is, where that is another one than who looks, and who asked what of it.
+std::string people_text(const RunStatus& status) {
+  std::string text;
+  if (!status.own) text += "\na run of " + user_text(status.owner_uid) + "\n";
+  if (status.driver_uid >= 0 && status.owner_uid >= 0 && status.driver_uid != status.owner_uid)
+    text += "\nlast driven by " + user_text(status.driver_uid) + "\n";
+  const std::size_t first = status.requests.size() - std::min(status.requests.size(), requests_shown);
+  for (std::size_t i = first; i < status.requests.size(); ++i) {
+    const RequestStatus& one = status.requests[i];
+    text += format("\nasked: {}, {}, by {}: {}\n", one.what, utc_text(one.at_ms),
+                   one.uid >= 0 ? user_text(one.uid) : "an unknown user", one.answer);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
   std::string text =
@@ -136,9 +194,8 @@ std::string status_text(const RunStatus& status, std::int64_t now_ms) {
     text +=
         format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);
   for (const std::string& note : status.notes) text += "\n" + note + "\n";
-  if (status.state == RunState::running && !status.driven)
-    text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
-            shell_word(status.run.empty() ? status.name : status.run) + "\n";
+  text += cached_stages_text(status) + people_text(status);
+  if (status.state == RunState::running && !status.driven) text += undriven_text(status);
   if (status.state == RunState::failed || status.state == RunState::cancelled)
     text += "\ngo on from here:\n  longhaul resume " + shell_word(status.run.empty() ? status.name : status.run) + "\n";
   return text;

@@ -186,6 +186,13 @@ void check_names(const SiteConfig& config, const Value& merged, Diagnostics& dia
                   names.empty() ? "add [classes." + config.default_class + "]" : "classes: " + join(names, ", "));
 }
 
+void check_access(const SiteConfig& config, const Value& merged, Diagnostics& diagnostics) {
+  if (!config.is_private || (config.group.empty() && config.readers.empty())) return;
+  const char* other = config.group.empty() ? "readers" : "group";
+  diagnostics.add(merged.find("private")->pos, format("private = true, and {} names who else may read", other),
+                  "leave one of the two out");
+}
+
 Status read_layers(const std::string& name, const std::vector<std::string>& folders, std::vector<Layer>& layers,
                    Site& site) {
   std::string next = name;
@@ -278,6 +285,7 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   if (const Value* faults = merged.find("faults")) check_fault_commands(site.config.faults, *faults, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
+  if (diagnostics.empty()) check_access(site.config, merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
   LH_CHECK(diagnostics.to_status(""));
   site.values = site_fields().to_value(site.config);

@@ -162,7 +162,15 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("data", &S::data, {.help = "folder of raw data, for ${site.data}"})
           .field("runs", &S::runs, {.help = "folder of runs; empty is ./runs; --runs-dir wins"})
           .field("group", &S::group,
-                 {.help = "Unix group whose members may steer and take over runs; empty: nobody else"})
+                 {.help = "Unix group whose members may steer and take over runs: whoever is in this group can run "
+                          "anything as you; others cannot read them. Empty: nobody else"})
+          .field(
+              "readers", &S::readers,
+              {.help = "Unix group whose members may look at runs, and change nothing; others cannot read them. Empty: "
+                       "the umask decides"})
+          .field("private", &S::is_private,
+                 {.help = "runs are readable for nobody else, whatever the umask; without it, and without group and "
+                          "readers, the umask decides, which `longhaul doctor` tells"})
           .field(
               "artifacts", &S::artifacts,
               {.help = "root under which artifacts are found across runs; empty is .artifacts in the folder of runs"})

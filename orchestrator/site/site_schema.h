@@ -107,7 +107,9 @@ struct SiteConfig {
   std::string data;            // ${site.data}
   std::string runs;            // folder of runs; "": runs/ below the current folder. --runs-dir wins
   std::string artifacts;       // artifact root; "": <runs>/.artifacts
-  std::string group;           // that shares the runs; "": nobody
+  std::string group;           // that may change the runs; "": nobody
+  std::string readers;         // that may read them; "": as the umask says
+  bool is_private = false;     // nobody else may read them
   std::string metrics_folder;  // of node_exporter's textfile collector; "": none
   std::string constants;       // file of measured constants; "": constants/<name>.toml beside the site's file
 

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "orchestrator/state/authored_file.h"
 
 namespace longhaul {
 namespace {
@@ -34,7 +35,8 @@ struct OneLog {
 };
 
 Result<OneLog> read_log(const std::string& path) {
-  LH_TRY(const std::string text, read_file(path));
+  LH_TRY(const AuthoredFile file, read_with_author(path));
+  const std::string& text = file.text;
   OneLog log;
   std::size_t begin = 0;
   for (int line = 1; begin < text.size(); ++line) {
@@ -51,6 +53,8 @@ Result<OneLog> read_log(const std::string& path) {
       return error;
     }
     log.facts.push_back(std::move(fact).value());
+    if (log.facts.back().kind == FactKind::epoch)  // whoever owns the log drove, whatever it says
+      log.facts.back().fields.set("uid", static_cast<long long>(file.uid));
     log.ends.push_back(end + 1);
     begin = log.whole_bytes = end + 1;
   }

@@ -13,11 +13,11 @@ namespace longhaul {
 // Written by name. Intents come before what they announce, outcomes after it; the rest are observations and decisions
 // that need no act.
 enum class FactKind {
-  epoch,    // first line of a log: who drives                     host, pid, start_ticks
+  epoch,    // first line of a log: who drives                     host, pid, start_ticks; uid: the log file's owner
   adopted,  // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
-  request,  // a request was read and decided                      id, what, answer, accepted
+  request,  // a request was read and decided                      id, what, uid (its file's owner), answer, accepted
   ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}], layout
-  cached,   // an artifact of the same key exists                  artifact, digest, figures
+  cached,   // an artifact of the same key exists                  artifact, digest, figures, owner_uid
   submit,   // intent: this attempt with this key                  key, array, task, exclude, used_all_the_same, wall_s
   submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s
   submitted,    // outcome: the scheduler has it                       job

@@ -156,6 +156,7 @@ void fold_into(LedgerStage& stage, const Fact& fact) {
       break;
     case F::cached:
       fold_artifact(stage, fact);
+      stage.artifact_uid = fact.fields.get_integer("owner_uid", -1);
       stage.ended_ms = fact.wall_ms;
       break;
     case F::submit:
@@ -307,7 +308,7 @@ bool RunLedger::all_final() const {
   });
 }
 bool RunLedger::answered(const std::string& id) const {
-  return std::find(requests.begin(), requests.end(), id) != requests.end();
+  return std::ranges::any_of(requests, [&](const LedgerRequest& request) { return request.id == id; });
 }
 
 void RunLedger::apply(const Fact& fact) {
@@ -317,11 +318,13 @@ void RunLedger::apply(const Fact& fact) {
       epoch = fact.fields.get_integer("epoch");
       driver_host = fact.text("host");
       driver_pid = fact.fields.get_integer("pid");
+      driver_uid = fact.fields.get_integer("uid", -1);
       driver_start_ticks = static_cast<std::uint64_t>(fact.fields.get_integer("start_ticks"));
       return;
     case F::adopted: return;
     case F::request:
-      requests.push_back(fact.text("id"));
+      requests.push_back({fact.text("id"), fact.text("what"), fact.text("answer"), fact.fields.get_bool("accepted"),
+                          fact.fields.get_integer("uid", -1), fact.wall_ms});
       if (!fact.fields.get_bool("accepted")) return;
       if (fact.text("what") == "tell") return fold_order(*this, fact);
       cancel_requested = fact.text("what") == "cancel";

@@ -69,7 +69,8 @@ struct LedgerStage {
   std::size_t attempts_before_reset = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;
   std::string cause;
-  std::string artifact, digest;  // folder and manifest digest, when succeeded or cached
+  std::string artifact, digest;    // folder and manifest digest, when succeeded or cached
+  std::int64_t artifact_uid = -1;  // whose folder that is, when cached; -1: not known
   Value figures;
   std::map<std::int64_t, LedgerMilestone> milestones;  // by step; of this key
 
@@ -94,16 +95,23 @@ struct LedgerOrder {
   bool done = false;
 };
 
+// What somebody asked of the run: `uid` owned the file that did, -1 where the log does not say it.
+struct LedgerRequest {
+  std::string id, what, answer;
+  bool accepted = false;
+  std::int64_t uid = -1, wall_ms = 0;
+};
+
 struct RunLedger {
-  std::vector<LedgerStage> stages;    // in plan order
-  std::vector<std::string> requests;  // ids of answered ones
-  std::vector<LedgerOrder> orders;    // as they were accepted
+  std::vector<LedgerStage> stages;      // in plan order
+  std::vector<LedgerRequest> requests;  // that were answered
+  std::vector<LedgerOrder> orders;      // as they were accepted
   bool cancel_requested = false;
   bool ended = false;  // run_ended was the last word
   RunState state = RunState::running;
   std::int64_t ended_ms = 0, epoch = 0;
   std::string driver_host;
-  std::int64_t driver_pid = 0;
+  std::int64_t driver_pid = 0, driver_uid = -1;  // of the newest epoch
   std::uint64_t driver_start_ticks = 0;
   std::int64_t facts = 0;            // how many were folded
   std::vector<std::string> refused;  // facts that no transition allows: a bug or a damaged log, to be logged

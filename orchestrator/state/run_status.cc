@@ -1,6 +1,7 @@
 #include "orchestrator/state/run_status.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -122,6 +123,14 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
   status.ended_ms = ledger.ended_ms;
   status.epoch = ledger.epoch;
   status.driven = is_driven(run_dir, ledger);
+  status.driver = frozen.driver;
+  status.driver_uid = ledger.driver_uid;
+  if (struct stat info{}; ::lstat(run_dir.c_str(), &info) == 0) {
+    status.owner_uid = info.st_uid;
+    status.own = info.st_uid == ::geteuid();
+  }
+  for (const LedgerRequest& one : ledger.requests)
+    status.requests.push_back({one.what, one.answer, one.accepted, one.uid, one.wall_ms});
   for (const LedgerOrder& order : ledger.orders)
     status.orders.push_back({order.stage, order.order.text(), order.outcome, order.done});
   status.notes = notes_of_run(run_dir, frozen, ledger);
@@ -140,6 +149,7 @@ RunStatus status_from_ledger(const std::string& run_dir, const FrozenRun& frozen
     for (const auto& [step, milestone] : stage.milestones) s.milestones.push_back(step);
     s.folder = "stages/" + stage.id;
     s.artifact = stage.artifact;
+    if (stage.state == StageState::cached) s.artifact_uid = stage.artifact_uid;
     const LedgerAttempt* attempt = stage.newest();
     if (attempt) s.job = attempt->job;
     s.figures = stage.figures;
@@ -171,6 +181,9 @@ Value run_status_to_value(const RunStatus& status) {
   value.set("ended_ms", static_cast<long long>(status.ended_ms));
   value.set("epoch", static_cast<long long>(status.epoch));
   value.set("driven", status.driven);
+  value.set("driver", status.driver);
+  value.set("owner_uid", static_cast<long long>(status.owner_uid));
+  value.set("driver_uid", static_cast<long long>(status.driver_uid));
   Value stages = Value::make_array();
   for (const StageStatus& stage : status.stages) {
     Value s = Value::make_table();
@@ -186,6 +199,7 @@ Value run_status_to_value(const RunStatus& status) {
     if (!stage.milestones.empty()) s.set("milestones", ValueArray(stage.milestones.begin(), stage.milestones.end()));
     s.set("folder", stage.folder);
     s.set("artifact", stage.artifact);
+    if (stage.artifact_uid >= 0) s.set("artifact_uid", static_cast<long long>(stage.artifact_uid));
     s.set("job", stage.job);
     if (!stage.trials.empty()) {
       Value& trials = s.set("trials", Value::make_array());
@@ -227,6 +241,17 @@ Value run_status_to_value(const RunStatus& status) {
     orders.push_back(std::move(o));
   }
   value.set("orders", std::move(orders));
+  Value requests = Value::make_array();
+  for (const RequestStatus& request : status.requests) {
+    Value r = Value::make_table();
+    r.set("what", request.what);
+    r.set("answer", request.answer);
+    r.set("accepted", request.accepted);
+    r.set("uid", static_cast<long long>(request.uid));
+    r.set("at_ms", static_cast<long long>(request.at_ms));
+    requests.push_back(std::move(r));
+  }
+  value.set("requests", std::move(requests));
   value.set("notes", ValueArray(status.notes.begin(), status.notes.end()));
   return value;
 }

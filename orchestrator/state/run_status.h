@@ -32,11 +32,12 @@ struct StageStatus {
   int attempts = 0;
   std::int64_t submitted_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
   std::string cause;                                            // why it failed, was skipped or cancelled
-  std::string waits_for;  // "milestone 500 of pretrain": while it waits for one; "" otherwise
-  std::string folder;     // stages/<id> below the run
-  std::string artifact;   // folder of the artifact, also when it came from an earlier run
-  std::string job;        // the scheduler's id of the newest attempt
-  Value figures;          // table: name = value
+  std::string waits_for;           // "milestone 500 of pretrain": while it waits for one; "" otherwise
+  std::string folder;              // stages/<id> below the run
+  std::string artifact;            // folder of the artifact, also when it came from an earlier run
+  std::int64_t artifact_uid = -1;  // whose that is, where it came from an earlier run; -1: not known
+  std::string job;                 // the scheduler's id of the newest attempt
+  Value figures;                   // table: name = value
   // Of the newest progress event; total 0: none.
   double progress_done = 0, progress_total = 0, progress_rate = 0, eta_s = 0;
   std::string progress_unit;
@@ -53,6 +54,13 @@ struct OrderStatus {
   bool done = false;
 };
 
+// Something that was asked of the run: by the owner of the file that did, -1 where the log does not say it.
+struct RequestStatus {
+  std::string what, answer;
+  bool accepted = false;
+  std::int64_t uid = -1, at_ms = 0;
+};
+
 enum class RunState { running, succeeded, failed, cancelled };
 const char* to_string(RunState state);
 
@@ -63,10 +71,15 @@ struct RunStatus {
   RunState state = RunState::running;
   std::int64_t created_ms = 0, ended_ms = 0;
   std::int64_t epoch = 0;
-  bool driven = false;              // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
-  std::vector<StageStatus> stages;  // in plan order
-  std::vector<OrderStatus> orders;  // as they were accepted
-  std::vector<std::string> notes;   // further things that people should know, one line each
+  bool driven = false;          // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
+  std::string driver = "here";  // who is to tick it: here | lead | scrontab | job
+  // Owners of the run's folder and of its newest log, whose controller drove it last; -1: not known.
+  std::int64_t owner_uid = -1, driver_uid = -1;
+  bool own = true;                      // of the user of this process
+  std::vector<StageStatus> stages;      // in plan order
+  std::vector<OrderStatus> orders;      // as they were accepted
+  std::vector<RequestStatus> requests;  // in the order in which they were answered
+  std::vector<std::string> notes;       // further things that people should know, one line each
 
   const StageStatus* find(const std::string& id) const;
 };

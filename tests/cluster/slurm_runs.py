@@ -1,6 +1,6 @@
 """What tests of whole runs on the Slurm cluster share: workflows, drivers, what the log says, how often something was done.
 
-A run is watched through its log only: `longhaul status` would move on one that nobody drives.
+A run is watched through its log, and moved on by who is asked to: `longhaul status` only looks.
 """
 import argparse
 import json

@@ -81,7 +81,7 @@ def rungs_find_the_rate_that_the_training_takes(here):
     expect("no checkpoint and no model of a trial is left",
            not list(stage_of(run).rglob("checkpoint.json")) and not list(stage_of(run).rglob("model.safetensors")))
     longhaul(here, "status", code=0, says=["trials of search", "configuration", "heldout_loss", "won", "not among the best of rung 0"])
-    longhaul(here, "report", code=0)
+    longhaul(here, "report", "--output", run / "report", code=0)
     page = next((run / "report").glob("*.html")).read_text()
     expect("the report has the table", "<h2>Trials</h2>" in page and "not among the best of rung 0" in page)
 

@@ -56,7 +56,7 @@ def tune_prints_candidates_then_what_they_showed_and_the_training_takes_the_winn
              says=["trials of layout", ": the fastest", "# The layout of stage pretrain: ", "layout: "])
     first = runs(here)[-1]
     expect("three jobs", len(claims(stage_of(first))) == 3, claims(stage_of(first)))
-    longhaul(here, "report", first, code=0)
+    longhaul(here, "report", first, "--output", first / "report", code=0)
     page = (first / "report/index.html").read_text()
     for drawn in ("predicted against measured step time", "where a step's time goes", "pipeline of a step"):
         expect(f"the report draws: {drawn}", f'aria-label="{drawn}"' in page.replace("&#39;", "'"))
@@ -95,7 +95,7 @@ def an_interrupted_tune_goes_on_and_runs_no_trial_twice(here):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    longhaul(here, "report", runs(here)[-1], code=0)
+    longhaul(here, "report", runs(here)[-1], "--output", runs(here)[-1] / "report", code=0)
     half = (runs(here)[-1] / "report/index.html").read_text()
     expect("a report of what is known so far", "<h2>Tuning</h2>" in half and "tp2" in half)
     longhaul(here, "tune", "w.toml", "--stage", "layout", code=0, says=["going on with tiny-", ": the fastest"])

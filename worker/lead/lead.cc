@@ -9,7 +9,6 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
-#include "base/group_access.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -138,7 +137,6 @@ void end_allocation(const Attempt& attempt, const std::string& job, Logger& log)
 Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                          Clock& clock, Logger& log) {
   block_told_signals();
-  keep_group_access(attempt_dir);
   LH_TRY(Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));
   if (!attempt.fault_plan.empty()) LH_CHECK(load_fault_plan(attempt.fault_plan));
   LH_TRY(const ProcessId self, identify_process(::getpid()));
@@ -160,7 +158,6 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
 Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                           const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log) {
   block_told_signals();
-  keep_group_access(attempt_dir);
   LH_TRY(const std::string text, read_file(state_path));
   LH_TRY(const Value value, parse_json(text, state_path));
   LH_TRY(const LeadState state, lead_state_from_value(value));

@@ -53,6 +53,11 @@ std::optional<std::string> driver_environment(const std::string& name) {
   if (name == "PATH") return "/opt/slurm/bin:/it's";
   return std::nullopt;
 }
+TickOptions driver_options() {
+  TickOptions options;
+  options.environment = driver_environment;
+  return options;
+}
 
 }  // namespace
 
@@ -154,7 +159,7 @@ TEST_CASE("scrontab drives a run with one tick per interval, asked for as the si
   REQUIRE(make_directories(run).ok());
   REQUIRE(write_file_atomic(made_up.scratch.file("table"), "5 4 * * * backup\n").ok());
   const Site site = driver_site("default_class = \"cpu\"\ndriver_interval = \"10min\"");
-  REQUIRE(start_driver(run, frozen, site, "", driver_environment, log).ok());
+  REQUIRE(start_driver(run, frozen, site, "", driver_options(), log).ok());
   const std::string table = made_up.table();
   CHECK(starts_with(table, "5 4 * * * backup\n# longhaul run w-1: begin\n"));
   CHECK(table.find("\n#SCRON --partition=shared\n") != std::string::npos);
@@ -165,13 +170,28 @@ TEST_CASE("scrontab drives a run with one tick per interval, asked for as the si
                    quoted_run + "' --until-quiet\n") != std::string::npos);
 
   // Again: nothing is written, for a table that changes ends the tick that runs from it.
-  REQUIRE(start_driver(run, frozen, site, "", driver_environment, log).ok());
+  REQUIRE(start_driver(run, frozen, site, "", driver_options(), log).ok());
   CHECK(made_up.table() == table);
   CHECK(made_up.writes() == 1);
-  REQUIRE(end_driver(run, frozen, site, "", log).ok());
+  REQUIRE(end_driver(run, frozen, site, "", driver_options(), log).ok());
   CHECK(made_up.table() == "5 4 * * * backup\n");
-  CHECK(end_driver(run, frozen, site, "", log).ok());
+  CHECK(end_driver(run, frozen, site, "", driver_options(), log).ok());
   CHECK(list_directory(join_path(run, "driver"))->empty());
+}
+
+TEST_CASE("trust: another's run is driven by the programs of the installation") {
+  MadeUpScrontab made_up;
+  Logger log("test", "", LogLevel::error);
+  FrozenRun frozen;
+  frozen.name = "w-1";
+  frozen.driver = "scrontab";
+  const std::string run = made_up.scratch.file("run");
+  REQUIRE(make_directories(run).ok());
+  TickOptions options = driver_options();
+  options.programs_dir = "/opt/longhaul/bin";
+  REQUIRE(start_driver(run, frozen, driver_site("default_class = \"cpu\""), "", options, log).ok());
+  CHECK(made_up.table().find("'/opt/longhaul/bin/longhaul' tick") != std::string::npos);
+  CHECK(made_up.table().find(run + "/bin") == std::string::npos);
 }
 
 TEST_CASE("lines of a run that a person has cut in two drive nothing: they are written again, and his are kept") {
@@ -183,10 +203,10 @@ TEST_CASE("lines of a run that a person has cut in two drive nothing: they are w
   const std::string cut = "# longhaul run w-1: begin\n5 4 * * * backup\n";
   REQUIRE(write_file_atomic(made_up.scratch.file("table"), cut).ok());
   const Site site = driver_site("default_class = \"cpu\"");
-  REQUIRE(start_driver(made_up.scratch.path(), frozen, site, "", driver_environment, log).ok());
+  REQUIRE(start_driver(made_up.scratch.path(), frozen, site, "", driver_options(), log).ok());
   CHECK(starts_with(made_up.table(), cut + "# longhaul run w-1: begin\n#SCRON "));
   CHECK(made_up.table().find(" tick '") != std::string::npos);
-  REQUIRE(end_driver(made_up.scratch.path(), frozen, site, "", log).ok());
+  REQUIRE(end_driver(made_up.scratch.path(), frozen, site, "", driver_options(), log).ok());
   CHECK(made_up.table() == cut);
 }
 
@@ -205,10 +225,9 @@ TEST_CASE("a tick that stays to watch ends before the next one begins") {
     CAPTURE(text);
     const std::string run = made_up.scratch.path();
     (void)remove_tree(made_up.scratch.file("table")).ok();  // no table at all is an empty one
-    REQUIRE(start_driver(
-                run, frozen, driver_site("default_class = \"cpu\"\n" + std::string(text)), "",
-                [](const std::string&) { return std::nullopt; }, log)
-                .ok());
+    REQUIRE(
+        start_driver(run, frozen, driver_site("default_class = \"cpu\"\n" + std::string(text)), "", TickOptions(), log)
+            .ok());
     const std::string wanted = replace_all(line, "{}", run + "/bin/longhaul' tick '" + run);
     CHECK_MESSAGE(made_up.table().find("\n" + wanted + "\n") != std::string::npos, made_up.table());
   }
@@ -219,8 +238,8 @@ TEST_CASE("runs that are driven by their leads or from here need nothing beside 
   for (const char* driver : {"here", "lead"}) {
     FrozenRun frozen;
     frozen.driver = driver;
-    CHECK(start_driver("/nowhere", frozen, driver_site(), "", driver_environment, log).ok());
-    CHECK(end_driver("/nowhere", frozen, driver_site(), "", log).ok());
+    CHECK(start_driver("/nowhere", frozen, driver_site(), "", driver_options(), log).ok());
+    CHECK(end_driver("/nowhere", frozen, driver_site(), "", driver_options(), log).ok());
   }
 }
 

@@ -23,7 +23,7 @@ Status keep(const std::string& runs, const std::string& run, std::int64_t at_ms,
             const std::vector<double>& seconds) {
   const MeasuringStage stage{
       .run = run, .stage = "layout/x=1", .site = "mn5", .constants_text = "a = 1", .at_ms = at_ms};
-  return keep_measured(runs, "", stage, measured_trials(candidates, seconds, "H100"));
+  return keep_measured(runs, {}, stage, measured_trials(candidates, seconds, "H100"));
 }
 
 TEST_CASE("what a tune stage measured is found again at the same site by the same constants") {

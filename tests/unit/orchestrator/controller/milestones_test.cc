@@ -262,7 +262,7 @@ TEST_CASE("published milestones are found, registered, and found again by the ru
   CHECK(seen.at(20).folder == folder);
   one.take(seen);
   CHECK(lookout.look(one.ledger).at("pretrain").empty());
-  CHECK(find_artifact(one.frozen.artifact_root, milestone_key("K", 20))->folder == folder);
+  CHECK(find_artifact(one.frozen.artifact_root, milestone_key("K", 20), artifact_trust(""))->folder == folder);
 
   // The task of a consumer names the milestone, and its key follows from the milestone's content.
   const PreparedStage prepared = prepare_stage(one.frozen.plan.stages[1], one.ledger, "");
@@ -295,7 +295,7 @@ TEST_CASE("a milestone that orders steered is this run's alone; a fork has those
   MilestoneFolders one;
   one.publish(20, "K", true);
   CHECK(MilestoneLookout(one.run, one.frozen).look(one.ledger).at("pretrain").size() == 1);
-  CHECK(!find_artifact(one.frozen.artifact_root, milestone_key("K", 20)).ok());
+  CHECK(!find_artifact(one.frozen.artifact_root, milestone_key("K", 20), artifact_trust("")).ok());
 
   MilestoneFolders fork;
   fork.frozen.fork = {"old", "pretrain", 20, {}};

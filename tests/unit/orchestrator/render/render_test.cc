@@ -83,6 +83,40 @@ TEST_CASE("status says when nobody drives, and what failed") {
   CHECK(status_text(status, created + 70'000).find("nobody") == std::string::npos);
 }
 
+TEST_CASE("trust: an undriven run is said with who goes on with it and the command, and who asked what of it") {
+  RunStatus status = status_of({stage_in("a", StageState::running)});
+  status.driven = false;
+  const auto says = [&](const std::string& part) {
+    const std::string text = status_text(status, created + 70'000);
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  };
+  says("nobody drives this run: its jobs go on, and nothing new starts\n  longhaul resume demo-1\n");
+  status.driver = "lead";
+  says("its jobs drive this run on as they end");
+  says("  longhaul tick demo-1 --until-quiet\n");
+  status.stages[0].state = StageState::ready;
+  says("nobody drives this run: none of its jobs is in the queue, and nothing new starts\n  longhaul resume demo-1\n");
+  status.driver = "scrontab";
+  says(
+      "its line in scrontab drives this run on every few minutes; where it does not any more:\n  longhaul resume "
+      "demo-1");
+  status.driver = "job";
+  says("its small job drives this run");
+  status.own = false;
+  status.owner_uid = 40001, status.driver_uid = 40002;
+  says("longhaul resume demo-1  # as its owner, or as a colleague of its group");
+  says("a run of uid 40001\n");
+  says("last driven by uid 40002\n");
+  for (int i = 0; i < 7; ++i) status.requests.push_back({"tell", format("answer {}", i), true, 40002, created});
+  says("asked: tell, 2023-11-14T22:13:20.000Z, by uid 40002: answer 6\n");
+  CHECK(status_text(status, created).find("answer 1") == std::string::npos);  // the newest five
+  status.stages.push_back(stage_in("b", StageState::cached));
+  status.stages[1].artifact = "/runs/r/stages/b/out", status.stages[1].artifact_uid = 40003;
+  says("b is cached: /runs/r/stages/b/out, of uid 40003, verified\n");
+  status.stages[1].artifact_uid = 40001;
+  says("b is cached: /runs/r/stages/b/out, of the same owner\n");
+}
+
 TEST_CASE("plain progress: every change of state, and a stage at most once in ten seconds") {
   ProgressView view(false, 80);
   CHECK(view.update(status_of({training(10)}), created + 2000) == "22:13:22  pretrain  running\n");

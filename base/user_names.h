@@ -1,0 +1,19 @@
+// Users and groups as people read them, and by name.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace longhaul {
+
+// "uid 40001 (ana)"; without the name where the system knows none.
+std::string user_text(std::int64_t uid);
+std::string group_text(gid_t gid);
+// not_found: no such group on this machine.
+Result<gid_t> group_id(const std::string& name);
+
+}  // namespace longhaul
