@@ -12,7 +12,7 @@
 namespace longhaul {
 namespace {
 
-class NoFiles final : public FileView {
+class NoTuneFiles final : public FileView {
  public:
   Result<std::string> read(const std::string& path) const override {
     return make_error(ErrorCode::not_found, path + " does not exist");
@@ -54,7 +54,7 @@ WorkflowOutcome planned_tune(const std::string& text, const std::string& only = 
   request.site.set("name", "here");
   request.tune = only;
   request.can_search_layouts = can_search;
-  return plan_workflow(request, NoFiles());
+  return plan_workflow(request, NoTuneFiles());
 }
 
 RunPlan good_tune(const std::string& text, const std::string& only = {}, bool can_search = false) {
