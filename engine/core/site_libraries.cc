@@ -1,5 +1,6 @@
 #include "engine/core/site_libraries.h"
 
+#include "base/program_trust.h"
 #include "base/shared_library.h"
 #include "base/text.h"
 
@@ -17,7 +18,8 @@ SiteLibrary look_for(const std::string& name, const std::string& file, const cha
   VersionFunction* version_of = nullptr;
   int version = 0;
   const bool known = library->find(function, version_of) && version_of(&version) == 0;
-  return {name, format("{}, {}", known ? text_of(version) : "version unknown", library->path())};
+  return {name, format("{}, {} ({})", known ? text_of(version) : "version unknown", library->path(),
+                       owner_text(library->path()))};
 }
 
 // 13000 is 13.0 (cuDriverGetVersion)
