@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/visible_text.h"
 #include "orchestrator/render/text_table.h"
 
 namespace longhaul {
@@ -115,27 +116,27 @@ std::vector<std::vector<std::string>> trial_rows(const StageStatus& stage) {
 std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
   std::string text =
-      format("run {}: {}, {}\n\n", status.name, to_string(status.state),
+      format("run {}: {}, {}\n\n", visible_line(status.name), to_string(status.state),
              human_duration(static_cast<double>(std::max<std::int64_t>(0, end - status.created_ms)) / 1e3));
   text += stage_table(status, now_ms);
   for (const StageStatus& stage : status.stages)
     if (stage.state == StageState::failed && !stage.cause.empty())
-      text += "\n" + stage.id + " failed: " + stage.cause + "\n";
+      text += "\n" + visible_line(stage.id) + " failed: " + visible_paragraph(stage.cause) + "\n";
     else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
-      text += "\n" + stage.id + " skipped: " + stage.cause + "\n";
+      text += "\n" + visible_line(stage.id) + " skipped: " + visible_paragraph(stage.cause) + "\n";
   for (const StageStatus& stage : status.stages) {
     auto rows = trial_rows(stage);
     for (auto& row : rows) {
       row.front() = "  " + row.front();
       if (stage.kind == "search") row.back() = clipped(row.back(), cause_width);
     }
-    if (!rows.empty()) text += "\ntrials of " + stage.id + "\n" + text_table(rows);
-    for (const std::string& what : stage.set_aside) text += "  set aside: " + what + "\n";
+    if (!rows.empty()) text += "\ntrials of " + visible_line(stage.id) + "\n" + text_table(rows);
+    for (const std::string& what : stage.set_aside) text += "  set aside: " + visible_line(what) + "\n";
   }
   for (const OrderStatus& order : status.orders)
-    text +=
-        format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);
-  for (const std::string& note : status.notes) text += "\n" + note + "\n";
+    text += format("\ntold {}: {}: {}\n", visible_line(order.stage), visible_line(order.text),
+                   order.outcome.empty() ? "on its way" : visible_paragraph(order.outcome));
+  for (const std::string& note : status.notes) text += "\n" + visible_paragraph(note) + "\n";
   if (status.state == RunState::running && !status.driven)
     text += "\nnobody drives this run: jobs go on, but nothing new starts\n  longhaul resume " +
             shell_word(status.run.empty() ? status.name : status.run) + "\n";
@@ -154,11 +155,11 @@ std::string run_end_text(const RunStory& story, std::int64_t now_ms) {
     const StageStatus* status = story.status.find(stage.id);
     if (!status || status->kind != "deploy") continue;
     for (const Sample& sample : stage.samples)
-      text +=
-          "\nasked:    " + repair_utf8(trim(sample.prompt)) + "\nanswered: " + repair_utf8(trim(sample.text)) + "\n";
+      text += "\nasked:    " + visible_paragraph(trim(sample.prompt)) +
+              "\nanswered: " + visible_paragraph(trim(sample.text)) + "\n";
     if (!stage.endpoint.url.empty()) {
-      text += "\nserver: " + stage.endpoint.url;
-      if (!stage.endpoint.token_file.empty()) text += "  token in " + stage.endpoint.token_file;
+      text += "\nserver: " + visible_line(stage.endpoint.url);
+      if (!stage.endpoint.token_file.empty()) text += "  token in " + visible_line(stage.endpoint.token_file);
       text += "\n";
     }
   }
