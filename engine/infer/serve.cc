@@ -1,6 +1,5 @@
 #include "engine/infer/serve.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/owned_files.h"
 #include "base/print.h"
 #include "base/private_memory.h"
 #include "base/text.h"
@@ -157,21 +157,6 @@ class SocketFile {
  private:
   const std::string path_;
 };
-
-// What names a process to be ended: somebody else's file could name any of the caller's.
-Result<std::string> read_own_file(const std::string& path) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot open " + path, errno);
-  struct stat info{};
-  if (::fstat(fd.get(), &info) != 0) return errno_error(ErrorCode::io, "cannot read " + path, errno);
-  if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::invalid_input, path + " is not a plain file");
-  if (info.st_uid != ::geteuid() || (info.st_mode & S_IWOTH) != 0)
-    return make_error(ErrorCode::invalid_input,
-                      format("{} has owner {} and mode {:04o}: others may have written which process it names", path,
-                             info.st_uid, info.st_mode & 07777),
-                      "stop the server by its pid, or from the account that started it");
-  return read_file("/proc/self/fd/" + std::to_string(fd.get()), 1 << 20);
-}
 
 // One life of the server, on a socket that listens already.
 int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactory& load_model) {
@@ -382,7 +367,8 @@ int stop_server_main(const std::vector<std::string>& arguments) {
     print(stderr, "usage: longhaul-engine stop-server --endpoint endpoint.json\n");
     return 2;
   }
-  const auto text = read_own_file(arguments[1]);
+  // What names a process to be ended: somebody else's file could name any of the caller's.
+  const auto text = read_owned_file(arguments[1], Ownership{}, 1 << 20);
   if (!text) return print(stderr, "error: {}\n", text.error().message()), 2;
   const auto endpoint = parse_json(*text, arguments[1]);
   if (!endpoint) return print(stderr, "error: {}\n", endpoint.error().message()), 2;

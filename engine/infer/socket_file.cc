@@ -9,22 +9,11 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "base/owned_folder.h"
 #include "base/text.h"
 
 namespace longhaul {
 namespace {
-
-Status require_private_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) == 0) return {};
-  if (errno != EEXIST) return errno_error(ErrorCode::io, "cannot make the socket's folder " + folder, errno);
-  struct stat info{};
-  if (::lstat(folder.c_str(), &info) != 0) return errno_error(ErrorCode::io, "the socket's folder " + folder, errno);
-  if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
-  return make_error(ErrorCode::invalid_input,
-                    format("{}, the socket's folder, is not only yours: {}, owner {}, mode {:04o}", folder,
-                           S_ISDIR(info.st_mode) ? "a folder" : "no folder", info.st_uid, info.st_mode & 07777),
-                    "name a folder that does not exist yet, or one of your own with mode 0700");
-}
 
 Result<sockaddr_un> socket_file_address(const std::string& path) {
   sockaddr_un address{};
@@ -41,8 +30,11 @@ Result<sockaddr_un> socket_file_address(const std::string& path) {
 
 Result<int> listen_on_socket_file(const std::string& path) {
   LH_TRY(const sockaddr_un address, socket_file_address(path));
-  const std::string folder = parent_path(path);
-  LH_CHECK(require_private_folder(folder.empty() ? "." : folder));
+  const std::string folder = parent_path(absolute_path(path));
+  // A folder that is there is not closed to others by the way: somebody may have named one that is in use.
+  Status is_private = check_private_folder(folder);
+  if (!is_private.ok() && is_private.error().code == ErrorCode::not_found) is_private = make_private_folder(folder);
+  LH_CHECK(std::move(is_private).with_context("the socket's folder"));
   const auto* where = reinterpret_cast<const sockaddr*>(&address);
   FileDescriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return errno_error(ErrorCode::io, "cannot make a socket", errno);

@@ -1,7 +1,6 @@
 #include "orchestrator/state/run_index.h"
 
 #include <sqlite3.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -10,7 +9,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "base/owned_files.h"
 #include "orchestrator/state/epoch_log.h"
 
 namespace longhaul {
@@ -69,21 +68,10 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, FinalizeStatement> statement_;
 };
 
-// A database that another user made may hold anything that SQLite can be brought to do; the logs say the same.
-Status require_own_file(const std::string& path) {
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return make_error(ErrorCode::not_found, "there is no " + path);
-  if (S_ISREG(info.st_mode) && info.st_uid == ::geteuid() && info.st_nlink == 1) return {};
-  return make_error(
-      ErrorCode::corrupt,
-      format("{} is no plain file of this user's (owner {}, mode {:04o})", path, info.st_uid, info.st_mode & 07777),
-      "it is made again from the logs");
-}
-
 class Database {
  public:
   static Result<Database> open(const std::string& path, bool create) {
-    if (!create) LH_CHECK(require_own_file(path));
+    if (!create) LH_CHECK(check_own(path));
     sqlite3* raw = nullptr;
     int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
 #ifdef SQLITE_OPEN_NOFOLLOW  // 3.31
@@ -113,6 +101,15 @@ class Database {
   }
 
  private:
+  // One that another user made may hold anything that SQLite can be brought to do; the logs say the same. The group of
+  // a run may write its index (022 is not asked for): who is in it can do more than that.
+  static Status check_own(const std::string& path) {
+    Ownership ours;
+    ours.forbidden = S_IWOTH;
+    LH_TRY([[maybe_unused]] const FileDescriptor file, open_owned_file(path, ours));
+    return {};
+  }
+
   explicit Database(sqlite3* db) : db_(db) {}
   std::unique_ptr<sqlite3, CloseDatabase> db_;
 };

@@ -67,7 +67,7 @@ def main():
             (here / "endpoint.json").chmod(0o644)
             os.chown(here / "endpoint.json", 40001, 40001)
             text = call(longhaul.parent / "longhaul-engine", "stop-server", "--endpoint", here / "endpoint.json")
-            expect("trust: somebody else's file ends no process", sleeper.poll() is None and "owner 40001" in text, text)
+            expect("trust: somebody else's file ends no process", sleeper.poll() is None and "uid 40001" in text, text)
         else:
             print("skipped: trust: somebody else's file ends no process (needs root)")
         sleeper.kill()
