@@ -22,6 +22,12 @@ SiteLibrary look_for(const std::string& name, const std::string& file, const cha
                        owner_text(library->path()))};
 }
 
+// Those that only some ranks open, or one of two releases; nothing is said where there is none.
+void add_found(const std::string& name, std::vector<std::string> files, std::vector<SiteLibrary>& libraries) {
+  const Result<SharedLibrary> library = SharedLibrary::open(files);
+  if (library.ok()) libraries.push_back({name, format("{} ({})", library->path(), owner_text(library->path()))});
+}
+
 // 13000 is 13.0 (cuDriverGetVersion)
 std::string cuda_version(int version) {
   return format("CUDA {}.{}", version / 1000, version % 1000 / 10);
@@ -36,8 +42,13 @@ std::string nccl_version(int version) {
 }  // namespace
 
 std::vector<SiteLibrary> site_libraries() {
-  return {look_for("cuda driver", "libcuda.so.1", "cuDriverGetVersion", cuda_version),
-          look_for("nccl", "libnccl.so.2", "ncclGetVersion", nccl_version)};
+  std::vector<SiteLibrary> libraries = {look_for("cuda driver", "libcuda.so.1", "cuDriverGetVersion", cuda_version),
+                                        look_for("nccl", "libnccl.so.2", "ncclGetVersion", nccl_version)};
+  add_found("cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}, libraries);
+  add_found("cudnn", {"libcudnn.so.9"}, libraries);
+  add_found("cupti", {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}, libraries);
+  add_found("nvml", {"libnvidia-ml.so.1"}, libraries);
+  return libraries;
 }
 
 }  // namespace longhaul

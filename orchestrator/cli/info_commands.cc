@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "base/files.h"
@@ -55,11 +56,12 @@ Facts engine_facts(const Installation& installation) {
   if (!output->status.success())
     return {{"engine build", "unknown: `longhaul-engine info` ended with " + output->status.text() + ": " +
                                  replace_all(trim(output->err), "\n", "; ")}};
+  const std::set<std::string> libraries = {"mpi", "cuda driver", "nccl", "cublaslt", "cudnn", "cupti", "nvml"};
   Facts facts = {{"engine build", ""}};
   for (const std::string& line : split(trim(output->out), '\n')) {
     const std::size_t colon = line.find(": ");
     const std::string name = line.substr(0, colon);
-    if (name == "mpi" || name == "cuda driver" || name == "nccl")
+    if (libraries.contains(name))
       facts.emplace_back(name, line.substr(colon + 2));
     else
       facts[0].second += (facts[0].second.empty() ? "" : "; ") + line;

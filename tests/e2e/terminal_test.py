@@ -81,6 +81,14 @@ def main():
         text = call(longhaul, "sites", "probe", cwd=here, env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"})
         expect("trust: Slurm's stderr", SHOWN in text and "\x1b" not in text, text)
 
+        (here / "open").mkdir(mode=0o777)
+        (here / "open").chmod(0o777)
+        text = call(longhaul, "doctor", cwd=here, env={**os.environ, "PATH": f".:{here}/open:{os.environ['PATH']}"})
+        expect("trust: doctor names folders of PATH that others may write",
+               "OTHERS DECIDE WHAT IS STARTED: '.' is the current folder" in text and f"{here}/open may be written by everybody" in text,
+               text)
+        expect("trust: doctor shows whose programs are started by name", "bash (owner root, mode" in text, text)
+
         (here / "w.toml").write_text('[workflow]\nname = "w"\n[stage.a]\nkind = "command"\n'
                                      "script = '''\nprintf '\\033]0;PWN\\007 said\\n'\nexit 3\n'''\n")
         text = call(longhaul, "run", "w.toml", cwd=here)
