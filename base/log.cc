@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/owned_files.h"
+#include "base/visible_text.h"
 
 namespace longhaul {
 namespace {
@@ -47,7 +48,7 @@ Logger::Logger(const std::string& component, const std::string& coordinates, Log
   sink_->logger->set_pattern("%v");
   sink_->logger->set_level(spdlog_levels[static_cast<std::size_t>(level)]);
   sink_->logger->flush_on(spdlog::level::debug);
-  sink_->prefix = component + (coordinates.empty() ? "" : " " + coordinates);
+  sink_->prefix = visible_line(component + (coordinates.empty() ? "" : " " + coordinates));
   if (!refused.empty()) write(LogLevel::warn, "event=no_log_file error='" + refused + "' next=stderr");
 }
 
@@ -59,7 +60,8 @@ void Logger::write(LogLevel level, std::string_view line) {
   static constexpr const char* names[] = {"debug", "info ", "warn ", "error"};
   const auto i = static_cast<std::size_t>(level);
   if (!sink_->logger->should_log(spdlog_levels[i])) return;
-  sink_->logger->log(spdlog_levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix, line);
+  sink_->logger->log(spdlog_levels[i], "{} {} {} {}", utc_text(SystemClock().wall_ms()), names[i], sink_->prefix,
+                     visible_line(line));
 }
 
 }  // namespace longhaul

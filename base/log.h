@@ -1,5 +1,6 @@
 // Log lines are one event with its coordinates, for people and for grep:
 //   2026-03-02T04:11:09.201Z info  engine stage=pretrain rank=3 step=240 event=checkpoint_saved bytes=1048576
+// What a line quotes cannot end it: control characters are made visible, newlines too (base/visible_text.h).
 // Libraries return errors; programs decide what to log. The only file that knows spdlog is log.cc.
 #pragma once
 

@@ -270,7 +270,14 @@ std::string path_of(const FileDescriptor& fd) {
   return "/proc/self/fd/" + std::to_string(fd.get());
 }
 
-Result<RunOutput> run_to_end(SpawnSpec& spec, bool with_stderr, std::int64_t deadline_ms) {
+void end_group(pid_t leader) {
+  ::kill(-leader, SIGKILL);
+  int ignored = 0;
+  while (::waitpid(leader, &ignored, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<RunOutput> run_to_end(SpawnSpec& spec, bool with_stderr, std::int64_t deadline_ms, std::size_t output_max) {
   SystemClock clock;
   const Deadline deadline(clock, deadline_ms);
   LH_TRY(OutputPipe out, open_output_pipe());
@@ -290,15 +297,18 @@ Result<RunOutput> run_to_end(SpawnSpec& spec, bool with_stderr, std::int64_t dea
     LH_TRY(const auto exited, poll_exit(pid));
     out.at_end = out.at_end || read_available(out.read.get(), result.out);
     err.at_end = err.at_end || read_available(err.read.get(), result.err);
+    if (result.out.size() + result.err.size() > output_max) {
+      if (!exited) end_group(pid);
+      return make_error(ErrorCode::unavailable,
+                        format("{} wrote more than {}", spec.argv[0], human_bytes(static_cast<double>(output_max))),
+                        "run it by hand and see what it says");
+    }
     if (exited) {
       result.status = *exited;
       return result;
     }
     if (deadline.passed()) {
-      ::kill(-pid, SIGKILL);
-      int ignored = 0;
-      while (::waitpid(pid, &ignored, 0) < 0 && errno == EINTR) {
-      }
+      end_group(pid);
       return make_error(ErrorCode::timeout,
                         spec.argv[0] + " did not end within " + std::to_string(deadline_ms) + " ms");
     }
@@ -319,11 +329,11 @@ Result<RunOutput> run_to_end(SpawnSpec& spec, bool with_stderr, std::int64_t dea
 Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms) {
   SpawnSpec spec;
   spec.argv = argv;
-  return run_to_end(spec, false, deadline_ms);
+  return run_to_end(spec, false, deadline_ms, program_output_max);
 }
 
-Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms) {
-  return run_to_end(spec, true, deadline_ms);
+Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms, std::size_t output_max) {
+  return run_to_end(spec, true, deadline_ms, output_max);
 }
 
 std::string host_name() {

@@ -50,7 +50,9 @@ struct ExitStatus {
 // Non-blocking: nullopt while it runs. The child is reaped.
 Result<std::optional<ExitStatus>> poll_exit(pid_t pid);
 
-// Runs a program to its end with a deadline and returns its output. On timeout the group is killed.
+// Runs a program to its end with a deadline and returns its output. On timeout the group is killed, and also where it
+// writes more than `output_max` (unavailable): a broken wrapper of a site's command must not fill the memory.
+inline constexpr std::size_t program_output_max = 64 << 20;
 struct RunOutput {
   ExitStatus status;
   std::string out, err;
@@ -58,7 +60,7 @@ struct RunOutput {
 Result<RunOutput> run_program(const std::vector<std::string>& argv, std::int64_t deadline_ms);  // stderr: inherited
 // The same with an environment and a folder of its own; stderr is returned as well. What `spec` says about output and
 // ownership is not used.
-Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms);
+Result<RunOutput> run_captured(SpawnSpec spec, std::int64_t deadline_ms, std::size_t output_max = program_output_max);
 
 std::string host_name();
 // The path of the running program, with symbolic links resolved.

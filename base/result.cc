@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/visible_text.h"
 #include "base/whereabouts.h"
 
 namespace longhaul {
@@ -60,7 +61,7 @@ Error errno_error(ErrorCode code, std::string what, int error_number) {
 
 void die(const char* where, const char* condition, const std::string& coordinates) {
   const std::string at = Whereabouts::text();
-  std::fprintf(stderr, "%s: broken invariant: %s [%s]%s%s\n", where, condition, coordinates.c_str(),
+  std::fprintf(stderr, "%s: broken invariant: %s [%s]%s%s\n", where, condition, visible(coordinates).c_str(),
                at.empty() ? "" : " at ", at.c_str());
   std::fflush(stderr);
   std::abort();

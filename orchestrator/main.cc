@@ -12,5 +12,6 @@ int main(int argc, char** argv) {
   if (line.finished) return static_cast<int>(line.exit);
   Installation installation = find_installation(own_program_path(), version);
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) installation.library_path = path;
+  if (const char* path = std::getenv("PATH")) installation.search_path = path;
   return static_cast<int>(run_command(line, installation));
 }

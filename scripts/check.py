@@ -107,6 +107,12 @@ TIDY_SECONDS_MAX = 240
 ALONE_SECONDS_MAX = 180
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
+# Ways to the standard streams that pass by base/print.h, and the files that may take them. The helper that links libslurm
+# prints its own version alone; die() runs when nothing can be relied on.
+OUTPUT = re.compile(r"\b(?:printf|vprintf|puts|putchar)\(|\b(?:fprintf|vfprintf)\((?:stdout|stderr)\b|"
+                    r"\bf(?:puts|putc|write)\(.*\bstd(?:out|err)\)|\bstd::c(?:out|err|log)\b")
+OUTPUT_FILES = ["base/print.cc", "base/result.cc", "orchestrator/slurm_helper/main.cc"]
+
 
 class Findings:
     def __init__(self):
@@ -227,6 +233,16 @@ def check_length(root, names, findings):
         count = len(lines_of(root, name)) - 1
         if count > LINES_MAX and name not in LONG_FILES:
             findings.add(f"{name}:{LINES_MAX + 1}", "length", f"{count} lines; split it, the limit is {LINES_MAX}")
+
+
+def check_output(root, names, findings):
+    """What reaches a terminal passes base/print.h, which makes the control characters of strangers visible."""
+    for name in filter(is_source, names):
+        if name.startswith("tests/") or name in OUTPUT_FILES:
+            continue
+        for number, line in enumerate(lines_of(root, name), 1):
+            if match := OUTPUT.search(line.split("//")[0]):
+                findings.add(f"{name}:{number}", "output", f"'{match.group(0)}'; use print() of base/print.h")
 
 
 def check_words(root, names, findings):
@@ -370,7 +386,7 @@ def check_tidy(root, names, findings, database):
 
 def main():
     rules = {"walls": check_walls, "headers": check_headers, "length": check_length, "words": check_words,
-             "shell": check_shell, "format": check_format}
+             "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     parser.add_argument("--changed", action="store_true", help="only files that differ from the base")

@@ -15,6 +15,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/print.h"
+#include "base/private_memory.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
@@ -82,6 +84,10 @@ int lead(std::string attempt_dir, bool by_hand) {
   using namespace longhaul;
   SystemClock clock;
   Logger log("lead", "attempt=" + attempt_dir);
+  if (::geteuid() == 0)
+    log.warn(
+        "event=runs_as_root what='every file of the run and every program of the workflow is root\'s; mpirun is told "
+        "that this is meant (OMPI_ALLOW_RUN_AS_ROOT)'");
   const JobSurroundings job = surroundings();
   attempt_dir = absolute_path(attempt_dir);
   if (by_hand) {
@@ -191,23 +197,22 @@ int health(const std::vector<std::string>& words) {
   using namespace longhaul;
   auto command = parse_health_command(words, environment());
   if (!command.ok()) {
-    std::fprintf(stderr, "longhaul-worker: %s\n", command.error().message().c_str());
+    print(stderr, "longhaul-worker: {}\n", command.error().message());
     return 2;
   }
   if (command->watch_s > 0) {
     SystemClock clock;
     JobPidsReader job_pids(STDIN_FILENO);
     if (command->job_pids) command->options.job_pids = [&job_pids] { return job_pids.newest(); };
-    watch_health(*command, clock, [](const std::string& line) {
-      return std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-    });
+    watch_health(*command, clock,
+                 [](const std::string& line) { return print_text(stdout, line) && std::fflush(stdout) == 0; });
     return 0;
   }
   HostHealth host(command->options);
   const HealthFindings findings = host.look();
   const std::string text = command->json ? to_json_pretty(health_value(findings, host_name(), host.gpus()))
                                          : health_text(findings, host_name(), host.gpus());
-  std::fputs(text.c_str(), stdout);
+  print_text(stdout, text);
   return fit_to_work(findings) ? 0 : 1;
 }
 
@@ -223,16 +228,16 @@ int stacks(const std::vector<std::string>& words) {
     if (words[i] == "--output") output = value;
   }
   if (question.pid <= 0 || words.size() % 2 == 0) {
-    std::fputs(usage, stderr);
+    print_text(stderr, usage);
     return 2;
   }
   if (question.title.empty()) question.title = "stacks on " + host_name();
   SystemClock clock;
   const std::string text = stack_text(question, clock);
-  if (output.empty()) return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
+  if (output.empty()) return print_text(stdout, text) ? 0 : 1;
   const Status written = write_file_renamed(output, text);
   if (written.ok()) return 0;
-  std::fprintf(stderr, "longhaul-worker: %s\n", written.error().message().c_str());
+  print(stderr, "longhaul-worker: {}\n", written.error().message());
   return 1;
 }
 
@@ -240,6 +245,8 @@ int stacks(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  // Lead, standby and agent hold the job's secret; ranks and what else they start are programs of their own.
+  if (!words.empty() && (words[0] == "lead" || words[0] == "agent")) longhaul::keep_memory_private();
   if (words.size() == 3 && words[0] == "lead" && words[1] == "--attempt") return held_lead(words[2]);
   if (words.size() == 4 && words[0] == "lead" && words[1] == "--attempt" && words[3] == "--held")
     return lead(words[2], false);
@@ -253,9 +260,9 @@ int main(int argc, char** argv) {
       words[5] == "--") {
     const auto failed =
         longhaul::exec_rank(words[2], words[4], launcher_rank(), slurm_step(), {words.begin() + 6, words.end()});
-    std::fprintf(stderr, "longhaul-worker: %s\n", failed.error().message().c_str());
+    longhaul::print(stderr, "longhaul-worker: {}\n", failed.error().message());
     return 127;
   }
-  std::fputs(usage, stderr);
+  longhaul::print_text(stderr, usage);
   return 2;
 }

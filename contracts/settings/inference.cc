@@ -75,7 +75,9 @@ const FieldTable<DeploySettings>& deploy_fields() {
 }
 
 bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || starts_with(host, "127.");
+  const bool numbers =
+      host.find_first_not_of("0123456789.") == std::string::npos;  // not a name such as 127.example.org
+  return host == "localhost" || host == "::1" || (starts_with(host, "127.") && numbers);
 }
 
 }  // namespace longhaul

@@ -14,10 +14,10 @@ namespace longhaul {
 
 MpiLibrary mpi_library() {
   MpiLibrary library;
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  if (MPI_Get_library_version(text, &length) == MPI_SUCCESS)  // allowed before MPI_Init
-    library.version = trim(replace_all(std::string(text, static_cast<std::size_t>(length)), "\n", " "));
+  if (MPI_Get_library_version(text, &length) == MPI_SUCCESS)            // allowed before MPI_Init
+    library.version = trim(replace_all(std::string(text), "\n", " "));  // Open MPI counts the zero behind it
   Dl_info found;
   if (::dladdr(reinterpret_cast<const void*>(&MPI_Get_library_version), &found) != 0 && found.dli_fname)
     library.path = absolute_path(found.dli_fname);

@@ -1,5 +1,6 @@
 #include "engine/core/site_libraries.h"
 
+#include "base/program_trust.h"
 #include "base/shared_library.h"
 #include "base/text.h"
 
@@ -17,7 +18,14 @@ SiteLibrary look_for(const std::string& name, const std::string& file, const cha
   VersionFunction* version_of = nullptr;
   int version = 0;
   const bool known = library->find(function, version_of) && version_of(&version) == 0;
-  return {name, format("{}, {}", known ? text_of(version) : "version unknown", library->path())};
+  return {name, format("{}, {} ({})", known ? text_of(version) : "version unknown", library->path(),
+                       owner_text(library->path()))};
+}
+
+// Those that only some ranks open, or one of two releases; nothing is said where there is none.
+void add_found(const std::string& name, std::vector<std::string> files, std::vector<SiteLibrary>& libraries) {
+  const Result<SharedLibrary> library = SharedLibrary::open(files);
+  if (library.ok()) libraries.push_back({name, format("{} ({})", library->path(), owner_text(library->path()))});
 }
 
 // 13000 is 13.0 (cuDriverGetVersion)
@@ -34,8 +42,13 @@ std::string nccl_version(int version) {
 }  // namespace
 
 std::vector<SiteLibrary> site_libraries() {
-  return {look_for("cuda driver", "libcuda.so.1", "cuDriverGetVersion", cuda_version),
-          look_for("nccl", "libnccl.so.2", "ncclGetVersion", nccl_version)};
+  std::vector<SiteLibrary> libraries = {look_for("cuda driver", "libcuda.so.1", "cuDriverGetVersion", cuda_version),
+                                        look_for("nccl", "libnccl.so.2", "ncclGetVersion", nccl_version)};
+  add_found("cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}, libraries);
+  add_found("cudnn", {"libcudnn.so.9"}, libraries);
+  add_found("cupti", {"libcupti.so.13", "libcupti.so.12", "libcupti.so"}, libraries);
+  add_found("nvml", {"libnvidia-ml.so.1"}, libraries);
+  return libraries;
 }
 
 }  // namespace longhaul

@@ -7,8 +7,8 @@
 namespace longhaul {
 
 struct SiteLibrary {
-  std::string name;   // "cuda driver", "nccl"
-  std::string state;  // "13.0, /usr/lib64/libcuda.so.1", or "not found"
+  std::string name;   // "cuda driver", "nccl", "cudnn"
+  std::string state;  // "13.0, /usr/lib64/libcuda.so.1 (owner root, mode 0755)", or "not found"
 };
 std::vector<SiteLibrary> site_libraries();
 

@@ -67,7 +67,9 @@ std::size_t WordCounts::distinct() const {
 }
 
 void WordCounts::add(std::string_view text, const Pretokenizer& pretokenizer) {
-  pretokenizer.split(text, table_->ends);
+  PatternBudget budget(text.size());
+  const Status split = pretokenizer.split(text, budget, table_->ends);
+  LH_ASSERT(split.ok(), split.ok() ? "" : split.error().message());  // the patterns to train with are our own
   std::uint32_t begin = 0;
   for (const std::uint32_t end : table_->ends) {
     const std::string_view word = text.substr(begin, end - begin);

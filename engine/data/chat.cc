@@ -74,7 +74,7 @@ Result<ChatEncoder> ChatEncoder::create(const Tokenizer& tokenizer) {
   return encoder;
 }
 
-ChatTokens ChatEncoder::encode(std::span<const ChatMessage> messages, bool open) const {
+Result<ChatTokens> ChatEncoder::encode(std::span<const ChatMessage> messages, bool open) const {
   ChatTokens tokens;
   const auto learn_from = [&](std::uint8_t learn) { tokens.loss_mask.resize(tokens.ids.size(), learn); };
   const auto role_id = [&](const std::string& role) {
@@ -85,7 +85,7 @@ ChatTokens ChatEncoder::encode(std::span<const ChatMessage> messages, bool open)
   for (const ChatMessage& message : messages) {
     tokens.ids.push_back(role_id(message.role));
     learn_from(0);
-    const std::vector<std::int32_t> content = tokenizer_->encode(message.content);
+    LH_TRY(const std::vector<std::int32_t> content, tokenizer_->encode(message.content));
     tokens.ids.insert(tokens.ids.end(), content.begin(), content.end());
     tokens.ids.push_back(end_of_turn_);
     learn_from(message.role == "assistant" ? 1 : 0);

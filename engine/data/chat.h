@@ -50,7 +50,7 @@ class ChatEncoder {
   static Result<ChatEncoder> create(const Tokenizer& tokenizer);
 
   // `open` adds <|assistant|>, for generation. Thread-safe.
-  ChatTokens encode(std::span<const ChatMessage> messages, bool open = false) const;
+  Result<ChatTokens> encode(std::span<const ChatMessage> messages, bool open = false) const;
   std::int32_t end_of_turn() const { return end_of_turn_; }
   std::int32_t end_of_text() const { return end_of_text_; }
 

@@ -187,7 +187,7 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
                                                 std::int64_t sequence_length) {
   TokenizedExamples made;
   for (const InstructExample& example : examples) {
-    ChatTokens tokens = encoder.encode(example.messages);
+    LH_TRY(ChatTokens tokens, encoder.encode(example.messages));
     if (static_cast<std::int64_t>(tokens.ids.size()) > sequence_length + 1)
       ++made.too_long;
     else
@@ -200,17 +200,19 @@ Result<TokenizedExamples> tokenize_instructions(std::span<const InstructExample>
 Result<TokenizedPreferences> tokenize_preferences(std::span<const PreferenceExample> examples,
                                                   const ChatEncoder& encoder, std::int64_t sequence_length) {
   TokenizedPreferences made;
-  const auto answered = [&](const PreferenceExample& example, const std::string& answer) {
-    ChatTokens tokens = encoder.encode(example.prompt);
+  const auto answered = [&](const PreferenceExample& example, const std::string& answer) -> Result<ChatTokens> {
+    LH_TRY(ChatTokens tokens, encoder.encode(example.prompt));
     std::fill(tokens.loss_mask.begin(), tokens.loss_mask.end(), std::uint8_t{0});  // earlier turns are given
     const ChatMessage last[] = {{"assistant", answer}};
-    const ChatTokens tail = encoder.encode(last);
+    LH_TRY(const ChatTokens tail, encoder.encode(last));
     tokens.ids.insert(tokens.ids.end(), tail.ids.begin(), tail.ids.end());
     tokens.loss_mask.insert(tokens.loss_mask.end(), tail.loss_mask.begin(), tail.loss_mask.end());
     return tokens;
   };
   for (const PreferenceExample& example : examples) {
-    PreferencePair pair{answered(example, example.chosen), answered(example, example.rejected)};
+    LH_TRY(ChatTokens chosen, answered(example, example.chosen));
+    LH_TRY(ChatTokens rejected, answered(example, example.rejected));
+    PreferencePair pair{std::move(chosen), std::move(rejected)};
     const std::size_t longest = std::max(pair.chosen.ids.size(), pair.rejected.ids.size());
     if (static_cast<std::int64_t>(longest) > sequence_length + 1)
       ++made.too_long;

@@ -3,9 +3,11 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <span>
 
 #include "base/text.h"
+#include "base/visible_text.h"
 #include "engine/data/unicode_additions.h"
 #include "engine/data/utf8.h"
 
@@ -62,6 +64,10 @@ Result<std::string> with_reference_unicode(const std::string& pattern) {
   for (std::size_t i = 0; i < pattern.size();) {
     const char c = pattern[i];
     if (c == '\\') {
+      if (pattern.substr(i, 2) == "\\K")
+        return make_error(ErrorCode::unsupported,
+                          format("pattern '{}': \\K moves the beginning of a match", visible_line(pattern)),
+                          "write what stands before it as a lookbehind, (?<=...)");
       const Escape escape = read_escape(pattern, i);
       if (escape.members.empty()) {
         out += pattern.substr(i, escape.length);
@@ -88,13 +94,77 @@ Result<std::string> with_reference_unicode(const std::string& pattern) {
   return out;
 }
 
-struct FreeMatch {
-  void operator()(pcre2_match_data* data) const noexcept { pcre2_match_data_free(data); }
+// The limits of one position are far above what the budget of a text allows (match, depth) or a text needs (heap).
+constexpr std::uint32_t match_limit = 100'000'000, depth_limit = 1'000'000, heap_limit_kib = 64 << 10;
+constexpr std::size_t jit_stack_bytes_max = 1 << 20;
+
+// What PCRE2 works with beside the pattern; one per thread, because making it costs more than most matches.
+class MatchSpace {
+ public:
+  MatchSpace()
+      : context_(pcre2_match_context_create(nullptr)),
+        data_(pcre2_match_data_create(1, nullptr)),
+        stack_(pcre2_jit_stack_create(32 << 10, jit_stack_bytes_max, nullptr)) {
+    LH_ASSERT(context_ && data_, "no memory for a match");
+    pcre2_set_match_limit(context_, match_limit);
+    pcre2_set_depth_limit(context_, depth_limit);
+    pcre2_set_heap_limit(context_, heap_limit_kib);
+    if (stack_) pcre2_jit_stack_assign(context_, nullptr, stack_);
+  }
+  ~MatchSpace() {
+    pcre2_match_data_free(data_);
+    pcre2_match_context_free(context_);
+    pcre2_jit_stack_free(stack_);
+  }
+  MatchSpace(const MatchSpace&) = delete;
+  MatchSpace& operator=(const MatchSpace&) = delete;
+  pcre2_match_context* context() { return context_; }
+  pcre2_match_data* data() { return data_; }
+
+ private:
+  pcre2_match_context* context_;
+  pcre2_match_data* data_;
+  pcre2_jit_stack* stack_;  // may be null: no JIT on this machine
 };
+
+constexpr int budget_is_spent = -10'000;  // none of PCRE2's own numbers
+
+struct StepCount {
+  PatternBudget& budget;
+  PCRE2_SIZE last;  // where the text was read last
+};
+
+// Called by PCRE2 before every item of the pattern.
+int count_step(pcre2_callout_block* block, void* step_count) {
+  auto& count = *static_cast<StepCount*>(step_count);
+  const PCRE2_SIZE now = block->current_position;
+  const std::uint64_t cost = 1 + (now > count.last ? now - count.last : count.last - now);
+  count.last = now;
+  if (count.budget.steps_left < cost) return budget_is_spent;
+  count.budget.steps_left -= cost;
+  return 0;
+}
+
+std::string message_of(int pcre2_error) {
+  if (pcre2_error == budget_is_spent) return "takes too many steps";
+  PCRE2_UCHAR message[256] = {};
+  pcre2_get_error_message(pcre2_error, message, sizeof message);
+  return std::string("fails (") + reinterpret_cast<const char*>(message) + ")";
+}
+
+Error split_error(const std::string& pattern, const std::string& what, std::string_view text, std::size_t at) {
+  std::size_t end = std::min(at + 40, text.size());
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return make_error(ErrorCode::unsupported,
+                    format("pattern '{}' of the tokenizer {} at byte {} of {}: '{}'", visible_line(pattern), what, at,
+                           text.size(), visible_line(text.substr(at, end - at))),
+                    "use another tokenizer, or leave this text out");
+}
 
 }  // namespace
 
 struct PatternRegex::Code {
+  std::string pattern;  // as it was written
   pcre2_code* code = nullptr;
   ~Code() { pcre2_code_free(code); }
 };
@@ -105,40 +175,51 @@ PatternRegex::PatternRegex(PatternRegex&&) noexcept = default;
 PatternRegex& PatternRegex::operator=(PatternRegex&&) noexcept = default;
 
 Result<PatternRegex> PatternRegex::compile(const std::string& pattern) {
+  if (pattern.size() > pattern_bytes_max)
+    return make_error(ErrorCode::unsupported,
+                      format("a pattern of {} bytes; at most {} are read", pattern.size(), pattern_bytes_max));
   LH_TRY(const std::string rewritten, with_reference_unicode(pattern));
   int error_code = 0;
   PCRE2_SIZE error_offset = 0;
   auto code = std::make_unique<Code>();
-  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(), PCRE2_UTF | PCRE2_UCP,
-                             &error_code, &error_offset, nullptr);
+  code->pattern = pattern;
+  constexpr std::uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT;
+  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(), options, &error_code,
+                             &error_offset, nullptr);
   if (!code->code) {
     PCRE2_UCHAR message[256] = {};
     pcre2_get_error_message(error_code, message, sizeof message);
-    return make_error(ErrorCode::unsupported,
-                      format("pattern '{}' cannot be used: {}", pattern, reinterpret_cast<const char*>(message)));
+    return make_error(ErrorCode::unsupported, format("pattern '{}' cannot be used: {}", visible_line(pattern),
+                                                     reinterpret_cast<const char*>(message)));
   }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // without JIT on this machine: interpreted, same matches
   return PatternRegex(std::move(code));
 }
 
-void PatternRegex::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
-  const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create(1, nullptr));
+Status PatternRegex::split(std::string_view text, PatternBudget& budget, std::vector<std::uint32_t>& ends) const {
+  static thread_local MatchSpace space;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  StepCount steps{budget, 0};
+  pcre2_set_callout(space.context(), count_step, &steps);
   std::size_t at = 0;     // where the search goes on
   std::size_t taken = 0;  // end of the last piece
   while (at < text.size()) {
     // An empty match would make no progress, so it is asked to be non-empty.
     constexpr std::uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    int found = pcre2_match(code_->code, subject, text.size(), at, options, match.get(), nullptr);
+    steps.last = at;
+    int found = pcre2_match(code_->code, subject, text.size(), at, options, space.data(), space.context());
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-      found = pcre2_match(code_->code, subject, text.size(), at, options | PCRE2_NO_JIT, match.get(), nullptr);
-    if (found < 0) break;
-    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
+      found = pcre2_match(code_->code, subject, text.size(), at, options | PCRE2_NO_JIT, space.data(), space.context());
+    if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found < 0) return split_error(code_->pattern, message_of(found), text, at);
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(space.data());
+    if (range[0] < taken || range[1] <= range[0]) return split_error(code_->pattern, "makes no progress", text, at);
     if (range[0] > taken) ends.push_back(static_cast<std::uint32_t>(range[0]));
     ends.push_back(static_cast<std::uint32_t>(range[1]));
     at = taken = range[1];
   }
   if (taken < text.size()) ends.push_back(static_cast<std::uint32_t>(text.size()));
+  return {};
 }
 
 namespace {
@@ -156,7 +237,9 @@ std::vector<std::uint8_t> build_classes() {
     Result<PatternRegex> regex = PatternRegex::compile(pattern);
     LH_ASSERT(regex.ok(), pattern);
     std::vector<std::uint32_t> ends;
-    regex->split(all, ends);
+    PatternBudget budget(all.size());
+    const Status done = regex->split(all, budget, ends);
+    LH_ASSERT(done.ok(), pattern);
     // U+0000 is in none of the classes, so pieces alternate: outside, inside, outside, ...
     for (std::size_t i = 1; i < ends.size(); i += 2)
       for (std::uint32_t b = ends[i - 1]; b < ends[i]; ++b) classes[point_at[b]] |= bit;

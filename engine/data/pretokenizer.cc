@@ -169,39 +169,39 @@ Result<Pretokenizer> Pretokenizer::create(const std::vector<std::string>& patter
   return made;
 }
 
-void Pretokenizer::split_step(const Step& step, std::string_view text, std::vector<std::uint32_t>& ends) {
-  if (!step.known) {
-    step.regex->split(text, ends);
-    return;
-  }
+Status Pretokenizer::split_step(const Step& step, std::string_view text, PatternBudget& budget,
+                                std::vector<std::uint32_t>& ends) {
+  if (!step.known) return step.regex->split(text, budget, ends);
   const Scanner scan(text);
   const auto piece = *step.known == PretokenizerPattern::gpt2 ? gpt2_piece : llama3_piece;
   for (std::size_t at = 0; at < text.size();) {
     at = piece(scan, at);
     ends.push_back(static_cast<std::uint32_t>(at));
   }
+  return {};
 }
 
-void Pretokenizer::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
+Status Pretokenizer::split(std::string_view text, PatternBudget& budget, std::vector<std::uint32_t>& ends) const {
   ends.clear();
-  if (text.empty()) return;
+  if (text.empty()) return {};
   if (steps_.empty()) {
     ends.push_back(static_cast<std::uint32_t>(text.size()));
-    return;
+    return {};
   }
-  split_step(steps_.front(), text, ends);
+  LH_CHECK(split_step(steps_.front(), text, budget, ends));
   std::vector<std::uint32_t> inner, refined;
   for (std::size_t i = 1; i < steps_.size(); ++i) {
     refined.clear();
     std::uint32_t begin = 0;
     for (const std::uint32_t end : ends) {
       inner.clear();
-      split_step(steps_[i], text.substr(begin, end - begin), inner);
+      LH_CHECK(split_step(steps_[i], text.substr(begin, end - begin), budget, inner));
       for (const std::uint32_t e : inner) refined.push_back(begin + e);
       begin = end;
     }
     ends.swap(refined);
   }
+  return {};
 }
 
 }  // namespace longhaul

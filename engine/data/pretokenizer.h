@@ -28,15 +28,17 @@ class Pretokenizer {
   // `hand_written` = false forces PatternRegex, for comparison.
   static Result<Pretokenizer> create(const std::vector<std::string>& patterns, bool hand_written = true);
 
-  // Replaces `ends` by the end offset of every piece. `text`: valid UTF-8, below 4 GiB. Thread-safe.
-  void split(std::string_view text, std::vector<std::uint32_t>& ends) const;
+  // Replaces `ends` by the end offset of every piece. `text`: valid UTF-8, below 4 GiB. Thread-safe. Fails only for
+  // patterns that are not among the three above (PatternRegex::split).
+  Status split(std::string_view text, PatternBudget& budget, std::vector<std::uint32_t>& ends) const;
 
  private:
   struct Step {
     std::optional<PretokenizerPattern> known;
     std::optional<PatternRegex> regex;
   };
-  static void split_step(const Step& step, std::string_view text, std::vector<std::uint32_t>& ends);
+  static Status split_step(const Step& step, std::string_view text, PatternBudget& budget,
+                           std::vector<std::uint32_t>& ends);
   std::vector<Step> steps_;
 };
 

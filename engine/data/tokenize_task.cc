@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -122,18 +123,25 @@ class TokenizeTask {
     std::vector<std::map<std::string, Tally>> tallies(static_cast<std::size_t>(threads_));
     std::vector<std::vector<std::int32_t>> ids;  // per document of the batch
     std::vector<std::string> texts;
+    std::vector<std::optional<Error>> problems(static_cast<std::size_t>(threads_));  // the first of each thread
+    std::size_t written = 0;                                                         // documents of earlier batches
     std::string whole_text;
     const auto encode = [&](const DocumentLine& document, std::size_t index, int thread) {
       std::vector<std::int32_t>& out = ids[index];
       out.clear();
       const auto lane = static_cast<std::size_t>(thread);
-      tokenizer.encode(document.text, false, scratch[lane], out);
+      const Status encoded = tokenizer.encode(document.text, false, scratch[lane], out);
+      if (!encoded.ok() && !problems[lane])
+        problems[lane] = encoded.error().with_context(format("{}, document {}", path, written + index + 1));
       tallies[lane][document.language].add(
           {1, static_cast<std::int64_t>(out.size()), static_cast<std::int64_t>(document.text.size())});
       out.push_back(end_of_text_);
       if (keep_text) texts[index] = document.text;
     };
     const auto write = [&](std::size_t batch_size, double fraction) -> Status {
+      for (const std::optional<Error>& problem : problems)
+        if (problem) return *problem;
+      written += batch_size;
       for (std::size_t i = 0; i < batch_size; ++i) {
         LH_CHECK(writer.add_document(ids[i]));
         if (keep_text) whole_text += texts[i] + "\n";

@@ -51,35 +51,35 @@ std::optional<Tokenizer::Finder::Hit> Tokenizer::Finder::find(std::string_view t
   return std::nullopt;
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool allow_special) const {
+Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text, bool allow_special) const {
   std::vector<std::int32_t> ids;
   std::vector<std::uint32_t> ends;
-  encode_raw(text, allow_special, nullptr, ends, ids);
+  Encoding encoding{nullptr, ends, ids, PatternBudget(text.size())};
+  LH_CHECK(encode_raw(text, allow_special, encoding));
   return ids;
 }
 
-void Tokenizer::encode(std::string_view text, bool allow_special, EncodeScratch& scratch,
-                       std::vector<std::int32_t>& out) const {
-  encode_raw(text, allow_special, &scratch.cache, scratch.ends, out);
+Status Tokenizer::encode(std::string_view text, bool allow_special, EncodeScratch& scratch,
+                         std::vector<std::int32_t>& out) const {
+  Encoding encoding{&scratch.cache, scratch.ends, out, PatternBudget(text.size())};
+  return encode_raw(text, allow_special, encoding);
 }
 
-void Tokenizer::encode_raw(std::string_view text, bool allow_special, BpeCache* cache, std::vector<std::uint32_t>& ends,
-                           std::vector<std::int32_t>& out) const {
+Status Tokenizer::encode_raw(std::string_view text, bool allow_special, Encoding& encoding) const {
   const Finder& finder = raw_[allow_special ? 1 : 0];
   std::size_t at = 0;
   while (!finder.empty() && at < text.size()) {
     const auto hit = finder.find(text, at);
     if (!hit) break;
-    encode_between(text.substr(at, hit->begin - at), allow_special, cache, ends, out);
-    out.push_back(hit->id);
+    LH_CHECK(encode_between(text.substr(at, hit->begin - at), allow_special, encoding));
+    encoding.out.push_back(hit->id);
     at = hit->end;
   }
-  encode_between(text.substr(at), allow_special, cache, ends, out);
+  return encode_between(text.substr(at), allow_special, encoding);
 }
 
 // Between tokens of the raw text: normalize, where text is UTF-8, and look for the other kind of added tokens.
-void Tokenizer::encode_between(std::string_view text, bool allow_special, BpeCache* cache,
-                               std::vector<std::uint32_t>& ends, std::vector<std::int32_t>& out) const {
+Status Tokenizer::encode_between(std::string_view text, bool allow_special, Encoding& encoding) const {
   std::string composed;
   if (nfc_ && is_valid_utf8(text)) {
     composed = compose_nfc(text);
@@ -90,15 +90,14 @@ void Tokenizer::encode_between(std::string_view text, bool allow_special, BpeCac
   while (!finder.empty() && at < text.size()) {
     const auto hit = finder.find(text, at);
     if (!hit) break;
-    encode_plain(text.substr(at, hit->begin - at), cache, ends, out);
-    out.push_back(hit->id);
+    LH_CHECK(encode_plain(text.substr(at, hit->begin - at), encoding));
+    encoding.out.push_back(hit->id);
     at = hit->end;
   }
-  encode_plain(text.substr(at), cache, ends, out);
+  return encode_plain(text.substr(at), encoding);
 }
 
-void Tokenizer::encode_plain(std::string_view text, BpeCache* cache, std::vector<std::uint32_t>& ends,
-                             std::vector<std::int32_t>& out) const {
+Status Tokenizer::encode_plain(std::string_view text, Encoding& encoding) const {
   std::string prefixed;
   if (prefix_space_ && !text.empty() && text[0] != ' ') {
     prefixed = ' ' + std::string(text);
@@ -106,19 +105,20 @@ void Tokenizer::encode_plain(std::string_view text, BpeCache* cache, std::vector
   }
   while (!text.empty()) {
     const std::size_t valid = valid_utf8_prefix(text);
-    pretokenizer_.split(text.substr(0, valid), ends);
+    LH_CHECK(pretokenizer_.split(text.substr(0, valid), encoding.budget, encoding.ends));
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : ends) {
-      model_.encode_piece(text.substr(begin, end - begin), cache, out);
+    for (const std::uint32_t end : encoding.ends) {
+      model_.encode_piece(text.substr(begin, end - begin), encoding.cache, encoding.out);
       begin = end;
     }
     text.remove_prefix(valid);
     // Bytes that are no UTF-8 are pieces of one byte each.
     while (!text.empty() && valid_utf8_prefix(text.substr(0, 4)) == 0) {
-      model_.encode_piece(text.substr(0, 1), cache, out);
+      model_.encode_piece(text.substr(0, 1), encoding.cache, encoding.out);
       text.remove_prefix(1);
     }
   }
+  return {};
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {

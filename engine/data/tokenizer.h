@@ -44,9 +44,11 @@ class Tokenizer {
 
   // Any bytes are accepted: what is not UTF-8 becomes byte tokens. Special tokens written in the text are text, unless
   // `allow_special`; added tokens that are not special are always recognised. Text below 4 GiB. Thread-safe.
-  std::vector<std::int32_t> encode(std::string_view text, bool allow_special = false) const;
-  // The same, appended, and fast over many texts.
-  void encode(std::string_view text, bool allow_special, EncodeScratch& scratch, std::vector<std::int32_t>& out) const;
+  // Fails where a pattern of the file costs too much on this text (engine/data/pattern_regex.h).
+  Result<std::vector<std::int32_t>> encode(std::string_view text, bool allow_special = false) const;
+  // The same, appended, and fast over many texts. After an error `out` ends with a part of the text.
+  Status encode(std::string_view text, bool allow_special, EncodeScratch& scratch,
+                std::vector<std::int32_t>& out) const;
 
   // The bytes of the ids; a part of a character at either end is left as it is (base/text.h: repair_utf8). Ids outside
   // the vocabulary (a padded model can draw them) give nothing.
@@ -81,12 +83,16 @@ class Tokenizer {
   };
 
   friend class TokenizerFileReader;
-  void encode_raw(std::string_view text, bool allow_special, BpeCache* cache, std::vector<std::uint32_t>& ends,
-                  std::vector<std::int32_t>& out) const;
-  void encode_between(std::string_view text, bool allow_special, BpeCache* cache, std::vector<std::uint32_t>& ends,
-                      std::vector<std::int32_t>& out) const;
-  void encode_plain(std::string_view text, BpeCache* cache, std::vector<std::uint32_t>& ends,
-                    std::vector<std::int32_t>& out) const;
+  // What the parts of one encode() share.
+  struct Encoding {
+    BpeCache* cache;
+    std::vector<std::uint32_t>& ends;
+    std::vector<std::int32_t>& out;
+    PatternBudget budget;
+  };
+  Status encode_raw(std::string_view text, bool allow_special, Encoding& encoding) const;
+  Status encode_between(std::string_view text, bool allow_special, Encoding& encoding) const;
+  Status encode_plain(std::string_view text, Encoding& encoding) const;
 
   std::string json_;
   BpeModel model_;

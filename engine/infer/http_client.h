@@ -14,11 +14,13 @@ struct HttpReply {
   std::string body;
 };
 
-// Host and port of a server; a token is sent as "Authorization: Bearer ..." where it is not empty.
+// Host and port of a server, or the path of its socket; a token is sent as "Authorization: Bearer ..." where it is not
+// empty.
 struct HttpTarget {
   std::string host = "127.0.0.1";
   int port = 0;
   std::string token;
+  std::string socket_path = {};  // not empty: host and port are not used
 };
 
 // `unavailable` when nobody answers in time; any status that was answered is a reply.

@@ -252,6 +252,7 @@ const char* http_status_text(int status) {
     case 413: return "Content Too Large";
     case 417: return "Expectation Failed";
     case 429: return "Too Many Requests";
+    case 415: return "Unsupported Media Type";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";
@@ -268,6 +269,7 @@ std::string head_of(const HttpResponse& response, bool keep_alive) {
   std::string out =
       format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nConnection: {}\r\n", response.status,
              http_status_text(response.status), response.content_type, keep_alive ? "keep-alive" : "close");
+  out += "X-Content-Type-Options: nosniff\r\n";  // a browser must not take an answer's text for a page
   for (const auto& [name, value] : response.headers) out += format("{}: {}\r\n", name, value);
   return out;
 }

@@ -498,6 +498,7 @@ Result<int> port_of(int listen_fd) {
   if (::getsockname(listen_fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return errno_error(ErrorCode::internal, "getsockname", errno);
   }
+  if (address.ss_family == AF_UNIX) return 0;
   return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&address)->sin6_port)
                                        : ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }

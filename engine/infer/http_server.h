@@ -64,7 +64,7 @@ struct HttpCounters {
 
 // Binds and listens; the descriptor is close-on-exec. Errors say who has the port.
 Result<int> listen_on(const std::string& host, int port);
-Result<int> port_of(int listen_fd);
+Result<int> port_of(int listen_fd);  // 0 for a socket in the file system
 
 class HttpServer {
  public:

@@ -48,7 +48,8 @@ class InferenceTextModel final : public TextModel {
   Result<std::vector<std::int32_t>> encode_chat(const std::vector<ChatMessage>& messages) const override {
     if (!chat_) return make_error(ErrorCode::unsupported, "this model has no chat form: " + no_chat_);
     LH_CHECK(check_conversation(messages));
-    return chat_->encode(messages, true).ids;
+    LH_TRY(ChatTokens tokens, chat_->encode(messages, true));
+    return std::move(tokens.ids);
   }
   std::string token_bytes(std::int32_t token) const override {
     return tokenizer_.is_special(token) ? std::string() : std::string(tokenizer_.token_bytes(token));

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/infer/own_requests.h"
 
 namespace longhaul {
 namespace {
@@ -205,7 +206,8 @@ class ModelServerImpl final : public ModelServer {
   void complete(const std::string& body, bool chat, const std::shared_ptr<HttpExchange>& exchange);
   Result<std::vector<GenerationRequest>> requests_of(CompletionCall& call);
   bool known_path(const std::string& path, std::string& allowed) const;
-  HttpResponse health() const;
+  HttpResponse health(bool names_model) const;
+  bool has_token(const HttpRequest& head) const;
   HttpResponse metrics() const;
   HttpResponse models(const std::string& path) const;
   bool ready() const { return ready_.load(std::memory_order_acquire); }
@@ -241,17 +243,22 @@ bool ModelServerImpl::known_path(const std::string& path, std::string& allowed) 
   return false;
 }
 
+bool ModelServerImpl::has_token(const HttpRequest& head) const {
+  const std::string* given = head.header("authorization");
+  const std::string_view value = given == nullptr ? std::string_view() : std::string_view(*given);
+  const bool bearer = value.size() > 7 && (starts_with(value, "Bearer ") || starts_with(value, "bearer "));
+  return bearer && equal_in_constant_time(value.substr(7), settings_.token);
+}
+
 // Everything that can be refused without reading the body.
 std::optional<HttpResponse> ModelServerImpl::admit(const HttpRequest& head) const {
+  if (settings_.token.empty()) {
+    if (const auto error = not_of_own_programs(head)) return error_response(*error);
+  }
   if (head.path == "/health" && head.method == "GET") return std::nullopt;
-  if (!settings_.token.empty()) {
-    const std::string* given = head.header("authorization");
-    const std::string_view value = given == nullptr ? std::string_view() : std::string_view(*given);
-    const bool bearer = value.size() > 7 && (starts_with(value, "Bearer ") || starts_with(value, "bearer "));
-    if (!bearer || !equal_in_constant_time(value.substr(7), settings_.token)) {
-      return error_response(
-          {401, "send 'Authorization: Bearer <token>' with this server's token", "", "invalid_api_key"});
-    }
+  if (!settings_.token.empty() && !has_token(head)) {
+    return error_response(
+        {401, "send 'Authorization: Bearer <token>' with this server's token", "", "invalid_api_key"});
   }
   std::string allowed;
   if (!known_path(head.path, allowed))
@@ -265,7 +272,7 @@ std::optional<HttpResponse> ModelServerImpl::admit(const HttpRequest& head) cons
 }
 
 void ModelServerImpl::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  if (request.path == "/health") return exchange->respond(health());
+  if (request.path == "/health") return exchange->respond(health(settings_.token.empty() || has_token(request)));
   if (request.path == "/metrics") return exchange->respond(metrics());
   if (starts_with(request.path, "/v1/models")) return exchange->respond(models(request.path));
   if (!ready()) return exchange->respond(error_response({503, "the model is being loaded", "", "loading"}));
@@ -345,7 +352,7 @@ void ModelServerImpl::complete(const std::string& body, bool chat, const std::sh
   });
 }
 
-HttpResponse ModelServerImpl::health() const {
+HttpResponse ModelServerImpl::health(bool names_model) const {
   const char* status = "ok";
   if (!ready()) status = "loading";
   if (ready() && clock_.monotonic_ns() - generator_->last_alive_ns() > settings_.stall_ms * 1'000'000)
@@ -353,7 +360,7 @@ HttpResponse ModelServerImpl::health() const {
   if (draining_) status = "draining";
   Value out;
   out.set("status", status);
-  out.set("model", settings_.model_name);
+  if (names_model) out.set("model", settings_.model_name);
   return {std::string(status) == "ok" ? 200 : 503, "application/json", {}, to_json(out) + "\n"};
 }
 

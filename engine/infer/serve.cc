@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -15,10 +16,14 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/owned_files.h"
+#include "base/print.h"
+#include "base/private_memory.h"
 #include "base/text.h"
 #include "contracts/settings/inference.h"
 #include "engine/infer/http_client.h"
 #include "engine/infer/inference_text_model.h"
+#include "engine/infer/socket_file.h"
 #include "engine/infer/supervisor.h"
 
 namespace longhaul {
@@ -83,6 +88,7 @@ std::map<std::string, Setter> flags_of(ServeOptions& o) {
       {"--model-name", to_text(o.server.model_name)},
       {"--host", to_text(o.server.http.host)},
       {"--port", to_integer(o.server.http.port, 0, 65535)},
+      {"--socket", to_text(o.socket)},
       {"--token-file", to_text(o.token_file)},
       {"--precision", to_text(o.precision)},
       {"--device", to_text(o.device)},
@@ -103,6 +109,7 @@ std::map<std::string, Setter> flags_of(ServeOptions& o) {
 }
 
 std::string url_of(const ServeOptions& options, int port) {
+  if (!options.socket.empty()) return "unix:" + options.socket;
   const std::string& host = options.server.http.host;
   return host.find(':') == std::string::npos ? format("http://{}:{}", host, port)
                                              : format("http://[{}]:{}", host, port);
@@ -115,7 +122,7 @@ std::string own_host(const std::string& host) {
 }
 
 ServerHealth probe(const ServeOptions& options, int port) {
-  const auto reply = http_get({own_host(options.server.http.host), port, ""}, "/health", 5'000);
+  const auto reply = http_get({own_host(options.server.http.host), port, "", options.socket}, "/health", 5'000);
   if (!reply) return ServerHealth::bad;
   if (reply->status == 200) return ServerHealth::ok;
   return reply->body.find("loading") != std::string::npos ? ServerHealth::loading : ServerHealth::bad;
@@ -123,15 +130,33 @@ ServerHealth probe(const ServeOptions& options, int port) {
 
 Status write_address(const ServeOptions& options, int port) {
   const std::string url = url_of(options, port);
-  std::fprintf(stderr, "listening on %s\n", url.c_str());
+  print(stderr, "listening on {}\n", url);
   if (options.address_file.empty()) return {};
   Value address;
-  address.set("host", options.server.http.host);
-  address.set("port", port);
+  if (options.socket.empty()) {
+    address.set("host", options.server.http.host);
+    address.set("port", port);
+  } else {
+    address.set("socket", options.socket);
+  }
   address.set("url", url);
   address.set("pid", static_cast<long>(::getpid()));
   return write_file_atomic(options.address_file, to_json_pretty(address));
 }
+
+// Takes the socket's file away with the process that made it.
+class SocketFile {
+ public:
+  explicit SocketFile(std::string path) : path_(std::move(path)) {}
+  ~SocketFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+
+ private:
+  const std::string path_;
+};
 
 // One life of the server, on a socket that listens already.
 int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactory& load_model) {
@@ -180,7 +205,7 @@ int serve_once(const ServeOptions& options, int listen_fd, const TextModelFactor
 }  // namespace
 
 std::string serve_usage() {
-  return "usage: longhaul-engine serve --model DIR --token-file FILE [options]\n"
+  return "usage: longhaul-engine serve --model DIR --token-file FILE | --socket PATH [options]\n"
          "\n"
          "Serves a model over the OpenAI HTTP API until SIGTERM (docs/serving.md).\n"
          "\n"
@@ -188,7 +213,9 @@ std::string serve_usage() {
          "  --model-name NAME       name in /v1/models                         (model)\n"
          "  --host H --port P       address; port 0 takes a free one           (127.0.0.1, 0)\n"
          "  --token-file FILE       clients send its content as bearer token; made if absent, mode 0600\n"
-         "  --no-token              ask for none; on loopback only\n"
+         "  --socket PATH           listen on a socket in the file system (mode 0600, in a folder that only you may\n"
+         "                          enter) instead of a port; a token is then asked for only with --token-file\n"
+         "  --no-token              with --host on loopback: ask for none, and serve every user of this machine\n"
          "  --precision bf16|f32    of the matrix products                     (bf16)\n"
          "  --device cpu|gpu        where it computes; gpu: the first that the process sees (cpu)\n"
          "  --threads N             0: all cores                               (0)\n"
@@ -232,12 +259,27 @@ Result<ServeOptions> parse_serve_arguments(const std::vector<std::string>& argum
   if (options.device != "cpu" && options.device != "gpu") {
     return make_error(ErrorCode::invalid_input, "--device must be cpu or gpu");
   }
+  const auto given = [&](const char* flag) {
+    return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
+  };
+  if (!options.socket.empty()) {
+    if (given("--host") || given("--port"))
+      return make_error(ErrorCode::invalid_input, "--socket with --host or --port", "give one or the other");
+    options.no_token = options.token_file.empty();
+    return options;
+  }
+  if (options.no_token && !given("--host")) {
+    return make_error(ErrorCode::invalid_input,
+                      "--no-token without --socket: loopback belongs to every user of this machine",
+                      "--socket PATH serves only you; --host 127.0.0.1 serves all of them");
+  }
   if (options.no_token && !is_loopback(options.server.http.host)) {
     return make_error(ErrorCode::invalid_input, "--no-token with --host " + options.server.http.host,
                       "a server that other machines reach needs a token");
   }
   if (!options.no_token && options.token_file.empty()) {
-    return make_error(ErrorCode::invalid_input, "--token-file is missing", "give a file, or --no-token on loopback");
+    return make_error(ErrorCode::invalid_input, "--token-file is missing",
+                      "give a file, or --socket PATH, to which only you can connect");
   }
   return options;
 }
@@ -272,13 +314,14 @@ Result<std::string> read_token_file(const std::string& path) {
 
 int serve_main(const std::vector<std::string>& arguments, const TextModelFactory& load_model) {
   const auto failed = [](const Error& error, int code) {
-    std::fprintf(stderr, "error: %s\n", error.message().c_str());
+    print(stderr, "error: {}\n", error.message());
     return code;
   };
+  keep_memory_private();  // prompts, answers and the token
   auto parsed = parse_serve_arguments(arguments);
   if (!parsed) return failed(parsed.error(), 2);
   ServeOptions& options = *parsed;
-  if (options.help) return std::printf("%s", serve_usage().c_str()), 0;
+  if (options.help) return print(stdout, "{}", serve_usage()), 0;
   if (!options.no_token) {
     if (!file_exists(options.token_file)) {
       if (const Status made = make_token_file(options.token_file); !made.ok()) return failed(made.error(), 2);
@@ -287,8 +330,13 @@ int serve_main(const std::vector<std::string>& arguments, const TextModelFactory
     if (!token) return failed(token.error(), 2);
     options.server.token = *token;
   }
-  const auto listening = listen_on(options.server.http.host, options.server.http.port);
+  const auto listening = options.socket.empty() ? listen_on(options.server.http.host, options.server.http.port)
+                                                : listen_on_socket_file(options.socket);
   if (!listening) return failed(listening.error(), 1);
+  const SocketFile socket_file(options.socket);
+  if (options.no_token && options.socket.empty())
+    print(stderr,
+          "warning: without a token every user of this machine can ask this server; --socket serves only you\n");
   const FileDescriptor listen_fd(*listening);
   const auto port = port_of(*listening);
   if (!port) return failed(port.error(), 1);
@@ -316,24 +364,25 @@ int serve_main(const std::vector<std::string>& arguments, const OpenGpu& open_gp
 
 int stop_server_main(const std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || arguments[0] != "--endpoint") {
-    std::fprintf(stderr, "usage: longhaul-engine stop-server --endpoint endpoint.json\n");
+    print(stderr, "usage: longhaul-engine stop-server --endpoint endpoint.json\n");
     return 2;
   }
-  const auto text = read_file(arguments[1], 1 << 20);
-  if (!text) return std::fprintf(stderr, "error: %s\n", text.error().message().c_str()), 2;
+  // What names a process to be ended: somebody else's file could name any of the caller's.
+  const auto text = read_owned_file(arguments[1], Ownership{}, 1 << 20);
+  if (!text) return print(stderr, "error: {}\n", text.error().message()), 2;
   const auto endpoint = parse_json(*text, arguments[1]);
-  if (!endpoint) return std::fprintf(stderr, "error: %s\n", endpoint.error().message().c_str()), 2;
+  if (!endpoint) return print(stderr, "error: {}\n", endpoint.error().message()), 2;
   const ProcessId process{static_cast<pid_t>(endpoint->get_integer("supervisor_pid", -1)),
                           static_cast<std::uint64_t>(endpoint->get_integer("supervisor_start_ticks"))};
   const std::string host = endpoint->get_string("host_name");
   if (host != host_name()) {
-    std::fprintf(stderr, "error: the server runs on %s; stop it there\n", host.c_str());
+    print(stderr, "error: the server runs on {}; stop it there\n", host);
     return 2;
   }
-  if (process.pid <= 1 || !process_alive(process)) return std::printf("the server does not run any more\n"), 0;
+  if (process.pid <= 1 || !process_alive(process)) return print(stdout, "the server does not run any more\n"), 0;
   SystemClock clock;
   const bool well = end_process(clock, process, 45'000);
-  std::printf(well ? "stopped\n" : "killed: it did not stop within 45 s\n");
+  print_text(stdout, well ? "stopped\n" : "killed: it did not stop within 45 s\n");
   return well ? 0 : 1;
 }
 

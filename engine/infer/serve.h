@@ -19,11 +19,12 @@ struct ServeOptions {
   int threads = 0;                  // 0: all cores
   int slots = 4;
   ModelServerSettings server;
+  std::string socket;      // path of a socket to listen on instead of a port
   std::string token_file;  // mode 0600; "" with no_token only
-  bool no_token = false;
+  bool no_token = false;   // also with a socket and no token file
   bool supervised = false;
   std::string status_file;   // of the supervisor
-  std::string address_file;  // written once the port is known: {"host", "port", "url", "pid"}
+  std::string address_file;  // written once the port is known: {"host", "port" or "socket", "url", "pid"}
   std::int64_t drain_deadline_ms = 30'000;
   bool help = false;
 };

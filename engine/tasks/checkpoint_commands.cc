@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "contracts/layout_check.h"
 #include "engine/tasks/checkpoint_tools.h"
@@ -99,7 +100,7 @@ ToolProgress progress_on_terminal(const char* what) {
     const std::int64_t percent = total > 0 ? done * 100 / total : 100;
     if (percent == shown) return;
     shown = percent;
-    std::fprintf(stderr, "\r%s %lld %%%s", what, static_cast<long long>(percent), percent >= 100 ? "\n" : "");
+    print_bytes(stderr, format("\r{} {} %{}", what, percent, percent >= 100 ? "\n" : ""));
   };
 }
 
@@ -108,7 +109,7 @@ Status inspect(const std::vector<std::string>& words) {
   LH_TRY(const CheckpointSummary summary, inspect_checkpoint(arguments.checkpoint));
   const std::string text =
       arguments.flags.contains("json") ? to_json_pretty(summary_value(summary)) + "\n" : summary_text(summary);
-  std::fputs(text.c_str(), stdout);
+  print_text(stdout, text);
   return {};
 }
 
@@ -122,9 +123,8 @@ Status verify(const std::vector<std::string>& words) {
   if (!verified.damage.empty())
     return make_error(ErrorCode::corrupt,
                       format("{} is damaged:\n  {}", arguments.checkpoint, join(verified.damage, "\n  ")));
-  std::printf("%s is whole: %lld entries, %s, %.2f s\n", arguments.checkpoint.c_str(),
-              static_cast<long long>(verified.entries), human_bytes(static_cast<double>(verified.bytes)).c_str(),
-              seconds);
+  print(stdout, "{} is whole: {} entries, {}, {:.2f} s\n", arguments.checkpoint,
+        static_cast<long long>(verified.entries), human_bytes(static_cast<double>(verified.bytes)), seconds);
   return {};
 }
 
@@ -137,8 +137,7 @@ Status reshard(const std::vector<std::string>& words) {
   layout.shape = summary.manifest.shape, layout.dims = dims;
   LH_CHECK(check_layout_of(layout));
   LH_CHECK(reshard_checkpoint(arguments.checkpoint, output, dims, progress_on_terminal("written")));
-  std::printf("%s: step %lld as of %s\n", output.c_str(), static_cast<long long>(summary.manifest.step),
-              dims.to_string().c_str());
+  print(stdout, "{}: step {} as of {}\n", output, static_cast<long long>(summary.manifest.step), dims.to_string());
   return {};
 }
 
@@ -157,7 +156,7 @@ Status export_model(const std::vector<std::string>& words) {
     options.bos_token_id = ids.bos_token_id, options.pad_token_id = ids.pad_token_id;
   }
   LH_CHECK(export_checkpoint(arguments.checkpoint, output, options, progress_on_terminal("exported")));
-  std::printf("%s: %s in %s\n", output.c_str(), arguments.checkpoint.c_str(), options.dtype.c_str());
+  print(stdout, "{}: {} in {}\n", output, arguments.checkpoint, options.dtype);
   return {};
 }
 
@@ -178,7 +177,7 @@ bool is_checkpoint_command(const std::string& command) {
 
 Status run_checkpoint_command(const std::string& command, const std::vector<std::string>& arguments) {
   if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end()) {
-    std::printf("usage:\n%s", checkpoint_commands_usage);
+    print(stdout, "usage:\n{}", checkpoint_commands_usage);
     return {};
   }
   for (const Command& known : commands)

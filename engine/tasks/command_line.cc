@@ -7,6 +7,8 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
+#include "base/program_trust.h"
 #include "base/text.h"
 #include "contracts/collective_deadline.h"
 #include "engine/comm/mpi_communicator.h"
@@ -277,17 +279,16 @@ std::string cuda_text(const OpenGpu& open) {
 
 // What this build computes with, here: a line per fact, for `longhaul doctor`.
 Status print_info(const EngineSurroundings& around) {
-  std::printf("%s\ncommunicators: threads, mpi%s\ncuda operations: %s\n", processor_text(processor_facts()).c_str(),
-              around.start_nccl ? ", nccl" : "", cuda_text(around.open_gpu).c_str());
+  print(stdout, "{}\ncommunicators: threads, mpi{}\ncuda operations: {}\n", processor_text(processor_facts()),
+        around.start_nccl ? ", nccl" : "", cuda_text(around.open_gpu));
 #ifdef LONGHAUL_HAVE_CURATE
-  std::printf("curation: built in\n");
+  print(stdout, "curation: built in\n");
 #else
-  std::printf("curation: not built\n");
+  print(stdout, "curation: not built\n");
 #endif
   const MpiLibrary mpi = mpi_library();
-  std::printf("mpi: %s, %s\n", mpi.version.c_str(), mpi.path.c_str());
-  for (const SiteLibrary& library : site_libraries())
-    std::printf("%s: %s\n", library.name.c_str(), library.state.c_str());
+  print(stdout, "mpi: {}, {} ({})\n", mpi.version, mpi.path, owner_text(mpi.path));
+  for (const SiteLibrary& library : site_libraries()) print(stdout, "{}: {}\n", library.name, library.state);
   return {};
 }
 
@@ -295,7 +296,7 @@ Status print_info(const EngineSurroundings& around) {
 Status print_measured(const Options& options) {
   if (options.get("only", "") == "identity") {
     LH_TRY(const ProcessorIdentity identity, this_processor());
-    std::fputs(to_json_pretty(identity_to_value(identity)).c_str(), stdout);
+    print_text(stdout, to_json_pretty(identity_to_value(identity)));
     return {};
   }
   std::signal(SIGTERM, on_stop_signal);
@@ -307,7 +308,7 @@ Status print_measured(const Options& options) {
   asked.seconds = std::atof(options.get("seconds", "2").c_str());
   asked.stop = &stop_asked;
   LH_TRY(const ProcessorSpeed speed, measure_processor(asked, SystemClock()));
-  std::fputs(to_json_pretty(processor_speed_to_value(speed)).c_str(), stdout);
+  print_text(stdout, to_json_pretty(processor_speed_to_value(speed)));
   return {};
 }
 
@@ -360,11 +361,11 @@ int engine_exit_code(ErrorCode code) {
 
 int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   if (argc > 1 && (std::string(argv[1]) == "--help" || std::string(argv[1]) == "help")) {
-    std::printf("%s%s", kUsage, checkpoint_commands_usage);
+    print(stdout, "{}{}", kUsage, checkpoint_commands_usage);
     return 0;
   }
   if (const Status capped = cap_cpu_level(around.cpu_max); !capped.ok()) {
-    std::fprintf(stderr, "longhaul-engine: LONGHAUL_CPU_MAX: %s\n", capped.error().message().c_str());
+    print(stderr, "longhaul-engine: LONGHAUL_CPU_MAX: {}\n", capped.error().message());
     return engine_exit_code(capped.error().code);
   }
   // The server's program has a way of its own with options, signals and exit codes.
@@ -376,7 +377,7 @@ int engine_main(int argc, char** argv, const EngineSurroundings& around) {
   const Status status = on_checkpoints ? run_checkpoint_command(argv[1], rest) : dispatch(argc, argv, around, process);
   if (status.ok()) return 0;
   const std::string who = process.rank >= 0 ? format("longhaul-engine rank {}", process.rank) : "longhaul-engine";
-  std::fprintf(stderr, "%s: %s\n", who.c_str(), status.error().message().c_str());
+  print(stderr, "{}: {}\n", who, status.error().message());
   return process.exit_code.value_or(engine_exit_code(status.error().code));
 }
 

@@ -54,7 +54,8 @@ Status write_samples(TaskRun& run, const std::string& folder, const EvaluateSett
   std::vector<std::vector<std::int32_t>> prompts;
   std::int64_t longest = 0;
   for (const std::string& prompt : settings.prompts) {
-    prompts.push_back(tokenizer.encode(prompt, true));
+    LH_TRY(std::vector<std::int32_t> ids, tokenizer.encode(prompt, true));
+    prompts.push_back(std::move(ids));
     longest = std::max(longest, static_cast<std::int64_t>(prompts.back().size()));
   }
   LH_TRY(InferenceModel model,

@@ -94,7 +94,8 @@ Result<std::vector<Figure>> measure_bits_per_byte(TaskRun& run, ScoringModel& mo
   std::vector<std::int32_t> ids;
   LH_TRY(const std::int32_t start, model.tokenizer().require_special(end_of_text_token));
   ids.push_back(start);
-  for (const std::int32_t id : model.tokenizer().encode(text)) ids.push_back(id);
+  LH_TRY(const std::vector<std::int32_t> text_ids, model.tokenizer().encode(text));
+  ids.insert(ids.end(), text_ids.begin(), text_ids.end());
   const std::string decoded = model.tokenizer().decode(std::span(ids).subspan(1));
   if (decoded.size() != text.size())
     return make_error(
@@ -194,7 +195,8 @@ Result<std::vector<Figure>> measure_choices(TaskRun& run, ScoringModel& model, c
     for (const Value& choice : choices->as_array()) {
       if (!choice.is_string()) return make_error(ErrorCode::invalid_input, where + ": a choice is no text");
       const ChatMessage messages[] = {{"user", value.get_string("question")}, {"assistant", choice.as_string()}};
-      sequences.push_back(encoder.encode(messages));
+      LH_TRY(ChatTokens tokens, encoder.encode(messages));
+      sequences.push_back(std::move(tokens));
       if (static_cast<std::int64_t>(sequences.back().ids.size()) > model.context_length() + 1)
         return make_error(ErrorCode::invalid_input, where + ": longer than the model's context");
       question.bytes.push_back(std::max(1.0, static_cast<double>(choice.as_string().size())));

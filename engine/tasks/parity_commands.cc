@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "engine/model/inference_memory.h"
 #include "engine/model/model_folder.h"
@@ -20,8 +21,7 @@ Value array_of(std::span<const std::int32_t> ids) {
 }
 
 void print_line(const Value& value) {
-  const std::string line = to_json(value) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
+  print_text(stdout, to_json(value) + "\n");
 }
 
 Result<DType> dtype_of(const std::string& precision) {
@@ -37,21 +37,21 @@ Status print_token_ids(const std::string& tokenizer_path, const std::string& doc
   LH_TRY(const std::string text, read_file(documents_path));
   EncodeScratch scratch;
   std::vector<std::int32_t> ids;
-  const auto print = [&](std::string_view document) {
+  const auto print_ids = [&](std::string_view document) -> Status {
     ids.clear();
-    tokenizer.encode(document, false, scratch, ids);
+    LH_CHECK(tokenizer.encode(document, false, scratch, ids));
     print_line(array_of(ids));
+    return {};
   };
   if (!ends_with(documents_path, ".jsonl")) {
-    print(text);
-    return {};
+    return print_ids(text);
   }
   int line_number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++line_number;
     if (trim(line).empty()) continue;
     LH_TRY(const Value document, parse_json(line, format("{}:{}", documents_path, line_number)));
-    print(document.get_string("text"));
+    LH_CHECK(print_ids(document.get_string("text")));
   }
   return {};
 }
@@ -153,12 +153,11 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   const ComputeContext context = gpu ? ComputeContext(gpu->device(), gpu->ops()) : ComputeContext(1);
   LH_TRY(const HfConfig config, load_model_config(model_folder));
   LH_TRY(const Tokenizer tokenizer, Tokenizer::load(join_path(model_folder, "tokenizer.json")));
-  const std::vector<std::int32_t> ids = tokenizer.encode(prompt, true);
+  LH_TRY(const std::vector<std::int32_t> ids, tokenizer.encode(prompt, true));
   const auto count = static_cast<std::int64_t>(ids.size());
   LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count + tokens_max, count));
   LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
-  const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stdout);  // a token may be a zero byte
+  print_text(stdout, repair_utf8(tokenizer.decode(out, true)) + "\n");  // a token may be a zero byte
   return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/fault_point.h"
 #include "base/files.h"
+#include "base/print.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/fault_event.h"
@@ -338,8 +339,8 @@ InProcessRestart TrainingStage::in_process_restart() {
     return stages;
   };
   restart.tell = [this](const Error& fault, const std::optional<SilentCorruption>& corruption) {
-    std::fprintf(stderr, "longhaul-engine rank %d: faulted, waits for an order to restart: %s\n", run_.group.rank(),
-                 fault.message().c_str());
+    print(stderr, "longhaul-engine rank {}: faulted, waits for an order to restart: {}\n", run_.group.rank(),
+          fault.message());
     tell_faulted(fault, corruption);
     told_corruption_ = corruption.has_value();
   };

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/new_run.h"
@@ -108,7 +109,7 @@ Status write_constants(const std::string& path, const std::string& text) {
     const std::string kept = path + ".before";
     LH_TRY(const std::string old, read_file(path));
     LH_CHECK(write_file_atomic(kept, old));
-    std::fprintf(stderr, "%s is replaced; what it said lies in %s\n", path.c_str(), kept.c_str());
+    print(stderr, "{} is replaced; what it said lies in {}\n", path, kept);
   }
   return write_file_atomic(path, text);
 }
@@ -126,15 +127,15 @@ Status fit_and_write(const std::string& run_dir, const Installation& installatio
   const std::string source = format("measured on {}, {}, by longhaul tune --calibrate", site.config.name, date);
   const auto fitted = calibrate(table, evidence.measured, parameters, source);
   if (!fitted.ok()) {
-    for (const std::string& one : evidence.set_aside) std::fprintf(stderr, "set aside: %s\n", one.c_str());
+    for (const std::string& one : evidence.set_aside) print(stderr, "set aside: {}\n", one);
     return fitted.error();
   }
-  std::fputs(("\n" + calibration_text(*fitted, evidence.set_aside)).c_str(), stdout);
+  print_text(stdout, "\n" + calibration_text(*fitted, evidence.set_aside));
   LH_CHECK(write_constants(
       path, calibrated_constants_text(table, *fitted, constants_head_of(*fitted, site, asked, run_dir, date))));
-  std::printf("\nconstants: %s\n", path.c_str());
+  print(stdout, "\nconstants: {}\n", path);
   if (path != site_constants_path(site))
-    std::printf("plan and tune use them once the site file says constants = \"%s\"\n", path.c_str());
+    print(stdout, "plan and tune use them once the site file says constants = \"{}\"\n", path);
   return write_file_atomic(join_path(run_dir, calibration_file_name),
                            to_json_pretty(calibration_value(*fitted, evidence.set_aside)));
 }
@@ -159,16 +160,16 @@ ExitCode calibrate_site(const CommandLine& line, const Installation& installatio
   const auto loaded = load_calibration(line, installation, *site, asked);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) {
-    std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
+    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
     return ExitCode::invalid_input;
   }
   if (line.dry_run) {
-    std::fputs(plan_text(loaded->plan, false).c_str(), stdout);
+    print_text(stdout, plan_text(loaded->plan, false));
     return ExitCode::ok;
   }
   std::string run = calibration_to_go_on(loaded->plan, runs_folder(line, loaded->site.config));
   if (!run.empty()) {
-    std::fprintf(stderr, "going on with %s\n", file_name(run).c_str());
+    print(stderr, "going on with {}\n", file_name(run));
     if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
     if (const Status asked_to = ask_to_go_on(run); !asked_to.ok()) return fail(line, asked_to.error());
   } else {

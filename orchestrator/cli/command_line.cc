@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/diagnostics.h"
+#include "base/print.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -156,6 +157,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       add_run(app, line, true);
       app.add_option("STAGE", line.stage, "stage, or stage/variant")->required();
       app.add_flag("-f,--follow", line.follow, "go on printing what comes");
+      app.add_flag("--raw", line.raw, "control characters as they are, also on a terminal");
       app.add_option("--attempt", line.attempt, "an earlier attempt [the newest]")->check(CLI::PositiveNumber);
       app.add_option("--quiet-limit", line.quiet_limit_s, "seconds without a new line after which --follow gives up")
           ->capture_default_str();
@@ -317,12 +319,12 @@ CommandLine parse_command_line(int argc, const char* const* argv, const std::str
     line.exit = ExitCode::usage;
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
-    std::fprintf(stderr, "longhaul%s: %s\nsee: longhaul%s --help\n", command.c_str(),
-                 chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command.c_str());
+    print(stderr, "longhaul{}: {}\nsee: longhaul{} --help\n", command,
+          chosen.empty() ? no_command_text(argc, argv).c_str() : problem.what(), command);
   } catch (const std::exception& problem) {
     line.finished = true;
     line.exit = ExitCode::internal;
-    std::fprintf(stderr, "longhaul: %s\n", problem.what());
+    print(stderr, "longhaul: {}\n", problem.what());
   }
   return line;
 }

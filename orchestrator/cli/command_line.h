@@ -40,6 +40,7 @@ struct CommandLine {
   std::string new_name;            // sites probe
   bool metrics = false;            // status
   bool follow = false;             // logs
+  bool raw = false;                // logs
   int attempt = 0;                 // logs; 0 is the newest
   double quiet_limit_s = 600;      // logs --follow
   std::string output;              // docs support-bundle tune

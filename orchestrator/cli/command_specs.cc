@@ -81,7 +81,11 @@ const std::vector<CommandSpec>& command_specs() {
          "what the programs of a stage printed",
          "Prints the logs of the stage's newest attempt: the lead's, then each rank's. STAGE is a stage or "
          "stage/variant. With --follow new lines are "
-         "printed as they come, until the run ends or nothing has been written for --quiet-limit.",
+         "printed as they come, until the run ends or nothing has been written for --quiet-limit. On a terminal "
+         "control "
+         "characters are made visible (`\\u001b`), for whoever wrote the log could give orders to the terminal with "
+         "them; "
+         "--raw, a pipe and a file get the bytes as they are.",
          {"longhaul logs latest pretrain", "longhaul logs latest pretrain --follow",
           "longhaul logs latest sft/lr=1e-05 --attempt 1"},
          {not_found, system, interrupted, timeout}},

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/files.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/stage_kinds.h"
@@ -373,16 +374,16 @@ std::vector<std::string> completion_words(const std::vector<std::string>& words,
 ExitCode show_completion(const CommandLine& line, const Installation& installation) {
   if (line.words.front() == "words") {
     for (const std::string& word : completion_words({line.words.begin() + 1, line.words.end()}, line, installation))
-      std::printf("%s\n", word.c_str());
+      print(stdout, "{}\n", word);
     return ExitCode::ok;
   }
   const std::string script = completion_script(line.words.front());
   if (script.empty()) {
-    std::fprintf(stderr, "longhaul completion: no completion for '%s'; there is one for bash, zsh and fish\n",
-                 line.words.front().c_str());
+    print(stderr, "longhaul completion: no completion for '{}'; there is one for bash, zsh and fish\n",
+          line.words.front());
     return ExitCode::usage;
   }
-  std::fputs(script.c_str(), stdout);
+  print_text(stdout, script);
   return ExitCode::ok;
 }
 

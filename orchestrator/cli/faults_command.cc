@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/print.h"
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
@@ -11,14 +12,14 @@ namespace longhaul {
 
 ExitCode show_faults(const CommandLine& line, const Installation& installation) {
   if (line.run.empty()) {
-    std::fputs((line.json ? to_json_pretty(fault_classes_value()) : fault_classes_text()).c_str(), stdout);
+    print_text(stdout, line.json ? to_json_pretty(fault_classes_value()) : fault_classes_text());
     return ExitCode::ok;
   }
   const auto run = asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
   const auto faults = read_run_faults(*run);
   if (!faults.ok()) return fail(line, faults.error());
-  std::fputs((line.json ? to_json_pretty(run_faults_value(*faults)) : run_faults_text(*faults)).c_str(), stdout);
+  print_text(stdout, line.json ? to_json_pretty(run_faults_value(*faults)) : run_faults_text(*faults));
   return ExitCode::ok;
 }
 

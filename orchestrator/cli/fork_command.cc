@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
@@ -23,8 +24,8 @@ ExitCode fork_run(const CommandLine& line, const Installation& installation) {
   if (!forked.ok()) return fail(line, forked.error());
   const auto frozen = read_frozen_run(*forked);
   if (!frozen.ok()) return fail(line, frozen.error());
-  std::printf("%s\n%s\nnothing was started:\n  longhaul resume %s\n", forked->c_str(), frozen->fork.text().c_str(),
-              shell_word(*forked).c_str());
+  print(stdout, "{}\n{}\nnothing was started:\n  longhaul resume {}\n", *forked, frozen->fork.text(),
+        shell_word(*forked));
   return ExitCode::ok;
 }
 

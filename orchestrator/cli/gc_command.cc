@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
@@ -27,28 +28,25 @@ void print_runs(const GarbageReport& report) {
                     std::to_string(run.use.inodes),
                     garbage.inodes > 0 ? human_bytes(static_cast<double>(garbage.bytes)) : "-", kept});
   }
-  std::fputs(text_table(rows).c_str(), stdout);
+  print_text(stdout, text_table(rows));
   for (const RunUse& run : report.runs)
-    for (const GarbageItem& item : run.items)
-      std::printf("\n%s\n  %s: %s", item.path.c_str(), item.why.c_str(), size_text(item.use).c_str());
-  for (const GarbageItem& item : report.index) std::printf("\n%s\n  %s", item.path.c_str(), item.why.c_str());
-  std::printf("\n");
+    for (const GarbageItem& item : run.items) print(stdout, "\n{}\n  {}: {}", item.path, item.why, size_text(item.use));
+  for (const GarbageItem& item : report.index) print(stdout, "\n{}\n  {}", item.path, item.why);
+  print(stdout, "\n");
 }
 
 void print_forecast(const GarbageReport& report) {
-  std::printf("\nall runs: %s; free: %s, %lld files\n", size_text(report.use).c_str(),
-              human_bytes(static_cast<double>(report.free_bytes)).c_str(), static_cast<long long>(report.free_inodes));
+  print(stdout, "\nall runs: {}; free: {}, {} files\n", size_text(report.use),
+        human_bytes(static_cast<double>(report.free_bytes)), static_cast<long long>(report.free_inodes));
   for (const RunUse& run : report.runs)
     if (run.growth.kept_bytes > 0)
-      std::printf("%s: its checkpoints and milestones hold at most %s; it writes %s and %.0f files a day\n",
-                  run.name.c_str(), human_bytes(static_cast<double>(run.growth.kept_bytes)).c_str(),
-                  human_bytes(run.growth.bytes_per_day).c_str(), run.growth.inodes_per_day);
+      print(stdout, "{}: its checkpoints and milestones hold at most {}; it writes {} and {:.0f} files a day\n",
+            run.name, human_bytes(static_cast<double>(run.growth.kept_bytes)), human_bytes(run.growth.bytes_per_day),
+            run.growth.inodes_per_day);
   if (report.bytes_per_day > 0)
-    std::printf("runs of the last 7 days: %s a day; at that pace the file system is full in %.0f days\n",
-                human_bytes(report.bytes_per_day).c_str(),
-                static_cast<double>(report.free_bytes) / report.bytes_per_day);
-  for (const std::string& one : report.unreadable)
-    std::printf("not looked at, and so no artifact goes: %s\n", one.c_str());
+    print(stdout, "runs of the last 7 days: {} a day; at that pace the file system is full in {:.0f} days\n",
+          human_bytes(report.bytes_per_day), static_cast<double>(report.free_bytes) / report.bytes_per_day);
+  for (const std::string& one : report.unreadable) print(stdout, "not looked at, and so no artifact goes: {}\n", one);
 }
 
 Value use_value(const DiskUse& use) {
@@ -104,7 +102,7 @@ ExitCode collect_garbage(const CommandLine& line, const Installation& installati
   for (const auto& [name, pinned] : {std::pair{line.pin, true}, {line.unpin, false}}) {
     if (name.empty()) continue;
     if (const auto done = set_pin(runs, name, pinned); !done.ok()) return fail(line, done.error());
-    std::printf("%s: %s\n", name.c_str(), pinned ? "pinned" : "no longer pinned");
+    print(stdout, "{}: {}\n", name, pinned ? "pinned" : "no longer pinned");
   }
   if (!line.pin.empty() || !line.unpin.empty()) return ExitCode::ok;
   const SystemClock clock;
@@ -112,19 +110,19 @@ ExitCode collect_garbage(const CommandLine& line, const Installation& installati
   const auto report = find_garbage(runs, options, clock);
   if (!report.ok()) return fail(line, report.error());
   if (line.json)
-    std::fputs(to_json_pretty(report_value(*report)).c_str(), stdout);
+    print_text(stdout, to_json_pretty(report_value(*report)));
   else
     print_runs(*report), print_forecast(*report);
   if (!line.erase) {
     if (!line.json && report->garbage.inodes > 0)
-      std::printf("\nmay go: %s; nothing was deleted, --delete does\n", size_text(report->garbage).c_str());
+      print(stdout, "\nmay go: {}; nothing was deleted, --delete does\n", size_text(report->garbage));
     return ExitCode::ok;
   }
   const auto deleted = delete_garbage(*report, runs, options, clock);
   if (!deleted.ok()) return fail(line, deleted.error());
   std::FILE* out = line.json ? stderr : stdout;
-  std::fprintf(out, "\ndeleted: %d things, %s\n", deleted->items, size_text(deleted->use).c_str());
-  for (const std::string& left : deleted->left) std::fprintf(out, "left: %s\n", left.c_str());
+  print(out, "\ndeleted: {} things, {}\n", deleted->items, size_text(deleted->use));
+  for (const std::string& left : deleted->left) print(out, "left: {}\n", left);
   return ExitCode::ok;
 }
 

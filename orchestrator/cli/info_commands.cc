@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "base/files.h"
 #include "base/folder_access.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/process.h"
+#include "base/program_trust.h"
 #include "base/text.h"
 #include "contracts/mpi_place.h"
 #include "orchestrator/cli/commands.h"
@@ -55,11 +58,12 @@ Facts engine_facts(const Installation& installation) {
   if (!output->status.success())
     return {{"engine build", "unknown: `longhaul-engine info` ended with " + output->status.text() + ": " +
                                  replace_all(trim(output->err), "\n", "; ")}};
+  const std::set<std::string> libraries = {"mpi", "cuda driver", "nccl", "cublaslt", "cudnn", "cupti", "nvml"};
   Facts facts = {{"engine build", ""}};
   for (const std::string& line : split(trim(output->out), '\n')) {
     const std::size_t colon = line.find(": ");
     const std::string name = line.substr(0, colon);
-    if (name == "mpi" || name == "cuda driver" || name == "nccl")
+    if (libraries.contains(name))
       facts.emplace_back(name, line.substr(colon + 2));
     else
       facts[0].second += (facts[0].second.empty() ? "" : "; ") + line;
@@ -98,6 +102,23 @@ std::string libslurm_state(const Installation& installation) {
   return found.empty() ? "not found: sbatch and squeue do the same work" : join(found, ", ");
 }
 
+// Whether others could put a program in the place of one that is found by name.
+std::string search_path_text(const std::string& folders) {
+  const auto problems = search_path_problems(folders);
+  if (problems.empty()) return format("{} folders, none of which others may write", split(folders, ':').size());
+  return "OTHERS DECIDE WHAT IS STARTED: " + join(problems, "; ");
+}
+
+// The programs that are started by name, where they are and whose.
+std::string found_programs_text(const std::string& folders) {
+  std::vector<std::string> found;
+  for (const char* name :
+       {"sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "scrontab", "mpirun", "bash", "tar"})
+    if (const auto path = find_program(name, folders); path.ok())
+      found.push_back(format("{} ({})", *path, owner_text(*path)));
+  return found.empty() ? "none" : join(found, ", ");
+}
+
 // Which way to Slurm would be taken, and what answers there.
 std::pair<std::string, std::string> slurm_state(const Installation& installation) {
   const auto opened = open_slurm_port("auto", installation.programs_dir);
@@ -122,13 +143,13 @@ std::string readers_of_runs(const Installation& installation) {
 ExitCode show_docs(const CommandLine& line, const Installation&) {
   for (const ReferencePage& page : reference_pages()) {
     if (line.output.empty()) {
-      std::fputs((page.text + "\n").c_str(), stdout);
+      print_text(stdout, page.text + "\n");
       continue;
     }
     auto written = make_directories(line.output);
     if (written.ok()) written = write_file_atomic(join_path(line.output, page.name), page.text);
     if (!written.ok()) return fail(line, written.error());
-    std::printf("%s\n", join_path(line.output, page.name).c_str());
+    print(stdout, "{}\n", join_path(line.output, page.name));
   }
   return ExitCode::ok;
 }
@@ -146,6 +167,9 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
   facts.insert(facts.end(), engine.begin(), engine.end());
   const Facts surroundings = {
       {"mpi launcher", mpi_launcher(installation, engine)},
+      {"PATH", search_path_text(installation.search_path)},
+      {"LD_LIBRARY_PATH", installation.library_path.empty() ? "not set" : search_path_text(installation.library_path)},
+      {"programs", found_programs_text(installation.search_path)},
       {"libslurm", libslurm_state(installation)},
       {"slurm backend", slurm.first},
       {"slurm controller", slurm.second},
@@ -166,11 +190,11 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
   if (line.json) {
     Value table = Value::make_table();
     for (const auto& [name, value] : facts) table.set(replace_all(name, " ", "_"), value);
-    std::fputs(to_json_pretty(table).c_str(), stdout);
+    print_text(stdout, to_json_pretty(table));
   } else {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [name, value] : facts) rows.push_back({name, value});
-    std::fputs(text_table(rows).c_str(), stdout);
+    print_text(stdout, text_table(rows));
   }
   const bool whole = !starts_with(facts[3].second, "missing") && !starts_with(facts[4].second, "missing");
   return whole ? ExitCode::ok : ExitCode::system;

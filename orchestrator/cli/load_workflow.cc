@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/timeout_check.h"
@@ -92,7 +93,7 @@ Result<LoadedWorkflow> load_workflow(const CommandLine& line, const Installation
 }
 
 ExitCode fail(const CommandLine& line, const Error& error) {
-  std::fprintf(stderr, "longhaul %s: %s\n", command_spec(line.command).name.c_str(), error.message().c_str());
+  print(stderr, "longhaul {}: {}\n", command_spec(line.command).name, error.message());
   return exit_code_for(error.code);
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/job_text.h"
@@ -38,7 +39,7 @@ Value error_value(const Error& error) {
 }
 
 void print_json(const Value& value) {
-  std::fputs(to_json_pretty(value).c_str(), stdout);
+  print_text(stdout, to_json_pretty(value));
 }
 
 void put_errors(Value& document, const Diagnostics& diagnostics) {
@@ -48,7 +49,7 @@ void put_errors(Value& document, const Diagnostics& diagnostics) {
 
 ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics) {
   if (!line.json) {
-    std::fprintf(stderr, "%s\n", diagnostics.render("nothing was started").c_str());
+    print(stderr, "{}\n", diagnostics.render("nothing was started"));
     return ExitCode::invalid_input;
   }
   Value document = Value::make_table();
@@ -60,7 +61,7 @@ ExitCode report_problems(const CommandLine& line, const Diagnostics& diagnostics
 
 QueueOutlook queue_outlook(const Site& site, const RunPlan& plan, const std::vector<JobPlan>& jobs,
                            const Installation& installation) {
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs);
   if (opened.ok()) return ask_queue(*opened->port, plan, jobs);
   QueueOutlook none;
   none.problem = opened.error().message();
@@ -82,7 +83,7 @@ ExitCode validate_workflow(const CommandLine& line, const Installation& installa
     print_json(document);
   } else {
     const std::size_t count = loaded->plan.stages.size();
-    std::printf("%s: valid, %zu stage%s\n", line.workflow.c_str(), count, count == 1 ? "" : "s");
+    print(stdout, "{}: valid, {} stage{}\n", line.workflow, count, count == 1 ? "" : "s");
   }
   return ExitCode::ok;
 }
@@ -110,10 +111,10 @@ Value caches_value(const CacheOutlook& caches) {
 }
 
 void print_caches(const CacheOutlook& caches) {
-  if (!caches.stages.empty() || !caches.disbelieved.empty()) std::printf("\n");
+  if (!caches.stages.empty() || !caches.disbelieved.empty()) print_text(stdout, "\n");
   for (const CachedStage& one : caches.stages)
-    std::printf("%s\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified).c_str());
-  for (const std::string& one : caches.disbelieved) std::printf("not taken: %s\n", one.c_str());
+    print(stdout, "{}\n", cached_text(one.stage, one.artifact.folder, one.artifact.uid, one.artifact.verified));
+  for (const std::string& one : caches.disbelieved) print(stdout, "not taken: {}\n", one);
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
   const auto constants = table.ok() ? make_time_constants(table->table) : Result<TimeConstants>(table.error());
   if (constants.ok()) {
     const auto measured = load_measured(runs_folder(line, site.config), site.config.name, table->table.to_toml());
-    for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());
+    for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
     forecasts = plan_forecasts(loaded->plan, site.config, jobs, {*constants, measured});
   }
   Diagnostics fit;
@@ -160,24 +161,24 @@ ExitCode show_plan(const CommandLine& line, const Installation& installation) {
     print_json(document);
     return exit;
   }
-  std::fputs(plan_text(loaded->plan, line.settings).c_str(), stdout);
+  print_text(stdout, plan_text(loaded->plan, line.settings));
   print_caches(caches);
-  if (!constants.ok()) std::fprintf(stderr, "nothing is predicted: %s\n", constants.error().message().c_str());
-  if (!forecasts.empty()) std::fputs(("\n" + forecast_text(forecasts)).c_str(), stdout);
+  if (!constants.ok()) print(stderr, "nothing is predicted: {}\n", constants.error().message());
+  if (!forecasts.empty()) print_text(stdout, "\n" + forecast_text(forecasts));
   if (!forecasts.empty())
-    for (const std::string& one : table->said) std::printf("%s\n", one.c_str());
+    for (const std::string& one : table->said) print(stdout, "{}\n", one);
   if (!forecasts.empty() && !table->measured_file.empty())
-    std::printf("predicted with constants measured at the site: %s\n", table->measured_file.c_str());
-  if (!servers.empty()) std::fputs(("\n" + serving_forecast_text(servers)).c_str(), stdout);
-  if (site.config.is_slurm()) std::fputs(("\n" + jobs_text(site, loaded->plan, jobs)).c_str(), stdout);
-  if (asks) std::fputs(("\n" + queue_text(queue, SystemClock().wall_ms())).c_str(), stdout);
+    print(stdout, "predicted with constants measured at the site: {}\n", table->measured_file);
+  if (!servers.empty()) print_text(stdout, "\n" + serving_forecast_text(servers));
+  if (site.config.is_slurm()) print_text(stdout, "\n" + jobs_text(site, loaded->plan, jobs));
+  if (asks) print_text(stdout, "\n" + queue_text(queue, SystemClock().wall_ms()));
   if (line.scripts) {
     const std::string runs = runs_folder(line, site.config);
     const auto scripts = scripts_text(site, loaded->plan, jobs, runs);
     if (!scripts.ok()) return fail(line, scripts.error());
-    std::fputs(scripts->c_str(), stdout);
+    print_text(stdout, *scripts);
   }
-  if (!fit.empty()) std::fprintf(stderr, "\n%s\n", fit.render("run and submit would refuse it").c_str());
+  if (!fit.empty()) print(stderr, "\n{}\n", fit.render("run and submit would refuse it"));
   return exit;
 }
 

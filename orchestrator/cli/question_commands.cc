@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "orchestrator/cli/commands.h"
@@ -32,7 +33,7 @@ Result<QuestionGround> question_ground(const CommandLine& line, const Installati
 }
 
 ExitCode refuse_question(const Diagnostics& problems) {
-  std::fprintf(stderr, "%s\n", problems.render("nothing was computed").c_str());
+  print(stderr, "{}\n", problems.render("nothing was computed"));
   return ExitCode::invalid_input;
 }
 
@@ -123,9 +124,9 @@ ExitCode ask_serving(const CommandLine& line, const Installation& installation) 
   if (!plan.ok()) return fail(line, plan.error());
   const std::string toml = serving_toml(model->shape, *plan);
   if (line.json)
-    std::fputs(to_json_pretty(serving_plan_value(*plan, toml)).c_str(), stdout);
+    print_text(stdout, to_json_pretty(serving_plan_value(*plan, toml)));
   else
-    std::fputs((serving_report(*plan) + "\n" + toml).c_str(), stdout);
+    print_text(stdout, serving_report(*plan) + "\n" + toml);
   return ExitCode::ok;
 }
 
@@ -145,9 +146,9 @@ ExitCode ask_size(const CommandLine& line, const Installation& installation) {
   if (!answer.ok()) return fail(line, answer.error());
   const std::string toml = size_toml(*answer, question->gpus_per_node);
   if (line.json)
-    std::fputs(to_json_pretty(size_value(*answer, device, notes, toml)).c_str(), stdout);
+    print_text(stdout, to_json_pretty(size_value(*answer, device, notes, toml)));
   else
-    std::fputs((size_text(*answer, device, notes) + "\n" + toml).c_str(), stdout);
+    print_text(stdout, size_text(*answer, device, notes) + "\n" + toml);
   return ExitCode::ok;
 }
 

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/folder_access.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "orchestrator/cli/asked_run.h"
@@ -152,7 +153,7 @@ class DriveSession {
     log_.warn(format("event=driver_not_{} error='{}'", ended ? "ended" : "started", status.error().message()));
   }
   static void write(const std::string& text) {
-    if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stderr);
+    print_bytes(stderr, text);  // the view draws with control sequences and makes visible what it shows
   }
   static void on_change(void* context, const RunStatus& status) {
     auto* self = static_cast<DriveSession*>(context);
@@ -199,29 +200,28 @@ void send_last_messages(const std::string& run_dir, Clock& clock) {
   const auto report = deliver_outbox(run_dir, *config, environment, clock, options);
   const std::string problem = report.ok() ? report->problem : report.error().message();
   if (!report.ok() || report->waiting + report->given_up > 0)
-    std::fprintf(stderr, "longhaul: messages could not be sent: %s\n  longhaul notify %s\n", problem.c_str(),
-                 shell_word(run_dir).c_str());
+    print(stderr, "longhaul: messages could not be sent: {}\n  longhaul notify {}\n", problem, shell_word(run_dir));
 }
 
 ExitCode finish(const CommandLine& line, const std::string& run_dir, Clock& clock) {
   send_last_messages(run_dir, clock);
   auto story = read_run_story(run_dir);
   if (!story.ok()) return fail(line, story.error());
-  std::fputs(("\n" + run_end_text(*story, clock.wall_ms())).c_str(), stdout);
+  print_text(stdout, "\n" + run_end_text(*story, clock.wall_ms()));
   const auto report = write_report(*story, join_path(run_dir, "report"), clock.wall_ms());
   if (report.ok())
-    std::printf("\nreport: %s\n", report->c_str());
+    print(stdout, "\nreport: {}\n", *report);
   else
-    std::fprintf(stderr, "longhaul: no report: %s\n", report.error().message().c_str());
-  std::printf("run:    %s\n", run_dir.c_str());
+    print(stderr, "longhaul: no report: {}\n", report.error().message());
+  print(stdout, "run:    {}\n", run_dir);
   return exit_of(story->status.state);
 }
 
 ExitCode left_running(const std::string& run_dir) {
-  std::fprintf(stderr,
-               "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume %s\n  "
-               "longhaul cancel %s\n",
-               shell_word(run_dir).c_str(), shell_word(run_dir).c_str());
+  print(stderr,
+        "left: the jobs go on, and nothing new starts until somebody drives the run\n  longhaul resume {}\n  "
+        "longhaul cancel {}\n",
+        shell_word(run_dir), shell_word(run_dir));
   return ExitCode::interrupted;
 }
 
@@ -234,9 +234,9 @@ ExitCode drive_to_end(const CommandLine& line, const ActingRun& run) {
   if (!status.ok()) return fail(line, status.error());
   if (is_running(*status)) {
     if (session.watch().last() != SIGINT) return left_running(run_dir);
-    std::fprintf(stderr, "stopped driving %s; ctrl-C again within 5 s cancels the run\n", file_name(run_dir).c_str());
+    print(stderr, "stopped driving {}; ctrl-C again within 5 s cancels the run\n", file_name(run_dir));
     if (!session.second_signal()) return left_running(run_dir);
-    std::fprintf(stderr, "cancelling: ending the jobs\n");
+    print(stderr, "cancelling: ending the jobs\n");
     status = session.cancel();
     if (!status.ok()) return fail(line, status.error());
     if (session.timed_out())
@@ -275,13 +275,13 @@ Status check_programs(const RunPlan& plan, const Installation& installation) {
 Status check_jobs(const Site& site, const RunPlan& plan, const Installation& installation, Diagnostics& diagnostics) {
   const auto jobs = plan_jobs(site, plan, diagnostics);
   if (!diagnostics.empty()) return {};
-  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir);
+  auto opened = open_slurm_port(site.config.slurm_backend, installation.programs_dir, site.config.programs);
   Status asked = opened.ok() ? check_with_slurm(*opened->port, plan, jobs, diagnostics) : Status(opened.error());
   if (!asked.ok() && asked.error().code != ErrorCode::unavailable) return asked;
   if (asked.ok())
     if (const auto slurm = opened->port->configuration(); slurm.ok())
       check_timeouts(site, plan, jobs, *slurm, diagnostics);
-  if (!asked.ok()) std::fprintf(stderr, "not checked with Slurm: %s\n", asked.error().message().c_str());
+  if (!asked.ok()) print(stderr, "not checked with Slurm: {}\n", asked.error().message());
   check_modules(site, plan, diagnostics);
   return {};
 }
@@ -318,7 +318,7 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
     if (!asked.ok()) return refuse(asked.error());
   }
   if (!loaded->diagnostics.empty()) {
-    std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
+    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
     exit = ExitCode::invalid_input;
     return std::nullopt;
   }
@@ -342,10 +342,10 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
         std::any_of(stages.begin(), stages.end(), [](const PlannedStage& s) { return s.kind == "tune"; });
     const auto constants = load_plan_constants(installation, loaded->site, loaded->plan, runs, chooses);
     if (!constants.ok()) return refuse(constants.error());
-    for (const std::string& one : constants->said) std::fprintf(stderr, "%s\n", one.c_str());
+    for (const std::string& one : constants->said) print(stderr, "{}\n", one);
     origin.constants_text = constants->table.to_toml();
     const MeasuredTrainings measured = load_measured(runs, loaded->site.config.name, origin.constants_text);
-    for (const std::string& file : measured.set_aside) std::fprintf(stderr, "set aside: %s\n", file.c_str());
+    for (const std::string& file : measured.set_aside) print(stderr, "set aside: {}\n", file);
     if (!measured.trainings.empty()) origin.measured_text = measured_trainings_text(measured);
   }
   const std::string& artifacts = loaded->site.config.artifacts;
@@ -357,8 +357,9 @@ std::optional<NewRun> create_checked_run(const CommandLine& line, const Installa
   SystemClock clock;
   auto run = create_run(runs, loaded->plan, origin, clock);
   if (!run.ok()) return refuse(run.error());
-  std::fprintf(stderr, "run %s: %zu stage%s\n", file_name(*run).c_str(), loaded->plan.stages.size(),
-               loaded->plan.stages.size() == 1 ? "" : "s");
+  print(stderr, "run {}: {} stage{}\n", file_name(*run), loaded->plan.stages.size(),
+        loaded->plan.stages.size() == 1 ? "" : "s");
+  if (::geteuid() == 0) print(stderr, "warning: you are root, and so is every program of this workflow\n");
   return NewRun{*run, *chosen};
 }
 
@@ -369,18 +370,18 @@ ExitCode hand_to_driver(const CommandLine& line, const ActingRun& run) {
   const std::string& run_dir = run.path;
   DriveSession session(run, line);
   if (const Status driver = session.tend_driver(false); !driver.ok()) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
     return fail(line, driver.error());
   }
   const auto moved = session.move_on(1000 * static_cast<std::int64_t>(line.patience_s));
   if (!moved.ok() && moved.error().code != ErrorCode::conflict) {
-    std::fprintf(stderr, "the run is kept; go on with: longhaul resume %s\n", shell_word(run_dir).c_str());
+    print(stderr, "the run is kept; go on with: longhaul resume {}\n", shell_word(run_dir));
     return fail(line, moved.error());
   }
   const auto status = read_run_status(run_dir);
   if (!status.ok()) return fail(line, status.error());
-  std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
-  std::fputs(("\n" + watch_text(run_dir)).c_str(), stdout);
+  print_text(stdout, status_text(*status, session.clock().wall_ms()));
+  print_text(stdout, "\n" + watch_text(run_dir));
   return is_running(*status) ? ExitCode::ok : exit_of(status->state);
 }
 
@@ -430,8 +431,7 @@ void print_found(const std::string& run_dir, const RunPlan& plan) {
   const auto text = read_file(path);
   if (!text.ok()) return;
   const std::string below = is_search ? "\n# How they were found." : "\n# How it was found.";
-  std::printf("\n%s\n%s: %s\n", text->substr(0, text->find(below)).c_str(), is_search ? "hyperparameters" : "layout",
-              path.c_str());
+  print(stdout, "\n{}\n{}: {}\n", text->substr(0, text->find(below)), is_search ? "hyperparameters" : "layout", path);
 }
 
 }  // namespace
@@ -441,16 +441,16 @@ ExitCode tune_workflow(const CommandLine& line, const Installation& installation
   auto loaded = load_workflow(line, installation);
   if (!loaded.ok()) return fail(line, loaded.error());
   if (!loaded->diagnostics.empty()) {
-    std::fprintf(stderr, "%s\n", loaded->diagnostics.render("nothing was started").c_str());
+    print(stderr, "{}\n", loaded->diagnostics.render("nothing was started"));
     return ExitCode::invalid_input;
   }
   if (line.dry_run) {
-    std::fputs(plan_text(loaded->plan, false).c_str(), stdout);
+    print_text(stdout, plan_text(loaded->plan, false));
     return ExitCode::ok;
   }
   std::string run = unfinished_run_of(loaded->plan, runs_folder(line, loaded->site.config));
   if (!run.empty()) {
-    std::fprintf(stderr, "going on with %s\n", file_name(run).c_str());
+    print(stderr, "going on with {}\n", file_name(run));
     if (const Status plan = load_own_fault_plan(line); !plan.ok()) return fail(line, plan.error());
     if (const Status asked = ask_to_go_on(run); !asked.ok()) return fail(line, asked.error());
   } else {
@@ -469,7 +469,7 @@ ExitCode submit_workflow(const CommandLine& line, const Installation& installati
   const auto run = create_checked_run(line, installation, load_workflow(line, installation), line.driver, true, exit);
   if (!run) return exit;
   if (run->driver == "here") return drive_to_end(line, {run->run_dir, {}});
-  std::fprintf(stderr, "driver: %s\n", run->driver.c_str());
+  print(stderr, "driver: {}\n", run->driver);
   return hand_to_driver(line, {run->run_dir, {}});
 }
 
@@ -493,7 +493,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   auto status = read_run_status(run->path);
   if (!status.ok()) return fail(line, status.error());
   if (!is_running(*status)) {
-    std::printf("run %s has ended already: %s\n", status->name.c_str(), to_string(status->state));
+    print(stdout, "run {} has ended already: {}\n", status->name, to_string(status->state));
     return ExitCode::ok;
   }
   DriveSession session(*run, line);
@@ -503,7 +503,7 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   if (is_running(*status))
     return fail(line, make_error(ErrorCode::timeout, "the run has not ended within 2 minutes",
                                  "the request stays; see longhaul status " + shell_word(run->path)));
-  std::fputs(status_text(*status, session.clock().wall_ms()).c_str(), stdout);
+  print_text(stdout, status_text(*status, session.clock().wall_ms()));
   return ExitCode::ok;
 }
 
@@ -514,7 +514,7 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   if (line.for_s > 0) {
     const auto status = session.stay(line.for_s);
     if (!status.ok()) return status.error().code == ErrorCode::conflict ? ExitCode::ok : fail(line, status.error());
-    std::printf("%s: %s\n", status->name.c_str(), to_string(status->state));
+    print(stdout, "{}: {}\n", status->name, to_string(status->state));
     return is_running(*status) ? ExitCode::ok : exit_of(status->state);
   }
   std::int64_t epoch = 0;
@@ -522,8 +522,7 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
                                         : tick(run->path, epoch, session.options(), session.clock(), session.log());
   if (!outcome.ok() && line.until_quiet && outcome.error().code == ErrorCode::conflict) return ExitCode::ok;
   if (!outcome.ok()) return fail(line, outcome.error());
-  std::printf("%s: %s%s\n", file_name(run->path).c_str(), to_string(outcome->state),
-              outcome->changed ? ", changed" : "");
+  print(stdout, "{}: {}{}\n", file_name(run->path), to_string(outcome->state), outcome->changed ? ", changed" : "");
   return outcome->state == RunState::running ? ExitCode::ok : exit_of(outcome->state);
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
 #include "orchestrator/render/simulation_text.h"
@@ -31,7 +32,7 @@ ExitCode simulate_scenario(const CommandLine& line, const Installation&) {
     const Status written = write_file_atomic(line.html, simulation_html(study, SystemClock().wall_ms()));
     if (!written.ok()) return fail(line, written.error());
   }
-  std::fputs((line.json ? to_json_pretty(simulation_value(study)) : simulation_text(study)).c_str(), stdout);
+  print_text(stdout, line.json ? to_json_pretty(simulation_value(study)) : simulation_text(study));
   return study.met() ? ExitCode::ok : ExitCode::run_failed;
 }
 

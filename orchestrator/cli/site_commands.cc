@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/load_workflow.h"
@@ -29,7 +30,7 @@ ExitCode list_sites(const CommandLine& line, const Installation& installation) {
     one.set("description", site->config.description);
     document.push_back(std::move(one));
   }
-  std::fputs(line.json ? to_json_pretty(document).c_str() : text_table(rows).c_str(), stdout);
+  print_text(stdout, line.json ? to_json_pretty(document) : text_table(rows));
   return ExitCode::ok;
 }
 
@@ -39,7 +40,7 @@ ExitCode probe_cluster(const CommandLine& line, const Installation& installation
   const auto facts = ask_cluster(*opened->port);
   if (!facts.ok()) return fail(line, facts.error());
   const std::string name = line.new_name.empty() ? facts->configuration.cluster : line.new_name;
-  std::fputs(probed_site_text(name, *facts).c_str(), stdout);
+  print_text(stdout, probed_site_text(name, *facts));
   return ExitCode::ok;
 }
 
@@ -58,7 +59,7 @@ void print_findings(const Site& site, const std::vector<SiteFinding>& findings, 
     out +=
         "\nnobody has checked these; try them, or ask somebody who works there, then name the source in the file:\n" +
         text_table(asks);
-  std::fputs(out.c_str(), stdout);
+  print_text(stdout, out);
 }
 
 Value findings_value(const std::vector<SiteFinding>& findings) {
@@ -82,7 +83,7 @@ ExitCode show_sites(const CommandLine& line, const Installation& installation) {
   if (line.subject == "probe") return probe_cluster(line, installation);
   const auto site = load_site(line.subject, installation.site_folders(), site_sets(line.sets));
   if (!site.ok()) return fail(line, site.error());
-  std::fputs(line.json ? to_json_pretty(site_value(*site)).c_str() : site_text(*site, line.all).c_str(), stdout);
+  print_text(stdout, line.json ? to_json_pretty(site_value(*site)) : site_text(*site, line.all));
   return ExitCode::ok;
 }
 
@@ -94,7 +95,7 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   std::string asked_of = "a local site: there is no cluster to compare with";
   ExitCode exit = ExitCode::ok;
   if (site->config.is_slurm()) {
-    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir);
+    auto opened = open_slurm_port(site->config.slurm_backend, installation.programs_dir, site->config.programs);
     const auto facts = opened.ok() ? ask_cluster(*opened->port) : Result<ClusterFacts>(opened.error());
     if (facts.ok()) {
       asked_of =
@@ -115,7 +116,7 @@ ExitCode examine_site(const CommandLine& line, const Installation& installation)
   document.set("site", site->config.name);
   document.set("compared", asked_of);
   document.set("findings", findings_value(findings));
-  std::fputs(to_json_pretty(document).c_str(), stdout);
+  print_text(stdout, to_json_pretty(document));
   return exit;
 }
 

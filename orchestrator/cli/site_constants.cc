@@ -4,6 +4,7 @@
 
 #include "autotune/hardware/time_constants.h"
 #include "base/files.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/controller/machine_speed.h"
 
@@ -42,7 +43,7 @@ Result<SiteConstants> load_plan_constants(const Installation& installation, cons
     probe.measure = {};
   else
     probe.measure = [times = probe.measure](const RankUse& use) {
-      std::fprintf(stderr, "measuring this processor for forecasts, once: %s\n", use.text().c_str());
+      print(stderr, "measuring this processor for forecasts, once: {}\n", use.text());
       return times(use);
     };
   MachineSpeeds speeds = machine_speeds(runs_dir, site.config, uses, found.table, probe);

@@ -1,11 +1,15 @@
 // status, logs and report: the commands that only read a run. None of them writes below it, or drives it.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/asked_run.h"
 #include "orchestrator/cli/commands.h"
@@ -48,9 +52,21 @@ std::vector<std::string> log_paths(const std::string& attempt_dir) {
   return paths;
 }
 
-// Prints what is new in each file, under a heading whenever the file changes.
+// The bytes of `text` without a character that its end cuts; all of them when there is nothing else.
+std::size_t whole_characters(std::string_view text) {
+  std::size_t end = text.size();
+  for (int back = 0; back < 3 && end > 0 && (static_cast<unsigned char>(text[end - 1]) & 0xc0) == 0x80; ++back) --end;
+  if (end == 0) return text.size();
+  const auto lead = static_cast<unsigned char>(text[end - 1]);
+  const std::size_t length = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  return end - 1 + length <= text.size() || end == 1 ? text.size() : end - 1;
+}
+
+// Prints what is new in each file, under a heading whenever the file changes. Not `raw`: control characters are made
+// visible, for a terminal would obey them.
 class LogPrinter {
  public:
+  explicit LogPrinter(bool raw) : raw_(raw) {}
   bool print_new(const std::vector<std::string>& paths, const std::string& below) {
     bool any = false;
     for (const std::string& path : paths) any = print_file(path, below) || any;
@@ -63,21 +79,25 @@ class LogPrinter {
     if (!file) return false;
     bool any = false;
     long& offset = offsets_[path];
-    if (std::fseek(file, offset, SEEK_SET) == 0) {
-      char buffer[65536];
-      std::size_t got = 0;
-      while ((got = std::fread(buffer, 1, sizeof buffer, file)) > 0) {
-        if (path != current_)
-          std::printf("==> %s <==\n", starts_with(path, below) ? path.substr(below.size() + 1).c_str() : path.c_str());
-        current_ = path;
-        std::fwrite(buffer, 1, got, stdout);
-        offset += static_cast<long>(got);
-        any = true;
-      }
+    char buffer[65536];
+    while (std::fseek(file, offset, SEEK_SET) == 0) {
+      std::string_view bytes(buffer, std::fread(buffer, 1, sizeof buffer, file));
+      if (bytes.empty()) break;
+      if (path != current_)
+        print(stdout, "==> {} <==\n", starts_with(path, below) ? path.substr(below.size() + 1) : path);
+      current_ = path;
+      if (!raw_) bytes = bytes.substr(0, whole_characters(bytes));
+      if (raw_)
+        print_bytes(stdout, bytes);
+      else
+        print_text(stdout, bytes);
+      offset += static_cast<long>(bytes.size());
+      any = true;
     }
     std::fclose(file);
     return any;
   }
+  bool raw_;
   std::map<std::string, long> offsets_;
   std::string current_;
 };
@@ -105,17 +125,17 @@ ExitCode show_status(const CommandLine& line, const Installation& installation) 
   if (!status.ok()) return fail(line, status.error());
   const std::int64_t now_ms = SystemClock().wall_ms();
   const auto goodput = read_goodput(*run, now_ms);
-  if (!goodput.ok()) std::fprintf(stderr, "where the time went: %s\n", goodput.error().message().c_str());
+  if (!goodput.ok()) print(stderr, "where the time went: {}\n", goodput.error().message());
   if (line.metrics) {
     if (!goodput.ok()) return fail(line, goodput.error());
-    std::fputs(metrics_text(status->name, *goodput, now_ms).c_str(), stdout);
+    print_text(stdout, metrics_text(status->name, *goodput, now_ms));
   } else if (line.json) {
     Value document = run_status_to_value(*status);
     if (goodput.ok()) document.set("goodput", goodput_value(*goodput));
-    std::fputs(to_json_pretty(document).c_str(), stdout);
+    print_text(stdout, to_json_pretty(document));
   } else {
-    std::fputs(status_text(*status, now_ms).c_str(), stdout);
-    if (goodput.ok()) std::fputs(goodput_text(*goodput).c_str(), stdout);
+    print_text(stdout, status_text(*status, now_ms));
+    if (goodput.ok()) print_text(stdout, goodput_text(*goodput));
   }
   if (status->state == RunState::failed) return ExitCode::run_failed;
   return status->state == RunState::cancelled ? ExitCode::interrupted : ExitCode::ok;
@@ -142,7 +162,7 @@ ExitCode show_logs(const CommandLine& line, const Installation& installation) {
                                                   : "stage " + stage->id + " has not been started",
                                  std::string("it is ") + to_string(stage->state)));
   SystemClock clock;
-  LogPrinter printer;
+  LogPrinter printer(line.raw || ::isatty(STDOUT_FILENO) == 0);
   SignalWatch watch;
   std::int64_t quiet_since = clock.monotonic_ns();
   while (true) {
@@ -178,9 +198,9 @@ ExitCode write_run_report(const CommandLine& line, const Installation& installat
   const auto path = write_report(*story, *folder, now_ms);
   if (!path.ok()) return fail(line, path.error());
   if (line.json)
-    std::fputs(to_json_pretty(report_value(*story, now_ms)).c_str(), stdout);
+    print_text(stdout, to_json_pretty(report_value(*story, now_ms)));
   else
-    std::printf("%s\n", path->c_str());
+    print(stdout, "{}\n", *path);
   return ExitCode::ok;
 }
 

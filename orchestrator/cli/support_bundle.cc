@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "base/process.h"
 #include "base/redact.h"
 #include "base/text.h"
@@ -181,7 +182,7 @@ ExitCode write_support_bundle(const CommandLine& line, const Installation& insta
   (void)remove_tree(beside).ok();
   if (!done.ok()) return fail(line, done.error());
   const auto size = file_size(output);
-  std::printf("%s (%s)\n", output.c_str(), human_bytes(static_cast<double>(size.ok() ? *size : 0)).c_str());
+  print(stdout, "{} ({})\n", output, human_bytes(static_cast<double>(size.ok() ? *size : 0)));
   return ExitCode::ok;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "orchestrator/cli/asked_run.h"
@@ -113,11 +114,11 @@ ExitCode tell_run(const CommandLine& line, const Installation& installation) {
     const auto told = orders.wait(*id);
     if (!told.ok()) return fail(line, told.error());
     if (!told->answered)
-      std::printf("left for the run's controller; see longhaul status %s\n", status->name.c_str());
+      print(stdout, "left for the run's controller; see longhaul status {}\n", status->name);
     else if (!told->accepted)
       exit = fail(line, make_error(ErrorCode::invalid_input, told->answer));
     else
-      std::printf("%s: %s\n", told->answer.c_str(), told->ended ? told->outcome.c_str() : "on its way");
+      print(stdout, "{}: {}\n", told->answer, told->ended ? told->outcome : "on its way");
     if (told->ended && !told->done) exit = ExitCode::invalid_input;
   }
   return exit;
@@ -147,7 +148,7 @@ ExitCode send_run_messages(const CommandLine& line, const Installation& installa
   options.wait = options.again = true;
   const auto report = deliver_outbox(run->path, *config, process_environment(), clock, options);
   if (!report.ok()) return fail(line, report.error());
-  std::printf("sent %d, waiting %d, given up %d\n", report->sent, report->waiting, report->given_up);
+  print(stdout, "sent {}, waiting {}, given up {}\n", report->sent, report->waiting, report->given_up);
   if (report->waiting + report->given_up == 0) return ExitCode::ok;
   return fail(line, make_error(report->waiting > 0 ? ErrorCode::timeout : ErrorCode::unavailable, report->problem));
 }

@@ -22,9 +22,14 @@ constexpr double driver_job_s = 3600;       // of one driver job; the next one i
 constexpr double driver_job_margin_s = 90;  // for its end
 constexpr double scrontab_margin_s = 10;    // between the end of one tick and the next
 
-Result<std::string> read_scrontab() {
+std::string scrontab_program(const Site& site) {
+  const auto found = site.config.programs.find("scrontab");
+  return found == site.config.programs.end() ? "scrontab" : found->second;
+}
+
+Result<std::string> read_scrontab(const Site& site) {
   SpawnSpec spec;
-  spec.argv = {"scrontab", "-l"};
+  spec.argv = {scrontab_program(site), "-l"};
   LH_TRY(const RunOutput output, run_captured(std::move(spec), scrontab_deadline_ms));
   if (output.status.success()) return output.out;
   if (output.err.find("no crontab") != std::string::npos || output.out.find("no crontab") != std::string::npos ||
@@ -33,12 +38,12 @@ Result<std::string> read_scrontab() {
   return make_error(ErrorCode::unavailable, "scrontab -l: " + trim(output.err));
 }
 
-Status write_scrontab(const std::string& run_dir, const std::string& table) {
+Status write_scrontab(const std::string& run_dir, const Site& site, const std::string& table) {
   const std::string path = join_path(run_dir, format("driver/scrontab.{}", ::getpid()));
   LH_CHECK(make_directories(parent_path(path)));
   LH_CHECK(write_file_renamed(path, table));
   SpawnSpec spec;
-  spec.argv = {"scrontab", path};
+  spec.argv = {scrontab_program(site), path};
   const auto output = run_captured(std::move(spec), scrontab_deadline_ms);
   (void)remove_tree(path).ok();
   if (!output.ok()) return output.error();
@@ -115,16 +120,16 @@ Status start_scrontab(const std::string& run_dir, const FrozenRun& frozen, const
   const std::string program = join_path(driving_programs(run_dir, options.programs_dir), "longhaul");
   lines += scrontab_line(site.config, program, run_dir, options.environment) + "\n";
   LH_CHECK(make_directories(join_path(run_dir, "driver")));
-  LH_TRY(const std::string table, read_scrontab());
+  LH_TRY(const std::string table, read_scrontab(site));
   if (without_scrontab_lines(table, frozen.name) != table) return {};  // written again it would end its own tick
-  return write_scrontab(run_dir, with_scrontab_lines(table, frozen.name, lines));
+  return write_scrontab(run_dir, site, with_scrontab_lines(table, frozen.name, lines));
 }
 
 // At most one driver job waits: behind this process's own job, if that is one, so that there is always a next one.
 Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, const Site& site,
                         const std::string& own_job, const TickOptions& options, Logger& log) {
   const std::string programs = driving_programs(run_dir, options.programs_dir);
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (job.comment == driver_key(frozen) && job.id != own_job && (job.state == "PENDING" || job.state == "RUNNING"))
@@ -156,7 +161,7 @@ Status start_driver_job(const std::string& run_dir, const FrozenRun& frozen, con
 
 Status cancel_driver_jobs(const std::string& programs, const FrozenRun& frozen, const Site& site,
                           const std::string& own_job) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs));
   LH_TRY(const auto jobs, opened.port->jobs());
   for (const SlurmJob& job : jobs)
     if (job.comment == driver_key(frozen) && job.id != own_job && job.state == "PENDING")
@@ -224,9 +229,9 @@ Status end_driver(const std::string& run_dir, const FrozenRun& frozen, const Sit
   if (frozen.driver == "job")
     return cancel_driver_jobs(driving_programs(run_dir, options.programs_dir), frozen, site, own_job);
   if (frozen.driver != "scrontab") return {};
-  LH_TRY(const std::string table, read_scrontab());
+  LH_TRY(const std::string table, read_scrontab(site));
   const std::string wanted = without_scrontab_lines(table, frozen.name);
-  return wanted == table ? Status{} : write_scrontab(run_dir, wanted);
+  return wanted == table ? Status{} : write_scrontab(run_dir, site, wanted);
 }
 
 }  // namespace longhaul

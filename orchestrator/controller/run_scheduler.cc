@@ -44,7 +44,7 @@ Result<SchedulingRules> rules_of(const Site& site, const RunPlan& plan) {
 
 Result<std::unique_ptr<SlurmScheduler>> make_slurm(const Site& site, const std::string& programs, Clock& clock,
                                                    Logger& log) {
-  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs));
+  LH_TRY(OpenedSlurmPort opened, open_slurm_port(site.config.slurm_backend, programs, site.config.programs));
   log.info(format("event=slurm backend='{}' why='{}'", opened.port->description(), opened.why));
   SlurmSchedulerOptions options;
   options.poll_interval_ms = static_cast<std::int64_t>(site.config.poll_interval.value * 1e3);

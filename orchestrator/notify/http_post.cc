@@ -1,7 +1,10 @@
 #include "orchestrator/notify/http_post.h"
 
 #include <curl/curl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/files.h"
@@ -48,18 +51,52 @@ std::string part_of(CURLU* url, CURLUPart part) {
   return out;
 }
 
-// Checks the address; tells whether it is on this machine.
-Result<bool> check_address(const std::string& address) {
+// Where a post goes.
+struct Target {
+  std::string url;
+  std::string socket;  // "": url names the host
+};
+
+// The socket must be the user's or root's: others would read what is posted.
+Status check_socket(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0)
+    return make_error(ErrorCode::unavailable, "the webhook's socket is not there", "start the relay that makes it");
+  if (S_ISSOCK(info.st_mode) && (info.st_uid == ::geteuid() || info.st_uid == 0)) return {};
+  return make_error(
+      ErrorCode::invalid_input,
+      format("the webhook's socket is {} with owner {} and mode {:04o}: what is posted could be read by others",
+             S_ISSOCK(info.st_mode) ? "a socket" : "no socket", info.st_uid, info.st_mode & 07777),
+      "name a socket of your own or of root");
+}
+
+Result<Target> socket_target(const std::string& address, std::string_view scheme) {
+  const std::size_t end = std::min(address.find('/', scheme.size()), address.size());
+  const std::string name = address.substr(scheme.size(), end - scheme.size());
+  int length = 0;
+  const std::unique_ptr<char, decltype(&curl_free)> path(
+      curl_easy_unescape(nullptr, name.c_str(), static_cast<int>(name.size()), &length), curl_free);
+  Target target{"http://localhost" + address.substr(end),
+                path ? std::string(path.get(), static_cast<std::size_t>(length)) : ""};
+  if (!starts_with(target.socket, "/") || target.socket.find('\0') != std::string::npos)
+    return make_error(ErrorCode::invalid_input, "the webhook's address names no socket",
+                      "http+unix://%2FFOLDER%2FSOCKET/PATH, slashes of the socket's path written as %2F");
+  LH_CHECK(check_socket(target.socket));
+  return target;
+}
+
+Result<Target> target_of(const std::string& address) {
+  constexpr std::string_view by_socket = "http+unix://";
+  if (starts_with(address, by_socket)) return socket_target(address, by_socket);
   const std::unique_ptr<CURLU, Free> url(curl_url());
   if (!url || curl_url_set(url.get(), CURLUPART_URL, address.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
     return make_error(ErrorCode::invalid_input, "the webhook's address is not an address", "https://HOST/PATH");
-  const std::string scheme = part_of(url.get(), CURLUPART_SCHEME), host = part_of(url.get(), CURLUPART_HOST);
-  const bool here = host == "localhost" || host == "127.0.0.1" || host == "[::1]";
-  if (scheme != "https" && !(scheme == "http" && here))
+  const std::string scheme = part_of(url.get(), CURLUPART_SCHEME);
+  if (scheme != "https")
     return make_error(ErrorCode::invalid_input,
                       "the webhook's address begins with " + scheme + "://, which would send it in the clear",
-                      "use https://");
-  return here;
+                      "use https://, or http+unix:// for a relay on this machine");
+  return Target{address, {}};
 }
 
 bool is_certificate_problem(CURLcode code) {
@@ -70,7 +107,7 @@ bool is_certificate_problem(CURLcode code) {
 }  // namespace
 
 Result<HttpAnswer> http_post(const HttpPost& post) {
-  LH_TRY(const bool here, check_address(post.url));
+  LH_TRY(const Target target, target_of(post.url));
   if (!library_ready()) return make_error(ErrorCode::unavailable, "libcurl cannot be used");
   const std::unique_ptr<CURL, Free> handle(curl_easy_init());
   if (!handle) return make_error(ErrorCode::unavailable, "libcurl cannot be used");
@@ -83,8 +120,9 @@ Result<HttpAnswer> http_post(const HttpPost& post) {
   }
   CURL* curl = handle.get();
   const long timeout_ms = static_cast<long>(post.timeout_s * 1000);
-  curl_easy_setopt(curl, CURLOPT_URL, post.url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, here ? "https,http" : "https");
+  curl_easy_setopt(curl, CURLOPT_URL, target.url.c_str());
+  if (!target.socket.empty()) curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, target.socket.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, target.socket.empty() ? "https" : "http");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
@@ -100,7 +138,7 @@ Result<HttpAnswer> http_post(const HttpPost& post) {
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, discard);
   const std::string trusted = certificates(curl, post.ca_file);
   if (!trusted.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted.c_str());
-  if (here) curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  if (!target.socket.empty()) curl_easy_setopt(curl, CURLOPT_PROXY, "");
   const CURLcode code = curl_easy_perform(curl);
   if (is_certificate_problem(code))
     return make_error(ErrorCode::invalid_input,

@@ -1,6 +1,8 @@
-// One HTTP POST. Certificates are always verified, redirects are not followed (they would carry the secret elsewhere),
-// and plain http is allowed to this machine only (a relay of the site, tests). The only file that knows libcurl is
-// http_post.cc. Proxies are taken from the usual variables (https_proxy, no_proxy), as libcurl does.
+// One HTTP POST. Certificates are always verified, and redirects are not followed (they would carry the secret
+// elsewhere). A relay on this machine is reached by https as well, or by its socket in the file system, whose owner is
+// known: "http+unix://%2Frun%2Frelay.sock/PATH". A port of this machine belongs to whoever took it first, so plain http
+// is refused for it, too. The only file that knows libcurl is http_post.cc. Proxies are taken from the usual variables
+// (https_proxy, no_proxy), as libcurl does.
 #pragma once
 
 #include <string>

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/visible_text.h"
 #include "orchestrator/render/status_text.h"
 #include "orchestrator/render/text_table.h"
 
@@ -42,9 +43,9 @@ std::vector<std::string> progress_block(const RunStatus& status, std::int64_t no
   }
   for (const StageStatus& stage : status.stages) {
     if (stage.state != StageState::running || lines.size() == block_stages_max) continue;
-    const std::string name = clipped(stage.id, 32);
+    const std::string name = clipped(visible_line(stage.id), 32);
     lines.push_back(clipped(format("{:<{}}  {:>7}  {}  {}", name, name_width, stage_time_text(stage, now_ms),
-                                   bar(stage), progress_text(stage)),
+                                   bar(stage), visible_line(progress_text(stage))),
                             columns));
   }
   std::string summary = format("{}/{} stages done, {} running", done, status.stages.size(), running);
@@ -79,12 +80,12 @@ std::string ProgressView::changes(const RunStatus& status, std::int64_t now_ms) 
       } else if (stage.attempts > 1) {
         line += format(", attempt {}", stage.attempts);
       }
-      text += line + "\n";
+      text += visible_line(line) + "\n";
     } else if (!terminal_ && stage.state == StageState::running && stage.progress_total > 0 &&
                stage.progress_done != seen.done && now_ms - seen.printed_ms >= plain_interval_ms) {
       seen.printed_ms = now_ms;
       seen.done = stage.progress_done;
-      text += clock_text(now_ms) + "  " + stage.id + "  " + progress_text(stage) + "\n";
+      text += visible_line(clock_text(now_ms) + "  " + stage.id + "  " + progress_text(stage)) + "\n";
     }
   }
   return text;

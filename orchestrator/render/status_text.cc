@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/user_names.h"
+#include "base/visible_text.h"
 #include "orchestrator/render/text_table.h"
 
 namespace longhaul {
@@ -144,10 +145,11 @@ std::string cached_stages_text(const RunStatus& status) {
   std::size_t count = 0;
   for (const StageStatus& stage : status.stages) {
     if (stage.state != StageState::cached || stage.artifact.empty() || ++count > cached_shown) continue;
-    text += format("{}{} is cached: {}{}\n", count == 1 ? "\n" : "", stage.id, stage.artifact,
-                   stage.artifact_uid < 0                   ? ""
-                   : stage.artifact_uid == status.owner_uid ? ", of the same owner"
-                                                            : ", of " + user_text(stage.artifact_uid) + ", verified");
+    text +=
+        format("{}{} is cached: {}{}\n", count == 1 ? "\n" : "", visible_line(stage.id), visible_line(stage.artifact),
+               stage.artifact_uid < 0                   ? ""
+               : stage.artifact_uid == status.owner_uid ? ", of the same owner"
+                                                        : ", of " + user_text(stage.artifact_uid) + ", verified");
   }
   if (count > cached_shown) text += format("and {} more; --json names all\n", count - cached_shown);
   return text;
@@ -162,8 +164,8 @@ std::string people_text(const RunStatus& status) {
   const std::size_t first = status.requests.size() - std::min(status.requests.size(), requests_shown);
   for (std::size_t i = first; i < status.requests.size(); ++i) {
     const RequestStatus& one = status.requests[i];
-    text += format("\nasked: {}, {}, by {}: {}\n", one.what, utc_text(one.at_ms),
-                   one.uid >= 0 ? user_text(one.uid) : "an unknown user", one.answer);
+    text += format("\nasked: {}, {}, by {}: {}\n", visible_line(one.what), utc_text(one.at_ms),
+                   one.uid >= 0 ? user_text(one.uid) : "an unknown user", visible_line(one.answer));
   }
   return text;
 }
@@ -173,27 +175,27 @@ std::string people_text(const RunStatus& status) {
 std::string status_text(const RunStatus& status, std::int64_t now_ms) {
   const std::int64_t end = status.ended_ms > 0 ? status.ended_ms : now_ms;
   std::string text =
-      format("run {}: {}, {}\n\n", status.name, to_string(status.state),
+      format("run {}: {}, {}\n\n", visible_line(status.name), to_string(status.state),
              human_duration(static_cast<double>(std::max<std::int64_t>(0, end - status.created_ms)) / 1e3));
   text += stage_table(status, now_ms);
   for (const StageStatus& stage : status.stages)
     if (stage.state == StageState::failed && !stage.cause.empty())
-      text += "\n" + stage.id + " failed: " + stage.cause + "\n";
+      text += "\n" + visible_line(stage.id) + " failed: " + visible_paragraph(stage.cause) + "\n";
     else if (stage.state == StageState::skipped && stage.cause.size() > cause_width)
-      text += "\n" + stage.id + " skipped: " + stage.cause + "\n";
+      text += "\n" + visible_line(stage.id) + " skipped: " + visible_paragraph(stage.cause) + "\n";
   for (const StageStatus& stage : status.stages) {
     auto rows = trial_rows(stage);
     for (auto& row : rows) {
       row.front() = "  " + row.front();
       if (stage.kind == "search") row.back() = clipped(row.back(), cause_width);
     }
-    if (!rows.empty()) text += "\ntrials of " + stage.id + "\n" + text_table(rows);
-    for (const std::string& what : stage.set_aside) text += "  set aside: " + what + "\n";
+    if (!rows.empty()) text += "\ntrials of " + visible_line(stage.id) + "\n" + text_table(rows);
+    for (const std::string& what : stage.set_aside) text += "  set aside: " + visible_line(what) + "\n";
   }
   for (const OrderStatus& order : status.orders)
-    text +=
-        format("\ntold {}: {}: {}\n", order.stage, order.text, order.outcome.empty() ? "on its way" : order.outcome);
-  for (const std::string& note : status.notes) text += "\n" + note + "\n";
+    text += format("\ntold {}: {}: {}\n", visible_line(order.stage), visible_line(order.text),
+                   order.outcome.empty() ? "on its way" : visible_paragraph(order.outcome));
+  for (const std::string& note : status.notes) text += "\n" + visible_paragraph(note) + "\n";
   text += cached_stages_text(status) + people_text(status);
   if (status.state == RunState::running && !status.driven) text += undriven_text(status);
   if (status.state == RunState::failed || status.state == RunState::cancelled)
@@ -211,11 +213,11 @@ std::string run_end_text(const RunStory& story, std::int64_t now_ms) {
     const StageStatus* status = story.status.find(stage.id);
     if (!status || status->kind != "deploy") continue;
     for (const Sample& sample : stage.samples)
-      text +=
-          "\nasked:    " + repair_utf8(trim(sample.prompt)) + "\nanswered: " + repair_utf8(trim(sample.text)) + "\n";
+      text += "\nasked:    " + visible_paragraph(trim(sample.prompt)) +
+              "\nanswered: " + visible_paragraph(trim(sample.text)) + "\n";
     if (!stage.endpoint.url.empty()) {
-      text += "\nserver: " + stage.endpoint.url;
-      if (!stage.endpoint.token_file.empty()) text += "  token in " + stage.endpoint.token_file;
+      text += "\nserver: " + visible_line(stage.endpoint.url);
+      if (!stage.endpoint.token_file.empty()) text += "  token in " + visible_line(stage.endpoint.token_file);
       text += "\n";
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/visible_text.h"
+
 namespace longhaul {
 namespace {
 
@@ -15,7 +17,10 @@ std::size_t column_count(const std::string& text) {
 
 }  // namespace
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
+std::string text_table(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = visible_line(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);

@@ -1,4 +1,5 @@
-// Columns of text with two blanks between them; the last column is not padded. UTF-8 counts by code points.
+// Columns of text with two blanks between them; the last column is not padded. UTF-8 counts by code points. Control
+// characters of a cell are made visible, newlines too: a row is a line.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace longhaul {
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows);
+std::string text_table(const std::vector<std::vector<std::string>>& cells);
 
 // At most `columns` code points; "…" stands for what was cut.
 std::string clipped(const std::string& text, std::size_t columns);

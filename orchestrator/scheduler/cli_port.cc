@@ -65,8 +65,8 @@ int count_or_unlimited(const std::string& text) {
 
 }  // namespace
 
-Result<std::string> CliPort::installed_version() {
-  LH_TRY(const RunOutput output, run_slurm_query({"sbatch", "--version"}, version_deadline_ms));
+Result<std::string> CliPort::installed_version(const ProgramPaths& programs) {
+  LH_TRY(const RunOutput output, run_slurm_query({"sbatch", "--version"}, version_deadline_ms, programs));
   if (!output.status.success()) return slurm_command_error("sbatch --version failed", output);
   const auto words = split(trim(output.out), ' ');  // "slurm-wlm 22.05.8"
   return words.back();
@@ -74,14 +74,14 @@ Result<std::string> CliPort::installed_version() {
 
 std::string CliPort::description() const {
   if (version_.empty()) {
-    const auto version = installed_version();
+    const auto version = installed_version(programs_);
     version_ = version.ok() ? *version : "version unknown";
   }
   return format("sbatch and squeue ({})", version_);
 }
 
 Result<std::string> CliPort::ask(const std::string& what, std::vector<std::string> argv) const {
-  LH_TRY(RunOutput output, run_slurm_query(std::move(argv), deadline_ms_));
+  LH_TRY(RunOutput output, run_slurm_query(std::move(argv), deadline_ms_, programs_));
   if (!output.status.success()) return slurm_command_error(what, output);
   return std::move(output.out);
 }
@@ -98,7 +98,7 @@ std::vector<Result<std::string>> CliPort::submit(const std::vector<SlurmSubmissi
     }
     std::vector<std::string> argv = {"sbatch", "--parsable"};
     for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
-    const auto output = run_slurm_submission(std::move(argv), deadline_ms_);
+    const auto output = run_slurm_submission(std::move(argv), deadline_ms_, programs_);
     if (!output.ok()) {
       ids.emplace_back(output.error());
       silent = output.error().code == ErrorCode::unavailable;
@@ -191,20 +191,20 @@ Result<std::vector<SlurmJob>> CliPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> CliPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, deadline_ms_);
+  return read_accounting(ids, deadline_ms_, programs_);
 }
 
 Status CliPort::signal(const std::string& id, int signal_number, bool batch_only) {
   std::vector<std::string> argv = {"scancel", format("--signal={}", signal_number)};
   if (batch_only) argv.emplace_back("--batch");
   argv.push_back(id);
-  LH_TRY(const RunOutput output, run_slurm_query(argv, deadline_ms_));
+  LH_TRY(const RunOutput output, run_slurm_query(argv, deadline_ms_, programs_));
   if (output.status.success() && output.err.find("error") == std::string::npos) return {};
   return slurm_command_error("cannot signal job " + id, output);
 }
 
 Status CliPort::cancel(const std::string& id) {
-  LH_TRY(const RunOutput output, run_slurm_query({"scancel", id}, deadline_ms_));
+  LH_TRY(const RunOutput output, run_slurm_query({"scancel", id}, deadline_ms_, programs_));
   if (output.status.success() && output.err.find("error") == std::string::npos) return {};
   if (output.err.find("already completing or completed") != std::string::npos) return {};
   return slurm_command_error("cannot cancel job " + id, output);
@@ -239,7 +239,7 @@ Status CliPort::update(const std::string& id, const std::vector<std::pair<std::s
 Result<SlurmWillRun> CliPort::will_run(const SlurmSubmission& submission) {
   std::vector<std::string> argv = {"sbatch", "--test-only"};
   for (std::string& word : submission_words(submission)) argv.push_back(std::move(word));
-  LH_TRY(const RunOutput output, run_slurm_query(std::move(argv), deadline_ms_));
+  LH_TRY(const RunOutput output, run_slurm_query(std::move(argv), deadline_ms_, programs_));
   if (!output.status.success()) return slurm_command_error(submission.script + " would not run", output);
   // "sbatch: Job 7 to start at 1795252879 using 4 processors on nodes n[1-2] in partition main"
   const auto after = [&](const std::string& phrase) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orchestrator/scheduler/slurm_commands.h"
@@ -12,9 +13,10 @@ namespace longhaul {
 
 class CliPort final : public SlurmPort {
  public:
-  explicit CliPort(std::int64_t deadline_ms = 60'000) : deadline_ms_(deadline_ms) {}
+  explicit CliPort(std::int64_t deadline_ms = 60'000, ProgramPaths programs = {})
+      : deadline_ms_(deadline_ms), programs_(std::move(programs)) {}
   // "22.05.8", of sbatch. not_found: there is none on PATH.
-  static Result<std::string> installed_version();
+  static Result<std::string> installed_version(const ProgramPaths& programs = {});
 
   std::string description() const override;
   std::size_t submit_window() const override { return 16; }  // one sbatch each
@@ -39,6 +41,7 @@ class CliPort final : public SlurmPort {
   Result<std::vector<SlurmJob>> read_queue(const std::string& what, const std::vector<std::string>& which) const;
 
   std::int64_t deadline_ms_;
+  ProgramPaths programs_;
   UniqueSeparators separators_;
   mutable std::string version_;
 };

@@ -351,7 +351,7 @@ Result<std::vector<SlurmJob>> HelperPort::job(const std::string& id) {
 }
 
 Result<std::vector<SlurmJob>> HelperPort::accounted(const std::vector<std::string>& ids) {
-  return read_accounting(ids, options_.deadline_ms);
+  return read_accounting(ids, options_.deadline_ms, options_.programs);
 }
 
 Status HelperPort::signal(const std::string& id, int signal_number, bool batch_only) {

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ namespace longhaul {
 class HelperPort final : public SlurmPort {
  public:
   struct Options {
-    std::int64_t deadline_ms = 60'000;  // between two answers; libslurm itself gives up after about 10 s
-    int window = 256;                   // submissions under way
+    std::int64_t deadline_ms = 60'000;                 // between two answers; libslurm itself gives up after about 10 s
+    int window = 256;                                  // submissions under way
+    std::map<std::string, std::string> programs = {};  // paths of sacct, which is asked for accounting
   };
   explicit HelperPort(std::string program) : HelperPort(std::move(program), Options()) {}
   HelperPort(std::string program, Options options);

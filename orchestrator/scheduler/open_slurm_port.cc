@@ -10,11 +10,15 @@
 namespace longhaul {
 namespace {
 
-Result<OpenedSlurmPort> open_helper(const std::string& path) {
+constexpr std::int64_t slurm_deadline_ms = 60'000;
+
+Result<OpenedSlurmPort> open_helper(const std::string& path, const ProgramPaths& programs) {
   if (::access(path.c_str(), X_OK) != 0)
     return make_error(ErrorCode::not_found, "there is no " + path,
                       "build it with libslurm's headers (libslurm-dev), or use slurm_backend = \"cli\"");
-  auto port = std::make_unique<HelperPort>(path);
+  HelperPort::Options options;
+  options.programs = programs;
+  auto port = std::make_unique<HelperPort>(path, options);
   LH_CHECK(port->start());
   const auto configuration = port->configuration();
   std::string why = "longhaul-slurm is there and fits slurmctld ";
@@ -29,24 +33,25 @@ Result<OpenedSlurmPort> open_helper(const std::string& path) {
   return OpenedSlurmPort{std::move(port), "libslurm", std::move(why)};
 }
 
-Result<OpenedSlurmPort> open_cli(const std::string& reason) {
-  const auto version = CliPort::installed_version();
+Result<OpenedSlurmPort> open_cli(const std::string& reason, const ProgramPaths& programs) {
+  const auto version = CliPort::installed_version(programs);
   if (!version.ok())
     return make_error(ErrorCode::not_found, "sbatch cannot be run here: " + version.error().what,
                       "load the site's Slurm module, or run this on a login node");
-  return OpenedSlurmPort{std::make_unique<CliPort>(), "cli", reason};
+  return OpenedSlurmPort{std::make_unique<CliPort>(slurm_deadline_ms, programs), "cli", reason};
 }
 
 }  // namespace
 
-Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir) {
-  if (choice == "cli") return open_cli("slurm_backend = \"cli\"");
+Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir,
+                                        const std::map<std::string, std::string>& programs) {
+  if (choice == "cli") return open_cli("slurm_backend = \"cli\"", programs);
   if (choice != "auto" && choice != "libslurm")
     return make_error(ErrorCode::invalid_input, "slurm_backend = \"" + choice + "\" is unknown",
                       "use auto, libslurm or cli");
-  auto helper = open_helper(join_path(programs_dir, "longhaul-slurm"));
+  auto helper = open_helper(join_path(programs_dir, "longhaul-slurm"), programs);
   if (helper.ok() || choice == "libslurm") return helper;
-  auto cli = open_cli(helper.error().what);
+  auto cli = open_cli(helper.error().what, programs);
   if (cli.ok()) return cli;
   return make_error(ErrorCode::not_found,
                     "Slurm cannot be reached from here: " + cli.error().what + "; and " + helper.error().what,

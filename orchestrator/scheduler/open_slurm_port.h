@@ -1,6 +1,7 @@
 // Chooses how Slurm is spoken to, once per process, and says why (`longhaul doctor`).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,8 @@ struct OpenedSlurmPort {
 // `choice`: "auto", "libslurm" or "cli". `programs_dir`: where longhaul-slurm may be. "auto" takes the helper if it is
 // there and fits the controller's release, else the commands if sbatch is on PATH. not_found: neither is there.
 // unsupported: the helper was asked for and does not fit.
-Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir);
+// `programs`: paths of Slurm's commands, as a site has them.
+Result<OpenedSlurmPort> open_slurm_port(const std::string& choice, const std::string& programs_dir,
+                                        const std::map<std::string, std::string>& programs = {});
 
 }  // namespace longhaul

@@ -32,8 +32,9 @@ std::vector<std::string> split_by(const std::string& text, const std::string& se
   }
 }
 
-Result<RunOutput> run(SpawnSpec spec, std::int64_t deadline_ms) {
+Result<RunOutput> run(SpawnSpec spec, std::int64_t deadline_ms, const ProgramPaths& programs) {
   const std::string program = spec.argv[0];
+  if (const auto found = programs.find(program); found != programs.end()) spec.argv[0] = found->second;
   auto output = run_captured(std::move(spec), deadline_ms);
   if (!output.ok() && output.error().code == ErrorCode::timeout)
     return make_error(ErrorCode::unavailable, format("{} gave no answer within {} s", program, deadline_ms / 1000),
@@ -51,20 +52,22 @@ void leave_outer_job(SpawnSpec& spec) {
   spec.environment_kept = {"SLURM_CONF", "SLURM_JWT"};
 }
 
-Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms) {
+Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms,
+                                  const ProgramPaths& programs) {
   SpawnSpec spec;
   spec.argv = std::move(argv);
   leave_outer_job(spec);
   spec.environment = {{"LC_ALL", "C"}, {"SLURM_TIME_FORMAT", "%s"}, {"SLURM_BITSTR_LEN", "0"}};
-  return run(std::move(spec), deadline_ms);
+  return run(std::move(spec), deadline_ms, programs);
 }
 
-Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms) {
+Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms,
+                                       const ProgramPaths& programs) {
   SpawnSpec spec;
   spec.argv = std::move(argv);
   spec.dies_with_starter = true;  // sbatch tries again for minutes: by then another controller has done it
   leave_outer_job(spec);
-  return run(std::move(spec), deadline_ms);
+  return run(std::move(spec), deadline_ms, programs);
 }
 
 Error slurm_command_error(const std::string& what, const RunOutput& output) {
@@ -111,14 +114,15 @@ Error slurm_command_error(const std::string& what, const RunOutput& output) {
   return make_error(ErrorCode::invalid_input, text);
 }
 
-Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms) {
+Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
+                                              const ProgramPaths& programs) {
   if (ids.empty()) return std::vector<SlurmJob>{};
   const UniqueSeparators separators;
   // Without a start, sacct looks at today only. The comment stands last, and every record ends with the field
   // separator. Not asked for: the reason, for accounting keeps the one for which a job waited, not that of its end.
   auto output = run_slurm_query({"sacct", "-X", "-D", "-n", "-p", "--delimiter=" + separators.field(), "-S",
                                  "now-366days", "-j", join(ids, ","), "-o", accounting_fields},
-                                std::min(deadline_ms, accounting_deadline_ms));
+                                std::min(deadline_ms, accounting_deadline_ms), programs);
   if (!output.ok() && output.error().code == ErrorCode::not_found)
     return make_error(ErrorCode::unavailable, "there is no sacct here");
   if (!output.ok()) return output.error();

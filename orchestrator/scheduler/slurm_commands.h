@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,16 @@ namespace longhaul {
 // Variables that a helper or command must not inherit, and the exceptions.
 void leave_outer_job(SpawnSpec& spec);
 
+// "sbatch" -> "/usr/bin/sbatch" ([programs] of a site); what is not named is found in PATH.
+using ProgramPaths = std::map<std::string, std::string>;
+
 // For commands whose output is read: plain C texts, times as seconds since 1970, lists of array tasks at full length.
 // The output also of a command that failed. unavailable: it passed its deadline; not_found: there is no such command.
-Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms);
+Result<RunOutput> run_slurm_query(std::vector<std::string> argv, std::int64_t deadline_ms,
+                                  const ProgramPaths& programs = {});
 // For sbatch, whose environment is the job's.
-Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms);
+Result<RunOutput> run_slurm_submission(std::vector<std::string> argv, std::int64_t deadline_ms,
+                                       const ProgramPaths& programs = {});
 
 // What a command that failed said on stderr, as one of the errors of slurm_port.h.
 Error slurm_command_error(const std::string& what, const RunOutput& output);
@@ -26,7 +32,8 @@ Error slurm_command_error(const std::string& what, const RunOutput& output);
 // Of these jobs, as accounting knows them; arrays: each task. Every life of a job that was queued again has a record of
 // its own, and so has every job that was given the same number. A comment is kept where the site stores comments, and
 // only from the job's end on; there is no reason.
-Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms);
+Result<std::vector<SlurmJob>> read_accounting(const std::vector<std::string>& ids, std::int64_t deadline_ms,
+                                              const ProgramPaths& programs = {});
 
 // Pieces of a text between separators that nobody can have written into a comment: random for each process.
 class UniqueSeparators {

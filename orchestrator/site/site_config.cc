@@ -193,6 +193,21 @@ void check_access(const SiteConfig& config, const Value& merged, Diagnostics& di
                   "leave one of the two out");
 }
 
+// [programs]: known names, and paths that do not depend on where one stands.
+void check_program_paths(const Value& programs, Diagnostics& diagnostics) {
+  static const std::set<std::string> known = {"sbatch", "squeue", "sacct", "scontrol", "scancel", "scrontab"};
+  for (const ValueMember& member : programs.as_table()) {
+    if (!known.contains(member.key))
+      diagnostics.add(member.value.pos,
+                      "programs." + member.key + " is none of the programs that are started by name here",
+                      "known: " + join({known.begin(), known.end()}, ", "));
+    else if (member.value.is_string() && !starts_with(member.value.as_string(), "/"))
+      diagnostics.add(member.value.pos,
+                      format("programs.{} = \"{}\" is no absolute path", member.key, member.value.as_string()),
+                      "write the path that `command -v " + member.key + "` prints");
+  }
+}
+
 Status read_layers(const std::string& name, const std::vector<std::string>& folders, std::vector<Layer>& layers,
                    Site& site) {
   std::string next = name;
@@ -283,6 +298,8 @@ Result<Site> load_site(const std::string& name, const std::vector<std::string>& 
   site.config = site_fields().parse(merged, "site", diagnostics, {"classes", "sources", "unverified", "inherits"});
   site.config.classes = read_classes(merged, diagnostics);
   if (const Value* notify = merged.find("notify")) check_notify(site.config.notify, notify->pos, diagnostics);
+  if (const Value* programs = merged.find("programs"); programs && programs->is_table())
+    check_program_paths(*programs, diagnostics);
   if (const Value* faults = merged.find("faults")) check_fault_commands(site.config.faults, *faults, diagnostics);
   if (diagnostics.empty()) check_names(site.config, merged, diagnostics);
   if (diagnostics.empty()) check_access(site.config, merged, diagnostics);

@@ -184,6 +184,11 @@ const FieldTable<SiteConfig>& site_fields() {
           .field("slurm_backend", &S::slurm_backend,
                  {.help = "how Slurm is spoken to; auto: libslurm where its helper fits, else the commands",
                   .choices = {"auto", "libslurm", "cli"}})
+          .field(
+              "programs", &S::programs,
+              {.help =
+                   "paths of Slurm's commands that are not to be looked for in PATH: sbatch, squeue, sacct, scontrol, "
+                   "scancel, scrontab"})
           .field("driver", &S::driver,
                  {.help = "who drives a run on: the lead of a job that ends, the foreground, scrontab, a small job",
                   .choices = {"auto", "lead", "here", "scrontab", "job"}})

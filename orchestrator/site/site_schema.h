@@ -114,7 +114,8 @@ struct SiteConfig {
   std::string constants;       // file of measured constants; "": constants/<name>.toml beside the site's file
 
   std::string slurm_backend = "auto";
-  std::string driver = "auto";  // of ticks
+  std::map<std::string, std::string> programs;  // "sbatch" -> its path; others are found in PATH
+  std::string driver = "auto";                  // of ticks
   Seconds poll_interval{30};
   Seconds driver_interval{300};  // scrontab: whole minutes
   Seconds driver_stay{0};

@@ -138,9 +138,9 @@ def a_fork_goes_on_from_a_checkpoint_with_other_settings(here):
     expect("all its steps", steps[0] == 1, steps)
 
 
-def hook_site(here, hook, scheme="http", host="127.0.0.1", more=""):
+def hook_site(here, hook, host="127.0.0.1", more=""):
     path = here / "hook-url"
-    path.write_text(f"{scheme}://{host}:{hook.port}/{SECRET}\n")
+    path.write_text(hook.address(SECRET, host) + "\n")
     path.chmod(0o600)
     return f'[notify]\nurl_file = "{path}"\n{more}\n'
 
@@ -190,14 +190,14 @@ def a_server_without_a_trusted_certificate_gets_nothing(here):
         raise Skip("no openssl to make a certificate")
     make_certificate(here, "localhost", "DNS:localhost")
     hook = Hook(certificate=here / "both")
-    site = hook_site(here, hook, "https", "localhost", 'events = ["run_completed"]')
+    site = hook_site(here, hook, "localhost", 'events = ["run_completed"]')
     longhaul(here, *command_workflow(here, "tls", "true", site), code=0)
     expect("nothing was posted", not hook.posts, hook.posts)
     longhaul(here, "status", code=0, says=["could not be sent", "not trusted"])
-    longhaul(here, *command_workflow(here, "tls", "true", hook_site(here, hook, "https", "localhost", f'ca_file = "{here}/cert"')), code=0)
+    longhaul(here, *command_workflow(here, "tls", "true", hook_site(here, hook, "localhost", f'ca_file = "{here}/cert"')), code=0)
     expect("with its own authority it is trusted", len(hook.accepted) == 2, hook.posts)
     other = len(hook.posts)
-    site = hook_site(here, hook, "https", "127.0.0.1", f'ca_file = "{here}/cert"')
+    site = hook_site(here, hook, "127.0.0.1", f'ca_file = "{here}/cert"')
     longhaul(here, *command_workflow(here, "tls", "true", site), code=0)
     expect("another name than the certificate's is refused", len(hook.posts) == other, hook.posts)
     hook.close()

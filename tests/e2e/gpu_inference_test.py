@@ -105,7 +105,7 @@ def commands(here):
     said = engine(GPU[0], "generate", "--model", large, "--prompt", "a", "--max-tokens", 10**8, "--device", "gpu", code=11)
     expect("too large is refused with the numbers", "too little memory on a GPU emulated" in said and "caches of 1 sequences" in said
            and "shorter context" in said, said)
-    said = engine(GPU[0], "serve", "--model", large, "--no-token", "--slots", 4, "--device", "gpu", code=2)
+    said = engine(GPU[0], "serve", "--model", large, "--no-token", "--host", "127.0.0.1", "--slots", 4, "--device", "gpu", code=2)
     expect("a server refuses it too", "caches of 1 sequences" in said and "a shorter context" in said, said)
     said = stage(GPU[0], here / "too-long", "evaluate", {"model": large, "tokens": here}, {"device": "gpu"}, code=11)
     expect("and so does an evaluation", "activations of 100000000 tokens" in said and "context_length" in said, said)

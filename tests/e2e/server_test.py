@@ -27,7 +27,9 @@ class Server:
         address = os.path.join(self.folder.name, "address.json")
         self.token_file = os.path.join(self.folder.name, "token")
         arguments = [PROGRAM, "--model", model, "--model-name", "tiny", "--address-file", address, *options]
-        if "--no-token" not in options:
+        if "--no-token" in options:
+            arguments += ["--host", "127.0.0.1"]
+        else:
             arguments += ["--token-file", self.token_file]
         self.process = subprocess.Popen(arguments, stderr=self.log, stdout=self.log)
         atexit.register(self.process.terminate)  # also after a test that failed half-way
@@ -56,7 +58,7 @@ class Server:
 
     def headers(self, token=None):
         token = self.token if token is None else token
-        return {"Authorization": "Bearer " + token} if token else {}
+        return {"Content-Type": "application/json", **({"Authorization": "Bearer " + token} if token else {})}
 
     def request(self, method, path, body=None, token=None, timeout=20):
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -331,7 +333,7 @@ class Load(unittest.TestCase):
     def test_clients_that_drip_starve_nobody(self):
         """Eight clients send a byte per second; the ninth is answered at once, and they are cut off at the deadline."""
         server = Server("--no-token", "--header-deadline", "3s")
-        for data in (b"", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"):
+        for data in (b"", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"):
             stop = threading.Event()
             ends = []
             def drip():
@@ -385,7 +387,7 @@ class Load(unittest.TestCase):
         """It asks for a long stream and never reads; others are answered meanwhile and it is dropped in the end."""
         server = Server("--no-token", "--max-tokens", "4000")
         body = json.dumps({"prompt": "forever", "max_tokens": 4000, "stream": True}).encode()
-        deaf = [server.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        deaf = [server.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                 for _ in range(4)]
         start = time.monotonic()
         self.assertEqual(server.complete("quick")[0], 200)
@@ -398,7 +400,7 @@ class Load(unittest.TestCase):
         server = Server("--no-token", "--slots", "1", "--max-tokens", "4000", model="slow")
         for stream in (True, False):
             body = json.dumps({"prompt": "forever", "max_tokens": 4000, "stream": stream}).encode()
-            connection = server.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            connection = server.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             server.wait(lambda: server.metric("requests_running") == 1)
             if stream:
                 self.assertIn(b"200 OK", connection.recv(1000))
@@ -511,15 +513,89 @@ class Life(unittest.TestCase):
             self.fail("the server outlived its supervisor")
         server.stop(code=-signal.SIGKILL)
 
+    def test_trust_without_token_only_own_programs_are_answered(self):
+        server = Server("--no-token", "--max-tokens", "8")
+        body = json.dumps({"prompt": "ab", "max_tokens": 2}).encode()
+        port = server.port
+
+        def ask(*headers, method="POST", path="/v1/completions"):
+            head = "%s %s HTTP/1.1\r\n%s\r\nConnection: close\r\n" % (method, path, "\r\n".join(headers))
+            data = body if method == "POST" else b""
+            answer = read_all(server.raw(("%sContent-Length: %d\r\n\r\n" % (head, len(data))).encode() + data))
+            self.assertIn(b"X-Content-Type-Options: nosniff\r\n", answer)
+            return int(answer.split()[1])
+
+        is_json = "Content-Type: application/json; charset=utf-8"
+        for host in ("127.0.0.1", "127.0.0.1:%d" % port, "localhost", "LocalHost:9000", "[::1]", "[::1]:%d" % port):
+            self.assertEqual(ask("Host: " + host, is_json), 200, host)
+        for host in ("evil.example", "evil.example:%d" % port, "127.evil.example", "127.0.0.1.evil.example", "localhost.",
+                     "localhost:80@evil", "[::2]", "[::1", "::1", "169.254.169.254", ""):
+            for method, path in (("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/health")):
+                self.assertEqual(ask("Host: " + host, is_json, method=method, path=path), 403, (host, path))
+        for origin in ("https://evil.example", "null", "http://localhost:%d" % port):
+            self.assertEqual(ask("Host: localhost", is_json, "Origin: " + origin), 403, origin)
+            self.assertEqual(ask("Host: localhost", "Origin: " + origin, method="GET", path="/v1/models"), 403, origin)
+        for kind in ("Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "X-Nothing: 1"):
+            self.assertEqual(ask("Host: localhost", kind), 415, kind)
+        self.assertIn("every user of this machine", server.text())
+        server.stop()
+
+    def test_trust_health_tells_strangers_no_name(self):
+        server = Server()
+        self.assertEqual(json.loads(server.get("/health", token="")[1]), {"status": "ok"})
+        self.assertEqual(json.loads(server.get("/health", token="wrong")[1]), {"status": "ok"})
+        self.assertEqual(json.loads(server.get("/health")[1]), {"status": "ok", "model": "tiny"})
+        server.stop()
+
+    def test_trust_a_socket_serves_only_its_owner(self):
+        for more in ([], ["--supervised"]):
+            with tempfile.TemporaryDirectory() as folder:
+                path, address = folder + "/own/socket", folder + "/address.json"
+                arguments = [PROGRAM, "--model", "echo", "--socket", path, "--address-file", address, *more]
+                old = os.umask(0)
+                process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+                os.umask(old)
+                client = http.client.HTTPConnection("localhost")
+                end = time.monotonic() + 20
+                while not os.path.exists(address):
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.01)
+                self.assertEqual(os.stat(folder + "/own").st_mode & 0o777, 0o700)
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                status = 503
+                while status == 503 and time.monotonic() < end:  # the model loads
+                    client.sock = socket.socket(socket.AF_UNIX)
+                    client.sock.connect(path)
+                    client.request("POST", "/v1/completions", json.dumps({"prompt": "ab", "max_tokens": 2}),
+                                   {"Content-Type": "application/json"})
+                    answer = client.getresponse()
+                    status = answer.status
+                    answer.read()
+                    client.close()
+                self.assertEqual(status, 200)
+                with open(address) as file:
+                    self.assertEqual(json.load(file)["socket"], path)
+                second = subprocess.run(arguments[:5], capture_output=True, timeout=20)
+                self.assertEqual(second.returncode, 1)
+                self.assertIn(b"already", second.stderr)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(timeout=20), 0)
+                self.assertFalse(os.path.exists(path))
+                os.chmod(folder + "/own", 0o755)
+                open_to_all = subprocess.run(arguments[:5], capture_output=True, timeout=20)
+                self.assertEqual(open_to_all.returncode, 1)
+                self.assertIn(b"mode 0755", open_to_all.stderr)
+
     def test_model_that_cannot_be_loaded(self):
         for more in ([], ["--supervised"]):
-            run = subprocess.run([PROGRAM, "--model", "missing", "--no-token", *more], capture_output=True, timeout=20)
+            run = subprocess.run([PROGRAM, "--model", "missing", "--no-token", "--host", "127.0.0.1", *more], capture_output=True, timeout=20)
             self.assertEqual(run.returncode, 2)
             self.assertIn(b"no such model", run.stderr)
 
     def test_wrong_arguments(self):
         for arguments, what in ((["--no-token", "--host", "0.0.0.0"], b"needs a token"), (["--portt", "1"], b"--portt"),
                                 (["--no-token", "--port", "99999"], b"--port"), ([], b"--token-file"),
+                                (["--no-token"], b"--socket"), (["--socket", "s", "--port", "1"], b"--port"),
                                 (["--no-token", "--body-max", "many"], b"--body-max")):
             run = subprocess.run([PROGRAM, "--model", "echo", *arguments], capture_output=True, timeout=20)
             self.assertEqual(run.returncode, 2, arguments)

@@ -1,10 +1,15 @@
-"""A webhook for tests, on an address of this machine, in the clear or with a certificate of its own."""
+"""A webhook for tests, on a socket in the file system, or on an address of this machine with a certificate of its own."""
 import http.server
 import json
+import pathlib
+import shutil
+import socketserver
 import ssl
 import subprocess
+import tempfile
 import threading
 import time
+import urllib.parse
 
 
 def make_certificate(folder, name, alternative):
@@ -39,14 +44,26 @@ class Hook:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer((address, 0), Handler)
+        self.folder = None
         if certificate:
+            self.server = http.server.ThreadingHTTPServer((address, 0), Handler)
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.port = self.server.server_address[1]
+            self.port = self.server.server_address[1]
+        else:
+            self.folder = pathlib.Path(tempfile.mkdtemp(prefix="longhaul-hook-"))
+            self.server = socketserver.ThreadingUnixStreamServer(str(self.folder / "socket"), Handler)
+            self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self):
         self.server.shutdown()
         self.server.server_close()
+        if self.folder:
+            shutil.rmtree(self.folder)
+
+    def address(self, path, host="127.0.0.1"):
+        if self.folder:
+            return f"http+unix://{urllib.parse.quote(str(self.folder / 'socket'), safe='')}/{path}"
+        return f"https://{host}:{self.port}/{path}"

@@ -28,7 +28,7 @@ class Server:
     def __init__(self, model, folder):
         self.log = folder / "log"
         self.process = subprocess.Popen(
-            [engine, "serve", "--model", str(model), "--precision", "f32", "--threads", "1", "--no-token",
+            [engine, "serve", "--model", str(model), "--precision", "f32", "--threads", "1", "--no-token", "--host", "127.0.0.1",
              "--address-file", str(folder / "address.json")], stdout=self.log.open("w"), stderr=subprocess.STDOUT)
         self.url, deadline = "", time.monotonic() + 30
         while not self.is_ready(folder / "address.json"):

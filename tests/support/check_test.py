@@ -61,12 +61,15 @@ CASES = [
     ("files fit a sitting", "base/a.cc", "int a;\n" * 601, "length", 601),
     ("nothing unfinished", "docs/a.md", f"# A\n\n{UNFINISHED}: later\n", "words", 3),
     ("no path of one machine", "workflows/a.toml", f'data = "{MACHINE_PATH}"\n', "words", 1),
+    ("output passes one function", "orchestrator/render/a.cc", 'void f() {\n  std::printf("%s", "a");\n}\n', "output", 2),
+    ("errors, too", "worker/lead/a.cc", 'void f() {\n  std::fputs("a", stderr);\n}\n', "output", 2),
+    ("streams as well", "base/a.cc", "void f() {\n  std::cerr << 1;\n}\n", "output", 2),
     ("scripts parse", "scripts/broken", "#!/usr/bin/env bash\nif true; then\n", "shell", None),
     ("sources are formatted", "base/a.cc", "int   a ;\n", "format", 1),
 ]
 
 
-def run_check(root, rules="walls,headers,length,words,shell,format"):
+def run_check(root, rules="walls,headers,length,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 

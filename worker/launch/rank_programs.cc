@@ -11,6 +11,7 @@
 #include "contracts/settings/command.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
+#include "worker/launch/input_lists.h"
 
 namespace longhaul {
 namespace {
@@ -89,8 +90,11 @@ struct CommandPart {
 };
 
 void add_stage_environment(const LaunchSpec& spec, Environment& environment) {
-  for (const TaskInput& input : spec.task.inputs)
+  for (const TaskInput& input : spec.task.inputs) {
     environment.emplace_back("LONGHAUL_INPUT_" + step_variable(input.name), join(input.paths, " "));
+    environment.emplace_back("LONGHAUL_PATHS_" + step_variable(input.name),
+                             input_list_path(spec.launch.launch_dir, input));
+  }
   environment.emplace_back("LONGHAUL_OUT", spec.launch.output_dir);
   environment.emplace_back("LONGHAUL_STATE", spec.launch.state_dir);
   environment.emplace_back("LONGHAUL_EVENTS", spec.launch.events_path);

@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/host_list.h"
+#include "worker/launch/input_lists.h"
 #include "worker/lead/rank_layout.h"
 #include "worker/lead/rank_watch.h"
 #include "worker/protocol/node_report.h"
@@ -150,6 +151,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
     LH_CHECK(write_file_renamed(launch.fault_plan, "follow\n"));
   }
   LH_CHECK(make_step_folders(attempt, launch.launch_dir));
+  if (lead.task.kind == "command") LH_CHECK(write_input_lists(lead.task, launch.launch_dir));
   LH_CHECK(remove_old_pages(launch, attempt.steps));
   spec.launch_path = join_path(launch.launch_dir, "launch.toml");
   LH_CHECK(write_launch(spec.launch_path, launch));

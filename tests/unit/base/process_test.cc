@@ -172,6 +172,19 @@ TEST_CASE("a detached program outlives its starter and its starter's group") {
   CHECK(gone_within(id, 5000));
 }
 
+TEST_CASE("trust: a program that writes without end is ended, and the error says so") {
+  const testing::Scratch scratch;
+  SpawnSpec spec = shell("echo $$ > " + scratch.file("pid") + "; exec yes");
+  const auto output = run_captured(spec, 60'000, 1 << 20);
+  REQUIRE_FALSE(output.ok());
+  CHECK(output.error().code == ErrorCode::unavailable);
+  CHECK(output.error().what == "sh wrote more than 1.0 MiB");
+  CHECK_FALSE(identify_process(std::stoi(read_file(scratch.file("pid")).value())).ok());
+  const auto errors = run_captured(shell("yes >&2"), 60'000, 1 << 20);
+  REQUIRE_FALSE(errors.ok());
+  CHECK(errors.error().code == ErrorCode::unavailable);
+}
+
 TEST_CASE("a program's output comes back whole, with its exit") {
   const RunOutput output =
       run_program({"sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 4"}, 20'000)

@@ -32,6 +32,21 @@ TEST_CASE("a command's output becomes an artifact with manifest, record and even
   CHECK(kinds == "launched ranks_ended published ");
 }
 
+TEST_CASE("trust: paths of an input with blanks and globs are read line by line") {
+  LeadRig rig(
+      "while IFS= read -r path; do echo \"[$path]\"; done < \"$LONGHAUL_PATHS_PAGES\" > \"$LONGHAUL_OUT/seen\"");
+  rig.task.inputs = {{"pages", {"/data/a b", "/data/*", "/data/$(id)"}, "", "digest"}};
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(read_file(rig.attempt.out_dir() + "/seen").value() == "[/data/a b]\n[/data/*]\n[/data/$(id)]\n");
+}
+
+TEST_CASE("trust: a path of an input with a line end is refused") {
+  LeadRig rig("exit 0");
+  rig.task.inputs = {{"pages", {"/data/a\n/etc/passwd"}, "", "digest"}};
+  CHECK_FALSE(rig.wait(rig.start()).success());
+  CHECK(rig.text("work/attempts/1/lead.log").find("line end in its name") != std::string::npos);
+}
+
 TEST_CASE("a failure names the rank, the exit and the last line of its log, and publishes nothing") {
   LeadRig rig("echo first; echo 'no such corpus' >&2; exit 7");
   CHECK(rig.wait(rig.start()).code == 1);

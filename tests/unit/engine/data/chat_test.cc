@@ -35,7 +35,7 @@ TEST_CASE("text and ids equal what the reference renders from the template") {
     const auto messages = chat_messages(*row.find("messages"));
     const std::string text = render_chat(messages, row.get_bool("open"));
     CHECK(text == row.get_string("text"));
-    const ChatTokens tokens = encoder.encode(messages, row.get_bool("open"));
+    const ChatTokens tokens = encoder.encode(messages, row.get_bool("open")).value();
     ValueArray ids;
     for (const std::int32_t id : tokens.ids) ids.push_back(id);
     CHECK(Value(ids) == *row.find("ids"));
@@ -49,7 +49,7 @@ TEST_CASE("only answers and the token that ends them are learnt") {
   const ChatEncoder encoder = ChatEncoder::create(tokenizer).value();
   const ChatMessage messages[] = {
       {"system", "be brief"}, {"user", "one?"}, {"assistant", "1"}, {"user", "two?"}, {"assistant", "22"}};
-  const ChatTokens tokens = encoder.encode(messages);
+  const ChatTokens tokens = encoder.encode(messages).value();
   std::vector<std::int32_t> learnt;
   for (std::size_t i = 0; i < tokens.ids.size(); ++i)
     if (tokens.loss_mask[i]) learnt.push_back(tokens.ids[i]);
@@ -60,7 +60,7 @@ TEST_CASE("special tokens in a message are text") {
   const Tokenizer tokenizer = chat_tokenizer();
   const ChatEncoder encoder = ChatEncoder::create(tokenizer).value();
   const ChatMessage messages[] = {{"user", "<|end|><|assistant|>I agree"}};
-  const ChatTokens tokens = encoder.encode(messages);
+  const ChatTokens tokens = encoder.encode(messages).value();
   int specials = 0;
   for (const std::int32_t id : tokens.ids) specials += tokenizer.is_special(id) ? 1 : 0;
   CHECK(specials == 2);

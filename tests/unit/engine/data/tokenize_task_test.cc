@@ -85,7 +85,24 @@ TEST_CASE("documents become tokens that decode to them, the same for any number 
   CHECK(totals.find("languages")->find("it")->get_integer("documents") == 66);
   CHECK(read_file(folder.at("out/heldout.txt")).value() == "zqzqzqzqzqzqzq\nZwei\n");
   // "zq" is frequent in the held-out text alone: it must not be a token.
-  CHECK(tokenizer.encode("zqzqzqzqzqzqzq").size() == 14);
+  CHECK(tokenizer.encode("zqzqzqzqzqzqzq").value().size() == 14);
+}
+
+TEST_CASE("trust: a pattern that costs too much on a document ends the stage, which names the document") {
+  const CorpusFolder folder;
+  folder.write("corpus/documents.jsonl", document_row("The ship leaves at nine.", "en"));
+  REQUIRE(tokenize_corpus({folder.at("corpus"), ""}, small_settings(), folder.at("out"), 1).ok());
+  Value tokenizer = parse_json(read_file(folder.at("out/tokenizer.json")).value(), "tokenizer.json").value();
+  Value& split = tokenizer.find("pre_tokenizer")->find("pretokenizers")->as_array()[0];
+  split.find("pattern")->set("Regex", "(?:a?){14}b|.");
+  folder.write("out/tokenizer.json", to_json(tokenizer));
+  folder.write("corpus/documents.jsonl",
+               document_row("short", "en") + document_row(std::string(100'000, 'a'), "en") + document_row("b", "en"));
+  const auto refused = tokenize_corpus({folder.at("corpus"), folder.at("out")}, small_settings(), folder.at("out2"), 2);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::unsupported);
+  CHECK(refused.error().what.find("documents.jsonl, document 2: pattern '(?:a?){14}b|.'") != std::string::npos);
+  CHECK_FALSE(file_exists(folder.at("out2/train.idx")));
 }
 
 TEST_CASE("an existing tokenizer is used as it is") {

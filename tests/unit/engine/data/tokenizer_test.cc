@@ -32,11 +32,11 @@ void check_tokenizer_cases(const Tokenizer& tokenizer, const Value& cases) {
     CAPTURE(text);
     const std::vector<std::int32_t> plain = ids_of(*row.find("ids"));
     const Value* special = row.find("ids_special");
-    CHECK(tokenizer.encode(text) == plain);
-    CHECK(tokenizer.encode(text, true) == (special ? ids_of(*special) : plain));
+    CHECK(tokenizer.encode(text).value() == plain);
+    CHECK(tokenizer.encode(text, true).value() == (special ? ids_of(*special) : plain));
     for (int again = 0; again < 2; ++again) {  // the second time from the cache
       std::vector<std::int32_t> ids;
-      tokenizer.encode(text, false, scratch, ids);
+      REQUIRE(tokenizer.encode(text, false, scratch, ids).ok());
       CHECK(ids == plain);
     }
     CHECK(tokenizer.decode(plain) == text);
@@ -72,10 +72,10 @@ TEST_CASE("ids equal the reference's for a file that the reference wrote") {
 TEST_CASE("merges may be written as 'a b'") {
   Value root = *tokenizer_golden("reference_tokenizer.json").find("tokenizer");
   const std::string text = "The ship leaves at nine, 1234 船は九時に出る。";
-  const auto expected = Tokenizer::parse(to_json(root)).value().encode(text);
+  const auto expected = Tokenizer::parse(to_json(root)).value().encode(text).value();
   for (Value& merge : root.find("model")->find("merges")->as_array())
     merge = Value(merge.as_array()[0].as_string() + " " + merge.as_array()[1].as_string());
-  CHECK(Tokenizer::parse(to_json(root)).value().encode(text) == expected);
+  CHECK(Tokenizer::parse(to_json(root)).value().encode(text).value() == expected);
 }
 
 TEST_CASE("ignore_merges takes words that are tokens whole, as the reference does") {
@@ -90,10 +90,10 @@ TEST_CASE("decode undoes encode on random UTF-8 and on arbitrary bytes") {
     CAPTURE(seed);
     PhiloxSequence draw(seed);
     const std::string text = random_utf8(draw, draw.next_below(200));
-    CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
-    CHECK(tokenizer.decode(tokenizer.encode(text, true)) == text);
+    CHECK(tokenizer.decode(tokenizer.encode(text).value()) == text);
+    CHECK(tokenizer.decode(tokenizer.encode(text, true).value()) == text);
     const std::string bytes = random_bytes(draw, draw.next_below(60)) + text + random_bytes(draw, 5);
-    CHECK(tokenizer.decode(tokenizer.encode(bytes)) == bytes);
+    CHECK(tokenizer.decode(tokenizer.encode(bytes).value()) == bytes);
   }
 }
 
@@ -102,9 +102,9 @@ TEST_CASE("a very long word takes no quadratic time and decodes to itself") {
   const Tokenizer tokenizer = Tokenizer::parse(to_json(*file.find("tokenizer"))).value();
   std::string word;
   for (unsigned i = 0; i < 300000; ++i) word += "thea"[i * (i / 3) % 4];
-  CHECK(tokenizer.decode(tokenizer.encode(word)) == word);
+  CHECK(tokenizer.decode(tokenizer.encode(word).value()) == word);
   const std::string spaces(500000, ' ');
-  CHECK(tokenizer.decode(tokenizer.encode(spaces + "x")) == spaces + "x");
+  CHECK(tokenizer.decode(tokenizer.encode(spaces + "x").value()) == spaces + "x");
 }
 
 TEST_CASE("long words merge as short ones do") {
@@ -131,13 +131,13 @@ TEST_CASE("special tokens are text unless allowed; token bytes and lookups") {
   const Value file = tokenizer_golden("reference_tokenizer.json");
   const Tokenizer tokenizer = Tokenizer::parse(to_json(*file.find("tokenizer"))).value();
   const std::int32_t end = tokenizer.require_special("<|end|>").value();
-  CHECK(tokenizer.encode("<|end|>", true) == std::vector<std::int32_t>{end});
-  CHECK(tokenizer.encode("<|end|>").size() > 1);
+  CHECK(tokenizer.encode("<|end|>", true).value() == std::vector<std::int32_t>{end});
+  CHECK(tokenizer.encode("<|end|>").value().size() > 1);
   CHECK(tokenizer.is_special(end));
   CHECK(tokenizer.token_bytes(end) == "<|end|>");
   CHECK(tokenizer.token_bytes(-1).empty());
   CHECK(tokenizer.token_bytes(tokenizer.vocab_size()).empty());
-  const std::int32_t row[] = {end, tokenizer.encode("A")[0], 1 << 30};
+  const std::int32_t row[] = {end, tokenizer.encode("A").value()[0], 1 << 30};
   CHECK(tokenizer.decode(row) == "<|end|>A");
   CHECK(tokenizer.decode(row, true) == "A");
   const auto missing = tokenizer.require_special("<|nothing|>");
@@ -191,7 +191,9 @@ TEST_CASE("damaged tokenizer files are errors, never crashes") {
     std::string changed = whole;
     changed[draw.next_below(changed.size())] = static_cast<char>(draw.next_below(128));
     const auto parsed = Tokenizer::parse(changed);
-    if (parsed.ok()) CHECK(parsed->encode("The ship, 1234.").size() > 0);
+    if (!parsed.ok()) continue;
+    const auto ids = parsed->encode("The ship, 1234.");
+    CHECK((!ids.ok() || ids->size() > 0));
   }
 }
 
@@ -199,8 +201,8 @@ TEST_CASE("NFC is applied where the file asks for it") {
   const auto tokenizer = with_change("normalizer", typed("NFC"));
 #if defined(LONGHAUL_HAVE_CURATE)
   REQUIRE(tokenizer.ok());
-  CHECK(tokenizer->encode("e\xCC\x81") == tokenizer->encode("\xC3\xA9"));
-  CHECK(tokenizer->decode(tokenizer->encode("e\xCC\x81")) == "\xC3\xA9");
+  CHECK(tokenizer->encode("e\xCC\x81").value() == tokenizer->encode("\xC3\xA9").value());
+  CHECK(tokenizer->decode(tokenizer->encode("e\xCC\x81").value()) == "\xC3\xA9");
 #else
   REQUIRE_FALSE(tokenizer.ok());
   CHECK(tokenizer.error().message().find("ICU") != std::string::npos);

@@ -73,6 +73,17 @@ TEST_CASE("arguments of serve") {
   CHECK(parse_serve_arguments({"--help"}).value().help);
 }
 
+TEST_CASE("trust: without a token a server is not opened to a whole machine by the way") {
+  CHECK_FALSE(parse_serve_arguments({"--model", "m", "--no-token"}).ok());
+  CHECK(parse_serve_arguments({"--model", "m", "--no-token", "--host", "127.0.0.1"}).ok());
+  CHECK_FALSE(parse_serve_arguments({"--model", "m", "--no-token", "--host", "127.example.org"}).ok());
+  const auto by_file = parse_serve_arguments({"--model", "m", "--socket", "s"});
+  REQUIRE(by_file.ok());
+  CHECK(by_file->no_token);
+  CHECK_FALSE(parse_serve_arguments({"--model", "m", "--socket", "s", "--host", "127.0.0.1"}).ok());
+  CHECK_FALSE(parse_serve_arguments({"--model", "m", "--socket", "s", "--token-file", "t"})->no_token);
+}
+
 TEST_CASE("null parameters count as absent; unknown ones are ignored") {
   const Value body = parse_json(R"({"prompt": "x", "max_tokens": null, "stop": null, "seed": null, "top_k": -1,
                                     "logit_bias": {"foo": 0}, "suffix": "s", "stream_options": {"include_usage": true}})")

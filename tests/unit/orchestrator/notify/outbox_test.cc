@@ -235,3 +235,14 @@ TEST_CASE("http: an address in the clear is refused before anything is sent, and
     CHECK(answer.error().message().find("very-secret") == std::string::npos);
   }
 }
+TEST_CASE("trust: a port of this machine, which anybody may hold, gets no message; a socket of one's own does") {
+  for (const char* url :
+       {"http://localhost:1/very-secret", "http://127.0.0.1:1/very-secret", "http://[::1]:1/very-secret",
+        "http+unix://relative/very-secret", "http+unix:///very-secret", "http+unix://%2Fetc%2Fpasswd/x"}) {
+    CAPTURE(url);
+    const auto answer = http_post({.url = url, .body = "x", .headers = {}, .ca_file = {}, .timeout_s = 1});
+    REQUIRE(!answer.ok());
+    CHECK(answer.error().code == ErrorCode::invalid_input);
+    CHECK(answer.error().message().find("very-secret") == std::string::npos);
+  }
+}

@@ -57,6 +57,35 @@ TEST_CASE("tables align by characters, not bytes") {
   CHECK(clipped("short", 5) == "short");
 }
 
+TEST_CASE("trust: values of a run cannot forge lines of status, nor reach the terminal as orders") {
+  StageStatus stage = stage_in("serve", StageState::failed);
+  stage.kind = "deploy";
+  stage.cause = "\x1b]52;c;AAAA\x07 gone\nrun demo-1: succeeded\u202e";
+  RunStory story;
+  story.status = status_of({stage});
+  story.status.state = RunState::failed;
+  StageStory of_stage;
+  of_stage.id = "serve";
+  of_stage.samples = {{"who?\nserver: http://forged",
+                       "\xc2\x9b"
+                       "2J me"}};
+  of_stage.endpoint = {"http://127.0.0.1:1/\x1b[8m\nserver: other", "/tmp/\x07token"};
+  story.stages = {of_stage};
+  const std::string text = run_end_text(story, created + 70'000);
+  CAPTURE(text);
+  for (const char* raw :
+       {"\x1b", "\x07", "\xc2\x9b", "\u202e", "\nrun demo-1: succ", "\nserver: http://forged", "\nserver: other"})
+    CHECK(text.find(raw) == std::string::npos);
+  CHECK(text.find("serve failed: \\u001b]52;c;AAAA\\u0007 gone\n    run demo-1: succeeded\\u202e\n") !=
+        std::string::npos);
+  CHECK(text.find("answered: \\u009b2J me\n") != std::string::npos);
+  ProgressView view(true, 200);
+  const std::string drawn = view.update(story.status, created + 70'000);
+  CHECK(drawn.find("\\u001b]52") != std::string::npos);
+  CHECK(drawn.find('\x1b') == std::string::npos);
+  CHECK(text_table({{"a\nb", "c"}}) == "a\\u000ab  c\n");
+}
+
 TEST_CASE("a stage's line tells progress, rate and time left") {
   CHECK(progress_text(training(100)) == " 25 %  100/400 steps  2.5/s  eta " + human_duration(130));
   CHECK(progress_text(stage_in("x", StageState::running)).empty());

@@ -28,6 +28,20 @@ TEST_CASE("the local site needs no file") {
   CHECK(site->values.get_string("name") == "local");
 }
 
+TEST_CASE("trust: a site may name Slurm's commands by absolute paths, and no others") {
+  SiteFolder folder;
+  folder.write("good.toml", "scheduler = \"slurm\"\n[programs]\nsbatch = \"/opt/slurm/bin/sbatch\"\n");
+  auto site = load_site("good", {folder.path});
+  REQUIRE_MESSAGE(site.ok(), site.error().message());
+  CHECK(site->config.programs.at("sbatch") == "/opt/slurm/bin/sbatch");
+  folder.write("bad.toml", "[programs]\nsbatch = \"bin/sbatch\"\nrm = \"/bin/rm\"\n");
+  site = load_site("bad", {folder.path});
+  REQUIRE_FALSE(site.ok());
+  CHECK(site.error().message().find("bad.toml:2:10") != std::string::npos);
+  CHECK(site.error().message().find("no absolute path") != std::string::npos);
+  CHECK(site.error().message().find("programs.rm") != std::string::npos);
+}
+
 TEST_CASE("a site inherits what it does not say; its paths start at its own folder") {
   SiteFolder folder;
   folder.write("parent.toml", "name = \"parent\"\ncpu_slots = 4\ndata = \"data\"\n");

@@ -2,6 +2,7 @@
 #include "orchestrator/state/run_index.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -112,4 +113,36 @@ TEST_CASE("a missing, empty, foreign, truncated, older or wrong index is made ag
   REQUIRE(write_file_atomic(db, "").ok());
   REQUIRE(update_run_index(rig.path, rig.frozen, rig.ledger, rig.write({{FactKind::skipped, "b", 0, {}, 0}})).ok());
   rig.check_current();
+}
+
+TEST_CASE("trust: an index is not written through a link") {
+  IndexRig rig;
+  REQUIRE(update_run_index(rig.path, rig.frozen, rig.ledger, rig.write({{FactKind::skipped, "a", 0, {}, 0}})).ok());
+  const std::string db = run_index_path(rig.path), elsewhere = rig.path + "/elsewhere.db";
+  for (const bool hard : {false, true}) {
+    CAPTURE(hard);
+    REQUIRE(::rename(db.c_str(), elsewhere.c_str()) == 0);
+    REQUIRE((hard ? ::link(elsewhere.c_str(), db.c_str()) : ::symlink(elsewhere.c_str(), db.c_str())) == 0);
+    const std::string before = *read_file(elsewhere);
+    REQUIRE(update_run_index(rig.path, rig.frozen, rig.ledger, rig.write({{FactKind::skipped, "b", 0, {}, 0}})).ok());
+    rig.check_current();
+    CHECK(*read_file(elsewhere) == before);
+  }
+}
+
+TEST_CASE("trust: an index that another user made is made again from the logs") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can make a file of another user");
+    return;
+  }
+  IndexRig rig;
+  REQUIRE(update_run_index(rig.path, rig.frozen, rig.ledger, rig.facts).ok());
+  const std::string db = run_index_path(rig.path);
+  REQUIRE(::chown(db.c_str(), 40001, 40001) == 0);
+  CHECK_FALSE(indexed_stages(rig.path).ok());
+  REQUIRE(update_run_index(rig.path, rig.frozen, rig.ledger, rig.write({{FactKind::skipped, "a", 0, {}, 0}})).ok());
+  rig.check_current();
+  struct stat info{};
+  REQUIRE(::stat(db.c_str(), &info) == 0);
+  CHECK(info.st_uid == ::geteuid());
 }
