@@ -217,7 +217,9 @@ _longhaul; printf '%s\\n' "${{COMPREPLY[@]}}" """], here)
         (here / "completion.zsh").write_text(longhaul(here, "completion", "zsh", code=0).out)
         (here / "play.zsh").write_text(f"""PATH={LONGHAUL.parent}:$PATH; zmodload zsh/zpty; zpty z zsh -f -i
 zpty -w z "PS1=; source completion.zsh; echo rea''dy"; zpty -r -m z out '*ready*'
-zpty -w -n z $'longhaul status \\t\\t'; sleep 2; while zpty -r -t z out; do print -r -- "$out"; done; zpty -d z
+zpty -w -n z $'longhaul status \\t\\t'; all=
+repeat 100; do while zpty -r -t z out; do all+=$out; done; [[ $all == *good-2026* ]] && break; sleep 0.5; done
+print -r -- "$all"; zpty -d z
 """)
         done = call(["zsh", "-f", "play.zsh"], here, deadline_s=60, env={**os.environ, "HOME": str(here), "TERM": "dumb", "ZDOTDIR": str(here)})
         expect("zsh offers the honest one", "good-2026" in done.out and "touch" not in done.out, done)
