@@ -100,7 +100,8 @@ TEST_CASE("trust: an agent that meets strangers where its lead should be stays, 
                       unsigned_frame(1, 1, body, static_cast<std::uint32_t>(body.size())),
                       unsigned_frame(wire_version, 1, "", 0x7F000000), unsigned_frame(wire_version, 1, body, 7),
                       unsigned_frame(wire_version, 4, std::string(32, 'n') + refused, 28)});
-  REQUIRE(write_lead_address(rig.path("address"), {"key", 1, "127.0.0.1", other.listener.port()}).ok());
+  for (const std::string& path : {rig.path("address"), standby_address_path(rig.path("address"))})
+    REQUIRE(write_lead_address(path, {"key", 1, "127.0.0.1", other.listener.port()}).ok());
   rig.start_agent();
   const int all = static_cast<int>(other.sayings.size());
   CHECK(rig.sees([&] { return other.look() > all || rig.ended; }, 30'000));
