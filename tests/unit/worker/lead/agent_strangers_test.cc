@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "base/files.h"
@@ -94,19 +95,21 @@ TEST_CASE("trust: an agent that meets strangers where its lead should be stays, 
   StrangerRig rig;
   REQUIRE(make_lead_secret(rig.path("secret")).ok());
   const std::string body = "{\"why\":", refused = R"({"why":"go","for_good":true})";
-  SomebodyElse other({"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" + std::string(64, ' '),
-                      "SSH-2.0-OpenSSH_9.2p1\r\n" + std::string(64, ' '), "XXXX" + std::string(60, '\0'),
-                      unsigned_frame(9, 1, std::string(32, 'n'), 0) + "and no frame",
-                      unsigned_frame(1, 1, body, static_cast<std::uint32_t>(body.size())),
-                      unsigned_frame(wire_version, 1, "", 0x7F000000), unsigned_frame(wire_version, 1, body, 7),
-                      unsigned_frame(wire_version, 4, std::string(32, 'n') + refused, 28)});
+  auto other = std::make_unique<SomebodyElse>(std::vector<std::string>{
+      "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n" + std::string(64, ' '),
+      "SSH-2.0-OpenSSH_9.2p1\r\n" + std::string(64, ' '), "XXXX" + std::string(60, '\0'),
+      unsigned_frame(9, 1, std::string(32, 'n'), 0) + "and no frame",
+      unsigned_frame(1, 1, body, static_cast<std::uint32_t>(body.size())),
+      unsigned_frame(wire_version, 1, "", 0x7F000000), unsigned_frame(wire_version, 1, body, 7),
+      unsigned_frame(wire_version, 4, std::string(32, 'n') + refused, 28)});
   for (const std::string& path : {rig.path("address"), standby_address_path(rig.path("address"))})
-    REQUIRE(write_lead_address(path, {"key", 1, "127.0.0.1", other.listener.port()}).ok());
+    REQUIRE(write_lead_address(path, {"key", 1, "127.0.0.1", other->listener.port()}).ok());
   rig.start_agent();
-  const int all = static_cast<int>(other.sayings.size());
-  CHECK(rig.sees([&] { return other.look() > all || rig.ended; }, 30'000));
+  const int all = static_cast<int>(other->sayings.size());
+  CHECK(rig.sees([&] { return other->look() > all || rig.ended; }, 30'000));
   CHECK_FALSE(rig.ended);
   CHECK(rig.lines_with("event=no_lead_there") == 1);
+  other.reset();
   rig.open_table();
   CHECK(rig.sees([&] { return rig.table->connected() == 1; }));
 }
