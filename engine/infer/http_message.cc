@@ -39,6 +39,14 @@ bool parse_number(std::string_view text, int base, std::uint64_t& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// A line end that is not CRLF among them: what stands between here and the client may end a line there.
+bool holds_controls(std::string_view line) {
+  return std::any_of(line.begin(), line.end(), [](char c) {
+    const auto u = static_cast<unsigned char>(c);
+    return (u < 0x20 && c != '\t') || u == 0x7F;
+  });
+}
+
 // "close, Keep-Alive" holds "close"?
 bool list_holds(std::string_view list, std::string_view word) {
   for (const std::string& item : split(list, ',')) {
@@ -112,10 +120,7 @@ bool HttpReader::read_head(std::string_view head) {
     const std::size_t end = head.find("\r\n");
     const std::string_view line = head.substr(0, end);
     head.remove_prefix(end + 2);
-    for (const char c : line) {
-      const auto u = static_cast<unsigned char>(c);
-      if ((u < 0x20 && c != '\t') || u == 0x7F) return fail(400, "control character in the request's head"), false;
-    }
+    if (holds_controls(line)) return fail(400, "control character in the request's head"), false;
     if (first ? !read_request_line(line) : !read_header_line(line)) return false;
     first = false;
   }
@@ -169,7 +174,7 @@ bool HttpReader::decide_body() {
   int encodings = 0, hosts = 0;
   for (const auto& [name, value] : request_.headers) {
     if (name == "content-length") {
-      if (length != nullptr && *length != value) return fail(400, "two different Content-Length"), false;
+      if (length != nullptr) return fail(400, "Content-Length is there twice"), false;
       length = &value;
     }
     if (name == "transfer-encoding") {
@@ -223,6 +228,7 @@ bool HttpReader::read_chunks_from(std::size_t& at) {
     if (end == std::string::npos) return false;
     const std::string line = buffer_.substr(at, end - at);
     at = end + 2;
+    if (holds_controls(line)) return fail(400, "control character in a chunk's line or in the trailer"), false;
     if (chunk_ == Chunk::data_end) {
       if (!line.empty()) return fail(400, "a chunk is longer than its size"), false;
       chunk_ = Chunk::size;
@@ -235,6 +241,9 @@ bool HttpReader::read_chunks_from(std::size_t& at) {
       chunk_ = chunk_left_ == 0 ? Chunk::trailer : Chunk::data;
     } else {  // trailer fields are read and dropped
       if (line.empty()) return true;
+      const std::size_t colon = line.find(':');
+      if (colon == std::string::npos || !is_token(std::string_view(line).substr(0, colon)))
+        return fail(400, "a line of the trailer is not 'Name: value'"), false;
       trailer_bytes_ += line.size();
       if (trailer_bytes_ > limits_.head_max) return fail(431, "the trailer is too long"), false;
     }

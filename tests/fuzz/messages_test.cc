@@ -1,9 +1,15 @@
-// What lead and agents send each other, damaged: frames, reports, orders, words.
+// What lead and agents send each other, and what ranks leave for them, damaged: frames, reports, orders, words, pages.
 #include <doctest/doctest.h>
 
+#include <cstdio>
+
+#include "base/files.h"
 #include "base/json.h"
 #include "contracts/rendezvous_words.h"
+#include "resiliency/beat/heartbeat_page.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/support/plain_file.h"
+#include "tests/support/scratch.h"
 #include "worker/lead/word_store.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/wire.h"
@@ -74,6 +80,60 @@ TEST_CASE("fuzz: reports and orders") {
   fuzz::run("orders", {to_json(some_order())}, 2000, [](const std::string& text) {
     const auto value = parse_json(text, "message");
     return value.ok() && good_or_told(agent_order_from_value(*value));
+  });
+}
+
+// Whatever is written there: what a reader takes out of it has its bounds.
+TEST_CASE("fuzz: heartbeat pages") {
+  const testing::Scratch scratch;
+  const std::string path = scratch.file("beat-3");
+  {
+    HeartbeatPage page = HeartbeatPage::create(path, 3).value();
+    page.step(12);
+    page.enter(page.section("micro_batch"));
+    for (const char* name : {"tp@2", "pp@1", "dp@0"}) page.enqueued(page.communicator(name));
+    page.waits(1, 2);
+    page.order_stop_after(500);
+  }
+  fuzz::run("pages", {read_file(path).value()}, 4000, [&](const std::string& bytes) {
+    std::remove(path.c_str());
+    REQUIRE(write_plain(path, bytes));
+    const auto page = HeartbeatPage::open(path);
+    if (!page.ok()) return good_or_told(page);
+    const BeatSnapshot seen = page->snapshot();
+    REQUIRE(seen.section.size() < bytes.size());
+    REQUIRE(seen.communicators.size() < 64);
+    for (const BeatCommunicator& one : seen.communicators) REQUIRE(one.name.size() < 64);
+    REQUIRE(seen.waits_in < static_cast<int>(seen.communicators.size()));
+    return true;
+  });
+}
+
+// Who does not know the secret: whatever comes first, neither side takes it for anything, or keeps more than a
+// greeting.
+TEST_CASE("fuzz: greetings") {
+  WireSession lead = WireSession::lead(fuzz_secret, std::string(64, 'a'), 1);
+  const std::string challenge = lead.outgoing();
+  WireSession agent = WireSession::agent(fuzz_secret, std::string(64, 'b'), 1, Value::make_table());
+  REQUIRE(agent.take(challenge).ok());
+  const std::string hello = agent.outgoing();
+  fuzz::run("greetings", {challenge, hello}, 4000, [&](const std::string& bytes) {
+    if (bytes == challenge || bytes == hello) return true;
+    WireSession a_lead = WireSession::lead(fuzz_secret, std::string(64, 'a'), 1);
+    const auto at_lead = a_lead.take(bytes);
+    if (at_lead.ok())
+      REQUIRE(at_lead->empty());
+    else
+      REQUIRE((at_lead.error().code == ErrorCode::unavailable || at_lead.error().code == ErrorCode::aborted));
+    WireSession an_agent = WireSession::agent(fuzz_secret, std::string(64, 'b'), 1, Value::make_table());
+    const auto at_agent = an_agent.take(bytes);
+    if (at_agent.ok())
+      REQUIRE(at_agent->empty());
+    else
+      REQUIRE(at_agent.error().code == ErrorCode::unavailable);
+    REQUIRE_FALSE(a_lead.open());
+    REQUIRE_FALSE(an_agent.open());
+    return at_lead.ok() && at_agent.ok();
   });
 }
 

@@ -1,5 +1,9 @@
 // Mutation fuzzing, deterministic: valid files are damaged step by step, and whatever reads them has to answer with a
-// value or an Error, soon, within bounded memory.
+// value or an Error, within a processor time and a memory of its own for each input. A run begins with its seed.
+//
+//   LONGHAUL_FUZZ_FACTOR=100    many times as many inputs
+//   LONGHAUL_FUZZ_SECONDS=600   for so long, from another seed each time
+//   LONGHAUL_FUZZ_SEED=N        that seed again
 #pragma once
 
 #include <doctest/doctest.h>
@@ -9,10 +13,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
 #include "base/philox.h"
+#include "tests/support/patience.h"
 
 // A length that a file claims must not become memory: AddressSanitizer refuses it here, RLIMIT_AS elsewhere.
 #if defined(__SANITIZE_ADDRESS__)
@@ -21,8 +27,25 @@
 
 namespace longhaul::fuzz {
 
-inline constexpr std::uint64_t seed = 20260301;
-inline constexpr double seconds_max = 5;  // for one input; a busy machine included
+inline constexpr std::uint64_t usual_seed = 20260301;
+// For one input: processor time of a fast machine, and what the process may grow by.
+inline constexpr std::int64_t processor_ms_max = 2'000;
+#if defined(LONGHAUL_FUZZ_ASAN)  // keeps what was freed for a while
+inline constexpr long growth_kib_max = 1 << 20;
+#else
+inline constexpr long growth_kib_max = 1 << 19;
+#endif
+
+inline std::int64_t number_of_environment(const char* name) {
+  const char* const given = std::getenv(name);
+  return given ? std::atoll(given) : 0;
+}
+
+inline long peak_kib() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_maxrss;
+}
 
 inline void bound_memory() {
 #if !defined(LONGHAUL_FUZZ_ASAN)
@@ -108,34 +131,56 @@ inline std::string mutate(std::string text, PhiloxSequence& draw) {
   return text;
 }
 
+// What came of the inputs of a run.
+struct Outcome {
+  int accepted = 0, refused = 0;
+  double slowest_s = 0;
+  void add(bool good, double seconds) {
+    ++(good ? accepted : refused);
+    slowest_s = std::max(slowest_s, seconds);
+  }
+};
+
+// One input, within its bounds.
+template <class Check>
+void try_one(const std::string& input, const Check& check, Outcome& outcome) {
+  const long peak = peak_kib();
+  const std::clock_t begun = std::clock();
+  const bool good = check(input);
+  const double seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  outcome.add(good, seconds);
+  if (seconds > 1e-3 * static_cast<double>(testing::patience_ms(processor_ms_max)))
+    FAIL_CHECK("an input of " << input.size() << " bytes took " << seconds << " s of processor time");
+  if (peak_kib() - peak > growth_kib_max)
+    FAIL_CHECK("an input of " << input.size() << " bytes took " << (peak_kib() - peak) / 1024 << " MiB");
+}
+
 // `check` reads each mutant of each of `valid`: it must return, in time. `valid` themselves come first, for which
 // `check` must return true; for mutants it says whether they were accepted. Returns how many were refused: none would
 // mean that the mutations do not reach the parser.
 template <class Check>
 int refused_of(const char* name, const std::vector<std::string>& valid, int mutants, const Check& check) {
   bound_memory();
-  const char* factor = std::getenv("LONGHAUL_FUZZ_FACTOR");  // many times as many, by hand
-  if (factor) mutants *= std::max(1, std::atoi(factor));
-  int accepted = 0, refused = 0;
-  double slowest = 0;
-  for (std::size_t v = 0; v < valid.size(); ++v) {
-    CAPTURE(v);
-    REQUIRE(check(valid[v]));
-    for (int m = 0; m < mutants; ++m) {
+  mutants *= static_cast<int>(std::max<std::int64_t>(1, number_of_environment("LONGHAUL_FUZZ_FACTOR")));
+  const std::int64_t seconds = number_of_environment("LONGHAUL_FUZZ_SECONDS");
+  std::uint64_t seed = seconds > 0 ? static_cast<std::uint64_t>(std::time(nullptr)) : usual_seed;
+  if (const std::int64_t given = number_of_environment("LONGHAUL_FUZZ_SEED"); given > 0)
+    seed = static_cast<std::uint64_t>(given);
+  std::printf("fuzz %-14s LONGHAUL_FUZZ_SEED=%llu\n", name, static_cast<unsigned long long>(seed));
+  std::fflush(stdout);  // an input may end this process
+  for (const std::string& one : valid) REQUIRE(check(one));
+  Outcome outcome;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  for (int m = 0; seconds > 0 ? std::chrono::steady_clock::now() < until : m < mutants; ++m)
+    for (std::size_t v = 0; v < valid.size(); ++v) {
       PhiloxSequence draw(seed, v << 32 | static_cast<unsigned>(m));
-      const std::string mutant = mutate(valid[v], draw);
+      CAPTURE(v);
       CAPTURE(m);
-      const auto start = std::chrono::steady_clock::now();
-      const bool good = check(mutant);
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      ++(good ? accepted : refused);
-      slowest = std::max(slowest, seconds);
-      if (seconds > seconds_max) FAIL_CHECK("mutant took " << seconds << " s");
+      try_one(mutate(valid[v], draw), check, outcome);
     }
-  }
-  std::printf("fuzz %-14s seed %llu: %d accepted, %d refused, slowest %.1f ms\n", name,
-              static_cast<unsigned long long>(seed), accepted, refused, slowest * 1e3);
-  return refused;
+  std::printf("fuzz %-14s %d accepted, %d refused, slowest %.1f ms, peak %ld MiB\n", name, outcome.accepted,
+              outcome.refused, outcome.slowest_s * 1e3, peak_kib() / 1024);
+  return outcome.refused;
 }
 
 template <class Check>

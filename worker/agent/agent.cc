@@ -29,6 +29,7 @@
 #include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
+#include "worker/protocol/stranger_log.h"
 #include "worker/protocol/word_message.h"
 #include "worker/stacks/stack_dumps.h"
 
@@ -78,6 +79,7 @@ class Agent {
         words_(log),
         stacks_(options.worker_program, clock),
         health_(options.health, clock, log),
+        strangers_("no_lead_there", clock, log),
         heard_ns_(clock.monotonic_ns()),
         leads_(clock.monotonic_ns()) {}
   ~Agent() {
@@ -127,6 +129,7 @@ class Agent {
       if (!quiet) sockets_.look();
       stacks_.look();
       health_.look();
+      strangers_.look();
     }
     if (lead_) {
       auto frames = lead_->pump();
@@ -236,9 +239,14 @@ class Agent {
   }
 
   // Once more where it was: a lead that has just taken over sends its agents away, and a broken connection may be all
-  // that was lost. Then by the file; every other time the standby, once a lead is lost.
+  // that was lost; but whoever holds that port by then is not asked where the file names a later lead. Then by the
+  // file; every other time the standby, once a lead is lost.
   Result<LeadAddress> next_address() {
-    if (std::exchange(again_, false) && asked_.port > 0) return LeadAddress{"", epoch_, asked_.host, asked_.port};
+    if (std::exchange(again_, false) && asked_.port > 0) {
+      auto named = read_lead_address(options_.address_path);
+      if (named.ok() && named->epoch > epoch_) return named;
+      return LeadAddress{"", epoch_, asked_.host, asked_.port};
+    }
     const bool lost = clock_.monotonic_ns() - leads_.without_since_ns() > other_lead_after_ms * 1'000'000;
     ask_standby_ = lost && !ask_standby_;
     if (ask_standby_ && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
@@ -301,14 +309,17 @@ class Agent {
     log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
   }
 
+  // Ends this agent (an error) only for what was said in a signed frame: refused for good, or of another release.
+  // What strangers say at an address where a lead was, or is to be, is another try.
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
+    if (lead_->session().stranger()) strangers_.note(format("{}:{}", asked_.host, asked_.port), why.message());
     if (was_open) leads_.lost(clock_.monotonic_ns(), lead_->session().epoch(), silent, asked_.port == standby_port_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
     words_.lead_lost();
-    if (why.code == ErrorCode::unsupported || why.code == ErrorCode::corrupt) return why;
+    if (why.code == ErrorCode::unsupported) return why;
     if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
     if (why.code == ErrorCode::aborted) {
       // A lead of an earlier epoch is not ours; the file may name the right one soon.
@@ -520,6 +531,7 @@ class Agent {
   std::string beat_folder_;
   StackDumps stacks_;
   HealthWatch health_;
+  StrangerLog strangers_;  // who answers where a lead was looked for
   std::unique_ptr<HostExchange> exchange_;
   bool reported_exchanged_ = false;
   std::optional<Connection> lead_;

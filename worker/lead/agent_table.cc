@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "worker/lead/strangers.h"
 #include "worker/lead/succession.h"
 
 namespace longhaul {
@@ -14,13 +15,19 @@ constexpr std::int64_t hello_within_ms = 5'000;
 constexpr std::int64_t heard_lately_ms = 2'000;
 // An agent that has lost its lead turns to the standby within this time, if it lives.
 constexpr std::int64_t turns_within_ns = 400'000'000;
-constexpr std::size_t strangers_max = 64;  // connections that have not said hello
+constexpr std::size_t strangers_besides_hosts = 64;  // connections that have not said hello
+constexpr int accepted_at_once = 64;
 
 }  // namespace
 
 AgentTable::AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock,
                        Logger& log)
-    : options_(options), secret_(std::move(secret)), listener_(std::move(listener)), clock_(clock), log_(log) {
+    : options_(options),
+      secret_(std::move(secret)),
+      listener_(std::move(listener)),
+      clock_(clock),
+      log_(log),
+      strangers_("connection_refused", clock, log) {
   for (const std::string& host : options_.hosts) agents_[host].report.host = host;
 }
 
@@ -84,11 +91,12 @@ void AgentTable::look_for_successor() {
 }
 
 void AgentTable::look() {
-  take_new_connections();
   if (knocks_) knocks_->look();
   for (const std::unique_ptr<Link>& link : links_)
     if (!link->over && !pump(*link)) link->over = true;
   std::erase_if(links_, [](const std::unique_ptr<Link>& link) { return link->over; });
+  take_new_connections();  // after those that wait had their turn: one that has answered is no stranger any more
+  strangers_.look();
   // What was answered to one may be for another.
   for (const std::unique_ptr<Link>& link : links_)
     if (link->connection.session().has_outgoing()) (void)link->connection.flush().ok();  // if not, the next look tells
@@ -107,29 +115,55 @@ void AgentTable::pass_on(const std::string& from, const WordMessage& words) {
   }
 }
 
+void AgentTable::refuse(const Link& link, const std::string& why) {
+  ++refused_;
+  strangers_.note(link.address, why);
+}
+
+// An agent comes from the same address again and again: once all have come, others are none of them.
+bool AgentTable::outside(const std::string& address) const {
+  return std::none_of(agents_.begin(), agents_.end(), [&](const auto& entry) {
+    return entry.second.peer.address.empty() || entry.second.peer.address == address;
+  });
+}
+
+void AgentTable::make_room() {
+  std::vector<Stranger> strangers;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (!links_[i]->host.empty()) continue;
+    strangers.push_back({links_[i]->address, links_[i]->since_ns, links_[i]->outside});
+    places.push_back(i);
+  }
+  if (strangers.size() < strangers_besides_hosts + options_.hosts.size()) return;
+  const std::size_t place = places[stranger_to_drop(strangers)];
+  refuse(*links_[place], format("{} connections have not shown that they know the secret", strangers.size()));
+  links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(place));
+}
+
 void AgentTable::take_new_connections() {
-  for (;;) {
+  for (int accepted = 0; accepted < accepted_at_once; ++accepted) {
     auto socket = listener_.accept();
     if (!socket.ok() || !socket->valid()) return;
-    const auto strangers = static_cast<std::size_t>(
-        std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->host.empty(); }));
-    const auto nonce = random_hex(32);
-    if (strangers >= strangers_max || !nonce.ok()) {
+    const auto nonce = random_hex(static_cast<int>(wire_nonce_bytes));
+    if (!nonce.ok()) {
       ++refused_;
       continue;
     }
+    make_room();
+    const std::string address = peer_of(socket->get()).address;
     links_.push_back(
         std::make_unique<Link>(Link{Connection(std::move(*socket), WireSession::lead(secret_, *nonce, options_.epoch)),
-                                    "", clock_.monotonic_ns(), false}));
+                                    "", address, outside(address), clock_.monotonic_ns(), false}));
   }
 }
 
 bool AgentTable::pump(Link& link) {
   auto frames = link.connection.pump();
   const auto leave = [&](const std::string& why) {
+    (void)link.connection.flush().ok();  // what another release is told
     if (link.host.empty()) {
-      ++refused_;
-      log_.warn("event=connection_refused reason='" + why + "'");
+      refuse(link, why);
     } else if (AgentState& agent = agents_[link.host]; agent.connected) {
       agent.connected = false;
       agent.lost_ns = clock_.monotonic_ns();
@@ -162,7 +196,7 @@ bool AgentTable::pump(Link& link) {
 
 bool AgentTable::greet(Link& link, const WireFrame& hello) {
   const std::string host = hello.body.get_string("host");
-  const auto refuse = [&](const std::string& why, bool for_good = false) {
+  const auto refuse_agent = [&](const std::string& why, bool for_good = false) {
     ++refused_;
     log_.warn(format("event=agent_refused host='{}' reason='{}'", host, why));
     link.connection.session().refuse(why, for_good);
@@ -171,14 +205,14 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   };
   if (hello.epoch > options_.epoch) {
     superseded_ = true;
-    return refuse(format("this lead is of epoch {}, the agent has seen {}", options_.epoch, hello.epoch));
+    return refuse_agent(format("this lead is of epoch {}, the agent has seen {}", options_.epoch, hello.epoch));
   }
-  if (!agents_.contains(host)) return refuse("this attempt has no such host");
+  if (!agents_.contains(host)) return refuse_agent("this attempt has no such host");
   AgentState& agent = agents_[host];
   const std::int64_t pid = hello.body.get_integer("pid");
   // Two agents of a host, one of which was believed dead: the one that is heard stays.
   if (agent.connected && agent.pid != pid && clock_.monotonic_ns() - agent.heard_ns < heard_lately_ms * 1'000'000)
-    return refuse(format("agent {} of this host is at work", agent.pid), true);
+    return refuse_agent(format("agent {} of this host is at work", agent.pid), true);
   // An agent that comes again has lost us without our notice.
   for (const std::unique_ptr<Link>& other : links_)
     if (other.get() != &link && other->host == host) other->over = true;

@@ -18,6 +18,7 @@
 #include "worker/protocol/lead_address.h"
 #include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/stranger_log.h"
 
 namespace longhaul {
 
@@ -58,8 +59,9 @@ class AgentTable {
   // say.
   Status take_over(const std::set<std::string>& gone = {});
 
-  // Takes what has come. An agent that says nothing sensible, or that is not ours, loses its connection and is told
-  // nothing; that is logged.
+  // Takes what has come. Who says nothing sensible, or is not ours, loses its connection and is told nothing; that is
+  // logged, a line a minute. A connection has 5 s to show that it knows the secret; where 64 more than the job has
+  // hosts have not, one of them goes for the next (strangers.h).
   void look();
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
   // `words`: where they leave words for each other on their nodes (contracts/rendezvous_words.h), which this carries.
@@ -98,11 +100,16 @@ class AgentTable {
   struct Link {
     Connection connection;
     std::string host;  // "": has not said hello
+    std::string address;
+    bool outside = false;  // strangers.h
     std::int64_t since_ns = 0;
     bool over = false;
   };
   AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock, Logger& log);
   void take_new_connections();
+  void make_room();
+  void refuse(const Link& link, const std::string& why);
+  bool outside(const std::string& address) const;
   // Whether the link stays.
   bool pump(Link& link);
   bool greet(Link& link, const WireFrame& hello);
@@ -115,6 +122,7 @@ class AgentTable {
   Listener listener_;
   Clock& clock_;
   Logger& log_;
+  StrangerLog strangers_;
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host

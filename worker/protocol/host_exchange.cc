@@ -10,7 +10,7 @@ namespace longhaul {
 namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
-constexpr std::size_t incoming_max = 16;
+constexpr std::int64_t incoming_ms = 2 * HostExchange::partner_ms;  // its clock and ours began at other moments
 
 // Bytes that moved; 0: none now; below 0: the other side is gone.
 ssize_t moved_by(ssize_t result) {
@@ -51,16 +51,26 @@ void HostExchange::work(std::int64_t ms) {
 
 bool HostExchange::step() {
   bool moved = false;
-  for (;;) {
+  for (std::size_t i = 0; i < incoming_max; ++i) {
     auto socket = listener_.accept();
     if (!socket.ok() || !socket->valid()) break;
-    if (incoming_.size() < incoming_max) incoming_.push_back({std::move(*socket), "", 0});
+    let_in(std::move(*socket));
     moved = true;
   }
   std::erase_if(incoming_, [&](Incoming& from) { return !take(from, moved); });
   if (begun_ && !sending_ && next_ < partners_.size()) start_next();
   if (sending_) moved = send() || moved;
   return moved;
+}
+
+void HostExchange::let_in(FileDescriptor socket) {
+  if (incoming_.size() == incoming_max) {
+    const auto nameless = std::find_if(incoming_.begin(), incoming_.end(),
+                                       [&](const Incoming& one) { return one.token.size() < token_.size(); });
+    if (nameless == incoming_.end()) return;
+    incoming_.erase(nameless);
+  }
+  incoming_.push_back({std::move(socket), clock_.monotonic_ns(), "", 0});
 }
 
 // Whether the connection stays.
@@ -70,6 +80,8 @@ bool HostExchange::take(Incoming& from, bool& moved) {
   const ssize_t got = moved_by(::recv(from.socket.get(), buffer_.data(), wanted, MSG_DONTWAIT));
   if (got < 0) return false;
   moved = moved || got > 0;
+  const std::int64_t age_ms = (clock_.monotonic_ns() - from.since_ns) / 1'000'000;
+  if (age_ms > incoming_ms || (got == 0 && missing > 0 && age_ms > token_ms)) return false;
   if (missing > 0) {
     from.token.append(buffer_.data(), static_cast<std::size_t>(got));
     return token_.compare(0, from.token.size(), from.token) == 0;

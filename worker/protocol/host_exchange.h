@@ -2,7 +2,9 @@
 // another. Over TCP sockets of its own, between the addresses by which the hosts of the job know each other; what is
 // measured is the network of the hosts, not that of their GPUs.
 //
-// One thread, which calls work() often: nothing waits. Only who knows the token is taken anything of.
+// One thread, which calls work() often: nothing waits. Only who knows the token is taken anything of: it goes over the
+// network as it is, made for this exchange alone, and what it opens is a measurement. A connection that has not said it
+// within a second is closed, and every connection after the time that a partner has.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,8 @@ class HostExchange {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
   static constexpr int blocks = 3;  // to each partner, each confirmed; the first one opens the window of TCP
-  static constexpr std::int64_t partner_ms = 2'000;
+  static constexpr std::int64_t partner_ms = 2'000, token_ms = 1'000;
+  static constexpr std::size_t incoming_max = 16;  // at once; where there is no room, the oldest without a token goes
 
   static Result<std::unique_ptr<HostExchange>> open(std::string token, Clock& clock);
   int port() const { return listener_.port(); }
@@ -44,6 +47,7 @@ class HostExchange {
  private:
   struct Incoming {
     FileDescriptor socket;
+    std::int64_t since_ns = 0;
     std::string token;      // as far as it has come
     std::size_t taken = 0;  // of the block
   };
@@ -57,6 +61,7 @@ class HostExchange {
   };
   HostExchange(std::string token, Listener listener, Clock& clock);
   bool step();  // whether anything moved
+  void let_in(FileDescriptor socket);
   bool take(Incoming& from, bool& moved);
   bool send();
   void start_next();

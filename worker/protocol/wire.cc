@@ -1,6 +1,7 @@
 #include "worker/protocol/wire.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "base/json.h"
@@ -10,6 +11,8 @@ namespace longhaul {
 namespace {
 
 constexpr std::string_view magic = "LHW1";
+constexpr std::size_t refusal_bytes_max = 500;
+constexpr std::uint16_t first_of_this_layout = 2;  // versions before had other places for their nonces
 
 struct Header {
   std::uint16_t version = 0, kind = 0;
@@ -43,22 +46,18 @@ std::string header_bytes(const Header& header) {
   return out;
 }
 
-Result<Header> header_of(std::string_view bytes) {
+Header header_of(std::string_view bytes) {
   Header header;
   header.version = number_at<std::uint16_t>(bytes, 4);
   header.kind = number_at<std::uint16_t>(bytes, 6);
   header.body_bytes = number_at<std::uint32_t>(bytes, 8);
   header.epoch = number_at<std::int64_t>(bytes, 16);
   header.number = number_at<std::uint64_t>(bytes, 24);
-  if (header.version != wire_version)
-    return make_error(
-        ErrorCode::unsupported,
-        format("the other side speaks version {} of the protocol, this one {}", header.version, wire_version),
-        "lead and agents of one job must be of the same release");
-  if (header.body_bytes > wire_body_max)
-    return make_error(ErrorCode::corrupt,
-                      format("a message of {} bytes; at most {}", header.body_bytes, wire_body_max));
   return header;
+}
+
+std::string versions_text(std::uint16_t other) {
+  return format("the other side speaks version {} of the protocol, this one {}", other, wire_version);
 }
 
 Mac mac_at(std::string_view bytes, std::size_t at) {
@@ -67,15 +66,24 @@ Mac mac_at(std::string_view bytes, std::size_t at) {
   return mac;
 }
 
-std::string derived(const std::string& secret, std::string_view purpose, const std::string& lead,
-                    const std::string& agent) {
-  // Neither nonce contains a line break: the text cannot be read in two ways.
-  const Mac mac = hmac_sha256(secret, format("{}\n{}\n{}", purpose, lead, agent));
+// Both nonces have one length: the text cannot be read in two ways.
+std::string derived(const std::string& secret, std::string_view purpose, std::string_view lead,
+                    std::string_view agent) {
+  const Mac mac = hmac_sha256(secret, format("{}\n{}{}", purpose, lead, agent));
   return {reinterpret_cast<const char*>(mac.data()), mac.size()};
 }
 
-bool is_nonce(const std::string& text) {
-  return text.size() >= 32 && text.size() <= 128 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+// "" where it is no nonce.
+std::string nonce_bytes(const std::string& hex) {
+  std::string bytes;
+  if (hex.size() != 2 * wire_nonce_bytes) return bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto read = std::from_chars(&hex[i], &hex[i] + 2, value, 16);
+    if (read.ec != std::errc{} || read.ptr != &hex[i] + 2) return {};
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -93,29 +101,29 @@ const char* to_string(WireKind kind) {
   return "unknown";
 }
 
-WireSession::WireSession(bool is_lead, std::string secret, std::string nonce, std::int64_t epoch, Value hello)
-    : is_lead_(is_lead), secret_(std::move(secret)), nonce_(std::move(nonce)), epoch_(epoch), hello_(std::move(hello)) {
-  LH_ASSERT(!secret_.empty() && is_nonce(nonce_), nonce_);
+WireSession::WireSession(bool is_lead, const std::string& secret, const std::string& nonce, std::int64_t epoch,
+                         Value hello)
+    : is_lead_(is_lead), secret_(secret), nonce_(nonce_bytes(nonce)), epoch_(epoch), hello_(std::move(hello)) {
+  LH_ASSERT(!secret_.empty() && !nonce_.empty(), nonce);
 }
 
-WireSession WireSession::lead(std::string secret, std::string nonce, std::int64_t epoch) {
-  WireSession session(true, std::move(secret), std::move(nonce), epoch, {});
-  Value body = Value::make_table();
-  body.set("nonce", session.nonce_);
-  session.put(WireKind::challenge, body);
+WireSession WireSession::lead(const std::string& secret, const std::string& nonce, std::int64_t epoch) {
+  WireSession session(true, secret, nonce, epoch, {});
+  session.put(WireKind::challenge, {});
   return session;
 }
 
-WireSession WireSession::agent(std::string secret, std::string nonce, std::int64_t epoch, Value hello) {
-  return {false, std::move(secret), std::move(nonce), epoch, std::move(hello)};
+WireSession WireSession::agent(const std::string& secret, const std::string& nonce, std::int64_t epoch, Value hello) {
+  return {false, secret, nonce, epoch, std::move(hello)};
 }
 
 std::string WireSession::outgoing() {
   return std::exchange(out_, {});
 }
 
-void WireSession::derive_keys(const std::string& nonce_of_other) {
-  const std::string &lead = is_lead_ ? nonce_ : nonce_of_other, &agent = is_lead_ ? nonce_of_other : nonce_;
+void WireSession::derive_keys(std::string_view nonce_of_other) {
+  const std::string_view own = nonce_;
+  const std::string_view lead = is_lead_ ? own : nonce_of_other, agent = is_lead_ ? nonce_of_other : own;
   const std::string to_lead = derived(secret_, "agent to lead", lead, agent);
   const std::string to_agent = derived(secret_, "lead to agent", lead, agent);
   key_out_.emplace(is_lead_ ? to_agent : to_lead);
@@ -123,11 +131,12 @@ void WireSession::derive_keys(const std::string& nonce_of_other) {
 }
 
 void WireSession::put(WireKind kind, const Value& body) {
-  const std::string text = to_json(body);
-  LH_ASSERT(text.size() <= wire_body_max, std::to_string(text.size()));
-  std::string frame = header_bytes({wire_version, static_cast<std::uint16_t>(kind),
-                                    static_cast<std::uint32_t>(text.size()), epoch_, sent_++}) +
-                      text;
+  const std::string text = kind == WireKind::challenge ? std::string() : to_json(body);
+  LH_ASSERT(text.size() <= (open() ? wire_body_max : wire_greeting_max), std::to_string(text.size()));
+  std::string frame = header_bytes(
+      {wire_version, static_cast<std::uint16_t>(kind), static_cast<std::uint32_t>(text.size()), epoch_, sent_});
+  if (sent_++ == 0) frame += nonce_;
+  frame += text;
   const Mac mac = key_out_ ? key_out_->sign(frame) : Mac{};
   frame.append(reinterpret_cast<const char*>(mac.data()), mac.size());
   out_ += frame;
@@ -142,7 +151,7 @@ void WireSession::welcome(const Value& body) {
 void WireSession::refuse(const std::string& why, bool for_good) {
   LH_ASSERT(is_lead_ && stage_ == Stage::greeted, "nobody said hello");
   Value body = Value::make_table();
-  body.set("why", why);
+  body.set("why", why.substr(0, refusal_bytes_max));
   if (for_good) body.set("for_good", true);
   put(WireKind::refused, body);
   stage_ = Stage::ended;
@@ -172,48 +181,71 @@ Result<std::vector<WireFrame>> WireSession::take(std::string_view bytes) {
   }
 }
 
+Error WireSession::not_ours(const std::string& what) {
+  stranger_ = !verified_;
+  return make_error(verified_ ? ErrorCode::aborted : ErrorCode::unavailable, what);
+}
+
 Result<std::optional<WireFrame>> WireSession::next() {
   if (in_.substr(0, magic.size()) != magic.substr(0, std::min(in_.size(), magic.size())))
-    return make_error(ErrorCode::corrupt, "what came is no message of a lead or an agent");
+    return not_ours("what came is no message of a lead or an agent");
   if (in_.size() < wire_header_bytes) return std::optional<WireFrame>{};
-  LH_TRY(const Header header, header_of(in_));
-  const std::size_t signed_bytes = wire_header_bytes + header.body_bytes, whole = signed_bytes + wire_mac_bytes;
-  if (in_.size() < whole) return std::optional<WireFrame>{};
+  const Header header = header_of(in_);
   const auto kind = static_cast<WireKind>(header.kind);
-  const std::string text = in_.substr(wire_header_bytes, header.body_bytes);
-  WireFrame frame{kind, header.epoch, {}};
-  // What names the other side's nonce is read before its mac can be looked at; nothing else is done with it until then.
-  const bool first_of_lead = !is_lead_ && stage_ == Stage::begun, first_of_agent = is_lead_ && stage_ == Stage::begun;
-  LH_TRY(frame.body, parse_json(text, "message"));
-  if (first_of_lead || first_of_agent) {
-    const std::string nonce = frame.body.get_string("nonce");
-    if (kind != (is_lead_ ? WireKind::hello : WireKind::challenge) || !is_nonce(nonce))
-      return make_error(ErrorCode::corrupt, format("the conversation begins with a {}", to_string(kind)));
-    derive_keys(nonce);
+  const bool first = stage_ == Stage::begun;
+  if (first && header.version < first_of_this_layout) return not_ours(versions_text(header.version));
+  if (first && kind != (is_lead_ ? WireKind::hello : WireKind::challenge))
+    return not_ours(format("the conversation begins with a {}", to_string(kind)));
+  const std::size_t body_max = kind == WireKind::challenge ? 0 : open() ? wire_body_max : wire_greeting_max;
+  if (header.body_bytes > body_max)
+    return not_ours(format("a {} of {} bytes; at most {}", to_string(kind), header.body_bytes, body_max));
+  const std::size_t body_at = wire_header_bytes + (first ? wire_nonce_bytes : 0);
+  const std::size_t signed_bytes = body_at + header.body_bytes, whole = signed_bytes + wire_mac_bytes;
+  if (in_.size() < whole) return std::optional<WireFrame>{};
+  if (first) derive_keys(std::string_view(in_).substr(wire_header_bytes, wire_nonce_bytes));
+  if (is_lead_ || !first) {  // a lead's challenge alone is not signed
+    LH_CHECK(check_mac(signed_bytes, kind));
+    LH_CHECK(check_version(header.version, kind));
   }
-  if (!first_of_lead &&
-      (!key_in_ || !same_mac(key_in_->sign(std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes))))
-    return make_error(
-        ErrorCode::aborted,
-        format("a {} is not from who it should be: its mac does not fit the attempt's secret", to_string(kind)));
   if (header.number != received_)
-    return make_error(ErrorCode::aborted, format("message number {} where {} was due", header.number, received_));
+    return not_ours(format("message number {} where {} was due", header.number, received_));
+  WireFrame frame{kind, header.epoch, {}};
+  if (header.body_bytes > 0) {
+    LH_TRY(frame.body, parse_json(std::string_view(in_).substr(body_at, header.body_bytes), "message"));
+  }
   ++received_;
   in_.erase(0, whole);
   return std::optional<WireFrame>(std::move(frame));
 }
 
+// Over the bytes as they came: nothing of them was read but where they end.
+Status WireSession::check_mac(std::size_t signed_bytes, WireKind kind) {
+  if (!key_in_ || !same_mac(key_in_->sign(std::string_view(in_).substr(0, signed_bytes)), mac_at(in_, signed_bytes)))
+    return not_ours(
+        format("a {} is not from who it should be: its mac does not fit the attempt's secret", to_string(kind)));
+  verified_ = true;
+  return {};
+}
+
+// Signed: both are of this attempt. The agent of another version hears it in a frame that it can trust as well.
+Status WireSession::check_version(std::uint16_t version, WireKind kind) {
+  if (version == wire_version) return {};
+  const std::string what = versions_text(version);
+  if (is_lead_ && kind == WireKind::hello) {
+    stage_ = Stage::greeted;
+    refuse(what, true);
+  }
+  return make_error(ErrorCode::unsupported, what, "lead and agents of one job must be of the same release");
+}
+
 Status WireSession::accept(const WireFrame& frame) {
+  // Of a challenge anybody may say it: that costs another try, and no lead that is outdated hears what we know.
   if (frame.epoch < epoch_ && frame.kind != WireKind::hello)
-    return make_error(ErrorCode::aborted,
-                      format("a {} of epoch {}; this is epoch {}", to_string(frame.kind), frame.epoch, epoch_));
+    return not_ours(format("a {} of epoch {}; this is epoch {}", to_string(frame.kind), frame.epoch, epoch_));
   switch (frame.kind) {
     case WireKind::challenge:
-      put(WireKind::hello, [&] {
-        Value body = hello_;
-        body.set("nonce", nonce_);
-        return body;
-      }());
+      if (is_lead_ || stage_ != Stage::begun) break;
+      put(WireKind::hello, hello_);
       stage_ = Stage::greeted;
       return {};
     case WireKind::hello:

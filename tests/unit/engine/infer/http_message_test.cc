@@ -83,6 +83,17 @@ TEST_CASE("what can be read in two ways is refused") {
   CHECK(status_of(get_with("")) == 0);
 }
 
+TEST_CASE("trust: what a proxy may cut elsewhere is refused: lengths twice, line ends and controls in chunks' lines") {
+  CHECK(status_of(get_with("Content-Length: 3\r\nContent-Length: 3\r\n")) == 400);
+  const std::string head = get_with("Transfer-Encoding: chunked\r\n");
+  for (const char* const control : {"\n", "\r", "\x01", "\x7f"}) {
+    CHECK(status_of(head + "3;a=" + control + "b\r\nabc\r\n0\r\n\r\n") == 400);
+    CHECK(status_of(head + "3\r\nabc\r\n0\r\nA: b" + control + "c\r\n\r\n") == 400);
+  }
+  CHECK(status_of(head + "3\r\nabc\r\n0\r\nno field\r\n\r\n") == 400);
+  CHECK(status_of(head + "3;a=b\r\nabc\r\n0\r\nA: b\tc\r\n\r\n") == 0);
+}
+
 TEST_CASE("limits: head, number of headers, body announced or in chunks") {
   HttpLimits limits;
   limits.head_max = 1000;

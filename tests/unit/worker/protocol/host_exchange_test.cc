@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "resiliency/health/fleet_exchange.h"
+#include "tests/support/patience.h"
 
 using namespace longhaul;
 
@@ -90,4 +91,25 @@ TEST_CASE("exchange over sockets: nothing is taken of somebody who does not know
   char byte = 0;
   CHECK(::recv(stranger.get(), &byte, 1, MSG_DONTWAIT) == 0);  // closed
   CHECK(!HostExchange::open("", clock).ok());
+}
+
+TEST_CASE("trust: connections that never say the token leave room for who knows it, and end after a second") {
+  SystemClock clock;
+  const auto node = HostExchange::open("token", clock).value(), honest = HostExchange::open("token", clock).value();
+  std::vector<FileDescriptor> silent;
+  for (std::size_t i = 0; i < 2 * HostExchange::incoming_max; ++i) {
+    silent.push_back(connect_to("127.0.0.1", node->port()).value());
+    node->work(1);
+  }
+  honest->begin({{"n2", "127.0.0.1", node->port()}});
+  const Deadline deadline(clock, testing::patience_ms(10'000));
+  while (!honest->done() && !deadline.passed()) honest->work(1), node->work(1);
+  REQUIRE(honest->done());
+  CHECK(honest->figures().front().mb_per_s > 0);
+  const auto closed = [&] {
+    char byte = 0;
+    return ::recv(silent.back().get(), &byte, 1, MSG_DONTWAIT) == 0;
+  };
+  while (!closed() && !deadline.passed()) node->work(10);
+  CHECK(closed());
 }
