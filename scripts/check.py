@@ -101,12 +101,15 @@ OPENS = re.compile(r"(?<![\w>.])(?:std)?::(?:open|openat|openat2|creat|mkfifo|mk
 OPENS_ALLOWED = {
     "base/owned_files.cc": "the room of it",
     "base/owned_folder.cc": "the room of it",
+    "base/folder_access.cc": "folders that a run is shared in: made for their owner alone, opened without a link, then given",
     "base/files.cc": "syncs what it has made; makes folders, which follow the umask and are no private ones",
     "base/process.cc": "/dev/null, between fork and exec",
     "resiliency/health/file_system_probe.cc": "folders that the site names, to look at; in a process that may hang",
     "engine/interop/safetensors.cc": "a folder, to sync it",
     "engine/checkpoint/file_state_place.cc": "files without a name (O_TMPFILE), mode 0600",
     "engine/checkpoint/shard_file.cc": "direct I/O; O_EXCL and O_NOFOLLOW",
+    "orchestrator/controller/artifact_index.cc": "files and folders: O_NOFOLLOW and O_NONBLOCK, owner and mode from the descriptor",
+    "orchestrator/state/run_access.cc": "a folder, to look at what is in it (O_PATH)",
     "worker/protocol/process_watch.cc": "/proc",
     "worker/main.cc": "/dev/null",
 }
