@@ -101,12 +101,124 @@ std::string redact_address(std::string_view rest) {
 bool names_a_secret(std::string_view name) {
   const std::string text = replace_all(lower(name), "-", "_");
   for (const char* harmless : {"eos_token", "bos_token", "pad_token", "unk_token", "mask_token", "sep_token",
-                               "cls_token", "end_token", "per_token", "start_token", "added_token", "next_token"})
+                               "cls_token", "end_token", "per_token", "start_token", "added_token", "next_token",
+                               "attempt_key", "public_key", "sort_key", "time_line_key"})
     if (ends_with(text, harmless)) return false;
+  if (text == "pwd" || text == "oldpwd") return false;  // where a shell stands
   for (const char* secret : {"token", "secret", "password", "passwd", "passphrase", "api_key", "apikey", "access_key",
-                             "private_key", "credential", "credentials", "authorization", "secret_key"})
+                             "_key", "credential", "credentials", "authorization", "jwt", "pwd", "_pat", "cookie"})
     if (ends_with(text, secret)) return true;
-  return text == "auth" || ends_with(text, "webhook_url") || text == "cookie";
+  return text == "auth" || ends_with(text, "webhook_url");
+}
+
+namespace {
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+// Where a value of TOML or JSON ends that begins at `at`: a string, a list or table with all that is in it, a word.
+std::size_t end_of_any_value(std::string_view text, std::size_t at) {
+  int depth = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_value(text, at);
+      if (depth == 0) return std::min(at + 1, text.size());
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      if (depth == 0) return at;
+      if (--depth == 0) return at + 1;
+    } else if (depth == 0 && (c == ',' || c == '\n' || c == '#')) {
+      return at;
+    }
+  }
+  return text.size();
+}
+
+// The members of a table whose "{" is before `at`, to its "}" and with it. Returns where that ends.
+std::size_t redact_members(std::string_view text, std::size_t at, std::string& out) {
+  while (at < text.size() && text[at] != '}') {
+    const std::size_t value = text[at] == '"' || text[at] == '\'' || is_name_char(text[at]) ? at : std::string::npos;
+    if (value == std::string::npos) {
+      out += text[at++];
+      continue;
+    }
+    std::size_t name_end = text[at] == '"' || text[at] == '\'' ? std::min(end_of_value(text, at) + 1, text.size())
+                                                               : end_of(text, at, is_name_char);
+    while (name_end < text.size() && is_blank(text[name_end])) ++name_end;
+    if (name_end >= text.size() || (text[name_end] != '=' && text[name_end] != ':')) {
+      out += blank;  // no member: nothing that can be told apart is let through
+      at = end_of_any_value(text, at);
+      continue;
+    }
+    ++name_end;
+    while (name_end < text.size() && is_blank(text[name_end])) ++name_end;
+    out += text.substr(at, name_end - at);
+    out += format("\"{}\"", blank);
+    at = std::max(name_end, end_of_any_value(text, name_end));
+  }
+  if (at < text.size()) out += text[at++];
+  return at;
+}
+
+// Behind the header of a table: its lines, to the next header.
+std::size_t redact_lines(std::string_view text, std::size_t at, std::string& out) {
+  while (at < text.size()) {
+    while (at < text.size() && (is_blank(text[at]) || text[at] == '\n')) out += text[at++];
+    if (at >= text.size() || text[at] == '[') return at;
+    const std::size_t line_end = std::min(text.find('\n', at), text.size());
+    const std::size_t equals = text.substr(at, line_end - at).find('=');
+    if (text[at] == '#' || equals == std::string_view::npos) {
+      out += text.substr(at, line_end - at);
+      at = line_end;
+      continue;
+    }
+    std::size_t value = at + equals + 1;
+    while (value < line_end && is_blank(text[value])) ++value;
+    out += text.substr(at, value - at);
+    out += format("\"{}\"", blank);
+    // Strings of several lines begin and end with three quotes.
+    const bool long_text = text.substr(value, 3) == "\"\"\"" || text.substr(value, 3) == "\'\'\'";
+    const std::size_t closed = long_text ? text.find(text.substr(value, 3), value + 3) : 0;
+    at = !long_text                         ? std::max(value, end_of_any_value(text, value))
+         : closed == std::string_view::npos ? text.size()
+                                            : closed + 3;
+    at = std::min(text.find('\n', at), text.size());
+  }
+  return at;
+}
+
+}  // namespace
+
+std::string redact_environments(std::string_view text) {
+  constexpr std::string_view name = "environment";
+  std::string out;
+  std::size_t at = 0;
+  for (std::size_t found = text.find(name); found != std::string_view::npos; found = text.find(name, at)) {
+    std::size_t end = found + name.size();
+    const bool whole =
+        (found == 0 || !is_name_char(text[found - 1])) && (end == text.size() || !is_name_char(text[end]));
+    out += text.substr(at, end - at);
+    at = end;
+    if (!whole) continue;
+    if (end < text.size() && text[end] == '"') ++end;
+    const std::size_t line = text.rfind('\n', found) + 1;  // npos + 1 is 0
+    std::size_t first = line;
+    while (first < found && is_blank(text[first])) ++first;
+    if (text[first] == '[' && end < text.size() && text[end] == ']' && first < found) {
+      const std::size_t header_end = std::min(text.find('\n', end), text.size());
+      out += text.substr(at, header_end - at);
+      at = redact_lines(text, header_end, out);
+      continue;
+    }
+    const std::size_t value = value_after(text, found + name.size());
+    if (value == std::string_view::npos || text[value] != '{') continue;
+    out += text.substr(at, value + 1 - at);
+    at = redact_members(text, value + 1, out);
+  }
+  return out + std::string(text.substr(at));
 }
 
 std::string redact_secrets(std::string_view text) {

@@ -11,6 +11,10 @@ namespace longhaul {
 // Would the value of this name be a secret? "HF_TOKEN", "api-key", "db_password"; not "eos_token" or "tokens".
 bool names_a_secret(std::string_view name);
 
+// Every value of tables that are named `environment`, whatever its name: TOML `environment = { A = "x" }`, its lines
+// below `[stage.s.environment]`, JSON `"environment": {...}`. Names stay. Nothing else is changed.
+std::string redact_environments(std::string_view text);
+
 // `text` with "[redacted]" in the place of each secret.
 std::string redact_secrets(std::string_view text);
 

@@ -1,12 +1,12 @@
 #include "contracts/event.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -58,7 +58,7 @@ Result<Event> parse_event(std::string_view line) {
 }
 
 EventWriter::EventWriter(const Clock& clock, const std::string& path, int rank) : clock_(clock), rank_(rank) {
-  if (!path.empty()) fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (!path.empty()) fd_ = append_descriptor(path.c_str(), 0644);
   started_ns_ = clock.monotonic_ns();
 }
 EventWriter::~EventWriter() {
@@ -103,14 +103,14 @@ void EventWriter::message(const std::string& level, const std::string& text) {
 }
 
 Result<std::vector<Event>> read_events(const std::string& path, std::uint64_t& offset) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto fd = open_to_read(path);
   std::vector<Event> events;
-  if (!fd.valid()) return events;  // nothing was said yet
+  if (!fd.ok()) return events;  // nothing was said yet
   std::string text;
   char buffer[1 << 16];
   std::uint64_t at = offset;
   for (;;) {
-    const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, static_cast<off_t>(at));
+    const ssize_t n = ::pread(fd->get(), buffer, sizeof buffer, static_cast<off_t>(at));
     if (n <= 0) break;
     text.append(buffer, static_cast<std::size_t>(n));
     at += static_cast<std::uint64_t>(n);

@@ -94,6 +94,26 @@ HEADERS = [
     (r"(immintrin|x86intrin|arm_neon|arm_sve)\.h$", ["engine/ops/cpu/*"]),
 ]
 
+# Opening and making files: only here, because elsewhere somebody forgets that a name in /dev/shm, /tmp or a shared folder may be
+# a link, a FIFO or another user's file (base/owned_files.h). Each exception says why it cannot go wrong there. Tests may.
+OPENS = re.compile(r"(?<![\w>.])(?:std)?::(?:open|openat|openat2|creat|mkfifo|mknod|mkdir|mkdirat|mkdtemp|mkstemp|mkostemp|fopen|freopen|"
+                   r"shm_open)\s*\(|\bstd::[io]?fstream\b|\bcreate_director(?:y|ies)\s*\(")
+OPENS_ALLOWED = {
+    "base/owned_files.cc": "the room of it",
+    "base/owned_folder.cc": "the room of it",
+    "base/folder_access.cc": "folders that a run is shared in: made for their owner alone, opened without a link, then given",
+    "base/files.cc": "syncs what it has made; makes folders, which follow the umask and are no private ones",
+    "base/process.cc": "/dev/null, between fork and exec",
+    "resiliency/health/file_system_probe.cc": "folders that the site names, to look at; in a process that may hang",
+    "engine/interop/safetensors.cc": "a folder, to sync it",
+    "engine/checkpoint/file_state_place.cc": "files without a name (O_TMPFILE), mode 0600",
+    "engine/checkpoint/shard_file.cc": "direct I/O; O_EXCL and O_NOFOLLOW",
+    "orchestrator/controller/artifact_index.cc": "files and folders: O_NOFOLLOW and O_NONBLOCK, owner and mode from the descriptor",
+    "orchestrator/state/run_access.cc": "a folder, to look at what is in it (O_PATH)",
+    "worker/protocol/process_watch.cc": "/proc",
+    "worker/main.cc": "/dev/null",
+}
+
 LINES_MAX = 600
 LONG_FILES = []  # exceptions to LINES_MAX; meant to stay empty
 
@@ -226,6 +246,20 @@ def check_headers(root, names, findings):
                     where = " or ".join(homes) if homes else "files under tests/"
                     findings.add(f"{name}:{number}", "headers",
                                  f"<{match.group(2)}> belongs into {where}; include our wrapper instead")
+
+
+def check_opens(root, names, findings):
+    for name in filter(is_source, names):
+        if name.startswith("tests/") or name in OPENS_ALLOWED:
+            continue
+        for number, line in enumerate(lines_of(root, name), 1):
+            if match := OPENS.search(line.split("//")[0]):
+                findings.add(f"{name}:{number}", "opens",
+                             f"{match.group(0).rstrip('( ')} may meet what another user has put there; use base/owned_files.h, "
+                             "owned_folder.h or files.h, or say in OPENS_ALLOWED of scripts/check.py why it cannot go wrong")
+    for name in OPENS_ALLOWED:
+        if name in names and not any(OPENS.search(line.split("//")[0]) for line in lines_of(root, name)):
+            findings.add(f"{name}:1", "opens", "opens nothing any more; take it out of OPENS_ALLOWED in scripts/check.py")
 
 
 def check_length(root, names, findings):
@@ -385,7 +419,7 @@ def check_tidy(root, names, findings, database):
 
 
 def main():
-    rules = {"walls": check_walls, "headers": check_headers, "length": check_length, "words": check_words,
+    rules = {"walls": check_walls, "headers": check_headers, "opens": check_opens, "length": check_length, "words": check_words,
              "output": check_output, "shell": check_shell, "format": check_format}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/owned_files.h"
 #include "base/print.h"
 #include "base/private_memory.h"
 #include "base/process.h"
@@ -170,14 +171,13 @@ int agent(const std::string& attempt_dir) {
   options.secret_path = lead_secret_path(folder, surroundings().restarts);
   // Without its attempt an agent does its main work all the same.
   if (const auto attempt = read_attempt(join_path(folder, "attempt.toml")); attempt.ok()) {
+    options.attempt_key = attempt->key;
     const auto task = read_task(attempt->task_path);
     options.health = health_watch_options(*attempt, task.ok() ? task->settings : Value(), options.worker_program);
   }
   // A file of its own, also for the lead that it may start: the pipe to srun ends with the node that srun is on.
   const std::string log_path = agent_log_path(folder, options.host);
-  if (const FileDescriptor file(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-      file.valid())
-    (void)::dup2(file.get(), 1), (void)::dup2(file.get(), 2);
+  if (const auto file = open_to_append(log_path); file.ok()) (void)::dup2(file->get(), 1), (void)::dup2(file->get(), 2);
   Logger log("agent", "host=" + options.host);
   const Status ended = run_agent(options, clock, stop_asked, log);
   if (ended.ok()) return 0;

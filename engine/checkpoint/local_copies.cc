@@ -5,7 +5,9 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/hmac.h"
 #include "base/json.h"
+#include "base/owned_folder.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/checkpoint/local_set.h"
@@ -14,19 +16,44 @@ namespace longhaul {
 
 namespace {
 
-// The one of the state folder, made by the first rank to come.
+constexpr int folder_names = 8;  // that are tried, if somebody else has made the ones before
+
+// The one of the state folder, made by the first rank to come. Where it is another user's (a colleague goes on with the
+// run) or others could read it, it is made anew: the copies that it names are forgotten.
 Result<std::string> training_id(const std::string& state_dir) {
   const std::string path = join_path(state_dir, "training-id");
-  if (!file_exists(path)) {
-    LH_CHECK(make_directories(state_dir));
-    LH_TRY(const std::string id, random_hex(16));
-    const Status created = create_file_exclusive(path, id);
-    if (!created.ok() && created.error().code != ErrorCode::conflict) return created.error();
+  LH_CHECK(make_directories(state_dir));
+  auto known = read_secret_file(path, "the id of the training");
+  if (!known.ok()) {
+    LH_TRY(const std::string made, random_hex(16));
+    const Status written = known.error().code == ErrorCode::not_found ? create_file_exclusive(path, made, 0600)
+                                                                      : write_file_atomic(path, made, 0600);
+    if (!written.ok() && written.error().code != ErrorCode::conflict) return written.error();
+    known = read_secret_file(path, "the id of the training");
   }
-  LH_TRY(const std::string id, read_file(path, 1000));
+  LH_TRY(const std::string id, std::move(known));
   if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos)
     return make_error(ErrorCode::corrupt, path + " is no id of a training", "remove it: copies on nodes are forgotten");
   return id;
+}
+
+// Below `parent`, on this node: the one that is there, or the first that can be made.
+Result<std::string> folder_of(const std::string& parent, const std::string& id) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < folder_names; ++i) {
+    std::string path = join_path(parent, "longhaul-");
+    const Mac digest = hmac_sha256(id, format("folder {}", i));
+    for (std::size_t byte = 0; byte < 16; ++byte) path += format("{:02x}", static_cast<unsigned>(digest[byte]));
+    if (check_private_folder(path).ok()) return path;
+    paths.push_back(std::move(path));
+  }
+  Status made;
+  for (const std::string& path : paths) {
+    made = make_private_folder(path);
+    if (made.ok()) return path;
+    if (made.error().code != ErrorCode::invalid_input) break;
+  }
+  return made.error();
 }
 
 }  // namespace
@@ -42,9 +69,9 @@ Result<std::unique_ptr<LocalCopies>> LocalCopies::create(const Clock& clock, Col
                       "it must be there on every node");
   LH_CHECK(group.agree(mine));
   LH_TRY(const std::vector<std::string> ids, group.all_gather_text(*id));
-  const std::string folder = join_path(options.folder, "longhaul-" + ids.front());
-  LH_CHECK(group.agree(make_directories(folder)));
-  std::unique_ptr<LocalCopies> copies(new LocalCopies(clock, folder, options));
+  const auto folder = folder_of(options.folder, ids.front());
+  LH_CHECK(group.agree(folder.ok() ? Status() : Status(folder.error())).with_context("checkpoint.local_dir"));
+  std::unique_ptr<LocalCopies> copies(new LocalCopies(clock, *folder, ids.front(), options));
   copies->rank_ = group.rank();
   return copies;
 }
@@ -106,11 +133,13 @@ Status LocalCopies::start(CollectiveGroup& group, const TrainingState& state) {
 Status LocalCopies::write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const {
   const std::string_view staged(reinterpret_cast<const char*>(share.staging.data()),
                                 static_cast<std::size_t>(share.staging.bytes()));
-  LH_TRY(WrittenShare written, write_staged(join_path(path, share.file), share.pieces, {false, &cancelled}, staged));
+  LH_TRY(WrittenShare written,
+         write_staged(join_path(path, share.file), share.pieces, {false, &cancelled, 0600}, staged));
   CheckpointManifest part = manifest_;
   part.entries = std::move(written.entries);
   if (auto fault = fault_here(FaultPoint::local_copy_before_part)) return *fault;
-  LH_CHECK(write_file_atomic(local_part_path(path, share.file), to_json(checkpoint_to_value(part))));
+  LH_CHECK(
+      write_file_atomic(local_part_path(path, share.file), sign_part(to_json(checkpoint_to_value(part)), key_), 0600));
   if (auto fault = fault_here(FaultPoint::local_copy_after_part)) return *fault;
   return {};
 }

@@ -4,9 +4,13 @@
 // where the folder lies on a memory file system (/dev/shm), that is the memory tier. Gemini (Wang et al. 2023, SOSP)
 // does the same in memory.
 //
-//   FOLDER/<training's id>/rank-00005/step-00000240/shard-00002-of-00008.safetensors   what rank 5 keeps: rank 1's
+//   FOLDER/longhaul-<digest>/rank-00005/step-00000240/shard-00002-of-00008.safetensors   what rank 5 keeps: rank 1's
 //                                                   shard-00002-of-00008.json          share, and, written last, its
-//                                                                                      part of a manifest
+//                                                                                      part of a manifest, signed
+//
+// Others use the node as well: nobody else may enter the folder (mode 0700), and its name is made of the training's id,
+// 128 random bits that the owner of the run alone can read, so nobody can be there first; who is all the same is passed
+// over for another name.
 //
 // Shards and manifests have the format of checkpoints. The training waits for its copy and for the exchange with the
 // partners; hashing and writing are done by a thread. A copy that fails costs nothing but itself.
@@ -53,6 +57,8 @@ class LocalCopies {
   // Of this training on this node. What lies there is found and loaded by local_set.h, in order with the checkpoints by
   // restart_source.h.
   const std::string& folder() const { return folder_; }
+  // By which parts are signed: the training's id.
+  const std::string& key() const { return key_; }
 
   // This rank's copies: the training is done.
   void remove() const;
@@ -65,14 +71,14 @@ class LocalCopies {
     std::string file;
     std::span<float> values();
   };
-  LocalCopies(const Clock& clock, std::string folder, const LocalCopiesOptions& options)
-      : clock_(clock), folder_(std::move(folder)), options_(options) {}
+  LocalCopies(const Clock& clock, std::string folder, std::string key, const LocalCopiesOptions& options)
+      : clock_(clock), folder_(std::move(folder)), key_(std::move(key)), options_(options) {}
   Status prepare(Share& share, const TrainingState& state, int owner, int ranks);
   Status write(Share& share, const std::string& path, const std::atomic<bool>& cancelled) const;
   std::string own_folder(int rank) const;
 
   const Clock& clock_;
-  std::string folder_;  // of this training on this node
+  std::string folder_, key_;  // of this training on this node
   LocalCopiesOptions options_;
   bool busy_ = false;
   SavedCheckpoint saved_;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/hmac.h"
 #include "base/json.h"
 #include "base/parallel_for.h"
 #include "base/process.h"
@@ -19,6 +20,29 @@ namespace longhaul {
 
 std::string local_part_path(const std::string& folder, const std::string& shard_file) {
   return join_path(folder, shard_file.substr(0, shard_file.rfind('.')) + ".json");
+}
+
+namespace {
+
+constexpr std::string_view signature_word = "\nhmac-sha256 ";
+
+std::string signature_of(std::string_view part, const std::string& key) {
+  std::string text(signature_word);
+  for (const std::byte byte : hmac_sha256(key, part)) text += format("{:02x}", static_cast<unsigned>(byte));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string sign_part(const std::string& part, const std::string& key) {
+  return part + signature_of(part, key);
+}
+
+Result<std::string> signed_part(const std::string& text, const std::string& key, const std::string& path) {
+  const std::size_t end = text.rfind(signature_word);
+  if (end == std::string::npos || text.substr(end) != signature_of(std::string_view(text).substr(0, end), key))
+    return make_error(ErrorCode::corrupt, path + " was not signed by this training");
+  return text.substr(0, end);
 }
 
 namespace {
@@ -97,10 +121,11 @@ struct GoodShare {
   std::unique_ptr<ShardReader> shard;
 };
 
-Result<GoodShare> verify_share(const LocalShare& share, const TimeLine& line, int threads) {
+Result<GoodShare> verify_share(const LocalShare& share, const std::string& key, const TimeLine& line, int threads) {
   const std::string part_path = local_part_path(share.folder, share.file), path = join_path(share.folder, share.file);
   GoodShare good;
-  LH_TRY(const std::string text, read_file(part_path));
+  LH_TRY(const std::string signed_text, read_file(part_path));
+  LH_TRY(const std::string text, signed_part(signed_text, key, part_path));
   LH_TRY(const Value value, parse_json(text, part_path));
   LH_TRY(good.part, checkpoint_from_value(value).with_context(part_path));
   if (good.part.step != share.step)
@@ -216,8 +241,8 @@ struct Announced {
 };
 
 // Ranks of one node deal the owners out, so that a damaged copy and the other one of its share are the same rank's.
-Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
-                           const TimeLine& line, int threads) {
+Result<Announced> announce(CollectiveGroup& group, const std::string& folder, const std::string& key,
+                           const LocalStep& step, const TimeLine& line, int threads) {
   Announced mine;
   Value shares = Value::make_array(), bad = Value::make_array();
   LH_TRY(const auto place, place_at_folder(group, folder));
@@ -225,7 +250,7 @@ Result<Announced> announce(CollectiveGroup& group, const std::string& folder, co
     if (share.step != step.step || share.owners != step.owners || mine.shares.contains(share.owner) ||
         static_cast<std::size_t>(share.owner) % place.second != place.first)
       continue;
-    Result<GoodShare> good = verify_share(share, line, threads);
+    Result<GoodShare> good = verify_share(share, key, line, threads);
     if (!good.ok()) {  // another rank may have it
       bad.push_back(on_this_node(good.error()));
       continue;
@@ -282,9 +307,9 @@ Result<LocalSteps> local_steps(CollectiveGroup& group, const std::string& folder
   return found;
 }
 
-Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
-                                  TrainingState& state, int threads, const TimeLine& line) {
-  LH_TRY(Announced mine, announce(group, folder, step, line, threads));
+Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const std::string& key,
+                                  const LocalStep& step, TrainingState& state, int threads, const TimeLine& line) {
+  LH_TRY(Announced mine, announce(group, folder, key, step, line, threads));
   LH_TRY(const std::vector<std::string> announced, group.all_gather_text(mine.text));
   LocalLoad load;
   LH_TRY(std::vector<Offer> offers, offers_of(announced, load.passed_over));

@@ -15,6 +15,13 @@ namespace longhaul {
 // Beside a share in `folder`: the part of the manifest that belongs to it, written last.
 std::string local_part_path(const std::string& folder, const std::string& shard_file);
 
+// What is written there: the part, and in a line of its own its HMAC-SHA256 under `key`, the training's id, which its
+// owner alone can read. Whoever else writes a part cannot sign it. The digests of a part's entries are no cryptographic
+// ones: that nobody changes shards is up to the folder, which nobody else may enter.
+std::string sign_part(const std::string& part, const std::string& key);
+// The part; corrupt: it is not signed so. `path` is for the message.
+Result<std::string> signed_part(const std::string& text, const std::string& key, const std::string& path);
+
 struct LocalStep {
   std::int64_t step = 0;
   int owners = 0;       // shares that make it whole: the ranks that wrote it
@@ -37,7 +44,7 @@ struct LocalLoad {
 // partners', and each entry goes to the ranks that need something of it. The outcome is the same on every rank. An
 // error is none of the copies': ranks that do not answer, a state that takes no values, ErrorCode::invalid_input for a
 // model of another shape.
-Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const LocalStep& step,
-                                  TrainingState& state, int threads, const TimeLine& line = {});
+Result<LocalLoad> load_local_step(CollectiveGroup& group, const std::string& folder, const std::string& key,
+                                  const LocalStep& step, TrainingState& state, int threads, const TimeLine& line = {});
 
 }  // namespace longhaul

@@ -47,7 +47,8 @@ Result<LoadedState> load_newest_state(CollectiveGroup& group, const CheckpointSt
       loaded.passed_over.push_back(format("copies of step {}: no node has {}", source.step, source.copies->missing));
       continue;
     }
-    LH_TRY(LocalLoad from_nodes, load_local_step(group, copies->folder(), *source.copies, state, threads, line));
+    LH_TRY(LocalLoad from_nodes,
+           load_local_step(group, copies->folder(), copies->key(), *source.copies, state, threads, line));
     for (std::string& why : from_nodes.passed_over) loaded.passed_over.push_back(std::move(why));
     if (from_nodes.refused.empty()) {
       loaded.from = "copies", loaded.path = format("copies of step {} in {}", source.step, copies->folder());

@@ -78,12 +78,15 @@ Result<ShardWriter> ShardWriter::create(const std::string& path, std::span<const
   ShardWriter writer;
   writer.path_ = path;
   writer.options_ = options;
-  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  const auto open_new = [&](int more) {
+    ::unlink(path.c_str());
+    writer.file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | more, options.mode));
+  };
 #ifdef O_DIRECT
-  if (options.direct_io) writer.file_.reset(::open(path.c_str(), flags | O_DIRECT, 0644));
+  if (options.direct_io) open_new(O_DIRECT);
   writer.direct_ = writer.file_.valid();  // some file systems have none: then through the page cache
 #endif
-  if (!writer.file_.valid()) writer.file_.reset(::open(path.c_str(), flags, 0644));
+  if (!writer.file_.valid()) open_new(0);
   if (!writer.file_.valid()) return errno_error(ErrorCode::io, "cannot create " + path, errno);
   if (writer.direct_) {
     LH_TRY(writer.pending_, PageBuffer::create(static_cast<std::int64_t>(pending_bytes_max)));

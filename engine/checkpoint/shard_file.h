@@ -25,9 +25,11 @@ struct ShardTensor {
 struct ShardWriteOptions {
   bool direct_io = false;                        // past the page cache, where the file system can
   const std::atomic<bool>* cancelled = nullptr;  // asked for between pieces; then ErrorCode::aborted
+  unsigned mode = 0644;                          // of the file, under the umask
 };
 
-// One shard, written in the order of its header. A full disk or quota is ErrorCode::io, named; what was written of an
+// One shard, written in the order of its header, as a new file: what has its name is removed before, and a link that is
+// put there meanwhile is an error. A full disk or quota is ErrorCode::io, named; what was written of an
 // unfinished file is removed.
 class ShardWriter {
  public:

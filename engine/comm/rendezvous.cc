@@ -1,19 +1,22 @@
 #include "engine/comm/rendezvous.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
+#include <sys/stat.h>
 
 #include "base/files.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 #include "contracts/rendezvous_words.h"
 
 namespace longhaul {
 namespace {
 
-Result<std::optional<std::string>> read_if_there(const std::string& path) {
-  if (!file_exists(path)) return std::optional<std::string>();
-  auto word = read_file(path);
+// Of whoever owns the folder, as all ranks of a launch do. While a word is put it has a second name for a moment.
+Result<std::optional<std::string>> read_if_there(const std::string& folder, const std::string& path) {
+  struct stat info{};
+  if (!file_exists(path) || ::stat(folder.c_str(), &info) != 0) return std::optional<std::string>();
+  Ownership of_ranks;
+  of_ranks.owners = {info.st_uid}, of_ranks.one_name = false;
+  auto word = read_owned_file(path, of_ranks, word_bytes_max);
   if (!word.ok() && word.error().code == ErrorCode::not_found) return std::optional<std::string>();
   if (!word.ok()) return word.error();
   return std::optional<std::string>(std::move(*word));
@@ -31,17 +34,18 @@ Status FileRendezvous::put(const std::string& name, const std::string& word) {
 }
 
 Result<std::optional<std::string>> FileRendezvous::look(const std::string& name) {
-  LH_TRY(const auto refused, read_if_there(join_path(refused_words_folder(folder_), name)));
+  LH_TRY(const auto refused, read_if_there(folder_, join_path(refused_words_folder(folder_), name)));
   if (refused) return make_error(ErrorCode::conflict, format("the word {} cannot be had: {}", name, *refused));
-  LH_TRY(auto own, read_if_there(join_path(folder_, name)));
+  LH_TRY(auto own, read_if_there(folder_, join_path(folder_, name)));
   if (own) return own;
-  LH_TRY(auto carried, read_if_there(join_path(carried_words_folder(folder_), name)));
+  LH_TRY(auto carried, read_if_there(folder_, join_path(carried_words_folder(folder_), name)));
   if (carried || asked_.count(name) > 0) return carried;
   // Fails as long as nobody is there to carry it.
   const std::string wanted = join_path(wanted_words_folder(folder_), name);
-  const FileDescriptor fd(::open(wanted.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
-  if (fd.valid()) asked_.insert(name);
-  if (!fd.valid() && errno != ENOENT) return errno_error(ErrorCode::io, "cannot ask for the word " + wanted, errno);
+  const Status asked = touch_file(wanted);
+  if (asked.ok()) asked_.insert(name);
+  if (!asked.ok() && asked.error().code != ErrorCode::not_found)
+    return asked.error().with_context("cannot ask for the word " + name);
   return carried;
 }
 

@@ -1,12 +1,12 @@
 #include "engine/data/indexed_dataset.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
 #include <cstring>
 
+#include "base/owned_files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -38,10 +38,16 @@ Error foreign(const std::string& path, std::string what) {
 Result<IndexedDatasetWriter> IndexedDatasetWriter::create(const std::string& prefix, TokenType type) {
   IndexedDatasetWriter writer;
   writer.prefix_ = prefix;
-  writer.temporary_ = format("{}.bin.tmp.{}", prefix, ::getpid());
   writer.type_ = type;
-  writer.bin_.reset(std::fopen(writer.temporary_.c_str(), "wb"));
-  if (!writer.bin_) return errno_error(ErrorCode::io, format("cannot create {}", writer.temporary_), errno);
+  LH_TRY(FileBeside beside, create_beside(prefix + ".bin"));
+  writer.bin_.reset(::fdopen(beside.fd.get(), "wb"));
+  writer.temporary_ = std::move(beside.path);
+  if (!writer.bin_) {
+    const int error_number = errno;
+    ::unlink(writer.temporary_.c_str());
+    return errno_error(ErrorCode::io, format("cannot create {}", writer.temporary_), error_number);
+  }
+  (void)beside.fd.release();  // the stream closes it
   return writer;
 }
 

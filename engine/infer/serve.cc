@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -299,13 +298,7 @@ Status make_token_file(const std::string& path) {
 }
 
 Result<std::string> read_token_file(const std::string& path) {
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::io, "token file " + path, errno);
-  if ((info.st_mode & 077) != 0) {
-    return make_error(ErrorCode::invalid_input, format("token file {} can be read by others", path),
-                      "chmod 600 " + shell_word(path));
-  }
-  LH_TRY(const std::string text, read_file(path, 4096));
+  LH_TRY(const std::string text, read_secret_file(path, "token file"));
   std::string token = trim(text);
   if (token.size() < 16)
     return make_error(ErrorCode::invalid_input, format("the token in {} is shorter than 16 bytes", path));

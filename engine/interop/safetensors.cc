@@ -11,6 +11,7 @@
 
 #include "base/diagnostics.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -321,9 +322,9 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path, std
   for (auto& [name, place] : writer.places_) place.begin += static_cast<std::int64_t>(text.size());
 
   writer.path_ = path;
-  writer.temporary_ = format("{}.tmp.{}", path, ::getpid());
-  writer.file_.reset(::open(writer.temporary_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644));
-  if (!writer.file_.valid()) return errno_error(ErrorCode::io, format("cannot create {}", writer.temporary_), errno);
+  LH_TRY(FileBeside beside, create_beside(path));
+  writer.temporary_ = std::move(beside.path);
+  writer.file_ = std::move(beside.fd);
   LH_CHECK(write_all_at(writer.file_.get(), text, 0, writer.temporary_));
   return writer;
 }

@@ -1,12 +1,12 @@
 #include "engine/interop/tensorboard.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <bit>
 #include <cerrno>
 
+#include "base/owned_files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -70,10 +70,10 @@ Result<TensorBoardWriter> TensorBoardWriter::create(const std::string& folder, c
   for (int n = 0;; ++n) {
     const std::string path =
         join_path(folder, format("events.out.tfevents.{:010}.{}.{}.{}", clock.wall_ms() / 1000, host, ::getpid(), n));
-    FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (!file.valid() && errno == EEXIST && n < 1000) continue;
-    if (!file.valid()) return errno_error(ErrorCode::io, "cannot create " + path, errno);
-    TensorBoardWriter writer(std::move(file), path, clock);
+    auto file = create_new_file(path);
+    if (!file.ok() && file.error().code == ErrorCode::conflict && n < 1000) continue;
+    if (!file.ok()) return std::move(file).error();
+    TensorBoardWriter writer(std::move(*file), path, clock);
     std::string fields;
     bytes_field(fields, 3, "brain.Event:2");
     LH_CHECK(writer.append(fields));

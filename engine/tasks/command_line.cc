@@ -22,6 +22,7 @@
 #include "engine/tasks/parity_commands.h"
 #include "engine/tasks/processor_info.h"
 #include "engine/tasks/stages.h"
+#include "resiliency/beat/beat_folder.h"
 
 namespace longhaul {
 
@@ -76,7 +77,7 @@ class Options {
 // The page of a rank, where the launch has a place for it.
 Result<std::optional<HeartbeatPage>> open_page(const Launch& launch, int rank) {
   std::optional<HeartbeatPage> beat;
-  if (!launch.beat_dir.empty()) LH_CHECK(make_directories(launch.beat_dir));
+  if (!launch.beat_dir.empty()) LH_CHECK(make_beat_folder(launch.beat_dir));
   const std::string& folder = beat_folder(launch);
   if (folder.empty() || !is_directory(folder)) return beat;
   LH_TRY(HeartbeatPage page, HeartbeatPage::create(beat_page_path(folder, rank), rank));

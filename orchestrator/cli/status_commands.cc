@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "orchestrator/cli/asked_run.h"
@@ -75,8 +76,11 @@ class LogPrinter {
 
  private:
   bool print_file(const std::string& path, const std::string& below) {
-    std::FILE* file = std::fopen(path.c_str(), "rb");
+    auto opened = open_to_read(path);
+    if (!opened.ok()) return false;
+    std::FILE* file = ::fdopen(opened->get(), "rb");
     if (!file) return false;
+    (void)opened->release();  // fclose closes it
     bool any = false;
     long& offset = offsets_[path];
     char buffer[65536];

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/json.h"
+#include "base/owned_folder.h"
 #include "base/print.h"
 #include "base/process.h"
 #include "base/redact.h"
@@ -51,11 +51,15 @@ int rank_of(const std::string& name) {
 
 class Bundle {
  public:
-  Bundle(std::string folder, std::uint64_t bytes_max, std::vector<std::string> secrets)
-      : folder_(std::move(folder)), left_(bytes_max), secrets_(std::move(secrets)) {}
+  // `owners`: whose files may be in it.
+  Bundle(std::string folder, std::uint64_t bytes_max, std::vector<std::string> secrets, std::vector<uid_t> owners)
+      : folder_(std::move(folder)), left_(bytes_max), secrets_(std::move(secrets)) {
+    wanted_.owners = std::move(owners);
+    wanted_.forbidden = 0;  // who may write a run is the run's affair
+  }
 
   Status add_text(const std::string& name, const std::string& text) {
-    std::string clean = redact_secrets(text);
+    std::string clean = redact_secrets(redact_environments(text));
     for (const std::string& secret : secrets_) clean = replace_all(clean, secret, "[redacted]");
     if (clean.size() > left_) {
       note("left out", name, "the bundle is full");
@@ -64,13 +68,19 @@ class Bundle {
     left_ -= clean.size();
     const std::string path = join_path(folder_, name);
     LH_CHECK(make_directories(parent_path(path)));
-    LH_CHECK(write_file_atomic(path, clean));
+    LH_CHECK(write_file_atomic(path, clean, 0600));
     note(clean == text ? "whole" : "redacted", name, human_bytes(static_cast<double>(clean.size())));
     return {};
   }
 
   Status add_file(const std::string& root, const std::string& name) {
-    const auto file = MappedFile::open(join_path(root, name));
+    // A link, or a second name, would be a way to have a file of the caller's sent away that is none of the run's.
+    const auto opened = open_file_below(root, name, wanted_);
+    if (!opened.ok()) {
+      note("left out", name, opened.error().message());
+      return {};
+    }
+    const auto file = MappedFile::open(format("/proc/self/fd/{}", opened->get()));
     if (!file.ok()) {
       note("left out", name, file.error().message());
       return {};
@@ -91,7 +101,8 @@ class Bundle {
     return write_file_atomic(join_path(folder_, "MANIFEST.txt"),
                              "What looked like a secret was replaced by [redacted]. Long files are cut in the middle. "
                              "Artifacts, checkpoints and data are not here.\n\n" +
-                                 manifest_);
+                                 manifest_,
+                             0600);
   }
 
  private:
@@ -101,6 +112,7 @@ class Bundle {
   std::string folder_;
   std::uint64_t left_;
   std::vector<std::string> secrets_;
+  Ownership wanted_;
   std::string manifest_;
 };
 
@@ -149,13 +161,12 @@ Status fill(Bundle& bundle, const std::string& run, const std::string& own) {
   return bundle.write_manifest();
 }
 
+// `parent` is ours alone, so nobody else can have the file before it is whole.
 Status pack(const std::string& parent, const std::string& name, const std::string& output) {
-  const std::string partial = output + ".partial";
-  LH_TRY(const RunOutput done, run_program({"tar", "-czf", partial, "-C", parent, name}, program_deadline_ms));
-  if (!done.status.success()) {
-    (void)::unlink(partial.c_str());
+  const std::string partial = join_path(parent, ".tar.gz");
+  LH_TRY(const RunOutput done, run_program({"tar", "-czf", partial, "-C", parent, "--", name}, program_deadline_ms));
+  if (!done.status.success())
     return make_error(ErrorCode::io, "tar ended with " + done.status.text(), "its words are above");
-  }
   if (::chmod(partial.c_str(), 0600) != 0 || ::rename(partial.c_str(), output.c_str()) != 0)
     return make_error(ErrorCode::io, "cannot write " + output);
   return {};
@@ -171,11 +182,14 @@ ExitCode write_support_bundle(const CommandLine& line, const Installation& insta
       line.output.empty() ? output_beside_run(*run, name + ".tar.gz") : Result<std::string>(absolute_path(line.output));
   if (!asked.ok()) return fail(line, asked.error());
   const std::string& output = *asked;
-  const auto random = random_hex(6);
-  if (!random.ok()) return fail(line, random.error());
-  const std::string beside = output + ".parts-" + *random;  // where the file is wanted there is room for it
-  Bundle bundle(join_path(beside, name), static_cast<std::uint64_t>(line.size_max_mib * (1 << 20)),
-                known_secrets(*run));
+  // Where the file is wanted there is room for it.
+  const auto made = make_unique_private_folder(parent_path(output), file_name(output) + ".parts-");
+  if (!made.ok()) return fail(line, made.error());
+  const std::string& beside = *made;
+  struct stat info{};
+  const uid_t owner = ::stat(run->c_str(), &info) == 0 ? info.st_uid : ::geteuid();
+  Bundle bundle(join_path(beside, name), static_cast<std::uint64_t>(line.size_max_mib * (1 << 20)), known_secrets(*run),
+                {::geteuid(), owner});
   Status done = make_directories(join_path(beside, name));
   if (done.ok()) done = fill(bundle, *run, join_path(installation.programs_dir, "longhaul"));
   if (done.ok()) done = pack(beside, name, output);

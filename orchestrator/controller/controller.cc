@@ -1,6 +1,5 @@
 #include "orchestrator/controller/controller.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "orchestrator/controller/open_jobs.h"
@@ -328,8 +328,7 @@ void Controller::pulse() {
   const std::int64_t now = clock_.monotonic_ns();
   if (pulse_ns_ != 0 && now - pulse_ns_ < pulse_interval_ms * 1'000'000) return;
   pulse_ns_ = now;
-  FileDescriptor fd(::open(driver_pulse_path(run_dir_).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
-  if (fd.valid()) (void)::futimens(fd.get(), nullptr);
+  (void)touch_file(driver_pulse_path(run_dir_), 0664).ok();
 }
 
 }  // namespace longhaul

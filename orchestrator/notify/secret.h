@@ -14,8 +14,8 @@ namespace longhaul {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-// `what` names it in errors ("the webhook's address"). A file that others may read is refused, with the remedy. Neither
-// file nor variable: "".
+// `what` names it in errors ("the webhook's address"). A file of another user, or that others may read, is refused,
+// with the remedy. Neither file nor variable: "".
 Result<std::string> read_secret(const std::string& what, const std::string& file, const std::string& variable,
                                 const Environment& environment);
 

@@ -1,6 +1,5 @@
 #include "orchestrator/state/stage_goodput.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "contracts/event.h"
@@ -87,11 +87,11 @@ class TimeEvents {
 
 std::vector<Event> read_time_events(const std::string& path) {
   TimeEvents events;
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto fd = open_to_read(path);
   std::string text;  // what is left of the last read, and the next
   std::vector<char> buffer(read_bytes);
-  while (fd.valid()) {
-    const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+  while (fd.ok()) {
+    const ssize_t n = ::read(fd->get(), buffer.data(), buffer.size());
     if (n <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(n));
     std::size_t begin = 0;

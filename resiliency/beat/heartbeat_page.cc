@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/owned_files.h"
 
 namespace longhaul {
 namespace {
@@ -26,14 +27,14 @@ void store_name(char* target, const std::string& name) {
   std::memcpy(target, name.data(), std::min(name.size(), beat_name_bytes - 1));
 }
 
-Result<BeatPageLayout*> map_page(const std::string& path, int flags) {
-  FileDescriptor fd(::open(path.c_str(), flags | O_RDWR | O_CLOEXEC, 0644));
-  if (!fd.valid())
-    return errno_error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, "cannot open " + path, errno);
+// Ours alone, of one name and no link: what is written here must be a page, and what is read is believed.
+Result<BeatPageLayout*> map_page(const std::string& path, bool create) {
+  LH_TRY(const FileDescriptor fd,
+         create ? open_or_create_owned_file(path, Ownership{}, 0600) : open_owned_file(path, Ownership{}, O_RDWR));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return errno_error(ErrorCode::io, "cannot read " + path, errno);
   if (static_cast<std::size_t>(info.st_size) < beat_page_bytes) {
-    if (!(flags & O_CREAT)) return make_error(ErrorCode::not_found, path + " is not a whole heartbeat page yet");
+    if (!create) return make_error(ErrorCode::not_found, path + " is not a whole heartbeat page yet");
     // Blocks are reserved now: on a full file system a store into a hole would end the rank with SIGBUS.
     const int problem = ::posix_fallocate(fd.get(), 0, beat_page_bytes);
     if (problem != 0) return errno_error(ErrorCode::io, "cannot reserve " + path, problem);
@@ -50,7 +51,7 @@ std::string beat_page_path(const std::string& launch_dir, int rank) {
 }
 
 Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank, std::int64_t pid) {
-  LH_TRY(BeatPageLayout* const layout, map_page(path, O_CREAT));
+  LH_TRY(BeatPageLayout* const layout, map_page(path, true));
   HeartbeatPage page(layout);
   if (layout->magic.load(std::memory_order_acquire) != BeatPageLayout::magic_value) {
     layout->version.store(BeatPageLayout::version_value, std::memory_order_relaxed);
@@ -69,7 +70,7 @@ Result<HeartbeatPage> HeartbeatPage::create(const std::string& path, int rank, s
 }
 
 Result<HeartbeatPage> HeartbeatPage::open(const std::string& path) {
-  LH_TRY(BeatPageLayout* const layout, map_page(path, 0));
+  LH_TRY(BeatPageLayout* const layout, map_page(path, false));
   HeartbeatPage page(layout);
   if (layout->magic.load(std::memory_order_acquire) != BeatPageLayout::magic_value ||
       layout->version.load(std::memory_order_relaxed) != BeatPageLayout::version_value)

@@ -119,9 +119,11 @@ struct BeatSnapshot {
 // One mapping; writer and reader use the same class. Movable; unmapped at the end, the file stays.
 class HeartbeatPage {
  public:
-  // Creates the file if it is not there and writes the header if it has none. `pid`: the rank, 0: this process.
+  // Creates the file (mode 0600) if it is not there and writes the header if it has none. `pid`: the rank, 0: this
+  // process. invalid_input: what is there is a link, no regular file, another user's, or one that others could write.
   static Result<HeartbeatPage> create(const std::string& path, int rank, std::int64_t pid = 0);
-  // Only what exists and has the right magic and version: not_found, corrupt.
+  // Only what exists, is ours as create() makes it, and has the right magic and version: not_found, invalid_input,
+  // corrupt.
   static Result<HeartbeatPage> open(const std::string& path);
   ~HeartbeatPage();
   HeartbeatPage(HeartbeatPage&& other) noexcept;

@@ -195,12 +195,37 @@ def short_cut_is_grown_back(cluster, runs):
         cluster.play("configure", "--set", "SlurmdTimeout=5")
 
 
+# Loaded into every process of the job: the wrapper of rank 1 stops itself before its first line, once, when FLAG is there.
+STOP_AT_START = """
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void stop_at_start(void) {
+  char words[64] = {0};
+  const char* rank = getenv("PMIX_RANK");
+  const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char all[4096] = {0};
+  const ssize_t n = read(fd, all, sizeof all - 1);
+  close(fd);
+  const size_t first = strlen(all) + 1;
+  if (n > 0 && first < (size_t)n) strncpy(words, all + first, sizeof words - 1);
+  if (strcmp(words, "rank") == 0 && rank && strcmp(rank, "1") == 0 && unlink("FLAG") == 0) raise(SIGSTOP);
+}
+"""
+
+
 def rank_stopped_before_its_page(cluster, runs):
-    """The rank's wrapper waits for its log, a pipe that nobody reads, and is stopped there: no page, no word."""
-    training = Training(cluster, runs, "stopped-early", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 9 }\n')
+    """The rank's wrapper is stopped before it has made a page: no page, no word."""
+    flag, source, library = (runs.folder / name for name in ("stop-now", "stop_at_start.c", "stop_at_start.so"))
+    source.write_text(STOP_AT_START.replace("FLAG", str(flag)))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+    training = Training(cluster, runs, "stopped-early", 'resiliency = { hang_floor = "3s", host_silent = "2s", restarts = 9 }\n'
+                        f'job.environment = {{ LD_PRELOAD = "{library}" }}\n')
     logs = training.run.folder / "stages/s/attempts/1/launches/2"
-    logs.mkdir()
-    os.mkfifo(logs / "rank-1.log")
+    flag.touch()
     os.kill(sorted(training.ranks(1))[0], signal.SIGKILL)
 
     def wrapper():
@@ -214,9 +239,7 @@ def rank_stopped_before_its_page(cluster, runs):
                 continue
         return None
     wait_for("the rank's wrapper", wrapper, 20)
-    victim = wrapper()
     begun = time.time()
-    os.kill(victim, signal.SIGSTOP)
     training.wait(lambda: training.saved(3), "a checkpoint of the launch after that", 30)
     fault = next(e for e in training.events("fault") if e["launch"] == 2)
     expect("it is found as a stopped rank", (fault["class"], fault["rank"], fault["tier"]) == ("frozen", 1, "in_job"), fault)

@@ -355,6 +355,28 @@ def a_support_bundle_explains_a_run_and_holds_no_secret(here):
     expect("the limit holds", (here / "small.tar.gz").stat().st_size < 40_000)
 
 
+@case
+def trust_in_a_support_bundle_ends_at_links_and_environments(here):
+    longhaul(here, *command_workflow(here, "linked", "echo done > $LONGHAUL_OUT/x", more='environment = { PLAIN_NAME = "hidden-plain" }'), code=0)
+    run = newest_run(here)
+    mine = here / "mine"
+    mine.mkdir()
+    (mine / "secrets.toml").write_text('word = "hidden-mine"\n')
+    (run / "stages/a/notes.toml").symlink_to(mine / "secrets.toml")
+    (run / "stages/a/folder").symlink_to(mine)
+    os.link(mine / "secrets.toml", run / "stages/a/second.toml")
+    os.mkfifo(run / "stages/a/pipe.log")
+    longhaul(here, "support-bundle", "--output", "b.tar.gz", code=0)
+    with tarfile.open(here / "b.tar.gz") as tar:
+        files = {m.name.split("/", 1)[1]: tar.extractfile(m).read().decode() for m in tar.getmembers() if m.isfile()}
+    whole = "".join(files.values())
+    expect("nothing of mine", "hidden-" not in whole, [(n, line) for n, t in files.items() for line in t.splitlines() if "hidden-" in line][:5])
+    expect("what was left out is named", all(f"left out  stages/a/{name}" in files["MANIFEST.txt"] for name in ("notes.toml", "second.toml")),
+           files["MANIFEST.txt"])
+    expect("the name of the variable stays", 'PLAIN_NAME = "[redacted]"' in whole or '"PLAIN_NAME": "[redacted]"' in whole, sorted(files))
+    expect("nothing is left beside it", not list(here.glob("b.tar.gz.*")))
+
+
 def as_user(uid, gid):
     def change():
         os.setgroups([gid])

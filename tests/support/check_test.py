@@ -25,6 +25,10 @@ CLEAN = {
 
 # name, file, its text, the rule that must find it, the line
 CASES = [
+    ("files are opened in one place", "worker/lead/a.cc", 'int f() {\n  return ::open("/dev/shm/x", 0);\n}\n', "opens", 2),
+    ("streams open by name", "worker/lead/a.cc", 'std::ofstream file("/tmp/x");\n', "opens", 1),
+    ("folders are made in one place", "worker/lead/a.cc", 'int f() { return ::mkdir("/dev/shm/x", 0777); }\n', "opens", 1),
+    ("an exception that is none any more", "worker/main.cc", "int a;\n", "opens", 1),
     ("base knows nobody", "base/a.cc", '\n#include "contracts/task.h"\n', "walls", 2),
     ("contracts know no program", "contracts/a.cc", '#include "engine/core/tensor.h"\n', "walls", 1),
     ("the engine does not know the orchestrator", "engine/tasks/a.cc", '#include "orchestrator/state/log.h"\n', "walls", 1),
@@ -69,7 +73,7 @@ CASES = [
 ]
 
 
-def run_check(root, rules="walls,headers,length,words,output,shell,format"):
+def run_check(root, rules="walls,headers,opens,length,words,output,shell,format"):
     return subprocess.run([sys.executable, str(CHECK), "--root", str(root), "--only", rules], capture_output=True,
                           text=True, timeout=60)
 

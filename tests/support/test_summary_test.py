@@ -72,6 +72,12 @@ def a_broken_phase_and_the_clock_fail():
     return all(summary(good, *options)[0] == 1 for options in (("--failed-phases", "1"), ("--over-time",))), ""
 
 
+def cases_about_other_users_are_counted_by_their_names():
+    said = "0.10 s: trust: a link\n0.20 s: a trust: b\ntrust_of_folders (0.3 s)\n"
+    code, told = summary({"release": [one("a", said=cases(5, more=said))]})
+    return code == 0 and any(line.split()[:3] == ["release", "trust", "2"] for line in told.splitlines()), told
+
+
 def what_passed_when_it_was_tried_again_counts_as_passed_and_is_named():
     code, said = summary({"release": [one("a", said="it FAILED here", labels=("cluster",), status="fail")]},
                          again=[one("a", labels=("cluster",))])
@@ -100,6 +106,7 @@ def the_slowest_twenty_are_listed_with_their_slowest_case():
 def main():
     tests = [cases_are_added_up, a_failed_case_is_named_with_its_reason, a_crash_without_a_failed_case_fails, too_few_cases_fail,
              a_skip_fails_only_where_it_is_asked_for, a_broken_phase_and_the_clock_fail,
+             cases_about_other_users_are_counted_by_their_names,
              what_passed_when_it_was_tried_again_counts_as_passed_and_is_named, only_few_live_tests_are_tried_again,
              the_slowest_twenty_are_listed_with_their_slowest_case]
     failed = 0

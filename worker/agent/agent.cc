@@ -14,8 +14,10 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/owned_folder.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "resiliency/beat/beat_folder.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
 #include "worker/agent/lead_memory.h"
@@ -75,6 +77,7 @@ class Agent {
         clock_(clock),
         stop_(stop),
         log_(log),
+        pages_(options.attempt_key),
         sockets_(log),
         words_(log),
         stacks_(options.worker_program, clock),
@@ -83,7 +86,7 @@ class Agent {
         heard_ns_(clock.monotonic_ns()),
         leads_(clock.monotonic_ns()) {}
   ~Agent() {
-    if (!state_path_.empty()) (void)remove_tree(state_path_).ok();
+    if (!state_folder_.empty()) (void)remove_tree(state_folder_).ok();
   }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -288,16 +291,16 @@ class Agent {
         now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
-    state_path_ = format("{}standby-{}", node_beat_prefix, ::getpid());
     add_lost_lead(leads_.lost_lead(), state_);
     // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
     state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
-    if (const Status written = write_file_atomic(state_path_, to_json(state_), 0600); !written.ok()) {
-      log_.warn("event=no_stand_in error='" + written.error().message() + "'");
+    const auto state_path = write_state();
+    if (!state_path.ok()) {
+      log_.warn("event=no_stand_in error='" + state_path.error().message() + "'");
       return;
     }
     SpawnSpec spec;
-    spec.argv = {options_.worker_program, "lead", "--attempt", options_.attempt_dir, "--take-over", state_path_};
+    spec.argv = {options_.worker_program, "lead", "--attempt", options_.attempt_dir, "--take-over", *state_path};
     spec.stdin_fd = waiting_->descriptor();
     spec.own_group = true;
     const auto pid = spawn(spec);
@@ -307,6 +310,17 @@ class Agent {
     }
     stand_in_ = *pid;
     log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
+  }
+
+  // For the lead that we start: in a folder that nobody else may enter, of a name that nobody could know.
+  Result<std::string> write_state() {
+    if (state_folder_.empty()) {
+      LH_TRY(state_folder_,
+             make_unique_private_folder(parent_path(node_beat_prefix), file_name(node_beat_prefix) + "standby-"));
+    }
+    const std::string path = join_path(state_folder_, "state");
+    LH_CHECK(write_file_atomic(path, to_json(state_), 0600));
+    return path;
   }
 
   // Ends this agent (an error) only for what was said in a signed frame: refused for good, or of another release.
@@ -361,8 +375,13 @@ class Agent {
       if (std::find(order.ranks.begin(), order.ranks.end(), rank.beat.rank) != order.ranks.end() && rank.beat.pid > 0 &&
           rank.state != ProcessState::ended) {
         log_.info(format("event=signal rank={} pid={} signal={}", rank.beat.rank, rank.beat.pid, order.signal));
-        ::kill(static_cast<pid_t>(rank.beat.pid), order.signal);
+        signal_rank(rank.beat.rank, order.signal);
       }
+  }
+
+  void signal_rank(int rank, int number) {
+    if (const Status sent = pages_.signal(rank, number); !sent.ok())
+      log_.warn(format("event=not_signalled rank={} signal={} error='{}'", rank, number, sent.error().message()));
   }
 
   // Before the first launch: how fast is the network between the nodes?
@@ -400,7 +419,7 @@ class Agent {
       not_suffered(order, nobody_listens(order.ranks.front()).error().message());
     if (order.folder != "freeze") return;
     for (const RankReport& rank : pages_.look(clock_))
-      if (rank.beat.pid > 0 && rank.state != ProcessState::ended) ::kill(static_cast<pid_t>(rank.beat.pid), SIGSTOP);
+      if (rank.beat.pid > 0 && rank.state != ProcessState::ended) signal_rank(rank.beat.rank, SIGSTOP);
     ::kill(::getpid(), SIGSTOP);
   }
 
@@ -427,10 +446,7 @@ class Agent {
   // A file for each rank, in the folder that the lead shares with us.
   void dump_stacks(const AgentOrder& order) {
     std::vector<StackTarget> targets;
-    for (const int rank : order.ranks) {
-      const HeartbeatPage* const page = pages_.page(rank);
-      targets.push_back({rank, page ? static_cast<pid_t>(page->snapshot().pid) : 0});
-    }
+    for (const int rank : order.ranks) targets.push_back({rank, pages_.own_pid(rank)});
     if (const Status begun = stacks_.begin(order.folder, targets); !begun.ok())
       log_.warn("event=no_stacks error='" + begun.error().message() + "'");
   }
@@ -441,7 +457,7 @@ class Agent {
       if (rank.beat.pid <= 0 || rank.state == ProcessState::ended || rank.state == ProcessState::none) continue;
       log_.warn(format("event=forgotten_rank launch={} rank={} pid={} next=kill", pages_.launch(), rank.beat.rank,
                        rank.beat.pid));
-      ::kill(static_cast<pid_t>(rank.beat.pid), SIGKILL);
+      signal_rank(rank.beat.rank, SIGKILL);
     }
   }
 
@@ -451,6 +467,9 @@ class Agent {
     exchange_.reset();
     if (order.folder != beat_folder_) sockets_.close(), orders_.clear();
     beat_folder_ = order.folder;
+    // Before anything is looked for or made in it. Ranks refuse a folder that is not ours as well.
+    const Status made = order.ranks.empty() ? Status() : make_beat_folder(order.folder);
+    if (!made.ok()) log_.error("event=beat_folder_refused error='" + made.error().message() + "'");
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
     pages_.must_end_by(order.end_by_ms);
     words_.watch(order.launch, order.ranks.empty() ? std::string() : order.words);
@@ -554,7 +573,7 @@ class Agent {
   bool ask_standby_ = false;
   std::optional<Listener> waiting_;  // this is the standby
   Value state_;
-  std::string state_path_;
+  std::string state_folder_;
   pid_t stand_in_ = -1;
   std::int64_t next_stand_in_ns_ = 0;
   std::int64_t stopping_ns_ = 0;  // since when it is told to end; 0: it is not

@@ -24,6 +24,7 @@ struct AgentOptions {
   std::string worker_program = {};  // longhaul-worker: looks at stacks, and leads where this agent is the standby
   std::string attempt_dir = {};     // of use to a standby
   HealthWatchOptions health = {};   // without a program: nobody looks at this host
+  std::string attempt_key = {};     // by which processes are known to be the job's
 };
 
 // Until the lead says so (ok), `stop` is set (ok), or it was alone too long (unavailable). Errors that end it at once:

@@ -5,11 +5,13 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/protocol/node_report.h"
+#include "worker/protocol/own_process.h"
 #include "worker/protocol/pageless_ranks.h"
 #include "worker/protocol/process_watch.h"
 
@@ -17,7 +19,7 @@ namespace longhaul {
 
 class RankPages {
  public:
-  RankPages() = default;
+  explicit RankPages(std::string attempt_key = {}) : attempt_key_(std::move(attempt_key)) {}
   RankPages(const RankPages&) = delete;
   RankPages& operator=(const RankPages&) = delete;
   // From now on these, of this launch; pages of an earlier one are let go, and their folder is removed from memory.
@@ -35,6 +37,11 @@ class RankPages {
   bool ends_are_told() const;
   // Null while there is none.
   HeartbeatPage* page(int rank);
+  // To the process of that rank, as of the last look, if it is known to be the job's (worker/protocol/own_process.h).
+  // not_found, invalid_input: it is not; why.
+  Status signal(int rank, int number) const;
+  // 0: unknown, or none of the job's.
+  pid_t own_pid(int rank) const;
   // The launch is over: nothing of it stays in the node's memory.
   void leave();
 
@@ -45,6 +52,14 @@ class RankPages {
   std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
   std::map<int, HeartbeatPage> pages_;
   std::map<int, ProcessWatch> processes_;
+  // Asked once, when a rank first says which process it is; of one that was refused again every second.
+  struct Owned {
+    std::int64_t pid = 0, next_ns = 0;
+    Result<OwnProcess> process = OwnProcess();
+  };
+  void note_process(const RankReport& report, const Clock& clock);
+  std::string attempt_key_;
+  std::map<int, Owned> owned_;
   PagelessRanks pageless_;
 };
 

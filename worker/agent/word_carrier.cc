@@ -8,6 +8,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/owned_files.h"
 #include "base/text.h"
 #include "contracts/rendezvous_words.h"
 
@@ -84,7 +85,9 @@ void WordCarrier::find_words(WordMessage& news) {
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     if (!is_word_name(name) || words_.count(name) > 0) continue;
-    auto word = read_file(join_path(folder_, name), word_bytes_max);
+    Ownership of_ranks;
+    of_ranks.one_name = false;  // while a word is put it has a second one for a moment
+    auto word = read_owned_file(join_path(folder_, name), of_ranks, word_bytes_max);
     words_.insert(name), names_.insert(name);
     if (word.ok()) {
       news.words.push_back({name, std::move(*word)});

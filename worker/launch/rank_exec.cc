@@ -1,12 +1,12 @@
 #include "worker/launch/rank_exec.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/files.h"
+#include "base/owned_files.h"
+#include "resiliency/beat/beat_folder.h"
 #include "resiliency/beat/beat_line.h"
 #include "resiliency/beat/heartbeat_page.h"
 #include "worker/launch/rank_programs.h"
@@ -22,13 +22,12 @@ Status exec_rank(const std::string& log_dir, const std::string& beat_dir, const 
   if (!slurm_step.empty() && rank_text == "0")
     LH_CHECK(write_file_renamed(slurm_step_path(log_dir), slurm_step + "\n"));
   const std::string path = rank_log_path(log_dir, std::atoi(rank_text.c_str()));
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644));
-  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot write " + path, errno);
+  LH_TRY(FileDescriptor fd, open_to_append(path));
   if (::dup2(fd.get(), 1) < 0 || ::dup2(fd.get(), 2) < 0)
     return errno_error(ErrorCode::io, "cannot redirect to " + path, errno);
   fd.reset();
   ::setenv("LONGHAUL_RANK", rank_text.c_str(), 1);
-  LH_CHECK(make_directories(beat_dir));
+  LH_CHECK(make_beat_folder(beat_dir));
   // The program finds its page made: an end before its first beat is seen, too.
   const int rank = std::atoi(rank_text.c_str());
   const std::string page = beat_page_path(beat_dir, rank);

@@ -1,6 +1,5 @@
 #include "worker/lead/fault_injector.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 #include "contracts/checkpoint_format.h"
 #include "resiliency/inject/gpu_script.h"
@@ -256,8 +256,10 @@ void FaultInjector::signal(const InjectionScene& scene, int rank, int signal_num
   if (pid <= 0) return;
   if (scene.agents)
     scene.agents->signal(scene.ranks.host_of(rank), {rank}, signal_number);
+  else if (scene.ranks.rank(rank))
+    (void)scene.ranks.signal(rank, signal_number, scene.launch.attempt_key).ok();  // who is not the job's is let be
   else
-    ::kill(pid, signal_number);
+    ::kill(pid, signal_number);  // we have started it ourselves
 }
 
 // What agents were ordered at the same moment would never leave this process.
@@ -294,8 +296,9 @@ std::string newest_shard(const std::string& checkpoints, int rank) {
 }
 
 Status damage_file(const std::string& path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot open " + path, errno);
+  Ownership wanted;
+  wanted.forbidden = 0;
+  LH_TRY(const FileDescriptor fd, open_owned_file(path, wanted, O_RDWR));
   const off_t at = ::lseek(fd.get(), 0, SEEK_END) * 7 / 8;
   unsigned char byte = 0;
   if (::pread(fd.get(), &byte, 1, at) != 1) return errno_error(ErrorCode::io, "cannot read " + path, errno);

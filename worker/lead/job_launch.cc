@@ -254,13 +254,19 @@ void JobLead::note_processes(const RankGroup& ranks) {
   }
 }
 
+void JobLead::signal_here(int rank, int signal) {
+  const Status sent = watch_.signal(rank, signal, lead_.attempt.key);
+  if (!sent.ok())
+    log_.warn(format("event=not_signalled rank={} signal={} error='{}'", rank, signal, sent.error().message()));
+}
+
 void JobLead::signal_ranks(const std::vector<int>& ranks, int signal) {
   std::map<std::string, std::vector<int>> remote;
   for (const int rank : ranks) {
     if (agents_)
       remote[watch_.host_of(rank)].push_back(rank);
     else
-      ::kill(static_cast<pid_t>(watch_.rank(rank)->beat.pid), signal);
+      signal_here(rank, signal);
   }
   for (const auto& [host, of_host] : remote) agents_->signal(host, of_host, signal);
 }

@@ -123,6 +123,7 @@ class JobLead {
   // the meantime is the better end.
   Result<LaunchEnd> put_down(RankGroup& ranks, const GuardFinding& finding);
   void signal_ranks(const std::vector<int>& ranks, int signal);
+  void signal_here(int rank, int signal);
   std::vector<RankObservation> rank_sights() const;
   std::vector<HostSight> host_sights() const;
   void tell_suspicion(const HangFinding& finding);

@@ -138,7 +138,9 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   place_ranks(lead, launch);
   launch.dims = layout.dims;
   launch.launch_dir = join_path(attempt.attempt_dir, format("launches/{}", number));
-  if (pages_in_memory) launch.beat_dir = node_beat_folder(attempt.key, lead.job.restarts, number);
+  if (pages_in_memory) {
+    LH_TRY(launch.beat_dir, new_node_beat_folder());
+  }
   launch.words_dir = join_path(beat_folder(launch), "words");
   launch.events_path = attempt.events_path();
   launch.output_dir = attempt.staging_dir();

@@ -1,8 +1,6 @@
 #include "worker/lead/lead.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <set>
@@ -10,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "contracts/attempt.h"
@@ -28,6 +27,7 @@ constexpr std::int64_t last_round_deadline_ms =
     20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
 constexpr std::int64_t majority_within_ms = 4'000, return_within_ms = 500;
 constexpr std::int64_t majority_by_themselves_ms = 500;  // then the scheduler is asked, too
+constexpr std::uint64_t lead_state_bytes_max = 256 << 20;
 
 // On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
 // said on stderr (lead.log) in any case.
@@ -51,8 +51,7 @@ namespace {
 // Only news: whoever looks sees that something ended, and reads the record.
 void ring(const std::string& doorbell) {
   if (doorbell.empty()) return;
-  FileDescriptor fd(::open(doorbell.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
-  if (fd.valid()) (void)::futimens(fd.get(), nullptr);
+  (void)touch_file(doorbell, 0664).ok();
 }
 
 // Waits for the controller's round that follows the record, as long as the job is let be. Slurm's SIGTERM goes to every
@@ -158,7 +157,8 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
 Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& worker_program, const JobSurroundings& job,
                           const std::string& state_path, FileDescriptor listener, Clock& clock, Logger& log) {
   block_told_signals();
-  LH_TRY(const std::string text, read_file(state_path));
+  // What it says decides where the artifact is published: ours, and nobody else's.
+  LH_TRY(const std::string text, read_owned_file(state_path, private_to_us(), lead_state_bytes_max));
   LH_TRY(const Value value, parse_json(text, state_path));
   LH_TRY(const LeadState state, lead_state_from_value(value));
   LH_TRY(const Attempt attempt, read_attempt(join_path(attempt_dir, "attempt.toml")));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "worker/launch/rank_programs.h"
+#include "worker/protocol/own_process.h"
 #include "worker/protocol/process_watch.h"
 
 namespace longhaul {
@@ -90,6 +92,17 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
 const RankReport* RankWatch::rank(int rank) const {
   const auto found = ranks_.find(rank);
   return found == ranks_.end() ? nullptr : &found->second;
+}
+
+Status RankWatch::signal(int rank, int number, const std::string& attempt_key) const {
+  const RankReport* const report = this->rank(rank);
+  if (!report || report->beat.pid <= 0)
+    return make_error(ErrorCode::not_found, format("no process of rank {} is known", rank));
+  std::string folder;
+  for (const PageFolder& one : folders_)
+    if (rank >= one.first_rank && rank < one.first_rank + one.ranks) folder = one.path;
+  LH_TRY(const OwnProcess process, OwnProcess::of(report->beat.pid, {attempt_key, folder}));
+  return process.signal(number);
 }
 
 std::string RankWatch::host_of(int rank) const {

@@ -41,6 +41,8 @@ class RankWatch {
   const std::map<int, RankReport>& ranks() const { return ranks_; }
   const RankReport* rank(int rank) const;
   std::string host_of(int rank) const;
+  // To a rank on this node, if its process is the job's (worker/protocol/own_process.h): not_found, invalid_input.
+  Status signal(int rank, int number, const std::string& attempt_key) const;
   // Of a rank on this node; null otherwise.
   HeartbeatPage* page(int rank);
   std::int64_t newest_step() const;  // -1: none was seen

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "resiliency/beat/beat_folder.h"
 #include "worker/protocol/process_watch.h"
 
 namespace longhaul {
@@ -20,16 +21,6 @@ constexpr std::size_t links_of_rank_max = 16;
 constexpr std::size_t read_at_a_look_max = std::size_t{64} << 10;
 constexpr std::size_t unsent_max = 4096;
 constexpr std::int64_t refusals_told_max = 8;
-
-// A folder in memory that all users share is ours, or it is not used.
-Status make_own_folder(const std::string& path) {
-  LH_CHECK(make_directories(path));
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return errno_error(ErrorCode::io, "cannot look at " + path, errno);
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid())
-    return make_error(ErrorCode::io, path + " belongs to another user", "remove it");
-  return {};
-}
 
 Result<FileDescriptor> listen_at(const std::string& path) {
   sockaddr_un address{};
@@ -85,7 +76,7 @@ Status BeatSockets::open(const std::string& folder, const std::vector<int>& rank
       continue;
     if (path.size() > beat_socket_path_max)
       return make_error(ErrorCode::io, format("{} has more than {} bytes", path, beat_socket_path_max));
-    LH_CHECK(parent_path(path) == folder ? make_directories(folder) : make_own_folder(parent_path(path)));
+    LH_CHECK(make_beat_folder(parent_path(path)));
     auto rank = std::make_unique<Rank>();
     rank->folder = folder, rank->rank = number, rank->socket_path = path;
     LH_TRY(rank->socket, listen_at(path));

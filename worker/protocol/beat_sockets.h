@@ -34,8 +34,8 @@ class BeatSockets {
   BeatSockets& operator=(const BeatSockets&) = delete;
 
   // From now on also for these ranks, whose pages lie in `folder`; those that are open there stay as they are. A page
-  // appears with the first program that connects. io: not a folder of ours, or no socket can be made in it; ranks
-  // before the one that failed are open.
+  // appears with the first program that connects. invalid_input: not a folder of ours; io: no socket can be made in it;
+  // ranks before the one that failed are open.
   Status open(const std::string& folder, const std::vector<int>& ranks);
   // Connections end, and sockets are removed; pages stay.
   void close();

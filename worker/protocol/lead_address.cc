@@ -1,12 +1,8 @@
 #include "worker/protocol/lead_address.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/owned_files.h"
 #include "base/text.h"
 
 namespace longhaul {
@@ -66,20 +62,16 @@ Result<LeadAddress> read_lead_address(const std::string& path) {
 Result<std::string> make_lead_secret(const std::string& path) {
   LH_TRY(const std::string secret, random_hex(secret_bytes));
   LH_CHECK(remove_tree(path));
-  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.valid()) return errno_error(ErrorCode::io, "cannot write " + path, errno);
-  if (::fchmod(fd.get(), 0600) != 0 ||
-      ::write(fd.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
-    return errno_error(ErrorCode::io, "cannot write " + path, errno);
+  LH_TRY(const FileDescriptor fd, create_new_file(path, 0600));
+  LH_CHECK(write_to(fd.get(), secret, path));
   return secret;
 }
 
 Result<std::string> read_lead_secret(const std::string& path) {
-  struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return errno_error(ErrorCode::not_found, "cannot read " + path, errno);
-  if ((info.st_mode & 077) != 0)
-    return make_error(ErrorCode::invalid_input, path + " may be read by others than its owner: it is a secret no more");
-  LH_TRY(const std::string secret, read_file(path));
+  auto read = read_secret_file(path, "the secret between lead and agents");
+  if (!read.ok() && read.error().code == ErrorCode::io)  // a file system that is away: it may come back
+    return make_error(ErrorCode::not_found, read.error().message());
+  LH_TRY(const std::string secret, std::move(read));
   if (secret.size() < 2 * secret_bytes) return make_error(ErrorCode::corrupt, path + " is too short for a secret");
   return secret;
 }

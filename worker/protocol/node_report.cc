@@ -84,8 +84,9 @@ Error wrong(const std::string& what) {
 
 }  // namespace
 
-std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch) {
-  return format("{}{}", node_beat_prefix, hex64(xxh3_64(format("{} {} {}", attempt_key, restarts, launch))));
+Result<std::string> new_node_beat_folder() {
+  LH_TRY(const std::string random, random_hex(16));
+  return node_beat_prefix + random;
 }
 
 bool RankReport::operator==(const RankReport& other) const {

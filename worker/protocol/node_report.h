@@ -15,8 +15,10 @@
 namespace longhaul {
 
 // Where the ranks of a launch keep their pages, on every node: in memory, and apart from those of any other launch.
+// Other users of a node cannot know the name before the launch is there; who makes it there checks whose it is
+// (resiliency/beat/beat_folder.h).
 inline constexpr const char* node_beat_prefix = "/dev/shm/longhaul-";
-std::string node_beat_folder(const std::string& attempt_key, int restarts, int launch);
+Result<std::string> new_node_beat_folder();
 
 struct RankReport {
   BeatSnapshot beat;         // rank, pid, epoch, step, section, collectives; changed_ns is of no use elsewhere

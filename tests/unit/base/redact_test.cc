@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 using namespace longhaul;
 
 TEST_CASE("redact: values of secret names go, in every notation that logs use") {
@@ -17,6 +21,30 @@ TEST_CASE("redact: values of secret names go, in every notation that logs use") 
   }
   CHECK(redact_secrets("saw ghp_0123456789abcdefghij0123 here") == "saw [redacted] here");
   CHECK(redact_secrets("SLACK_TOKEN=a b=c") == "SLACK_TOKEN=[redacted] b=c");
+}
+
+TEST_CASE("trust: values of an environment are redacted whatever their names are, and nothing else") {
+  for (const auto& [text, clean] : std::vector<std::pair<std::string, std::string>>{
+           {"[stage.a]\nenvironment = { A = \"x, y\", B = 'z' }\nlr = 1\n",
+            "[stage.a]\nenvironment = { A = \"[redacted]\", B = \"[redacted]\" }\nlr = 1\n"},
+           {"[stage.a.environment]\n# mine\nA = \"x\"  # y\nB = \"\"\"p\nq\"\"\"\n\n[stage.b]\nlr = 1\n",
+            "[stage.a.environment]\n# mine\nA = \"[redacted]\"\nB = \"[redacted]\"\n\n[stage.b]\nlr = 1\n"},
+           {R"({"environment": {"A": "x}\"", "B": ["y", {"z": 1}]}, "lr": 1})",
+            R"({"environment": {"A": "[redacted]", "B": "[redacted]"}, "lr": 1})"},
+           {"the environment = 3, my_environment = {A = 1}", "the environment = 3, my_environment = {A = 1}"},
+           {"environment = { A = ", "environment = { A = \"[redacted]\""},
+           {"environment", "environment"},
+           {"environment = {}", "environment = {}"}}) {
+    CAPTURE(text);
+    CHECK(redact_environments(text) == clean);
+  }
+}
+
+TEST_CASE("trust: names that mean a secret are known with their usual endings, and where a shell stands is none") {
+  for (const char* name : {"SLURM_JWT", "DB_PWD", "GITLAB_PAT", "SSH_KEY", "session_cookie", "wandb-api-key"})
+    CHECK_MESSAGE(names_a_secret(name), name);
+  for (const char* name : {"PWD", "OLDPWD", "attempt_key", "PATH", "key", "first", "SLURM_JOB_ID"})
+    CHECK_MESSAGE(!names_a_secret(name), name);
 }
 
 TEST_CASE("redact: what a training says stays as it is") {

@@ -1,5 +1,6 @@
 // Copies on nodes, each rank a node of its own: also under ThreadSanitizer.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -198,6 +199,42 @@ TEST_CASE("a damaged copy is passed over for the partner's, and then for the ste
   CHECK(others.source.passed_over.size() == 9);  // both copies of four shares, and the step
 }
 
+TEST_CASE("trust: copies on a node are for their owner alone, and what a stranger wrote or made there is not used") {
+  const auto mode_at = [](const std::string& path) {
+    struct stat info{};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+  };
+  Nodes nodes;
+  nodes.train_and_copy(2);
+  const std::string id = nodes.root.path + "/state/training-id";
+  CHECK(mode_at(id) == 0600);
+  const std::string shard = replace_all(nodes.file_of(0, 0), checkpoint_folder_name(1), checkpoint_folder_name(2));
+  const std::string folder = parent_path(parent_path(parent_path(shard)));
+  CHECK(mode_at(folder) == 0700);
+  CHECK(mode_at(shard) == 0600);
+  CHECK(folder.find(*read_file(id)) == std::string::npos);  // whoever sees the name does not know the key
+
+  // A part that agrees with its shard, by somebody who does not know the key.
+  const std::string part_path = shard.substr(0, shard.rfind('.')) + ".json";
+  const std::string part = *signed_part(*read_file(part_path), *read_file(id), part_path);
+  for (const std::string& forged : {part, sign_part(part, "a guess")}) {
+    REQUIRE(write_file_atomic(part_path, forged).ok());
+    CHECK(nodes.resumed_step() == 2);
+    CHECK(nodes.source.partner_copies == 1);
+    CHECK(nodes.told(part_path + " was not signed by this training"));
+  }
+
+  // Somebody else was there first: what is in the folder is not looked at, and another one is made.
+  REQUIRE(::chmod(folder.c_str(), 0777) == 0);
+  CHECK(nodes.resumed_step() == 2);
+  CHECK(nodes.source.own_copies == 3);
+  REQUIRE(::unlink(id.c_str()) == 0);
+  REQUIRE(write_file_atomic(id, "00112233445566778899aabbccddeeff", 0644).ok());  // everybody could read it
+  CHECK(nodes.resumed_step() == -1);
+  CHECK(mode_at(id) == 0600);
+  CHECK(*read_file(id) != "00112233445566778899aabbccddeeff");
+}
+
 TEST_CASE("copies of a time line that was abandoned are refused, each by itself") {
   Nodes nodes;
   nodes.train_and_copy(2);
@@ -211,9 +248,10 @@ TEST_CASE("copies of a time line that was abandoned are refused, each by itself"
     for (const std::string& file : *files) {
       if (file.find(checkpoint_folder_name(2)) == std::string::npos || !ends_with(file, ".json")) continue;
       const std::string path = join_path(nodes.node(holder), file);
-      Value part = parse_json(*read_file(path), path).value();
+      const std::string key = *read_file(nodes.root.path + "/state/training-id");
+      Value part = parse_json(signed_part(*read_file(path), key, path).value(), path).value();
       part.find("extra")->set(time_line_key, 1);
-      REQUIRE(write_file_atomic(path, to_json(part)).ok());
+      REQUIRE(write_file_atomic(path, sign_part(to_json(part), key)).ok());
     }
   }
   CHECK(nodes.resumed_step() == 2);

@@ -1,6 +1,8 @@
 #include "engine/comm/rendezvous.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "contracts/rendezvous_words.h"
@@ -43,6 +45,29 @@ TEST_CASE("rendezvous: one of files asks whoever carries words, and reads what w
   CHECK(!rendezvous_of(launch)->look("id").value());  // beside the logs, where nobody has put it
   launch.words_dir = words;
   CHECK(rendezvous_of(launch)->look("id").value() == "w");
+}
+
+TEST_CASE("trust: a word is a file of the ranks' owner that others could not write, no link and no FIFO") {
+  const testing::Scratch folder;
+  const std::string words = folder.file("words");
+  FileRendezvous rank(words);
+  for (const std::string& one : {carried_words_folder(words), wanted_words_folder(words), refused_words_folder(words)})
+    REQUIRE(make_directories(one).ok());
+  REQUIRE(write_file_atomic(folder.file("forged"), "somebody's address").ok());
+  REQUIRE(::symlink(folder.file("forged").c_str(), join_path(carried_words_folder(words), "id").c_str()) == 0);
+  REQUIRE(::mkfifo(join_path(words, "fifo").c_str(), 0666) == 0);
+  REQUIRE(write_file_atomic(join_path(carried_words_folder(words), "open"), "w").ok());
+  REQUIRE(::chmod(join_path(carried_words_folder(words), "open").c_str(), 0666) == 0);
+  for (const char* name : {"id", "fifo", "open"}) {
+    const auto looked = rank.look(name);
+    REQUIRE_FALSE(looked.ok());
+    CHECK(looked.error().code == ErrorCode::invalid_input);
+    CHECK(looked.error().message().find("uid ") != std::string::npos);
+  }
+  // Asking makes a file, and follows no link for it.
+  REQUIRE(::symlink(folder.file("made").c_str(), join_path(wanted_words_folder(words), "asked").c_str()) == 0);
+  CHECK_FALSE(rank.look("asked").ok());
+  CHECK_FALSE(file_exists(folder.file("made")));
 }
 
 }  // namespace longhaul

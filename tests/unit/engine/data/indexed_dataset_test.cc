@@ -21,6 +21,13 @@ struct DatasetFolder {
   std::string file(const char* name) const { return (path / name).string(); }
 };
 
+// What names that could be guessed may be links to.
+std::string plant_a_link(const std::string& precious, const std::string& at) {
+  REQUIRE(write_plain(precious, "keep this"));
+  REQUIRE(::symlink(precious.c_str(), at.c_str()) == 0);
+  return precious;
+}
+
 void write_dataset(const std::string& prefix, TokenType type, const std::vector<std::vector<std::int32_t>>& documents) {
   auto writer = IndexedDatasetWriter::create(prefix, type).value();
   for (const auto& document : documents) REQUIRE(writer.add_document(document).ok());
@@ -28,6 +35,15 @@ void write_dataset(const std::string& prefix, TokenType type, const std::vector<
 }
 
 }  // namespace
+
+TEST_CASE("trust: a dataset is written beside its place under a name that nobody can know before") {
+  const DatasetFolder folder;
+  const std::string prefix = folder.file("d");
+  const std::string precious = plant_a_link(folder.file("precious"), format("{}.bin.tmp.{}", prefix, ::getpid()));
+  write_dataset(prefix, TokenType::u16, {{1, 2, 3}});
+  CHECK(read_file(precious).value() == "keep this");
+  CHECK(IndexedDataset::open(prefix).ok());
+}
 
 TEST_CASE("an index has exactly the bytes of the format") {
   const DatasetFolder folder;

@@ -42,6 +42,18 @@ Result<SafetensorsFile> open_bytes(const TensorFolder& folder, const std::string
 
 }  // namespace
 
+TEST_CASE("trust: a file of weights is written beside its place under a name that nobody can know before") {
+  const TensorFolder folder;
+  const std::string path = folder.file("m"), precious = folder.file("precious");
+  REQUIRE(write_plain(precious, "keep this"));
+  REQUIRE(::symlink(precious.c_str(), format("{}.tmp.{}", path, ::getpid()).c_str()) == 0);
+  auto writer = SafetensorsWriter::create(path, {{"w", SafetensorType::i8, {4}}}).value();
+  REQUIRE(writer.write("w", "abcd").ok());
+  REQUIRE(writer.finish().ok());
+  CHECK(read_file(precious).value() == "keep this");
+  CHECK(SafetensorsFile::open(path).ok());
+}
+
 TEST_CASE("a file of the reference is read, values and all") {
   const auto file = SafetensorsFile::open(golden_path("small.safetensors")).value();
   const Value golden = parse_json(read_file(golden_path("safetensors.json")).value()).value();

@@ -3,6 +3,7 @@
 #include "resiliency/beat/heartbeat_page.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.h"
+#include "resiliency/beat/beat_folder.h"
 #include "resiliency/beat/longhaul_beat.h"
+#include "tests/support/scratch.h"
 
 using namespace longhaul;
 
@@ -23,6 +27,61 @@ struct BeatFolder {
   ~BeatFolder() { std::filesystem::remove_all(path); }
 };
 }  // namespace
+
+TEST_CASE(
+    "trust: a page is made for its owner alone, and no link, FIFO or file that others could write is taken for one") {
+  const testing::Scratch shared;
+  REQUIRE(::chmod(shared.path().c_str(), 0777) == 0);  // a folder that somebody has made for us
+  const std::string precious = shared.file("precious");
+  REQUIRE(write_file_atomic(precious, "keep this").ok());
+  REQUIRE(HeartbeatPage::create(beat_page_path(shared.path(), 0), 0).ok());
+  struct stat info{};
+  REQUIRE(::stat(beat_page_path(shared.path(), 0).c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+
+  REQUIRE(::symlink(precious.c_str(), beat_page_path(shared.path(), 1).c_str()) == 0);
+  REQUIRE(::mkfifo(beat_page_path(shared.path(), 2).c_str(), 0666) == 0);
+  REQUIRE(::link(precious.c_str(), beat_page_path(shared.path(), 3).c_str()) == 0);
+  REQUIRE(::symlink(beat_page_path(shared.path(), 0).c_str(), beat_page_path(shared.path(), 4).c_str()) == 0);
+  for (int rank = 1; rank <= 4; ++rank) {
+    CAPTURE(rank);
+    const std::string path = beat_page_path(shared.path(), rank);
+    CHECK(HeartbeatPage::create(path, rank).error().code == ErrorCode::invalid_input);
+    CHECK(HeartbeatPage::open(path).error().code == ErrorCode::invalid_input);
+    CHECK(longhaul_beat_open(path.c_str(), rank) == nullptr);
+  }
+  CHECK(read_file(precious).value() == "keep this");
+
+  // What others could have written may name any process and carry any order.
+  REQUIRE(::chmod(beat_page_path(shared.path(), 0).c_str(), 0666) == 0);
+  const auto opened = HeartbeatPage::open(beat_page_path(shared.path(), 0));
+  REQUIRE_FALSE(opened.ok());
+  CHECK(opened.error().message().find("mode 0666") != std::string::npos);
+}
+
+TEST_CASE("trust: in a place that all share the folder of pages is our own and closed, or it is refused") {
+  const testing::Scratch memory;
+  REQUIRE(::chmod(memory.path().c_str(), 01777) == 0);  // as /dev/shm
+  const auto mode_of_folder = [](const std::string& path) {
+    struct stat info{};
+    return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+  };
+  REQUIRE(make_beat_folder(memory.file("ours")).ok());
+  CHECK(mode_of_folder(memory.file("ours")) == 0700);
+  REQUIRE(make_beat_folder(memory.file("ours")).ok());  // by the next rank
+  REQUIRE(::mkdir(memory.file("theirs").c_str(), 0777) == 0);
+  REQUIRE(::chmod(memory.file("theirs").c_str(), 0777) == 0);
+  REQUIRE(::symlink(memory.file("ours").c_str(), memory.file("link").c_str()) == 0);
+  for (const char* planted : {"theirs", "link"}) {
+    const Status refused = make_beat_folder(memory.file(planted));
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::invalid_input);
+    CHECK(refused.error().message().find(planted) != std::string::npos);
+  }
+  // In a run the folder is as the run has it.
+  REQUIRE(make_beat_folder(memory.file("ours/launches/1")).ok());
+  CHECK(mode_of_folder(memory.file("ours/launches/1")) != 0);
+}
 
 TEST_CASE("what a rank writes through the C interface, a watcher in another process sees") {
   const BeatFolder folder;

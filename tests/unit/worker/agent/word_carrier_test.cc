@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "contracts/rendezvous_words.h"
@@ -37,6 +39,19 @@ struct CarrierRig {
 };
 
 }  // namespace
+
+TEST_CASE("trust: what is planted among the words is carried to nobody") {
+  CarrierRig rig;
+  rig.carrier.watch(4, rig.folder);
+  REQUIRE(write_file_atomic(rig.scratch.file("key"), "a key of mine", 0600).ok());
+  REQUIRE(::symlink(rig.scratch.file("key").c_str(), join_path(rig.folder, "link").c_str()) == 0);
+  REQUIRE(::mkfifo(join_path(rig.folder, "fifo").c_str(), 0666) == 0);
+  rig.put("open", "forged");
+  REQUIRE(::chmod(join_path(rig.folder, "open").c_str(), 0666) == 0);
+  rig.put("id", "w");
+  CHECK(rig.look().words == std::vector<NamedWord>{{"id", "w"}});
+  CHECK(rig.text("refused/link").find("a link of") != std::string::npos);
+}
 
 TEST_CASE("carrier: what ranks put and look for is told once, and all of it again to another lead") {
   CarrierRig rig;

@@ -487,7 +487,10 @@ TEST_CASE("agents: an order to restart in-process reaches the ranks of an agent 
 TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, and not before") {
   AgentRig rig;
   const std::string started = rig.path("started"), worker = rig.path("worker");
-  REQUIRE(write_file_atomic(worker, "#!/bin/sh\necho \"$@\" > " + started + "\ncat \"$5\" >> " + started + "\n", 0755)
+  REQUIRE(write_file_atomic(worker,
+                            "#!/bin/sh\nstat -c %a \"$5\" \"${5%/*}\" > " + rig.path("modes") + "\necho \"$@\" > " +
+                                started + "\ncat \"$5\" >> " + started + "\n",
+                            0755)
               .ok());
   rig.worker_program = worker;
   rig.open_table();
@@ -512,6 +515,8 @@ TEST_CASE("agents: the standby starts a lead of its own when the lead is lost, a
   REQUIRE(words.ok());
   CHECK(words->find("lead --attempt attempt-folder --take-over ") == 0);
   CHECK(words->find("\"launch\":3") != std::string::npos);
+  CHECK(read_file(rig.path("modes")).value() == "600\n700\n");                // of the state, and of its folder
+  CHECK(words->find(format("standby-{}", ::getpid())) == std::string::npos);  // a name that others could know
   const auto told = parse_json(words->substr(words->find('{')));
   REQUIRE(told.ok());
   const LostLead lost = lost_lead_of(*told);

@@ -1,11 +1,37 @@
 // A lead that is killed while its ranks work: the standby's agent starts another one, which goes on where the first one
 // stood.
+#include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "contracts/fault_event.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/worker/three_nodes.h"
+#include "worker/lead/lead.h"
 
 namespace longhaul {
+
+TEST_CASE("trust: a state that another could have read or written is not taken over") {
+  const testing::Scratch scratch;
+  SystemClock clock;
+  Logger log("lead", "", LogLevel::error);
+  const std::string state = scratch.file("state");
+  const auto refused = [&](const std::string& why) {
+    const auto end = take_over(scratch.path(), "longhaul-worker", {}, state, FileDescriptor(), clock, log);
+    return !end.ok() && end.error().code == ErrorCode::invalid_input &&
+           end.error().message().find(why) != std::string::npos;
+  };
+  REQUIRE(write_file_atomic(state, "{}", 0600).ok());
+  REQUIRE(::chmod(state.c_str(), 0644) == 0);
+  CHECK(refused("mode 0644"));
+  REQUIRE(::chmod(state.c_str(), 0666) == 0);
+  CHECK(refused("mode 0666"));
+  REQUIRE(::rename(state.c_str(), scratch.file("other").c_str()) == 0);
+  REQUIRE(::chmod(scratch.file("other").c_str(), 0600) == 0);
+  REQUIRE(::symlink(scratch.file("other").c_str(), state.c_str()) == 0);
+  CHECK(refused("a link of"));
+}
 
 TEST_CASE("take over: a killed lead is followed, its rank goes on, and its work is published once") {
   ThreeNodes rig;

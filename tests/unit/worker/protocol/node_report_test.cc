@@ -33,6 +33,13 @@ TEST_CASE("a report of a rank that waits arrives whole") {
   CHECK(node_report_from_value(node_report_to_value(report)).error().code == ErrorCode::corrupt);
 }
 
+TEST_CASE("trust: the folder of a launch in a node's memory has a name that nobody can compute") {
+  const std::string one = new_node_beat_folder().value(), two = new_node_beat_folder().value();
+  CHECK(one != two);
+  CHECK(one.find(node_beat_prefix) == 0);
+  CHECK(one.size() == std::string(node_beat_prefix).size() + 32);
+}
+
 TEST_CASE("where ranks leave their words comes with what is to be watched") {
   AgentOrder order;
   order.kind = AgentOrder::Kind::watch;

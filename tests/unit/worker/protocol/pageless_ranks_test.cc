@@ -1,11 +1,14 @@
-// A rank that has no page yet: its wrapper is kept from making one by its log, a pipe that nobody reads.
+// A rank that has no page yet: its wrapper is held at its first instruction, as a debugger would.
 #include "worker/protocol/pageless_ranks.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/files.h"
 #include "base/process.h"
@@ -18,36 +21,35 @@ namespace {
 
 class HeldRank {
  public:
-  HeldRank(const std::string& folder, int rank) : log_(rank_log_path(folder, rank)) {
-    REQUIRE(::mkfifo(log_.c_str(), 0600) == 0);
-    SpawnSpec spec;
-    spec.argv = {parent_path(own_program_path()) + "/longhaul-worker",
-                 "rank",
-                 "--log-dir",
-                 folder,
-                 "--beat-dir",
-                 folder,
-                 "--",
-                 "sleep",
-                 "60"};
-    spec.environment = {{"PMIX_RANK", std::to_string(rank)}};
-    spec.environment_removed = {"OMPI_*"};
-    spec.dies_with_starter = true;
-    const auto started = spawn(spec);
-    REQUIRE(started.ok());
-    pid = *started;
+  HeldRank(const std::string& folder, int rank) {
+    const std::string program = parent_path(own_program_path()) + "/longhaul-worker", number = std::to_string(rank);
+    const char* const words[] = {program.c_str(), "rank", "--log-dir", folder.c_str(), "--beat-dir",
+                                 folder.c_str(),  "--",   "sleep",     "60",           nullptr};
+    pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (const char* other : launcher_rank_variables) ::unsetenv(other);
+      ::setenv("PMIX_RANK", number.c_str(), 1);
+      ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      ::execv(words[0], const_cast<char* const*>(words));
+      ::_exit(127);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFSTOPPED(status));  // by the exec
   }
   ~HeldRank() {
     ::kill(pid, SIGKILL);
-    while (!poll_exit(pid)->has_value()) ::usleep(2'000);
+    int status = 0;
+    while (::waitpid(pid, &status, 0) == pid && !WIFEXITED(status) && !WIFSIGNALED(status)) {
+    }
   }
-  void go_on() { reader_.reset(::open(log_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); }
+  HeldRank(const HeldRank&) = delete;
+  HeldRank& operator=(const HeldRank&) = delete;
+  // Held no longer, and stopped instead.
+  void stop() const { REQUIRE(::ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP) == 0); }
 
   pid_t pid = -1;
-
- private:
-  std::string log_;
-  FileDescriptor reader_;
 };
 
 template <class Condition>
@@ -71,8 +73,8 @@ TEST_CASE("pageless ranks: a process that has made no page yet is seen with its 
   CHECK(seen.beat.pid == three.pid);
   CHECK(seen.beat.section == beat_start);
   CHECK(seen.beat.step == -1);
-  CHECK(seen.state == ProcessState::running);
-  ::kill(three.pid, SIGSTOP);
+  CHECK(seen.state == ProcessState::traced);
+  three.stop();
   CHECK(comes_to(clock,
                  [&] { return ranks.look(scratch.path(), {2, 3}, clock).front().state == ProcessState::stopped; }));
   ::kill(three.pid, SIGKILL);  // whoever waits for its end sees it
@@ -88,11 +90,11 @@ TEST_CASE("pageless ranks: a process that has made no page yet is seen with its 
 TEST_CASE("pageless ranks: an agent reports a rank that stands before its page, and its page once it is there") {
   const testing::Scratch scratch;
   SystemClock clock;
-  HeldRank three(scratch.path(), 3);
+  const HeldRank three(scratch.path(), 3);
   RankPages pages;
   pages.watch(1, scratch.path(), {3});
   CHECK(pages.look(clock).empty());
-  ::kill(three.pid, SIGSTOP);
+  three.stop();
   const auto is = [&](ProcessState state, std::int64_t pid) {
     return [&pages, &clock, state, pid] {
       const auto seen = pages.look(clock);
@@ -102,7 +104,6 @@ TEST_CASE("pageless ranks: an agent reports a rank that stands before its page, 
   CHECK(comes_to(clock, is(ProcessState::stopped, three.pid)));
   CHECK(!file_exists(beat_page_path(scratch.path(), 3)));
   ::kill(three.pid, SIGCONT);
-  three.go_on();
   REQUIRE(comes_to(clock, [&] { return file_exists(beat_page_path(scratch.path(), 3)); }));
   const auto runs = is(ProcessState::running, three.pid);
   CHECK(comes_to(clock, [&] { return runs() && pages.page(3) != nullptr; }));  // it runs before its page can be read
