@@ -171,8 +171,8 @@ class ModelServerImpl final : public ModelServer {
   Status listen() {
     HttpHandlers handlers;
     handlers.admit = [this](const HttpRequest& head) { return admit(head); };
-    handlers.handle = [this](HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-      handle(std::move(request), std::move(exchange));
+    handlers.handle = [this](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
+      handle(std::move(request), exchange);
     };
     handlers.error = [](int status, const std::string& what) { return error_response({status, what, "", ""}); };
     LH_TRY(http_, HttpServer::create(clock_, settings_.http, std::move(handlers)));
@@ -202,7 +202,7 @@ class ModelServerImpl final : public ModelServer {
 
  private:
   std::optional<HttpResponse> admit(const HttpRequest& head) const;
-  void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  void handle(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange);
   void complete(const std::string& body, bool chat, const std::shared_ptr<HttpExchange>& exchange);
   Result<std::vector<GenerationRequest>> requests_of(CompletionCall& call);
   bool known_path(const std::string& path, std::string& allowed) const;
@@ -271,7 +271,7 @@ std::optional<HttpResponse> ModelServerImpl::admit(const HttpRequest& head) cons
   return std::nullopt;
 }
 
-void ModelServerImpl::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+void ModelServerImpl::handle(HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
   if (request.path == "/health") return exchange->respond(health(settings_.token.empty() || has_token(request)));
   if (request.path == "/metrics") return exchange->respond(metrics());
   if (starts_with(request.path, "/v1/models")) return exchange->respond(models(request.path));
