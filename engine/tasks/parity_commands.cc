@@ -1,5 +1,7 @@
 #include "engine/tasks/parity_commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -157,7 +159,8 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   const auto count = static_cast<std::int64_t>(ids.size());
   LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count + tokens_max, count));
   LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
-  print_text(stdout, repair_utf8(tokenizer.decode(out, true)) + "\n");  // a token may be a zero byte
+  const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";  // a token may be a zero byte
+  (::isatty(STDOUT_FILENO) == 1 ? print_text : print_bytes)(stdout, text);  // in a pipe it is data
   return {};
 }
 
