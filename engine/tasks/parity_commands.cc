@@ -160,7 +160,7 @@ Status print_generated(const std::string& model_folder, const std::string& promp
   LH_TRY(InferenceModel model, load_for_one(context, model_folder, dtype, count + tokens_max, count));
   LH_TRY(const std::vector<std::int32_t> out, generate_greedy(context, model, ids, tokens_max, config.eos_token_ids));
   const std::string text = repair_utf8(tokenizer.decode(out, true)) + "\n";  // a token may be a zero byte
-  (::isatty(STDOUT_FILENO) == 1 ? print_text : print_bytes)(stdout, text);  // in a pipe it is data
+  (::isatty(STDOUT_FILENO) == 1 ? print_text : print_bytes)(stdout, text);   // in a pipe it is data
   return {};
 }
 
