@@ -74,13 +74,15 @@ TEST_CASE("what cannot be recorded ends the program and names itself and what wa
   dies("finish", [&] { s.device.finish(); });
   dies("queue", [&] { (void)s.device.queue(); });
   dies("record", [&] { (void)s.device.record("another", [] {}); });
-  CHECK(last_words([&] {
-          (void)s.device.record("a host's read", [&] {
-            fill(s.context, s.x, 1);
-            number = *s.x.span<float>().data();
-            ::_exit(number > 2 ? 1 : 0);  // so that the read is made
-          });
-        }) == "a signal");
+  const std::string end = last_words([&] {
+    (void)s.device.record("a host's read", [&] {
+      fill(s.context, s.x, 1);
+      number = *s.x.span<float>().data();
+      ::_exit(number > 2 ? 1 : 0);  // so that the read is made
+    });
+  });
+  CAPTURE(end);  // qemu's emulation of a process tells of the signal itself
+  CHECK((end == "a signal" || end.find("uncaught target signal 11") != std::string::npos));
 }
 
 TEST_CASE("a replay after memory was released ends the program; one that is dropped leaves nothing behind") {

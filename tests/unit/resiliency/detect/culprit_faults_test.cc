@@ -36,7 +36,9 @@ Outcome one_fault(std::mt19937_64& random, toy::Fault fault, bool tells_waits) {
   layout.overlap = below(2) == 0, layout.rendezvous = below(2) == 0, layout.tells_waits = tells_waits;
   toy::Training training(layout, random());
   const int victim = below(layout.world());
-  training.inject(fault, victim, 12 + below(3), below(6 * layout.micro_batches + 4));
+  // One after the other: in what order a compiler draws arguments of a call is its own affair.
+  const int part = below(6 * layout.micro_batches + 4), step = 12 + below(3);
+  training.inject(fault, victim, step, part);
 
   HangTimeouts timeouts;
   timeouts.warm_up_steps = 3, timeouts.floor_s = 6;
