@@ -3,7 +3,7 @@
 
 usage: second_user.py RUN_FOLDER SECONDS SEED
 
-Over and over: floods every port that a Longhaul program listens at, knocks at its sockets, plants links, pipes, files and folders
+Over and over: floods the ports of the lead and its standby, knocks at its sockets, plants links, pipes, files and folders
 of names that could be those of a run in /dev/shm and /tmp and exchanges them for each other, tries to open for writing and to read
 what is private of the run, and to signal its processes. Prints one JSON line: what was tried how often, and what succeeded that
 must not.
@@ -41,23 +41,16 @@ def programs():
     return found
 
 
-def ports():
-    """Whoever's: sockets in /proc/net/tcp that listen. Slurm's own are left alone, for they are not ours to judge."""
-    found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = open(table).read().splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            words = line.split()
-            if words[3] == "0A" and int(words[1].rsplit(":", 1)[1], 16) >= 32768:
-                found.add((":" in words[1] and words[1].rsplit(":", 1)[0], int(words[1].rsplit(":", 1)[1], 16)))
-    return sorted({port for _, port in found})
-
-
 def addresses():
-    return ["127.0.0.1", socket.gethostname()]
+    """Where the lead and its standby listen, as the run's folder tells everybody. Ports of Slurm's and MPI's own are not ours to judge."""
+    found = set()
+    for path in run.glob("stages/*/attempts/*/lead-address*"):
+        try:
+            said = json.loads(path.read_text())
+            found |= {(said["host"], said["port"])}
+        except (OSError, ValueError, KeyError):
+            continue
+    return sorted(found)
 
 
 def repeated_keys():
@@ -70,17 +63,16 @@ GREETINGS = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b
 
 
 def flood(chance, open_sockets):
-    for port in ports():
-        for address in addresses():
-            for _ in range(8):
-                try:
-                    link = socket.create_connection((address, port), timeout=0.5)
-                    link.setblocking(False)
-                    link.send(chance.choice(GREETINGS))
-                except OSError:
-                    pass
-                else:
-                    open_sockets.append(link)
+    for address in addresses():
+        for _ in range(16):
+            try:
+                link = socket.create_connection(address, timeout=0.5)
+                link.setblocking(False)
+                link.send(chance.choice(GREETINGS))
+            except OSError:
+                count("not connected")
+            else:
+                open_sockets.append(link)
                 count("connections")
     while len(open_sockets) > 400:  # the oldest goes, the others stay as silent as they are
         open_sockets.pop(chance.randrange(200)).close()

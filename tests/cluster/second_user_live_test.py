@@ -83,7 +83,7 @@ def same_bits_whatever_a_second_user_does(cluster, runs):
     print(f"  {steps} steps: {alone_s:.0f} s alone, {took_s:.0f} s beside the second user; logs {grown / 1024:+.0f} KiB, "
           f"bar {LOG_BYTES_MAX // 1024} KiB", flush=True)
     expect("it was another user", all(report["uid"] == ATTACKER for report in reports), reports)
-    expect("it reached ports of ours", all(report["tried"].get("connections", 0) > 100 for report in reports), reports)
+    expect("it reached ports of ours", all(report["tried"].get("connections", 0) > 50 for report in reports), reports)
     expect("nothing succeeded that must not", not any(report["succeeded"] for report in reports), reports)
     strange = [str(p) for p in disturbed.run.folder.rglob("*") if os.lstat(p).st_uid == ATTACKER]
     expect("nothing of the run is the second user's", not strange, strange)
