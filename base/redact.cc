@@ -149,7 +149,7 @@ std::size_t redact_members(std::string_view text, std::size_t at, std::string& o
                                                                : end_of(text, at, is_name_char);
     while (name_end < text.size() && is_blank(text[name_end])) ++name_end;
     if (name_end >= text.size() || (text[name_end] != '=' && text[name_end] != ':')) {
-      out += blank;  // no member: nothing that can be told apart is let through
+      out += blank;  // no member: nothing ambiguous is let through
       at = end_of_any_value(text, at);
       continue;
     }

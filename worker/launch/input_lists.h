@@ -1,5 +1,5 @@
 // The inputs of a command, a file for each with a path a line: `$LONGHAUL_PATHS_<NAME>` beside
-// `$LONGHAUL_INPUT_<NAME>`, whose paths are joined by blanks and cannot be told apart where a path has one itself.
+// `$LONGHAUL_INPUT_<NAME>`, whose paths are joined by blanks, which is ambiguous where a path has one itself.
 #pragma once
 
 #include <string>

@@ -161,7 +161,7 @@ void AgentTable::take_new_connections() {
 bool AgentTable::pump(Link& link) {
   auto frames = link.connection.pump();
   const auto leave = [&](const std::string& why) {
-    (void)link.connection.flush().ok();  // what another release is told
+    (void)link.connection.flush().ok();  // the answer to another release
     if (link.host.empty()) {
       refuse(link, why);
     } else if (AgentState& agent = agents_[link.host]; agent.connected) {

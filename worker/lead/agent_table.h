@@ -59,7 +59,7 @@ class AgentTable {
   // say.
   Status take_over(const std::set<std::string>& gone = {});
 
-  // Takes what has come. Who says nothing sensible, or is not ours, loses its connection and is told nothing; that is
+  // Takes what has come. Who says nothing sensible, or is not ours, loses its connection without an answer; that is
   // logged, a line a minute. A connection has 5 s to show that it knows the secret; where 64 more than the job has
   // hosts have not, one of them goes for the next (strangers.h).
   void look();

@@ -239,7 +239,7 @@ Status WireSession::check_version(std::uint16_t version, WireKind kind) {
 }
 
 Status WireSession::accept(const WireFrame& frame) {
-  // Of a challenge anybody may say it: that costs another try, and no lead that is outdated hears what we know.
+  // Of a challenge anybody may say it: that costs another try, and an outdated lead learns nothing by it.
   if (frame.epoch < epoch_ && frame.kind != WireKind::hello)
     return not_ours(format("a {} of epoch {}; this is epoch {}", to_string(frame.kind), frame.epoch, epoch_));
   switch (frame.kind) {

@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(block_threads) few_rows_int4_kernel(FewRowsInt
     if (here) w[0] = from[0], w[1] = from[block_threads];
     float of_turn[4] = {};
     LONGHAUL_UNROLL
-    for (int j = 0; j < 4; ++j) {  // words of eight codes
+    for (int j = 0; j < 4; ++j) {  // 32 bits, eight codes
       const std::uint32_t* const xs = of_x[j].at;
       std::uint32_t a[2][4];
       LONGHAUL_UNROLL
