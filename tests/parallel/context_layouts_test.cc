@@ -14,7 +14,7 @@ using namespace longhaul::test;
 
 namespace {
 
-constexpr int context_steps = thorough ? 20 : 3, context_ranks_max = thorough ? 16 : 4;
+constexpr int context_steps = thorough ? 20 : 2, context_ranks_max = thorough ? 16 : 4;
 constexpr int context_half_way = (context_steps + 1) / 2;
 
 constexpr ContextAttentionKind kinds[] = {ContextAttentionKind::ring, ContextAttentionKind::gather,
@@ -162,6 +162,7 @@ TEST_CASE("ring, gather and a2a follow the curve of one rank beside every other 
 
 TEST_CASE("a model with a sliding window follows the curve of one rank, which is not the one without") {
   for (const ContextAttentionKind kind : kinds) {
+    if (!thorough && kind != ContextAttentionKind::ring) continue;  // which sends the parts that a window skips
     SetupOptions chosen = setup_of(kind, true);
     const RankRun without = train_one_rank(context_steps, DType::f32, chosen);
     chosen.shape.sliding_window = 3;

@@ -15,7 +15,7 @@ using namespace longhaul::test;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int gpt2_steps = 4;
+constexpr int gpt2_steps = 2;
 #else
 constexpr int gpt2_steps = 20;
 #endif

@@ -10,7 +10,7 @@ using namespace longhaul::test;
 
 namespace {
 // Under ThreadSanitizer, which looks for races and not at curves, a few steps of one model.
-constexpr int practice_steps = thorough ? 10 : 4;
+constexpr int practice_steps = thorough ? 10 : 3;
 
 ParallelDims with_context(ParallelDims dims, int cp) {
   dims.cp = cp;
@@ -73,7 +73,7 @@ TEST_CASE("dropout: one mask for every layout, another in every step, none in ev
       CHECK(run.losses == one.losses);
     std::vector<ParallelDims> layouts = {practice_layout(2, true, 1, 1), practice_layout(1, false, 2, 2),
                                          with_context(practice_layout(1, false, 1, 1), 2)};
-    if (!gpt2)
+    if (!gpt2 && thorough)
       layouts.insert(layouts.end(), {practice_layout(2, false, 1, 1), practice_layout(2, true, 2, 1),
                                      practice_layout(1, false, 1, 1, 2, 2), practice_layout(2, true, 1, 1, 2, 3),
                                      with_context(practice_layout(2, true, 2, 1), 2)});

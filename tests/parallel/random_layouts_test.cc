@@ -18,8 +18,8 @@ using namespace longhaul::test;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int draw_steps = 3, draw_ranks_max = 4;
-constexpr std::uint64_t draws_usual = 12;
+constexpr int draw_steps = 2, draw_ranks_max = 4;
+constexpr std::uint64_t draws_usual = 8;
 #else
 constexpr int draw_steps = 20, draw_ranks_max = 16;
 constexpr std::uint64_t draws_usual = 24;

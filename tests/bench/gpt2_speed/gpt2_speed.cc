@@ -7,6 +7,7 @@
 //        gpt2_speed save    --batch B --length T [--threads n] [--rounds r] [--steps s] [--folder F] [--direct 0|1]
 // train with r > 1: the ranks are threads of this process, replicas that share the optimizer (ZeRO-1), n threads each.
 // --level: the instructions that the engine uses; below `best` it does without oneDNN (engine/core/compute_context.h).
+// --model: a recipe's [model] instead of GPT-2 124M (workflows/recipes/quickstart-tiny.toml), with --vocabulary v.
 // save: what a save every s steps costs the throughput, checkpoints below F.
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "engine/checkpoint/checkpoint_saver.h"
 #include "engine/comm/threads_communicator.h"
 #include "engine/train/trainer.h"
@@ -39,6 +41,7 @@ struct Settings {
   std::int64_t batch = 8, length = 512;
   int threads = 2, ranks = 1, steps = 5, rounds = 5, direct = 1;
   std::string folder = "/tmp";
+  ModelShape shape = gpt2_124m();
   DType dtype = DType::bf16;
   CpuLevel level = CpuLevel::best;
 };
@@ -65,7 +68,7 @@ class Training {
  public:
   Training(const Settings& s, Mesh& mesh)
       : context_(s.threads, s.level),
-        shape_(gpt2_124m()),
+        shape_(s.shape),
         store_(shape_, s.dtype, nullptr, MeshPlace{mesh.dims(), mesh.at()}),
         source_(s.batch, s.length, shape_.vocab_size) {
     TrainerOptions options;
@@ -210,7 +213,7 @@ void print(const Settings& s, const Measured& measured) {
 }
 
 int ceiling(const Settings& s) {
-  const bench::GemmCeiling ceiling = bench::gemm_ceiling(gpt2_124m(), s.batch * s.length, s.threads, s.rounds);
+  const bench::GemmCeiling ceiling = bench::gemm_ceiling(s.shape, s.batch * s.length, s.threads, s.rounds);
   if (!ceiling.missing.empty())
     std::fprintf(stderr, "gpt2_speed: oneDNN has no code for products of %s on this processor\n",
                  ceiling.missing.c_str());
@@ -224,6 +227,20 @@ int ceiling(const Settings& s) {
                      s.batch, s.length, s.threads, ceiling.seconds, ceiling.flop, ceiling.bf16 / ceiling.seconds)
                   .c_str());
   return 0;
+}
+
+// What a recipe says of its model, with that vocabulary.
+ModelShape shape_of(const std::string& recipe, std::int64_t vocabulary) {
+  const auto file = read_toml_file(recipe);
+  if (!file.ok()) fail(file.error());
+  const Value* model = file->find("model");
+  if (model == nullptr) fail(make_error(ErrorCode::invalid_input, format("{} has no [model]", recipe)));
+  auto shape = model_shape_fields().parse(*model, "model");
+  if (!shape.ok()) fail(shape.error());
+  shape->vocab_size = vocabulary;
+  shape = resolve_shape(*shape);
+  if (!shape.ok()) fail(shape.error());
+  return *shape;
 }
 
 std::optional<CpuLevel> level_named(const std::string& name) {
@@ -240,7 +257,8 @@ std::optional<CpuLevel> level_named(const std::string& name) {
 int usage() {
   std::fprintf(stderr,
                "usage: gpt2_speed train|ceiling|save --batch B --length T [--threads n] [--ranks r] [--steps s] "
-               "[--rounds r] [--precision bf16|f32] [--level L] [--folder F] [--direct 0|1]\n");
+               "[--rounds r] [--precision bf16|f32] [--level L] [--folder F] [--direct 0|1] "
+               "[--model RECIPE.toml] [--vocabulary v]\n");
   return 2;
 }
 
@@ -262,6 +280,9 @@ int main(int argc, char** argv) {
     if (!level) return usage();
     s.level = *level;
   }
+  std::int64_t vocabulary = 3072;
+  take("--vocabulary", vocabulary);
+  if (const auto found = given.extract("--model")) s.shape = shape_of(found.mapped(), vocabulary);
   if (const auto found = given.extract("--folder")) s.folder = found.mapped();
   if (!given.empty() || s.batch < 1 || s.length < 1 || s.length > 1024 || s.ranks < 1 || s.threads < 1 ||
       s.batch % s.ranks != 0 || s.steps < 1 || s.rounds < 1)

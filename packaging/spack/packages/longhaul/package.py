@@ -5,7 +5,6 @@ from spack.package import *
 class Longhaul(CMakePackage, CudaPackage):
     """Takes raw text to a deployed language model on a Slurm cluster."""
 
-
     version("0.1.0")
 
     # Off: not every release of Spack has gumbo and CLD2; without them the stage kind `curate` says that it is not built.

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "tests/support/sanitized.h"
 
 namespace longhaul {
 namespace {
@@ -106,6 +107,7 @@ TEST_CASE("the plan covers what a step is made of, the same each time, and divid
 TEST_CASE("predictions of trainings that were not in the fit become those of the machine") {
   for (const std::uint64_t seed : {11ULL, 12ULL}) {
     for (const double noise : {0.0, 0.04}) {
+      if (testing::sanitized && (seed != 11 || noise == 0)) continue;
       CAPTURE(seed);
       CAPTURE(noise);
       ConstantTable table = shipped();

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "engine/checkpoint/restart_source.h"
 #include "tests/parallel/training_on_ranks.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/engine/checkpoint/checkpoint_tests.h"
 
 using namespace longhaul;
@@ -276,6 +277,7 @@ TEST_CASE("the newest good one of copies and checkpoints is taken, whichever is 
     CAPTURE(c.damaged_checkpoint);
     CAPTURE(c.step);
     CAPTURE(c.from);
+    if (testing::sanitized && c.passed_over != 1 && c.passed_over != 10) continue;
     Nodes nodes;
     nodes.train_and_copy(2);
     nodes.save_checkpoints(c.checkpoints);
@@ -371,10 +373,13 @@ TEST_CASE("killed anywhere in a copy, the state of the step before or of this on
   REQUIRE(points.size() == 4);
   // Shards are written as those of checkpoints are.
   points.insert(points.end(), {"checkpoint_before_shard", "checkpoint_half_shard", "checkpoint_after_shard"});
+  std::size_t points_seen = 0;
   for (const std::string& point : points) {
     // Once for each rank in the first copy; of a share two are written on each.
     const int per_copy = point == "local_copy_staged" || point == "local_copy_retiring" ? node_count : 2 * node_count;
-    for (const int nth : {1, per_copy + 1, 2 * per_copy}) {
+    std::vector<int> hits = {1, per_copy + 1, 2 * per_copy};
+    if (testing::sanitized) hits = {hits[points_seen++ % hits.size()]};
+    for (const int nth : hits) {
       CAPTURE(point);
       CAPTURE(nth);
       Nodes nodes;
