@@ -29,7 +29,7 @@ class Case(unittest.TestCase):
         self.file.write_text("text\n")
 
     def environment(self):
-        return {**os.environ, "LD_PRELOAD": str(LIBRARY), "LONGHAUL_CALL_FAULTS": str(self.plan)}
+        return {**os.environ, "LD_PRELOAD": str(LIBRARY), "CALL_FAULTS_PLAN": str(self.plan)}
 
     def start(self, *words, program=PROBE):
         return subprocess.Popen([str(program), *map(str, words)], env=self.environment(), text=True, stdout=subprocess.PIPE,

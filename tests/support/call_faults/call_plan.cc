@@ -172,7 +172,7 @@ bool fits(const Rule& rule, Call call, const std::string& path) {
 
 const std::string& plan_path() {
   static const std::string path = [] {
-    const char* said = std::getenv("LONGHAUL_CALL_FAULTS");
+    const char* said = std::getenv("CALL_FAULTS_PLAN");
     return std::string(said ? said : "");
   }();
   return path;

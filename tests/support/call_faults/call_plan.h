@@ -1,5 +1,5 @@
 // Which calls of the C library fail, wait or answer with something old: what the plan says that the environment
-// variable LONGHAUL_CALL_FAULTS names. The library liblonghaul_call_faults.so stands before the C library (LD_PRELOAD)
+// variable CALL_FAULTS_PLAN names. The library liblonghaul_call_faults.so stands before the C library (LD_PRELOAD)
 // in programs of tests, and in nothing else.
 //
 // A plan has one line per action, and may get further lines while programs run; only whole lines count:
