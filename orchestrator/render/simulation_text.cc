@@ -64,7 +64,10 @@ Rows summary_rows(const Study& study) {
                                                  100 * study.effective.low, 100 * study.effective.high)},
           {"simulated", format("{} on {} hosts, {} trials, seed {}", human_duration(study.length_s), study.hosts,
                                study.trials, study.seed)},
-          {"faults", format("{:.1f} a trial, one in {}", study.faults.mean, human_duration(study.mtbf_s))},
+          {"faults",
+           format("{:.1f} a trial, one in {}", study.faults.mean, human_duration(study.mtbf_s)) +
+               (study.standstills.mean > 0 ? format("; {:.1f} of them passed by themselves", study.standstills.mean)
+                                           : std::string())},
           {"restarts a trial", tiers_text(study)},
           {"hosts left a trial", format("{:.1f}", study.hosts_left.mean)},
           {"steps lost a trial", format("{:.0f}", study.lost_steps.mean)},
@@ -140,6 +143,7 @@ Value simulation_value(const Study& study) {
   for (int tier = 0; tier < restart_tiers; ++tier)
     tiers.set(to_string(static_cast<RestartTier>(tier)), study.tiers[static_cast<std::size_t>(tier)]);
   value.set("faults", estimate_value(study.faults));
+  value.set("standstills", estimate_value(study.standstills));
   value.set("lost_steps", estimate_value(study.lost_steps));
   value.set("hosts_left", estimate_value(study.hosts_left));
   value.set("operators", estimate_value(study.operators));

@@ -53,7 +53,10 @@ const FieldTable<SimTraining>& training_fields() {
           .field("replicas_by_host", &SimTraining::replicas_by_host,
                  {.help = "at most so many lose a rank with one host", .min = 1, .max = 1024})
           .field("operator", &SimTraining::operator_s,
-                 {.help = "until somebody has seen to a training that the policy stopped", .min = 0});
+                 {.help = "until somebody has seen to a training that the policy stopped", .min = 0})
+          .field(
+              "patience", &SimTraining::patience,
+              {.help = "with a file system or a network that stands still: as long as resiliency.startup", .min = 0});
   return table;
 }
 
@@ -110,14 +113,24 @@ const FieldTable<SimFault>& sim_fault_fields() {
           .field("count", &SimFault::count,
                  {.help = "seen in observed.gpus over observed.length", .min = 0, .required = true})
           .field("scope", &SimFault::scope,
-                 {.help = "what it belongs to", .choices = {"rank", "gpu", "host", "link", "job", "user"}})
+                 {.help = "what it belongs to; file_system: the shared one, for which every rank waits",
+                  .choices = {"rank", "gpu", "host", "link", "job", "user", "file_system"}})
           .field("group", &SimFault::group,
                  {.help = "which budget pays for it",
                   .choices = {"application", "infrastructure", "preemption", "memory"}})
           .field("all_ranks_alive", &SimFault::all_ranks_alive, {.help = "no process has ended"})
           .field("loses_host", &SimFault::loses_host, {.help = "no rank can run there any more"})
           .field("skippable", &SimFault::skippable, {.help = "leaving the step out cures it"})
-          .field("detect", &SimFault::detect, {.help = "from the fault to its verdict", .min = 0});
+          .field("hosts", &SimFault::hosts,
+                 {.unit = "hosts",
+                  .help = "side by side that it hits: a rack, those of a switch",
+                  .min = 1,
+                  .max = 100'000})
+          .field("detect", &SimFault::detect, {.help = "from the fault to its verdict", .min = 0})
+          .field("lasts", &SimFault::lasts,
+                 {.help = "it passes by itself after that, and the training stands still until then; longer than "
+                          "training.patience it is given up, and nobody is blamed; 0s: it does not pass",
+                  .min = 0});
   return table;
 }
 
@@ -188,7 +201,8 @@ void each_latency(Scenario& scenario, const std::function<void(const std::string
     see(at + "start", costs.start);
     see(at + "load", costs.load);
   }
-  for (SimFault& fault : scenario.faults) see("fault." + fault.name + ".detect", fault.detect);
+  for (SimFault& fault : scenario.faults)
+    if (fault.lasts.value == 0) see("fault." + fault.name + ".detect", fault.detect);  // else it has no verdict
   see("scaling.communicators", scenario.scaling.communicators);
 }
 
@@ -225,12 +239,25 @@ class ScenarioCheck {
       diagnostics_.add(place("scaling", "measured_hosts"), "scaling.measured_hosts = 1 says nothing about a tree",
                        "measure on two hosts or more, or leave it at 0");
     double all = 0;
-    for (const SimFault& fault : scenario_.faults) all += fault.count;
+    for (const SimFault& fault : scenario_.faults) all += fault.count, check_fault(fault);
     if (!(all > 0)) diagnostics_.add(place("fault", ""), "no faults", "write [fault.NAME] with its count");
     check_measured();
   }
 
  private:
+  void check_fault(const SimFault& fault) {
+    const SourcePos at = place("fault", fault.name.c_str());
+    if (fault.lasts.value > 0 && fault.loses_host)
+      diagnostics_.add(at, format("fault.{} loses its host and passes by itself", fault.name),
+                       "say loses_host = true, or how long it lasts");
+    if (fault.lasts.value == 0 && fault.scope == "file_system")
+      diagnostics_.add(at, format("fault.{}: a file system that does not come back ends every training", fault.name),
+                       "say how long it lasts");
+    if (scenario_.cluster.gpus > 0 && fault.hosts > scenario_.hosts())
+      diagnostics_.add(
+          at, format("fault.{}.hosts = {} are more than the cluster's {}", fault.name, fault.hosts, scenario_.hosts()));
+  }
+
   SourcePos place(const char* section, const char* key) const {
     const Value* found = document_.find(section);
     if (!found) return document_.pos;

@@ -44,6 +44,7 @@ struct SimTraining {
   int replicas_min = 1;      // fewer are not worth it
   int replicas_by_host = 1;  // at most so many lose a rank with one host
   Seconds operator_s{3600};  // until somebody has seen to a training that stopped
+  Seconds patience{600};     // with what stands still and is no host's fault: as long as the stage's `startup`
 };
 
 // Saves of one kind.
@@ -78,12 +79,14 @@ struct SimRestarts {
 struct SimFault {
   std::string name;
   double count = 0;           // seen in observed.gpus over observed.length
-  std::string scope = "gpu";  // FaultScope
+  std::string scope = "gpu";  // FaultScope, or "file_system": the shared one
   std::string group = "infrastructure";
   bool all_ranks_alive = false;
   bool loses_host = false;  // no rank can run there any more
   bool skippable = false;
+  int hosts = 1;  // so many side by side are hit: a rack, those of a switch
   Seconds detect{1};
+  Seconds lasts{0};  // it passes by itself after that, and all that it stopped goes on; 0: it does not
 };
 
 struct SimObserved {

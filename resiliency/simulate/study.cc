@@ -74,6 +74,7 @@ void fill_base(Study& study, const Trials& base) {
   study.effective = estimate(base, effective_of);
   study.interval_s = estimate(base, [](const SimulatedTrial& trial) { return trial.interval_s; });
   study.faults = estimate(base, [](const SimulatedTrial& trial) { return trial.faults; });
+  study.standstills = estimate(base, [](const SimulatedTrial& trial) { return trial.standstills; });
   study.lost_steps = estimate(base, [](const SimulatedTrial& trial) { return trial.lost_steps; });
   study.hosts_left = estimate(base, [](const SimulatedTrial& trial) { return trial.hosts_left; });
   study.operators = estimate(base, [](const SimulatedTrial& trial) { return trial.operators; });

@@ -43,7 +43,7 @@ struct Study {
   int hosts = 0;
   double length_s = 0, mtbf_s = 0;                   // configured
   double daly_interval_s = 0, young_interval_s = 0;  // of the most frequent saves, by the true rate and stall
-  Estimate interval_s, effective, faults, lost_steps, hosts_left, operators;
+  Estimate interval_s, effective, faults, standstills, lost_steps, hosts_left, operators;
   std::array<Estimate, time_classes> shares;
   std::array<double, restart_tiers> tiers{};  // decisions a trial, mean
   std::vector<Variant> costs, intervals, spares;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "resiliency/checkpoint_interval.h"
 #include "resiliency/retry_policy.h"
+#include "resiliency/saved_progress.h"
 
 namespace longhaul {
 namespace {
@@ -17,6 +18,11 @@ constexpr double review_s = 1800;          // how often what was measured is tol
 constexpr std::size_t history_kept = 400;  // restarts; older ones use up no budget
 constexpr double never = std::numeric_limits<double>::infinity();
 
+// Deadlines of former policies: a hang, an agent's silence, ranks that are not gone after SIGKILL.
+constexpr double former_hang_s = 45, former_silence_s = 4.5, former_gone_s = 10;
+constexpr const char* file_system = "file_system";
+
+// A rank's, where the scenario says the shared file system: no class of the real table has that scope.
 FaultScope scope_named(const std::string& name) {
   for (int scope = 0; scope <= static_cast<int>(FaultScope::user); ++scope)
     if (name == to_string(static_cast<FaultScope>(scope))) return static_cast<FaultScope>(scope);
@@ -57,6 +63,11 @@ class SaveClock {
   std::int64_t due_step() const {
     return enabled() ? newest_ + every_steps() : std::numeric_limits<std::int64_t>::max();
   }
+  double whole_at_s() const { return whole_at_s_; }
+  // What is being written then takes so much longer.
+  void stood_still(double from_s, double seconds) {
+    if (whole_at_s_ > from_s) whole_at_s_ += seconds;
+  }
   // The newest that is whole at `now_s`.
   std::int64_t whole(double now_s) const { return now_s >= whole_at_s_ ? newest_ : older_; }
 
@@ -94,8 +105,10 @@ struct HostBack {
 
 class Trial {
  public:
-  Trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days)
+  Trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days,
+        const FormerPolicies& former)
       : scenario_(scenario),
+        former_(former),
         times_(seed, 4 * static_cast<std::uint64_t>(trial)),
         kinds_(seed, 4 * static_cast<std::uint64_t>(trial) + 1),
         hosts_(seed, 4 * static_cast<std::uint64_t>(trial) + 2),
@@ -138,8 +151,16 @@ class Trial {
   const SimFault& draw_kind();
   int draw_host();
   FaultView view_of(const SimFault& kind, int host, double verdict_s);
+  std::vector<std::string> hosts_hit(const SimFault& kind, int host) const;
+  std::vector<std::string> all_hosts() const;
+  bool made_progress(double now_s);
+  void stand_still(const SimFault& kind, int host, double fault_s);
+  void judge(FaultView view, double fault_s, double verdict_s, double not_before_s = 0);
+  void go_on_when_ready();
+  bool last_write_ends() const;
   TierOffers offers() const;
-  void recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s);
+  void recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s,
+               double not_before_s);
   void leave(const std::vector<std::string>& names, RestartTier tier);
   void remember(const FaultView& view, RestartTier tier);
   bool new_job_allowed() const;
@@ -148,6 +169,7 @@ class Trial {
   void grow();
 
   const Scenario& scenario_;
+  const FormerPolicies former_;
   PhiloxSequence times_, kinds_, hosts_;
   double base_step_s_, length_s_, mtbf_s_;
   SaveClock memory_, global_;
@@ -156,7 +178,10 @@ class Trial {
   GoodputLedger ledger_;
 
   double now_s_ = 0, into_step_s_ = 0, next_fault_s_ = 0, reviewed_s_ = 0, steps_s_ = 0, busy_until_s_ = 0;
-  std::int64_t step_ = 0, furthest_ = 0, reviewed_step_ = 0, furthest_at_fault_ = -1;
+  double load_s_ = 0;        // of the recovery that ends at busy_until_s_
+  bool recovering_ = false;  // another fault came before that
+  std::int64_t step_ = 0, furthest_ = 0, reviewed_step_ = 0;
+  SavedProgress progress_{0};  // a training begins without a checkpoint
   std::vector<int> running_, spares_;
   std::vector<HostBack> repairs_;
   int lemons_ = 0, next_host_ = 0, missing_ = 0;
@@ -190,11 +215,13 @@ void Trial::train_some_steps(double limit_s, std::int64_t steps) {
   if (done > 0) tell(GoodputFact::Kind::step, now_s_ - into_step_s_, 0, step_);
 }
 
+// One that finds the one before unfinished waits for its end first.
 void Trial::save(SaveClock& saves, double limit_s) {
-  const double begun_s = now_s_, stall_s = std::min(saves.stall_s(), limit_s - now_s_);
+  const double wait_s = std::max(0.0, saves.whole_at_s() - now_s_), all_s = wait_s + saves.stall_s();
+  const double begun_s = now_s_ + wait_s, stall_s = std::min(all_s, limit_s - now_s_);
   now_s_ += stall_s;
   tell(GoodputFact::Kind::stalled, now_s_, stall_s);
-  if (now_s_ < limit_s || stall_s == saves.stall_s()) saves.saved(step_, begun_s);
+  if (now_s_ < limit_s || stall_s == all_s) saves.saved(step_, begun_s);
 }
 
 // Many intervals of the most frequent saves at once: nothing happens in them but steps and saves.
@@ -202,6 +229,7 @@ void Trial::train_whole_cycles(double limit_s) {
   SaveClock& saves = memory_.enabled() ? memory_ : global_;
   if (into_step_s_ > 0 || saves.due_step() - step_ != saves.every_steps()) return;
   const double steps_s = static_cast<double>(saves.every_steps()) * step_s(), cycle_s = steps_s + saves.stall_s();
+  if (cycle_s < saves.write_s() || saves.whole_at_s() > now_s_ + steps_s) return;  // one waits for the other
   auto cycles = static_cast<std::int64_t>((limit_s - now_s_) / cycle_s) - 1;
   if (&saves != &global_) {
     const std::int64_t left = global_.due_step() - step_;
@@ -272,6 +300,25 @@ int Trial::draw_host() {
   return running_.front();
 }
 
+// Of a rack, or of a switch: those of the hosts that run.
+std::vector<std::string> Trial::hosts_hit(const SimFault& kind, int host) const {
+  std::vector<std::string> names;
+  for (const int other : running_)
+    if (other / kind.hosts == host / kind.hosts) names.push_back(host_name(other));
+  return names;
+}
+
+std::vector<std::string> Trial::all_hosts() const {
+  std::vector<std::string> names;
+  for (const int host : running_) names.push_back(host_name(host));
+  return names;
+}
+
+bool Trial::made_progress(double now_s) {
+  const bool further = progress_.saw(global_.whole(now_s));
+  return former_.anything_is_progress || further;
+}
+
 FaultView Trial::view_of(const SimFault& kind, int host, double verdict_s) {
   FaultView view;
   view.fault = kind.name;
@@ -279,12 +326,11 @@ FaultView Trial::view_of(const SimFault& kind, int host, double verdict_s) {
   view.scope = scope_named(kind.scope);
   view.rank = host * scenario_.cluster.gpus_per_host;
   view.host = host_name(host);
-  if (kind.loses_host) view.hosts_lost = {view.host};
+  if (kind.loses_host) view.hosts_lost = hosts_hit(kind, host);
   view.all_ranks_alive = kind.all_ranks_alive;
   view.skippable = kind.skippable;
   view.cause = accuses_host(view.scope) || kind.loses_host ? kind.name + " of " + view.host : kind.name;
-  view.made_progress = furthest_ > furthest_at_fault_;
-  view.accuses = accusation_of(view);
+  view.accuses = kind.lasts.value > 0 ? Accusation::never : accusation_of(view);
   view.at_ms = ms(verdict_s);
   return view;
 }
@@ -327,11 +373,13 @@ void Trial::remember(const FaultView& view, RestartTier tier) {
   history_.push_back(past_restart(view, tier));
   if (history_.size() > 2 * history_kept)
     history_.erase(history_.begin(), history_.end() - static_cast<std::ptrdiff_t>(history_kept));
-  if (!view.hosts_lost.empty() || accuses_host(view.scope))
+  if (view.accuses != Accusation::never)
+    for (const std::string& host : view.hosts_lost)
+      evidence_.push_back({host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
+  if (view.hosts_lost.empty() && accuses_host(view.scope) && view.accuses != Accusation::never)
     evidence_.push_back({view.host, FaultClass::node_fail, view.at_ms, view.fault, view.cause});
-  else if (view.accuses == Accusation::doubtful)
+  else if (view.hosts_lost.empty() && view.accuses == Accusation::doubtful)
     evidence_.push_back({view.host, FaultClass::crash, view.at_ms, view.fault, view.cause});
-  furthest_at_fault_ = furthest_;
 }
 
 bool Trial::new_job_allowed() const {
@@ -357,7 +405,8 @@ void Trial::fresh_job(double now_s) {
   replicas_ = scenario_.training.replicas;
 }
 
-void Trial::recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s) {
+void Trial::recover(const FaultView& view, const TierDecision& decision, double fault_s, double verdict_s,
+                    double not_before_s) {
   using Kind = GoodputFact::Kind;
   RestartTier tier = decision.tier;
   double queue_s = 0;
@@ -396,13 +445,20 @@ void Trial::recover(const FaultView& view, const TierDecision& decision, double 
   result_.lost_steps += std::max<std::int64_t>(0, step_ - restored);
   step_ = reviewed_step_ = restored;
   into_step_s_ = 0;
-  busy_until_s_ = now_s_ + costs.start.value + costs.load.value;
-  // Another fault may come first: the loading is told of when it is done.
+  load_s_ = costs.load.value;
+  busy_until_s_ = std::max(now_s_ + costs.start.value, not_before_s) + load_s_;
+  recovering_ = true;
+  go_on_when_ready();
+}
+
+// Another fault may come first: the loading is told of when it is done.
+void Trial::go_on_when_ready() {
   if (busy_until_s_ <= next_fault_s_) {
     now_s_ = busy_until_s_;
-    tell(Kind::ready, now_s_, costs.load.value, step_);
+    recovering_ = false;
+    tell(GoodputFact::Kind::ready, now_s_, load_s_, step_);
   } else {
-    now_s_ = std::max(verdict_s, next_fault_s_);
+    now_s_ = std::max(now_s_, next_fault_s_);
   }
 }
 
@@ -410,21 +466,59 @@ void Trial::meet_fault(double fault_s) {
   const SimFault& kind = draw_kind();
   const int host = draw_host();
   ++result_.faults;
+  if (kind.lasts.value > 0) return stand_still(kind, host, fault_s);
   review();
-  memory_.lose_unfinished(fault_s);
-  global_.lose_unfinished(fault_s);
   // A fault that comes before the verdict of the one before is looked at after it.
   const double verdict_s = std::max(now_s_, fault_s + kind.detect.value);
+  judge(view_of(kind, host, verdict_s), fault_s, verdict_s);
+}
+
+// What passes by itself. Where it takes too long, the ranks are ended and loaded again when it is over.
+void Trial::stand_still(const SimFault& kind, int host, double fault_s) {
+  const bool of_files = kind.scope == file_system;
+  const double over_s = std::max(now_s_, fault_s) + kind.lasts.value;
+  ++result_.standstills;
+  if (of_files) global_.stood_still(fault_s, kind.lasts.value);
+  if (former_.standstill_is_a_fault || kind.lasts.value > scenario_.training.patience.value) {
+    const double former_s = (of_files ? former_hang_s : former_silence_s) + former_gone_s;
+    const double verdict_s =
+        std::max(now_s_, fault_s + (former_.standstill_is_a_fault ? former_s : scenario_.training.patience.value));
+    FaultView view = view_of(kind, host, verdict_s);
+    if (former_.standstill_is_a_fault) {
+      view.hosts_lost = hosts_hit(kind, host);
+      if (of_files) view.hosts_lost = all_hosts();
+    }
+    review();
+    return judge(view, fault_s, verdict_s, over_s);
+  }
+  next_fault_s_ = next_fault_after(fault_s);
+  if (recovering_) {
+    busy_until_s_ += kind.lasts.value;
+    return go_on_when_ready();
+  }
+  tell(GoodputFact::Kind::stalled, over_s, over_s - now_s_);
+  now_s_ = over_s;
+}
+
+void Trial::judge(FaultView view, double fault_s, double verdict_s, double not_before_s) {
+  memory_.lose_unfinished(fault_s);
+  global_.lose_unfinished(fault_s);
+  view.made_progress = made_progress(fault_s);
   GoodputFact fact;
   fact.kind = GoodputFact::Kind::fault;
   fact.at_ms = ms(std::min(verdict_s, length_s_));
   fact.part_ms = fact.at_ms - ms(std::min(fault_s, length_s_));
-  const FaultView view = view_of(kind, host, verdict_s);
   const TierDecision decision = decide_tier(view, history_, offers());
   fact.processes_stay = decision.tier <= RestartTier::in_process;
   fact.step = step_;
   ledger_.add(fact);
-  recover(view, decision, fault_s, verdict_s);
+  recover(view, decision, fault_s, verdict_s, not_before_s);
+}
+
+// Whether the last save comes to its end: where that was a hang, three launches did not, and then somebody had to.
+bool Trial::last_write_ends() const {
+  const double act_s = std::max({former_hang_s, 5 * global_.stall_s(), 2.5 * base_step_s_});
+  return !former_.last_write_is_a_hang || global_.write_s() <= act_s;
 }
 
 void Trial::hosts_come_back() {
@@ -481,6 +575,7 @@ SimulatedTrial Trial::run() {
       result_.days.push_back({next_day_s / day_s, static_cast<double>(furthest_) * base_step_s_ / now_s_});
   }
   ledger_.advance_to(ms(length_s_));
+  result_.ends = last_write_ends();
   furthest_ = std::max(furthest_, step_);
   result_.steps = furthest_;
   result_.effective = static_cast<double>(furthest_) * base_step_s_ / length_s_;
@@ -493,8 +588,9 @@ SimulatedTrial Trial::run() {
 
 }  // namespace
 
-SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days) {
-  return Trial(scenario, seed, trial, interval_s, with_days).run();
+SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s, bool with_days,
+                         const FormerPolicies& former) {
+  return Trial(scenario, seed, trial, interval_s, with_days, former).run();
 }
 
 }  // namespace longhaul

@@ -5,10 +5,13 @@
 // recovery, which then starts anew; of which kind and on which host is drawn by their rates (lemons weigh more). A
 // fault undoes the step it falls into. Its verdict comes after the kind's `detect`; the policy names a tier; stop,
 // queue, start and load of that tier follow one another; training goes on from the newest whole copy that the tier can
-// use. Saves stall all ranks. A host that is left returns as a spare after `repair`; a shrunken training takes longer
-// steps (same global batch) and grows again, by a restart after a save, when a host is back. After a stop an operator
-// takes `operator` to start a new job, and the history is forgotten, as after `longhaul resume`. Not modelled: slow
-// ranks that nobody restarts, wall times, faults of spares, a failed save.
+// use. Saves stall all ranks, and one that is due before the one before is whole waits for it. Progress is that of the
+// real thing, a whole checkpoint that is further than any before (saved_progress.h). What passes by itself, a file
+// system or a switch that stands still, is waited for, and no host is blamed. A host that is left returns as a spare
+// after `repair`; a shrunken training takes longer steps (same global batch) and grows again, by a restart after a
+// save, when a host is back. After a stop an operator takes `operator` to start a new job, and the history is
+// forgotten, as after `longhaul resume`. Not modelled: slow ranks that nobody restarts, wall times, faults of spares, a
+// failed save.
 #pragma once
 
 #include <array>
@@ -30,16 +33,27 @@ struct SimulatedTrial {
   std::array<double, time_classes> shares{};  // of the length, by class
   std::int64_t steps = 0, lost_steps = 0;
   int faults = 0;
+  int standstills = 0;                     // of them, passed by themselves
   std::array<int, restart_tiers> tiers{};  // decisions
   int hosts_left = 0, operators = 0;       // by the policy; stops that somebody had to see to
+  bool ends = true;                        // its last save can be waited for
   double interval_s = 0;                   // between the most frequent saves, at the end
   std::vector<TrialPoint> days;            // once a day, if asked for
+};
+
+// Policies that an earlier version had and this one has not, for comparisons (tests/bench/weeks_bars.cc).
+struct FormerPolicies {
+  bool anything_is_progress = false;  // whatever a job has written where a stage keeps its state
+  // A file system that stands still is a hang, a switch that does so the silence of its hosts; ranks that are not gone
+  // 10 s after SIGKILL cost their hosts.
+  bool standstill_is_a_fault = false;
+  bool last_write_is_a_hang = false;  // held to the limit of the stall that saves cost
 };
 
 // `scenario` at scale (Scenario::at_scale). The same seed and trial meet the same faults at the same times, whatever
 // else of a scenario is changed, as long as the kinds and rates of its faults are not. `interval_s` > 0: a fixed
 // interval for the most frequent saves. Pure.
 SimulatedTrial run_trial(const Scenario& scenario, std::uint64_t seed, int trial, double interval_s = 0,
-                         bool with_days = false);
+                         bool with_days = false, const FormerPolicies& former = {});
 
 }  // namespace longhaul

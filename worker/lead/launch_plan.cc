@@ -148,9 +148,14 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.milestones_dir = attempt.milestones_dir();
   launch.fault_plan = attempt.fault_plan;
   LH_CHECK(make_directories(launch.launch_dir));
-  if (launch.fault_plan.empty() && attempt.faults.allowed) {  // faults of this launch may still come
+  if (attempt.faults.allowed) {  // faults of this launch may still come, beside those that every launch begins with
+    std::string plan = "follow\n";
+    if (!attempt.fault_plan.empty()) {
+      LH_TRY(const std::string of_all, read_file(attempt.fault_plan));
+      plan += of_all;
+    }
     launch.fault_plan = join_path(launch.launch_dir, "faults.plan");
-    LH_CHECK(write_file_renamed(launch.fault_plan, "follow\n"));
+    LH_CHECK(write_file_renamed(launch.fault_plan, plan));
   }
   LH_CHECK(make_step_folders(attempt, launch.launch_dir));
   if (lead.task.kind == "command") LH_CHECK(write_input_lists(lead.task, launch.launch_dir));

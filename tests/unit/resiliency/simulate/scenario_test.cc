@@ -79,6 +79,19 @@ TEST_CASE("values that are right alone and wrong together are told as well") {
   CHECK(problems_of("[scenario\n").find("s.toml:1:") != std::string::npos);
 }
 
+TEST_CASE("faults that pass and faults of racks are held to what can be meant") {
+  const std::string start = "[scenario]\nname = \"x\"\n[cluster]\ngpus = 64\n[training]\nlength = \"1d\"\n";
+  const std::string text =
+      problems_of(start +
+                  "[fault.a]\ncount = 1\nlasts = \"3min\"\nloses_host = true\n[fault.b]\ncount = 1\n"
+                  "scope = \"file_system\"\n[fault.c]\ncount = 1\nhosts = 9\n");
+  for (const char* part :
+       {"fault.a loses its host and passes by itself", "fault.b: a file system that does not come back",
+        "fault.c.hosts = 9 are more than the cluster's 8"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part << " is not in " << text);
+  CHECK(problems_of(start + "[fault.a]\ncount = 1\nscope = \"file_system\"\nlasts = \"3min\"\n") == "");
+}
+
 TEST_CASE("the scaling rule: a tree over the hosts, communicators by GPUs, the rest as it was") {
   const auto scenario = parse_scenario(small_scenario, "s.toml");
   REQUIRE(scenario.ok());

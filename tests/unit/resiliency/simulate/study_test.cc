@@ -160,6 +160,85 @@ TEST_CASE("a copy in memory serves all tiers but a new job") {
   CHECK(run_trial(scenario, 1, 0).effective < with.effective - 0.05);
 }
 
+TEST_CASE("a file system that stands still costs the time that it does, and nobody's host") {
+  Scenario scenario = plain_scenario(10, 86'400, 60);
+  scenario.faults[0].scope = "file_system";
+  scenario.faults[0].lasts = {180};
+  scenario.cluster.spares = 4;
+  const SimulatedTrial waited = run_trial(scenario, 1, 0);
+  CHECK(waited.faults > 20);
+  CHECK(waited.standstills == waited.faults);
+  CHECK(waited.hosts_left == 0);
+  CHECK(waited.lost_steps == 0);
+  CHECK(std::accumulate(waited.tiers.begin(), waited.tiers.end(), 0) == 0);
+  // What is missing are saves and three minutes for each.
+  Scenario quiet = scenario;
+  quiet.faults[0].lasts = {0.001};
+  const double stood_still = waited.faults * 180 / scenario.training.length.value;
+  CHECK(run_trial(quiet, 1, 0).effective - waited.effective == doctest::Approx(stood_still).epsilon(0.05));
+  // As it was: every host of the job is given up, and the next job waits in the queue.
+  FormerPolicies former;
+  former.standstill_is_a_fault = true;
+  scenario.restart.new_job.queue = {600};
+  const SimulatedTrial given_up = run_trial(scenario, 1, 0, 0, false, former);
+  CHECK(given_up.tiers[static_cast<std::size_t>(RestartTier::new_job)] == given_up.faults);
+  CHECK(given_up.hosts_left == given_up.faults * scenario.hosts());
+  CHECK(given_up.effective < waited.effective);
+}
+
+TEST_CASE(
+    "what stands still for longer than anybody's patience is given up, loaded again when it is back, and accuses "
+    "nobody") {
+  Scenario scenario = plain_scenario(10, 86'400, 60);
+  scenario.faults[0].scope = "file_system";
+  scenario.faults[0].lasts = {3600};
+  scenario.cluster.spares = 4;
+  const SimulatedTrial result = run_trial(scenario, 1, 0);
+  CHECK(result.hosts_left == 0);
+  CHECK(result.tiers[static_cast<std::size_t>(RestartTier::in_job)] == result.faults);
+  CHECK(result.effective < 1 - result.faults * 3600 / scenario.training.length.value);
+}
+
+TEST_CASE("a rack takes all of its hosts at once, and as many spares") {
+  Scenario scenario = plain_scenario(10, 7 * 86'400, 60);
+  scenario.faults[0].loses_host = true;
+  scenario.faults[0].hosts = 8;
+  scenario.cluster.spares = 8;
+  scenario.cluster.repair = {3600};
+  const SimulatedTrial swapped = run_trial(scenario, 2, 0);
+  REQUIRE(swapped.faults > 2);
+  CHECK(swapped.tiers[static_cast<std::size_t>(RestartTier::swap)] == swapped.faults);
+  CHECK(swapped.hosts_left == 8 * swapped.faults);
+  scenario.cluster.spares = 7;
+  CHECK(run_trial(scenario, 2, 0).tiers[static_cast<std::size_t>(RestartTier::new_job)] > 0);
+}
+
+TEST_CASE("the retry storm: what no checkpoint keeps is no progress, and somebody is called") {
+  Scenario scenario = plain_scenario(10, 600, 30);  // a fault every ten minutes, a checkpoint every ten hours
+  scenario.faults[0].scope = "rank";
+  scenario.saves.global.every_steps = 36'000;
+  scenario.training.length = {2 * 86'400.0};
+  const SimulatedTrial now = run_trial(scenario, 1, 0);
+  CHECK(now.operators > 10);
+  FormerPolicies former;
+  former.anything_is_progress = true;
+  const SimulatedTrial before = run_trial(scenario, 1, 0, 0, false, former);
+  CHECK(before.operators == 0);
+  CHECK(before.effective < 0.1);  // and so for weeks
+}
+
+TEST_CASE("a save waits for the one before, and the last one of a training ends however long it takes") {
+  Scenario scenario = plain_scenario(1, 30 * 86'400, 60);
+  scenario.saves.global.write = {90};
+  scenario.saves.global.every_steps = 30;  // of 1 s: each waits for a minute
+  const SimulatedTrial result = run_trial(scenario, 1, 0);
+  CHECK(result.effective == doctest::Approx(30.0 / 91).epsilon(0.02));
+  CHECK(result.ends);
+  FormerPolicies former;
+  former.last_write_is_a_hang = true;
+  CHECK_FALSE(run_trial(scenario, 1, 0, 0, false, former).ends);
+}
+
 TEST_CASE("bounds: Student's t and shares of trials") {
   CHECK(student_t_975(4) == doctest::Approx(2.776).epsilon(0.002));
   CHECK(student_t_975(9) == doctest::Approx(2.262).epsilon(0.002));
