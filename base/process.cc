@@ -32,6 +32,7 @@ struct Prepared {
   std::vector<char*> argv;
   std::vector<std::string> environment_text;
   std::vector<char*> envp;
+  pid_t starter = 0;
 };
 
 Prepared prepare(const SpawnSpec& spec) {
@@ -58,6 +59,7 @@ Prepared prepare(const SpawnSpec& spec) {
   for (const auto& [name, value] : environment) p.environment_text.push_back(fmt::format("{}={}", name, value));
   for (const std::string& entry : p.environment_text) p.envp.push_back(const_cast<char*>(entry.c_str()));
   p.envp.push_back(nullptr);
+  p.starter = ::getpid();
   return p;
 }
 
@@ -115,7 +117,8 @@ void close_on_exec_above_stderr() {
   close_on_exec_above_stderr();
   if (spec.dies_with_starter) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() == 1) ::_exit(127);  // the starter ended before the call
+    // The starter ended before the call, if somebody else is the parent now. A starter may be process 1 of a container.
+    if (::getppid() != prepared.starter) ::_exit(127);
   }
   if (spec.stdin_fd >= 0) {
     ::dup2(spec.stdin_fd, 0);  // the copy stays open across exec

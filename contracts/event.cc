@@ -67,9 +67,10 @@ EventWriter::~EventWriter() {
 
 void EventWriter::write(const std::string& kind, Value fields) {
   if (fd_ < 0) return;
-  const std::string line = event_line(Event{clock_.wall_ms(), kind, rank_, std::move(fields)});
+  const std::string line = (torn_ ? "\n" : "") + event_line(Event{clock_.wall_ms(), kind, rank_, std::move(fields)});
   // One write call: O_APPEND keeps lines of lead and engine apart. A full disk loses events, never the work.
-  [[maybe_unused]] const ssize_t n = ::write(fd_, line.data(), line.size());
+  const ssize_t n = ::write(fd_, line.data(), line.size());
+  if (n > 0) torn_ = static_cast<std::size_t>(n) < line.size();
 }
 
 void EventWriter::progress(double done, double total, const std::string& unit, double rate_per_s) {

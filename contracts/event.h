@@ -46,8 +46,9 @@ struct Event {
 std::string event_line(const Event& event);  // with the newline
 Result<Event> parse_event(std::string_view line);
 
-// Appends events to one file; one writer per process, lines are short enough to be written whole. Not synced: a lost
-// tail of progress costs nothing. Cheap no-op when the path is empty.
+// Appends events to one file; one writer per process, lines are short enough to be written whole. On a full disk one
+// may be cut off: the next begins a line of its own, so that no more than one is lost. Not synced: a lost tail of
+// progress costs nothing. Cheap no-op when the path is empty.
 class EventWriter {
  public:
   EventWriter(const Clock& clock, const std::string& path, int rank);
@@ -65,6 +66,7 @@ class EventWriter {
   const Clock& clock_;
   int fd_ = -1;
   int rank_;
+  bool torn_ = false;  // the last line was cut off
   std::int64_t last_progress_ns_ = 0;
   std::int64_t started_ns_ = 0;
 };

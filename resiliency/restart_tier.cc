@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "resiliency/goodput_floor.h"
 #include "resiliency/lemon_host.h"
 
 namespace longhaul {
@@ -16,7 +17,8 @@ class TierClimb {
         history_(history),
         offers_(offers),
         budgets_(budgets),
-        host_(judge_host(fault, history, budgets)) {}
+        host_(judge_host(fault, history, budgets)),
+        floor_(judge_floor(fault, history, budgets)) {}
 
   TierDecision decide();
 
@@ -42,6 +44,7 @@ class TierClimb {
   const TierOffers& offers_;
   const TierBudgets& budgets_;
   const LemonVerdict host_;  // of the culprit's
+  const FloorVerdict floor_;
 };
 
 std::string TierClimb::hopeless() const {
@@ -67,7 +70,8 @@ std::string TierClimb::without_progress() const {
 RestartTier TierClimb::lowest_tier() const {
   if (fault_.group == FaultGroup::preemption || fault_.group == FaultGroup::wall_time) return RestartTier::new_job;
   if (fault_.scope == FaultScope::job && fault_.group == FaultGroup::infrastructure) return RestartTier::new_job;
-  if (!fault_.hosts_lost.empty()) return RestartTier::swap;
+  if (!fault_.hosts_lost.empty() || floor_.of_host) return RestartTier::swap;
+  if (floor_.below) return RestartTier::new_job;
   // For a host that still works no other job is asked for: where it cannot be swapped, it is kept.
   if (std::vector<std::string> leave; host_must_go() && objection(RestartTier::swap, leave).empty())
     return RestartTier::swap;
@@ -133,13 +137,14 @@ std::string TierClimb::objection(RestartTier tier, std::vector<std::string>& lea
   if (tier == RestartTier::shrink) return shrink_objection(leave);
   if (tier == RestartTier::new_job) {
     leave = fault_.hosts_lost;
-    if (host_.lemon) leave.push_back(fault_.host);
+    if (host_.lemon || floor_.of_host) leave.push_back(fault_.host);
   }
   return {};
 }
 
 // What speaks against the culprit's host, and what becomes of it.
 std::string TierClimb::told_of_host(const std::vector<std::string>& leave) const {
+  if (floor_.below) return "; " + floor_.why;
   const bool leaves = std::find(leave.begin(), leave.end(), fault_.host) != leave.end();
   const bool sure = host_must_go() && !host_.lemon;
   if (sure && leaves) return format("; {} is left: {} accuses it for sure", fault_.host, fault_.fault);
@@ -159,7 +164,7 @@ TierDecision TierClimb::decide() {
   for (int level = static_cast<int>(lowest_tier()); level <= highest; ++level) {
     const RestartTier tier = static_cast<RestartTier>(level);
     // A replica fewer for a host that may be sound is dearer than one more try elsewhere.
-    if (tier == RestartTier::shrink && fault_.hosts_lost.empty()) continue;
+    if (tier == RestartTier::shrink && fault_.hosts_lost.empty() && !floor_.of_host) continue;
     const std::string no = objection(tier, leave);
     if (!no.empty()) {
       passed.push_back(format("not {} ({})", to_string(tier), no));
@@ -170,7 +175,7 @@ TierDecision TierClimb::decide() {
     std::string reason = format("{} of scope {}", fault_.fault, to_string(fault_.scope));
     if (!passed.empty()) reason += ": " + join(passed, ", ");
     reason += told_of_host(leave);
-    return {tier, leave, std::move(reason)};
+    return {tier, leave, std::move(reason), floor_.below};
   }
   return stop(format("{}: {}", fault_.fault, passed.empty() ? "no tier is left" : join(passed, ", ")));
 }
@@ -216,7 +221,8 @@ void forgive(TierHistory& history, std::int64_t now_ms, const TierBudgets& budge
   for (PastRestart& past : history) past.forgiven |= !accuses_host(past.scope);
   std::erase_if(history, [&](const PastRestart& past) {
     const bool speaks = past.accuses != Accusation::never && !past.host.empty();
-    return past.forgiven && (!speaks || now_ms - past.at_ms >= budgets.lemon_memory_ms);
+    const std::int64_t ago_ms = now_ms - past.at_ms;
+    return past.forgiven && ago_ms >= goodput_window_ms && (!speaks || ago_ms >= budgets.lemon_memory_ms);
   });
 }
 

@@ -386,8 +386,8 @@ void TrainingLoop::tell(std::span<double> mine) {
     checkpoint_orders_seen_ = orders;
     mine[Told::interval] = static_cast<double>(beat_->checkpoint_interval());
     mine[Told::lr] = beat_->learning_rate();
-    const std::int64_t end_by_ms = beat_->end_by_ms();
-    if (end_by_ms > 0) mine[Told::left] = std::max(1e-3, static_cast<double>(end_by_ms - clock_.wall_ms()) * 1e-3);
+    const std::int64_t end_ns = beat_->end_by_ns();
+    if (end_ns > 0) mine[Told::left] = std::max(1e-3, static_cast<double>(end_ns - clock_.monotonic_ns()) * 1e-9);
   }
   mine[Told::saves] = save_seconds_, mine[Told::lasts] = step_seconds_;
   if (snapshot_)

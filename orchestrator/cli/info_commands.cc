@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "base/files.h"
 #include "base/folder_access.h"
 #include "base/json.h"
+#include "base/mounts.h"
 #include "base/print.h"
 #include "base/process.h"
 #include "base/program_trust.h"
@@ -20,6 +22,7 @@
 #include "orchestrator/controller/run.h"
 #include "orchestrator/render/text_table.h"
 #include "orchestrator/scheduler/open_slurm_port.h"
+#include "orchestrator/site/runs_mount.h"
 
 namespace longhaul {
 namespace {
@@ -138,6 +141,24 @@ std::string readers_of_runs(const Installation& installation) {
   return access.any() ? who : who + "; private = true in the site file closes them to all";
 }
 
+// Where runs of the site 'local' would lie, or of the folder that was named.
+struct RunsPlace {
+  std::string text;
+  bool refused = false;
+};
+RunsPlace place_of_runs(const CommandLine& line, const Installation& installation) {
+  const auto site = load_site("local", installation.site_folders());
+  const std::string wanted = runs_folder(line, site.ok() ? site->config : SiteConfig());
+  std::error_code ignored;
+  const std::string folder = std::filesystem::weakly_canonical(wanted, ignored).string();
+  const auto mounts = mounts_now();
+  const Mount* const mount = mounts.ok() ? mount_of(folder, *mounts) : nullptr;
+  if (!mount) return {wanted + ", on an unknown file system"};
+  const std::string problem = runs_mount_problem(*mount);
+  if (!problem.empty()) return {"REFUSED: " + problem, true};
+  return {format("{}, on {} ({})", wanted, mount->point, mount->type)};
+}
+
 }  // namespace
 
 ExitCode show_docs(const CommandLine& line, const Installation&) {
@@ -185,6 +206,8 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
   const auto recipes = installation.shared_dir.empty()
                            ? std::vector<std::string>{}
                            : toml_names(join_path(installation.shared_dir, "workflows/recipes"));
+  const RunsPlace runs = place_of_runs(line, installation);
+  facts.emplace_back("runs", runs.text);
   facts.emplace_back("others can read", readers_of_runs(installation));
   facts.emplace_back("recipes", recipes.empty() ? "none" : join(recipes, ", "));
   if (line.json) {
@@ -197,7 +220,7 @@ ExitCode show_doctor(const CommandLine& line, const Installation& installation) 
     print_text(stdout, text_table(rows));
   }
   const bool whole = !starts_with(facts[3].second, "missing") && !starts_with(facts[4].second, "missing");
-  return whole ? ExitCode::ok : ExitCode::system;
+  return whole && !runs.refused ? ExitCode::ok : ExitCode::system;
 }
 
 }  // namespace longhaul

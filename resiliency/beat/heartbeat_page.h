@@ -81,7 +81,8 @@ struct BeatPageLayout {
   // or the rank's own: nothing to do.
   std::atomic<std::int64_t> restart_epoch;
   std::atomic<std::int64_t> restart_wait_ms;  // how long a rank with a fault waits for that order; 0: nobody gives any
-  std::atomic<std::int64_t> end_by_ms;        // when the ranks are ended by force, Unix time; 0: not known
+  std::atomic<std::int64_t> end_by_ns;        // when the ranks are ended by force, CLOCK_MONOTONIC of this host; 0: not
+                                              // known
   char reserved2[2048 - 64];
 };
 static_assert(sizeof(BeatPageLayout) == beat_page_bytes);
@@ -90,7 +91,7 @@ static_assert(offsetof(BeatPageLayout, version) == 8 && offsetof(BeatPageLayout,
               offsetof(BeatPageLayout, step) == 32 && offsetof(BeatPageLayout, section) == 48 &&
               offsetof(BeatPageLayout, orders_obeyed) == 64 && offsetof(BeatPageLayout, computed_ns) == 80);
 static_assert(offsetof(BeatPageLayout, section_names) == 104 && offsetof(BeatPageLayout, communicator) == 1128 &&
-              offsetof(BeatPageLayout, checkpoint_orders) == 2048 && offsetof(BeatPageLayout, end_by_ms) == 2104);
+              offsetof(BeatPageLayout, checkpoint_orders) == 2048 && offsetof(BeatPageLayout, end_by_ns) == 2104);
 static_assert(sizeof(BeatPageLayout::Communicator) == 48 && offsetof(BeatPageLayout::Communicator, name) == 16);
 static_assert(std::endian::native == std::endian::little);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::int32_t>::is_always_lock_free);
@@ -163,7 +164,7 @@ class HeartbeatPage {
   double learning_rate() const;  // 0: none
   std::int64_t restart_epoch() const { return page_->restart_epoch.load(std::memory_order_acquire); }
   std::int64_t restart_wait_ms() const { return page_->restart_wait_ms.load(std::memory_order_acquire); }
-  std::int64_t end_by_ms() const { return page_->end_by_ms.load(std::memory_order_relaxed); }
+  std::int64_t end_by_ns() const { return page_->end_by_ns.load(std::memory_order_relaxed); }
   // The word itself, for those who look at it again and again (CommOptions::newest_epoch). Lives as long as the page.
   const std::atomic<std::int64_t>& restart_word() const { return page_->restart_epoch; }
   // Read before the values; obeyed(that) afterwards tells the worker that they were acted upon.
@@ -178,8 +179,9 @@ class HeartbeatPage {
   std::int64_t order_checkpoint_interval(std::int64_t steps);
   std::int64_t order_learning_rate(double peak);
   // The end of the job's wall time, or of the grace after a signal: the ranks save in time and stop, or do not begin a
-  // save that would not fit. May be moved.
-  void must_end_by(std::int64_t wall_ms) { page_->end_by_ms.store(wall_ms, std::memory_order_relaxed); }
+  // save that would not fit. May be moved. By the monotonic clock of the host that the page is on: a wall clock may be
+  // off by hours, and be set while a training runs.
+  void must_end_by(std::int64_t end_ns) { page_->end_by_ns.store(end_ns, std::memory_order_relaxed); }
   // Ranks with a fault wait from now on for an order to restart in-process instead of ending. To be given to every rank
   // of the launch as its page appears.
   void offer_restart(std::int64_t wait_ms) { page_->restart_wait_ms.store(wait_ms, std::memory_order_release); }

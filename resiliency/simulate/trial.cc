@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "resiliency/checkpoint_interval.h"
+#include "resiliency/goodput_floor.h"
 #include "resiliency/retry_policy.h"
 #include "resiliency/saved_progress.h"
 
@@ -176,6 +177,7 @@ class Trial {
   int replicas_;
   bool with_days_;
   GoodputLedger ledger_;
+  GoodputWindow window_;  // of it
 
   double now_s_ = 0, into_step_s_ = 0, next_fault_s_ = 0, reviewed_s_ = 0, steps_s_ = 0, busy_until_s_ = 0;
   double load_s_ = 0;        // of the recovery that ends at busy_until_s_
@@ -264,6 +266,7 @@ void Trial::train_until(double limit_s) {
 void Trial::review() {
   const double seconds = now_s_ - reviewed_s_;
   const std::int64_t steps = std::max<std::int64_t>(0, step_ - reviewed_step_);
+  window_.note(ms(now_s_), ledger_.ms(TimeClass::training));
   if (seconds > 0)
     for (SaveClock* saves : {&memory_, &global_}) saves->ran(seconds, steps, steps > 0 ? steps_s_ : 0);
   reviewed_s_ = now_s_, reviewed_step_ = step_, steps_s_ = 0;
@@ -508,9 +511,13 @@ void Trial::judge(FaultView view, double fault_s, double verdict_s, double not_b
   fact.kind = GoodputFact::Kind::fault;
   fact.at_ms = ms(std::min(verdict_s, length_s_));
   fact.part_ms = fact.at_ms - ms(std::min(fault_s, length_s_));
+  fact.step = step_;
+  GoodputLedger so_far = ledger_;
+  so_far.add(fact);
+  window_.note(ms(verdict_s), so_far.ms(TimeClass::training));
+  view.recent = window_.recent();
   const TierDecision decision = decide_tier(view, history_, offers());
   fact.processes_stay = decision.tier <= RestartTier::in_process;
-  fact.step = step_;
   ledger_.add(fact);
   recover(view, decision, fault_s, verdict_s, not_before_s);
 }

@@ -48,7 +48,7 @@ Value some_order() {
   AgentOrder order;
   order.kind = AgentOrder::Kind::watch;
   order.launch = 2, order.folder = "/dev/shm/longhaul-1", order.words = "/dev/shm/longhaul-1/words";
-  order.ranks = {0, 1}, order.end_by_ms = 99, order.restart_wait_ms = 5;
+  order.ranks = {0, 1}, order.left_ms = 99, order.restart_wait_ms = 5;
   return agent_order_to_value(order);
 }
 

@@ -13,16 +13,16 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/json.h"
-#include "base/owned_folder.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "resiliency/beat/beat_folder.h"
 #include "resiliency/health/host_readings.h"
 #include "resiliency/inject/gpu_script.h"
+#include "worker/agent/epoch_promise.h"
 #include "worker/agent/lead_memory.h"
 #include "worker/agent/look_interval.h"
 #include "worker/agent/rank_pages.h"
+#include "worker/agent/stand_in.h"
 #include "worker/agent/word_carrier.h"
 #include "worker/protocol/beat_sockets.h"
 #include "worker/protocol/connection.h"
@@ -31,6 +31,7 @@
 #include "worker/protocol/lost_lead.h"
 #include "worker/protocol/node_report.h"
 #include "worker/protocol/page_orders.h"
+#include "worker/protocol/stand_in_turn.h"
 #include "worker/protocol/stranger_log.h"
 #include "worker/protocol/word_message.h"
 #include "worker/stacks/stack_dumps.h"
@@ -48,7 +49,7 @@ constexpr std::int64_t lead_silent_ms = 2'000;             // it says something 
 constexpr std::int64_t other_lead_after_ms = 200;          // of having lost one: the standby is asked, too
 constexpr std::int64_t stand_in_after_ms = 400;            // of a lead whose connection was closed
 constexpr std::int64_t stand_in_after_silence_ms = 2'000;  // of one that is only silent: a cut may heal
-constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that found no majority
+constexpr std::int64_t stand_in_again_ms = 5'000;          // after one that could not be started
 // A standby without a lead that is told to end: the scheduler ends the job with the lead's node, and there is time
 // (Slurm's KillWait, 30 s) to write the record and to ask for the next job.
 constexpr std::int64_t last_stand_ms = 28'000, last_tries_ms = 12'000, last_try_again_ms = 200;
@@ -84,10 +85,8 @@ class Agent {
         health_(options.health, clock, log),
         strangers_("no_lead_there", clock, log),
         heard_ns_(clock.monotonic_ns()),
-        leads_(clock.monotonic_ns()) {}
-  ~Agent() {
-    if (!state_folder_.empty()) (void)remove_tree(state_folder_).ok();
-  }
+        leads_(clock.monotonic_ns()),
+        stand_in_({options.worker_program, options.attempt_dir, options.address_path, options.host}, clock, log) {}
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -110,12 +109,12 @@ class Agent {
     const std::int64_t now = clock_.monotonic_ns();
     if (stopping_ns_ == 0) {
       stopping_ns_ = now;
-      last_stand_ = waiting_ && !(lead_ && lead_->session().open());
+      last_stand_ = stand_in_.is_standby() && !(lead_ && lead_->session().open());
       next_stand_in_ns_ = 0;
       if (last_stand_) log_.warn("event=told_to_end why='the job ends, and its lead is lost' next=stand_in");
     }
     if (!last_stand_ || now - stopping_ns_ > last_stand_ms * 1'000'000) return true;
-    return stand_in_ <= 0 && (stand_in_done_ || now - stopping_ns_ > last_tries_ms * 1'000'000);
+    return !stand_in_.running() && (stand_in_done_ || now - stopping_ns_ > last_tries_ms * 1'000'000);
   }
 
   // true: the lead has no more use for this agent.
@@ -128,7 +127,7 @@ class Agent {
       const bool quiet = sockets_.quiet();
       next_look_ns_ = clock_.monotonic_ns() + look_interval_ms(quiet) * 1'000'000;
       look_at_stand_in();
-      if (ending_) return stand_in_ <= 0;
+      if (ending_) return !stand_in_.running();
       if (!quiet) sockets_.look();
       stacks_.look();
       health_.look();
@@ -145,6 +144,7 @@ class Agent {
             look_at_clock(frame.body.get_integer("wall_ms"));
             leads_.welcomed(peer_of(lead_->descriptor()));
             hurry(hurry_ms);
+            if (const Value* asks = frame.body.find("asks"); asks && !promise(lead_epoch_of(*asks))) break;
           }
           if (frame.kind == WireKind::words) {
             LH_TRY(const WordMessage words, word_message_from_value(frame.body));
@@ -155,7 +155,7 @@ class Agent {
           if (order.kind == AgentOrder::Kind::end) {
             leave();
             ending_ = true;
-            if (stand_in_ <= 0) return true;
+            if (!stand_in_.running()) return true;
             lead_.reset();  // it waits for our end, and we for it: the lead that we have started has yet to write its
                             // record
             return false;
@@ -227,100 +227,81 @@ class Agent {
     Value hello = Value::make_table();
     hello.set("host", options_.host);
     hello.set("pid", static_cast<std::int64_t>(::getpid()));
-    epoch_ = std::max(epoch_, address->epoch);
+    // The file of a lead's address says in which epoch it leads; that of a standby names the host of no lead.
+    epoch_ = std::max(epoch_, address->attempt_key.empty() ? LeadEpoch(address->epoch) : address->lead_epoch());
+    only_waits_ = false;
     lead_.emplace(std::move(*socket), WireSession::agent(secret_, nonce, epoch_, std::move(hello)));
     connected_ns_ = said_ns_ = now;
     reported_ns_ = 0;
     return {};
   }
 
+  // The answer to a lead in waiting, which is no lead yet. Whether it stays the one that we wait with.
+  bool promise(const LeadEpoch& asked) {
+    only_waits_ = true;
+    const bool given = promise_.give(asked, epoch_);
+    lead_->session().send(WireKind::promise, lead_epoch_to_value(promise_.newest()));
+    log_.info(format("event=asked_to_follow epoch='{}' promised='{}'", asked.text(), promise_.newest().text()));
+    if (given) return true;
+    (void)lead_->flush().ok();
+    (void)lose_lead(
+        make_error(ErrorCode::aborted, format("epoch {} is promised to {}, and {} asks for it",
+                                              promise_.newest().number, promise_.newest().host, asked.host)))
+        .ok();
+    again_ = false;  // another may lead
+    return false;
+  }
+
   // Whoever sits on a dead node answers nothing at all, and there is another to turn to. The standby's port is open
   // while the lead there is being started.
   std::int64_t welcome_ms() const {
     if (standby_port_ == 0) return welcome_within_ms;
-    return asked_.port == standby_port_ ? standby_welcome_ms : retry_after_ms;
+    return asks_a_standby_ ? standby_welcome_ms : retry_after_ms;
   }
 
   // Once more where it was: a lead that has just taken over sends its agents away, and a broken connection may be all
   // that was lost; but whoever holds that port by then is not asked where the file names a later lead. Then by the
-  // file; every other time the standby, once a lead is lost.
+  // file; every other time a standby, once a lead is lost: in turn the one that we were told of, and the one that the
+  // lead named last, for it may have had no time to tell us.
   Result<LeadAddress> next_address() {
     if (std::exchange(again_, false) && asked_.port > 0) {
       auto named = read_lead_address(options_.address_path);
-      if (named.ok() && named->epoch > epoch_) return named;
-      return LeadAddress{"", epoch_, asked_.host, asked_.port};
+      if (named.ok() && named->lead_epoch() > epoch_) return asks_a_standby_ = false, named;
+      return LeadAddress{"", epoch_.number, asked_.host, asked_.port};
     }
     const bool lost = clock_.monotonic_ns() - leads_.without_since_ns() > other_lead_after_ms * 1'000'000;
-    ask_standby_ = lost && !ask_standby_;
-    if (ask_standby_ && standby_port_ > 0) return LeadAddress{"", epoch_, standby_host_, standby_port_};
-    // A lead that was lost in its first moments had no time to tell of the standby.
-    if (ask_standby_) return read_lead_address(standby_address_path(options_.address_path));
-    return read_lead_address(options_.address_path);
+    asks_a_standby_ = lost && !asks_a_standby_;
+    if (!asks_a_standby_) return read_lead_address(options_.address_path);
+    asks_by_file_ = standby_port_ == 0 || !asks_by_file_;
+    if (!asks_by_file_) return LeadAddress{"", epoch_.number, standby_host_, standby_port_};
+    return read_lead_address(standby_address_path(options_.address_path));
   }
 
   void be_standby(const Value& state) {
-    state_ = state;
-    if (waiting_) return;
-    auto opened = Listener::open(0, true);
-    if (!opened.ok()) {
-      log_.warn("event=no_standby error='" + opened.error().message() + "'");
-      return;
-    }
-    waiting_.emplace(std::move(*opened));
-    standby_host_ = options_.host, standby_port_ = waiting_->port();
-    const Status written =
-        write_lead_address(standby_address_path(options_.address_path), {"", epoch_, standby_host_, standby_port_});
-    if (!written.ok()) log_.warn("event=standby_address_not_written error='" + written.error().message() + "'");
+    const bool was = stand_in_.is_standby();
+    stand_in_.keep(state, epoch_.number);
+    if (was || !stand_in_.is_standby()) return;
+    standby_host_ = options_.host, standby_port_ = stand_in_.port();
     reported_ns_ = 0;
   }
 
   // Starts the lead in waiting when ours is lost; sees to one that has ended.
   void look_at_stand_in() {
     const std::int64_t now = clock_.monotonic_ns();
-    if (stand_in_ > 0) {
-      const auto exit = poll_exit(stand_in_);
-      if (exit.ok() && !exit->has_value()) return;
-      log_.info("event=stand_in_ended status='" + (exit.ok() ? (*exit)->text() : exit.error().message()) + "'");
-      stand_in_ = -1;
-      stand_in_done_ = exit.ok() && (*exit)->code != no_majority_exit;
-      next_stand_in_ns_ = now + (last_stand_ ? last_try_again_ms : stand_in_again_ms) * 1'000'000;
+    if (stand_in_.running()) {
+      const auto exit = stand_in_.poll();
+      if (!exit) return;
+      stand_in_done_ = exit->ok() && (*exit)->code != no_majority_exit;
+      const std::int64_t pause_ms = last_stand_ ? last_try_again_ms : stand_in_pause_ms(stand_in_.is_named_last());
+      next_stand_in_ns_ = now + pause_ms * 1'000'000;
       return;
     }
     const std::int64_t after_ms = last_stand_ ? 0 : leads_.was_silent() ? stand_in_after_silence_ms : stand_in_after_ms;
-    if (!waiting_ || (lead_ && lead_->session().open()) || now - leads_.without_since_ns() < after_ms * 1'000'000 ||
-        now < next_stand_in_ns_)
+    if (!stand_in_.is_standby() || (lead_ && lead_->session().open()) ||
+        now - leads_.without_since_ns() < after_ms * 1'000'000 || now < next_stand_in_ns_)
       return;
     next_stand_in_ns_ = now + stand_in_again_ms * 1'000'000;
-    add_lost_lead(leads_.lost_lead(), state_);
-    // A lead that died before it told anybody its state was of a later epoch, and its agents refuse an earlier one.
-    state_.set("epoch", std::max(epoch_, state_.get_integer("epoch", 1)));
-    const auto state_path = write_state();
-    if (!state_path.ok()) {
-      log_.warn("event=no_stand_in error='" + state_path.error().message() + "'");
-      return;
-    }
-    SpawnSpec spec;
-    spec.argv = {options_.worker_program, "lead", "--attempt", options_.attempt_dir, "--take-over", *state_path};
-    spec.stdin_fd = waiting_->descriptor();
-    spec.own_group = true;
-    const auto pid = spawn(spec);
-    if (!pid.ok()) {
-      log_.warn("event=no_stand_in error='" + pid.error().message() + "'");
-      return;
-    }
-    stand_in_ = *pid;
-    log_.warn(format("event=lead_lost_for_good next=stand_in pid={}", stand_in_));
-  }
-
-  // For the lead that we start: in a folder that nobody else may enter, of a name that nobody could know.
-  Result<std::string> write_state() {
-    if (state_folder_.empty()) {
-      LH_TRY(state_folder_,
-             make_unique_private_folder(parent_path(node_beat_prefix), file_name(node_beat_prefix) + "standby-"));
-    }
-    const std::string path = join_path(state_folder_, "state");
-    LH_CHECK(write_file_atomic(path, to_json(state_), 0600));
-    return path;
+    stand_in_.start(leads_.lost_lead(), epoch_, promise_.newest());
   }
 
   // Ends this agent (an error) only for what was said in a signed frame: refused for good, or of another release.
@@ -328,13 +309,14 @@ class Agent {
   Status lose_lead(const Error& why, bool silent = false) {
     const bool was_open = lead_->session().open();
     if (lead_->session().stranger()) strangers_.note(format("{}:{}", asked_.host, asked_.port), why.message());
-    if (was_open) leads_.lost(clock_.monotonic_ns(), lead_->session().epoch(), silent, asked_.port == standby_port_);
+    if (was_open) leads_.lost(clock_.monotonic_ns(), silent, only_waits_);
     if (was_open) epoch_ = std::max(epoch_, lead_->session().epoch()), hurry(lost_lead_hurry_ms);
     if (was_open) again_ = true, next_try_ns_ = 0;
     lead_.reset();
     words_.lead_lost();
     if (why.code == ErrorCode::unsupported) return why;
-    if (why.code == ErrorCode::conflict && stand_in_ <= 0) return why;  // another agent works here: its pages stay
+    if (why.code == ErrorCode::conflict && !stand_in_.running())
+      return why;  // another agent works here: its pages stay
     if (why.code == ErrorCode::aborted) {
       // A lead of an earlier epoch is not ours; the file may name the right one soon.
       log_.warn("event=lead_not_taken reason='" + why.message() + "'");
@@ -350,6 +332,8 @@ class Agent {
     if (order.kind == AgentOrder::Kind::state) return be_standby(order.state);
     if (order.kind == AgentOrder::Kind::standby) {
       standby_host_ = order.host, standby_port_ = order.port;
+      if (stand_in_.is_standby() && !stand_in_.running() && order.host != options_.host)
+        stand_in_.give_up(order.host), reported_ns_ = 0;
       return;
     }
     if (order.kind == AgentOrder::Kind::watch) {
@@ -362,7 +346,7 @@ class Agent {
     hurry(hurry_ms);
     if (order.launch != pages_.launch()) return;  // of ranks that are no more
     if (order.kind == AgentOrder::Kind::stacks) return dump_stacks(order);
-    if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(order.end_by_ms);
+    if (order.kind == AgentOrder::Kind::end_by) return pages_.must_end_by(end_by_ns(order));
     if (order.kind == AgentOrder::Kind::page) return write_order(order);
     if (order.kind == AgentOrder::Kind::restart) {
       words_.new_epoch(order.epoch);
@@ -461,6 +445,11 @@ class Agent {
     }
   }
 
+  // By this host's own clock, from when the order came. What was on its way for long is counted as later than it is.
+  std::int64_t end_by_ns(const AgentOrder& order) const {
+    return order.left_ms > 0 ? clock_.monotonic_ns() + order.left_ms * 1'000'000 : 0;
+  }
+
   // A lead that has found us again says what it said before: what is connected stays.
   void watch(const AgentOrder& order) {
     if (order.launch > pages_.launch()) end_forgotten_ranks();
@@ -471,7 +460,7 @@ class Agent {
     const Status made = order.ranks.empty() ? Status() : make_beat_folder(order.folder);
     if (!made.ok()) log_.error("event=beat_folder_refused error='" + made.error().message() + "'");
     pages_.watch(order.launch, order.folder, order.ranks, order.restart_wait_ms);
-    pages_.must_end_by(order.end_by_ms);
+    pages_.must_end_by(end_by_ns(order));
     words_.watch(order.launch, order.ranks.empty() ? std::string() : order.words);
     if (const Status opened = sockets_.open(order.folder, order.ranks); !opened.ok())
       log_.warn("event=no_beat_sockets error='" + opened.error().message() + "' next=watch_pages_alone");
@@ -510,8 +499,7 @@ class Agent {
     if (same && reported_ns_ > 0 && now - reported_ns_ < report_at_least_every_ms * 1'000'000) return;
     if (rss_kib_ == 0 || now - measured_ns_ > measure_every_ms * 1'000'000)
       rss_kib_ = own_rss_kib(), measured_ns_ = now;
-    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, waiting_ ? waiting_->port() : 0,
-                      done,          health};
+    NodeReport report{options_.host, pages_.launch(), ranks, own_cpu_s(), rss_kib_, stand_in_.port(), done, health};
     report.fault_problems = fault_problems_;
     if (exchange_)
       report.exchange_port = exchange_->port(), report.exchange_done = exchanged,
@@ -557,7 +545,9 @@ class Agent {
   LeadAddress asked_;   // whom we have turned to last
   bool again_ = false;  // a connection was lost: the same address first
   std::string secret_;
-  std::int64_t epoch_ = 1;
+  LeadEpoch epoch_;  // the newest that has led
+  EpochPromise promise_;
+  bool only_waits_ = false;  // whom we are connected to
   LookInterval interval_;
   std::int64_t next_look_ns_ = 0;
   std::vector<pollfd> descriptors_;  // of a wait: the lead's, that of words, then those of the ranks
@@ -570,11 +560,8 @@ class Agent {
   bool ending_ = false;
   std::string standby_host_;  // of another agent, or this one
   int standby_port_ = 0;
-  bool ask_standby_ = false;
-  std::optional<Listener> waiting_;  // this is the standby
-  Value state_;
-  std::string state_folder_;
-  pid_t stand_in_ = -1;
+  bool asks_a_standby_ = false, asks_by_file_ = true;  // of the newest try
+  StandIn stand_in_;
   std::int64_t next_stand_in_ns_ = 0;
   std::int64_t stopping_ns_ = 0;  // since when it is told to end; 0: it is not
   bool last_stand_ = false, stand_in_done_ = false;

@@ -1,8 +1,8 @@
 // What an agent remembers of its leads: since when there has been none to speak to, and which one it has lost. Pure.
 //
-// The two differ. A lead in waiting answers agents at the epoch of the lead that was lost, and ends where it finds no
-// majority: whoever had turned to it is without one again, but has been without a lead since the former was lost. That
-// is what the next lead in waiting is told, for it counts from there how long that node has been missing.
+// The two differ. A lead in waiting ends where it finds no majority: whoever had turned to it is without one again, but
+// has been without a lead since the former was lost. That is what the next lead in waiting is told, for it counts from
+// there how long that node has been missing.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class LeadMemory {
 
   // A lead has answered: from there.
   void welcomed(PeerAddress at) { at_ = std::move(at); }
-  // The connection to a lead that had answered is over. `silent`: it was not closed, nothing was heard. `was_standby`:
-  // it was reached where the standby listens; whether it led or waited only, its epoch says.
-  void lost(std::int64_t now_ns, std::int64_t epoch, bool silent, bool was_standby);
+  // The connection to a lead that had answered is over. `silent`: it was not closed, nothing was heard. `only_waited`:
+  // it had asked for an epoch, and did not lead.
+  void lost(std::int64_t now_ns, bool silent, bool only_waited);
 
   std::int64_t without_since_ns() const { return without_since_ns_; }
   bool was_silent() const { return silent_; }
@@ -33,7 +33,6 @@ class LeadMemory {
   std::int64_t without_since_ns_;
   bool silent_ = false;
   LostLead lost_lead_;
-  std::int64_t lost_epoch_ = 0;
 };
 
 }  // namespace longhaul

@@ -19,9 +19,9 @@ void RankPages::watch(int launch, std::string folder, std::vector<int> ranks, st
   launch_ = launch, folder_ = std::move(folder), ranks_ = std::move(ranks);
 }
 
-void RankPages::must_end_by(std::int64_t wall_ms) {
-  end_by_ms_ = wall_ms;
-  for (auto& [rank, page] : pages_) page.must_end_by(wall_ms);
+void RankPages::must_end_by(std::int64_t end_ns) {
+  end_by_ns_ = end_ns;
+  for (auto& [rank, page] : pages_) page.must_end_by(end_ns);
 }
 
 void RankPages::leave() {
@@ -38,7 +38,7 @@ HeartbeatPage* RankPages::page(int rank) {
   auto opened = HeartbeatPage::open(beat_page_path(folder_, rank));
   if (!opened.ok()) return nullptr;  // not there yet
   opened->offer_restart(restart_wait_ms_);
-  opened->must_end_by(end_by_ms_);
+  opened->must_end_by(end_by_ns_);
   return &pages_.emplace(rank, std::move(opened).value()).first->second;
 }
 

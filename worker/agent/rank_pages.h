@@ -26,8 +26,9 @@ class RankPages {
   // `restart_wait_ms`: how long a rank with a fault waits for an order to restart in-process; 0: it does not.
   void watch(int launch, std::string folder, std::vector<int> ranks, std::int64_t restart_wait_ms = 0);
   int launch() const { return launch_; }
-  // When the ranks are ended by force, to each as its page appears; 0: not known.
-  void must_end_by(std::int64_t wall_ms);
+  // When the ranks are ended by force, to each as its page appears: CLOCK_MONOTONIC of this host; 0: not known.
+  void must_end_by(std::int64_t end_ns);
+  std::int64_t end_by_ns() const { return end_by_ns_; }
   // Those that have a page, by rank; then those of which only a process is there.
   std::vector<RankReport> look(const Clock& clock);
   // For poll(2), after a look: readable as soon as one of the ranks found alive has ended. What has fired is gone with
@@ -49,7 +50,7 @@ class RankPages {
   int launch_ = 0;
   std::string folder_;
   std::vector<int> ranks_;
-  std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
+  std::int64_t restart_wait_ms_ = 0, end_by_ns_ = 0;
   std::map<int, HeartbeatPage> pages_;
   std::map<int, ProcessWatch> processes_;
   // Asked once, when a rank first says which process it is; of one that was refused again every second.

@@ -41,6 +41,7 @@ Result<std::unique_ptr<AgentTable>> AgentTable::in_waiting(const AgentTableOptio
   LH_TRY(std::string secret, read_lead_secret(options.secret_path));
   std::unique_ptr<AgentTable> table(new AgentTable(options, std::move(secret), std::move(listener), clock, log));
   table->owns_files_ = false;
+  table->asks_.emplace(std::max(options.asks, options.epoch + 1), options.host);
   table->opened_ns_ = clock.monotonic_ns();
   table->lost_host_ = lost_host, table->lost_ = lost;
   if (!lost.at.address.empty()) table->knocks_.emplace(std::move(lost.at), clock);
@@ -57,7 +58,9 @@ std::int64_t AgentTable::missing_since_ns(const std::string& host, const std::se
 }
 
 Status AgentTable::take_over(const std::set<std::string>& gone) {
-  ++options_.epoch;
+  LH_ASSERT(asks_.has_value(), "a lead that waits for nothing");
+  options_.epoch = asks_->number;
+  asks_.reset();
   owns_files_ = true;
   // Before anybody is sent away: who comes back at once reads it.
   const Status written = write_lead_address(options_.address_path, address());
@@ -82,7 +85,7 @@ Result<std::unique_ptr<AgentTable>> AgentTable::open(const AgentTableOptions& op
 void AgentTable::look_for_successor() {
   const auto found = read_lead_address(options_.address_path);
   const bool recorded = !options_.record_path.empty() && file_exists(options_.record_path);
-  const Succession succession = succession_of(found, options_.epoch, recorded);
+  const Succession succession = succession_of(found, own_epoch(), recorded);
   superseded_ = superseded_ || succession == Succession::followed;
   if (superseded_ || succession != Succession::address_gone) return;
   const Status written = write_lead_address(options_.address_path, address());
@@ -153,8 +156,8 @@ void AgentTable::take_new_connections() {
     make_room();
     const std::string address = peer_of(socket->get()).address;
     links_.push_back(
-        std::make_unique<Link>(Link{Connection(std::move(*socket), WireSession::lead(secret_, *nonce, options_.epoch)),
-                                    "", address, outside(address), clock_.monotonic_ns(), false}));
+        std::make_unique<Link>(Link{Connection(std::move(*socket), WireSession::lead(secret_, *nonce, own_epoch())), "",
+                                    address, outside(address), clock_.monotonic_ns(), false}));
   }
 }
 
@@ -175,6 +178,10 @@ bool AgentTable::pump(Link& link) {
   for (const WireFrame& frame : *frames) {
     if (frame.kind == WireKind::hello) {
       if (!greet(link, frame)) return false;
+      continue;
+    }
+    if (frame.kind == WireKind::promise) {
+      take_promise(link, lead_epoch_of(frame.body));
       continue;
     }
     if (frame.kind == WireKind::words) {
@@ -203,9 +210,10 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
     (void)link.connection.pump().ok();  // says it, if it can be said at once
     return false;
   };
-  if (hello.epoch > options_.epoch) {
+  if (asks_ ? hello.epoch.number > options_.epoch : hello.epoch > own_epoch()) {
     superseded_ = true;
-    return refuse_agent(format("this lead is of epoch {}, the agent has seen {}", options_.epoch, hello.epoch));
+    return refuse_agent(
+        format("this lead is of epoch {}, the agent has seen {}", own_epoch().text(), hello.epoch.text()));
   }
   if (!agents_.contains(host)) return refuse_agent("this attempt has no such host");
   AgentState& agent = agents_[host];
@@ -219,8 +227,9 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   link.host = host;
   Value welcome = Value::make_table();
   welcome.set("wall_ms", clock_.wall_ms());  // an agent tells whether its clock is off
+  if (asks_) welcome.set("asks", lead_epoch_to_value(*asks_));
   link.connection.session().welcome(welcome);
-  agent.connected = true;
+  agent.connected = !asks_;
   agent.heard_ns = clock_.monotonic_ns();
   agent.pid = pid;
   agent.peer = peer_of(link.connection.descriptor());
@@ -229,10 +238,23 @@ bool AgentTable::greet(Link& link, const WireFrame& hello) {
   return true;
 }
 
+// Until it has promised it is another's voice, or nobody's.
+void AgentTable::take_promise(Link& link, const LeadEpoch& promised) {
+  if (!asks_) return;  // of the time before this one took over
+  AgentState& agent = agents_[link.host];
+  if (promised != *asks_)
+    log_.info(format("event=promised_to_another host={} promised='{}' asked='{}'", link.host, promised.text(),
+                     asks_->text()));
+  agent.connected = promised == *asks_;
+  agent.heard_ns = clock_.monotonic_ns();
+}
+
 void AgentTable::tell_what_to_watch(Link& link) {
   const auto watched = watched_.find(link.host);
   if (watched == watched_.end()) return;
-  link.connection.session().send(WireKind::order, agent_order_to_value(watched->second));
+  AgentOrder watch = watched->second;
+  watch.left_ms = left_ms();
+  link.connection.session().send(WireKind::order, agent_order_to_value(watch));
   if (restart_epoch_ == 0 || watched->second.ranks.empty()) return;
   link.connection.session().send(WireKind::order, agent_order_to_value(restart_order(watched->second)));
 }
@@ -245,8 +267,9 @@ AgentOrder AgentTable::restart_order(const AgentOrder& watched) const {
 }
 
 void AgentTable::watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-                       std::int64_t restart_wait_ms, std::int64_t end_by_ms, const std::string& words) {
+                       std::int64_t restart_wait_ms, std::int64_t end_by_ns, const std::string& words) {
   watched_.clear();
+  end_by_ns_ = end_by_ns;
   words_.begin(launch);
   restart_epoch_ = 0;
   for (const std::string& host : options_.hosts) {
@@ -254,7 +277,6 @@ void AgentTable::watch(int launch, const std::string& folder, const std::map<std
     AgentOrder watch;
     watch.kind = AgentOrder::Kind::watch;
     watch.launch = launch, watch.folder = folder, watch.restart_wait_ms = restart_wait_ms, watch.words = words;
-    watch.end_by_ms = end_by_ms;
     if (ranks != ranks_of.end()) watch.ranks = ranks->second;
     watched_[host] = watch;
   }
@@ -291,12 +313,16 @@ void AgentTable::restart(std::int64_t epoch) {
     if (!watched.ranks.empty()) order(host, restart_order(watched));
 }
 
-void AgentTable::must_end_by(std::int64_t wall_ms) {
-  for (auto& [host, watched] : watched_) {
-    watched.end_by_ms = wall_ms;
+std::int64_t AgentTable::left_ms() const {
+  return end_by_ns_ == 0 ? 0 : std::max<std::int64_t>(1, (end_by_ns_ - clock_.monotonic_ns()) / 1'000'000);
+}
+
+void AgentTable::must_end_by(std::int64_t end_ns) {
+  end_by_ns_ = end_ns;
+  for (const auto& [host, watched] : watched_) {
     AgentOrder end_by;
     end_by.kind = AgentOrder::Kind::end_by;
-    end_by.launch = watched.launch, end_by.end_by_ms = wall_ms;
+    end_by.launch = watched.launch, end_by.left_ms = left_ms();
     order(host, end_by);
   }
 }
@@ -319,6 +345,12 @@ void AgentTable::dump_stacks(const std::string& folder) {
     stacks.launch = watched.launch, stacks.folder = folder, stacks.ranks = watched.ranks;
     order(host, stacks);
   }
+}
+
+void AgentTable::ping() {
+  AgentOrder ping;
+  ping.kind = AgentOrder::Kind::ping;
+  order_all(ping);
 }
 
 void AgentTable::end(std::int64_t wait_ms) {

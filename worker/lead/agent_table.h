@@ -26,10 +26,11 @@ struct AgentTableOptions {
   std::string attempt_key;
   std::string address_path, secret_path;  // worker/protocol/lead_address.h
   std::string host;                       // as agents reach this one
-  std::int64_t epoch = 1;
-  bool everywhere = false;         // agents come from other hosts
-  std::vector<std::string> hosts;  // one agent each
-  std::string record_path = {};    // of the job's end; "": nobody writes one
+  std::int64_t epoch = 1;                 // its number; of a lead in waiting that of the lead that was lost
+  bool everywhere = false;                // agents come from other hosts
+  std::vector<std::string> hosts;         // one agent each
+  std::string record_path = {};           // of the job's end; "": nobody writes one
+  std::int64_t asks = 0;  // of a lead in waiting: the epoch that it wants to lead in; 0: the one after `epoch`
 };
 
 struct AgentState {
@@ -47,8 +48,9 @@ class AgentTable {
   static Result<std::unique_ptr<AgentTable>> open(const AgentTableOptions& options, Clock& clock, Logger& log);
   ~AgentTable();
 
-  // Of a lead in waiting: listens already, at the same epoch as the lead that is lost, and writes no address, until
+  // Of a lead in waiting: listens already, with the number of the lead that is lost, and writes no address, until
   // take_over(): then agents find it by its file as well, and those that are there come back to the new epoch. Until
+  // then only agents that have promised it that epoch count as connected (worker/agent/epoch_promise.h); and until
   // then it knocks at `lost_host`, where that lead was: if the kernel there says nothing, that node has been missing
   // since the standby lost the lead, and any other that has not come since this one waited.
   static Result<std::unique_ptr<AgentTable>> in_waiting(const AgentTableOptions& options, Listener listener,
@@ -66,7 +68,7 @@ class AgentTable {
   // What every agent is to watch from now on, also one that connects later. `ranks_of`: by host; others have none.
   // `words`: where they leave words for each other on their nodes (contracts/rendezvous_words.h), which this carries.
   void watch(int launch, const std::string& folder, const std::map<std::string, std::vector<int>>& ranks_of,
-             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ms = 0, const std::string& words = {});
+             std::int64_t restart_wait_ms = 0, std::int64_t end_by_ns = 0, const std::string& words = {});
   void signal(const std::string& host, const std::vector<int>& ranks, int signal_number);
   // To one agent; to all of them. Those that connect later are not told.
   void order(const std::string& host, const AgentOrder& order);
@@ -74,18 +76,21 @@ class AgentTable {
   // Every rank of the launch goes on in-process, in that epoch; also those whose agent has just died, once another
   // comes.
   void restart(std::int64_t epoch);
-  // Every rank of the launch hears when it is ended by force; later ones, too.
-  void must_end_by(std::int64_t wall_ms);
+  // Every rank of the launch hears when it is ended by force; later ones, too. CLOCK_MONOTONIC of this host: told is
+  // how long it is until then, and each agent counts from there by its own clock.
+  void must_end_by(std::int64_t end_ns);
   // To the page of one rank of the launch, which is on that host.
   void order_page(const std::string& host, int rank, const Order& order);
   // Every agent writes what its ranks are doing (worker/stacks/stack_dumps.h), to a folder that all nodes see.
   void dump_stacks(const std::string& folder);
+  // Nothing is to be done: the lead lives.
+  void ping();
   // They have no more work. Waits at most `wait_ms` until they have gone.
   void end(std::int64_t wait_ms);
 
   const std::map<std::string, AgentState>& agents() const { return agents_; }
   int connected() const;
-  std::int64_t epoch() const { return options_.epoch; }
+  std::int64_t epoch() const { return options_.epoch; }  // its number
   LeadAddress address() const { return {options_.attempt_key, options_.epoch, options_.host, listener_.port()}; }
   std::vector<int> descriptors() const;  // for poll(2)
   // Somebody told of a later epoch: another lead has taken over.
@@ -105,6 +110,9 @@ class AgentTable {
     std::int64_t since_ns = 0;
     bool over = false;
   };
+  LeadEpoch own_epoch() const { return asks_ ? LeadEpoch(options_.epoch) : LeadEpoch(options_.epoch, options_.host); }
+  std::int64_t left_ms() const;
+  void take_promise(Link& link, const LeadEpoch& promised);
   AgentTable(const AgentTableOptions& options, std::string secret, Listener listener, Clock& clock, Logger& log);
   void take_new_connections();
   void make_room();
@@ -118,6 +126,7 @@ class AgentTable {
   AgentOrder restart_order(const AgentOrder& watched) const;
 
   AgentTableOptions options_;
+  std::optional<LeadEpoch> asks_;  // of a lead in waiting
   std::string secret_;
   Listener listener_;
   Clock& clock_;
@@ -127,6 +136,7 @@ class AgentTable {
   std::map<std::string, AgentState> agents_;
   std::map<std::string, AgentOrder> watched_;  // by host
   WordStore words_;
+  std::int64_t end_by_ns_ = 0;      // of the ranks by force; 0: not known
   std::int64_t restart_epoch_ = 0;  // newest that the ranks of this launch were ordered to; 0: none
   bool superseded_ = false;
   int refused_ = 0;

@@ -105,8 +105,8 @@ TierDecision JobLead::decide(const FaultView& view, const TierOffer& in_process)
   TierBudgets budgets;
   budgets.in_job = budgets.swap = settings.restarts;
   budgets.without_progress_max = std::max(1, settings.restarts) + 1;
-  if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30;
-  if (view.made_progress) forgive(history_, view.at_ms, budgets);
+  if (!settings.host_suspicion) budgets.lemon_faults = 1 << 30, budgets.floor_share = 0;
+  if (view.saved_checkpoint) forgive(history_, view.at_ms, budgets);
   TierOffers can = offers(view);
   can.in_process = in_process;
   const TierDecision decision = decide_tier(view, history_, can, budgets);
@@ -124,7 +124,7 @@ std::optional<SilentCorruption> JobLead::corruption_of(const End& end) const {
   if (end.finding && end.finding->kind != GuardFinding::Kind::rank_ended &&
       end.finding->kind != GuardFinding::Kind::faulted)
     return std::nullopt;
-  return told_.corruption(spec_.launch.launch, history_.empty() ? 0 : history_.back().at_ms);
+  return told_.corruption(spec_.launch.launch);
 }
 
 // Ranks with a fault that they survived say so only where they wait for an order; those in a collective look for one if
@@ -251,7 +251,9 @@ FaultView JobLead::view_of(const End& end, const Cause& cause) {
   // Where memory ran out its own budget says what is tried next, on which host.
   view.accuses = view.group == FaultGroup::memory ? Accusation::never : info_of(record.fault).accuses;
   blame_nodes_back(view, end.finding);
-  view.made_progress = saved_more();
+  const ToldFacts::Progress progress = told_.progress();
+  view.made_progress = progress.further, view.saved_checkpoint = progress.checkpoint;
+  view.recent = recent_goodput(end);
   view.at_ms = clock_.wall_ms();
   return view;
 }
@@ -291,17 +293,24 @@ void JobLead::tell_fault(const End& end, const FaultView& view, const std::strin
   if (again && !decision.hosts_to_leave.empty()) event.next += " without " + join(decision.hosts_to_leave, ", ");
   event.reason = decision.reason;
   if (end.finding) event.detect_s = end.finding->detect_s;
+  told_.progress_judged();
+  if (decision.below_floor) {
+    WarningEvent floor;
+    floor.kind = "goodput_floor", floor.fault_class = view.fault;
+    floor.rank = view.rank, floor.host = view.host, floor.step = event.step;
+    floor.text = format("{}: {}", event.tier, decision.reason);
+    tell_warning(std::move(floor));
+  }
   events_.write(fault_event_kind, to_value(event));
   log_.warn(format("event=fault launch={} cause='{}' tier={} next='{}' reason='{}'", record_.launches, cause,
                    event.tier, event.next, decision.reason));
 }
 
-// A newer checkpoint than at the fault before: whoever gets further is not running in circles.
-bool JobLead::saved_more() {
-  const std::int64_t newest = std::max(saved_step_, told_.saved_step());
-  const bool more = newest > saved_step_;
-  saved_step_ = newest;
-  return more;
+// Of a job on one host there is no other to go on with, and of a program that counts no steps nothing is known.
+RecentGoodput JobLead::recent_goodput(const End& end) const {
+  if (!goodput_ || !agents_) return {};
+  const double detect_s = end.finding ? end.finding->detect_s : 0;
+  return goodput_->at_fault(clock_.monotonic_ns() / 1'000'000, detect_s, watch_.newest_step());
 }
 
 JobLead::Cause JobLead::cause_of(const End& end) {

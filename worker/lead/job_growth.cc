@@ -91,20 +91,15 @@ void JobLead::leave_nodes_of_no_job(std::vector<std::string>& back) {
   std::erase_if(back, [&](const std::string& host) { return !holds_name(*nodes, host); });
 }
 
-// Of the newest launch, as the events have it: what another lead may have begun.
-std::vector<std::string> JobLead::told_growth() const {
-  std::uint64_t offset = 0;
-  const auto events = read_events(lead_.attempt.events_path(), offset);
-  std::vector<std::string> back;
-  if (!events.ok()) return back;
-  for (const Event& event : *events) {
-    if (event.kind == "launched") back.clear();
+// Of the newest launch: what another lead may have begun.
+void JobLead::note_growth(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    if (event.kind == "launched") told_growth_.clear();
     const Value* names = event.kind == grow_back_kind ? event.fields.find(nodes_back_key) : nullptr;
     if (!names || !names->is_array()) continue;
     for (const Value& name : names->as_array())
-      if (name.is_string()) back.push_back(name.as_string());
+      if (name.is_string()) told_growth_.push_back(name.as_string());
   }
-  return back;
 }
 
 // Ranks that have ended as they were told to; whatever else ended them is a fault like any other.

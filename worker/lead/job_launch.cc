@@ -54,6 +54,7 @@ Result<LaunchSpec> JobLead::prepare_in_time() {
 Result<JobLead::End> JobLead::launch_once() {
   adopted_ = false;
   LH_TRY(spec_, prepare_in_time());
+  if (!goodput_) goodput_.emplace(clock_.monotonic_ns() / 1'000'000);
   old_launches_.new_launch(parent_path(spec_.launch.launch_dir), spec_.launch.launch);
   begin_watch();
   RankGroup ranks(clock_);
@@ -87,7 +88,7 @@ Result<JobLead::End> JobLead::adopt_launch() {
   spec_.launch_path = join_path(spec_.launch.launch_dir, "launch.toml");
   taken_over_.reset();
   adopted_ = state_changed_ = true;
-  growing_ = told_growth();
+  growing_ = told_growth_;
   begin_watch();
   const std::int64_t now_ms = clock_.monotonic_ns() / 1'000'000;
   guard_.adopt_launch(now_ms, spec_.launch.epoch, lost_lead_ns_ > 0 ? lost_lead_ns_ / 1'000'000 : now_ms);
@@ -145,7 +146,7 @@ void JobLead::tell_agents(const Launch& launch) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < launch.ranks; ++rank)
     ranks_of[launch.hosts[static_cast<std::size_t>(launch.rank_host[static_cast<std::size_t>(rank)])]].push_back(rank);
-  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ms_, launch.words_dir);
+  agents_->watch(launch.launch, beat_folder(launch), ranks_of, restart_wait(), end_by_ns_, launch.words_dir);
 }
 
 // Ranks that another lead has started are told through their agents.
@@ -171,15 +172,13 @@ void JobLead::obey_signal(RankGroup& ranks) {
     }
     log_.info("event=told_to_stop next=stop_ranks");
     grace_s_ = lead_.attempt.grace_s;  // also where a notice before the wall time had given them longer
-    must_end_by(clock_.wall_ms() + static_cast<std::int64_t>(grace_s_ * 1000));
+    must_end_in(static_cast<std::int64_t>(grace_s_ * 1000));
     stop_ranks(ranks);
   } else if (told == SIGUSR1 && !wall_time_over_ && !cancelled_) {
     wall_time_over_ = true;
     log_.info("event=wall_time_nearly_over next=stop_ranks");
-    const std::int64_t now_ms = clock_.wall_ms();
-    if (end_by_ms_ > 0)
-      grace_s_ = std::max(grace_s_, static_cast<double>(end_by_ms_ - record_in_time_ms - now_ms) * 1e-3);
-    must_end_by(now_ms + static_cast<std::int64_t>(grace_s_ * 1000));
+    if (end_by_ns_ > 0) grace_s_ = std::max(grace_s_, static_cast<double>(end_left_ms() - record_in_time_ms) * 1e-3);
+    must_end_in(static_cast<std::int64_t>(grace_s_ * 1000));
     stop_ranks(ranks);
   }
 }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t agents_end_ms = 2'000;
 constexpr std::int64_t ping_interval_ms = 500;
+constexpr std::int64_t news_interval_ms = 10'000;  // to the standby, of what changes all the time
 
 }  // namespace
 
@@ -38,6 +39,7 @@ JobLead::JobLead(Attempt attempt, std::string worker_program, JobSurroundings jo
 
 void JobLead::describe(std::int64_t started_ms) {
   started_ms_ = started_ms;
+  begun_ns_ = clock_.monotonic_ns() - std::max<std::int64_t>(0, clock_.wall_ms() - started_ms) * 1'000'000;
   record_.key = lead_.attempt.key;
   record_.attempt = lead_.attempt.attempt;
   record_.host = host_name();
@@ -74,12 +76,14 @@ JobRecord JobLead::take_over(const LeadState& state, std::unique_ptr<AgentTable>
   hosts_ = state.hosts;
   history_ = state.history;
   trial_ = state.trial;
-  saved_step_ = state.saved_step;
+  seen_ = state.seen;
+  goodput_ = state.goodput;
   taken_over_ = state.launch;
   lost_lead_ns_ = state.lost.since_ns;
-  end_by_ms_ = state.end_by_ms;
+  end_by_ns_ = state.end_by_ns;
   agents_ = std::move(agents);
   Status status = prepare();
+  told_.set_judged(state.judged);
   if (status.ok()) status = launch_and_publish();
   if (!status.ok()) fail(status.error().message());
   return record_of_end();
@@ -110,41 +114,81 @@ Status JobLead::prepare() {
   grace_s_ = attempt.grace_s;
   timeouts_.emplace(attempt, lead_.task.kind);
   timeouts_->take(learned);
-  if (end_by_ms_ > 0)
+  if (end_by_ns_ > 0)
     pass_on_end_time();  // the scheduler may take a second to answer, and ranks wait for who takes over
   else
     ask_end_time();
   guard_ = LaunchGuard(attempt.resiliency, has_own_program(lead_.task), std::move(learned));
   training_ = TrainingWatch(attempt.resiliency);
   growth_ = GrowBack(attempt.resiliency.grow_after.value);
-  const std::vector<Event> earlier = tail_.open(attempt.events_path());
-  told_.take(earlier);
-  timeouts_->take(earlier);
   skipped_ = SkippedSteps(lead_.task.settings);
-  skipped_.take(earlier);
+  go_on_from(seen_);
   return {};
+}
+
+// What the events tell that earlier leads of this attempt have heard, of another life of the job or of this one: all of
+// them, a piece at a time, or those since the place that `seen` knows.
+void JobLead::go_on_from(const Value& seen) {
+  const auto part = [&](const char* name) {
+    const Value* found = seen.find(name);
+    return found ? *found : Value::make_table();
+  };
+  told_ = ToldFacts::of(part("facts"));
+  skipped_.go_on_from(part("skipped"));
+  if (const Value* growth = seen.find("growth"); growth && growth->is_array())
+    for (const Value& host : growth->as_array()) told_growth_.push_back(host.is_string() ? host.as_string() : "");
+  const auto offset = static_cast<std::uint64_t>(std::max<std::int64_t>(0, seen.get_integer("offset")));
+  tail_.open(lead_.attempt.events_path(), offset, [&](const std::vector<Event>& events) {
+    told_.take(events);
+    timeouts_->take(events);
+    skipped_.take(events);
+    note_growth(events);
+  });
+  told_.progress_judged();  // whoever begins has made no progress yet
+  log_.info(format("event=events_read from={} bytes={}", offset, tail_.bytes_read()));
+}
+
+Value JobLead::seen() const {
+  Value value = Value::make_table(), growth = Value::make_array();
+  for (const std::string& host : told_growth_) growth.push_back(host);
+  value.set("offset", static_cast<std::int64_t>(tail_.offset()));
+  value.set("facts", told_.told());
+  value.set("skipped", skipped_.told());
+  value.set("growth", std::move(growth));
+  return value;
 }
 
 // Without an answer the ranks still hear of the end by the signal before it.
 void JobLead::ask_end_time() {
   if (lead_.job.scheduler_job.empty()) return;
-  const auto end = job_end_time_ms(lead_.job.scheduler_job);
-  if (!end.ok()) return log_.info("event=end_time_not_known why='" + end.error().message() + "'");
-  if (*end > 0) must_end_by(*end);
-  if (*end > 0) timeouts_->ends_in(static_cast<double>(*end - clock_.wall_ms()) * 1e-3);
-  if (const auto times = scheduler_times(); times.ok()) timeouts_->take(*times);
+  const auto times = job_times(lead_.job.scheduler_job);
+  if (!times.ok()) return log_.info("event=end_time_not_known why='" + times.error().message() + "'");
+  const std::int64_t elapsed_ms = (clock_.monotonic_ns() - begun_ns_) / 1'000'000;
+  if (const auto left = time_left(*times, elapsed_ms, clock_.wall_ms())) {
+    if (left->clock_off_ms != 0)
+      log_.warn(
+          format("event=clock_off host={} off_s={} next=count_from_the_start", own_node(), left->clock_off_ms / 1000));
+    must_end_in(left->ms);
+    timeouts_->ends_in(static_cast<double>(left->ms) * 1e-3);
+  }
+  if (const auto slurm = scheduler_times(); slurm.ok()) timeouts_->take(*slurm);
 }
 
 // The earliest that was told counts.
-void JobLead::must_end_by(std::int64_t wall_ms) {
-  if (end_by_ms_ > 0 && end_by_ms_ <= wall_ms) return;
-  end_by_ms_ = wall_ms;
+void JobLead::must_end_in(std::int64_t left_ms) {
+  const std::int64_t end_ns = clock_.monotonic_ns() + left_ms * 1'000'000;
+  if (end_by_ns_ > 0 && end_by_ns_ <= end_ns) return;
+  end_by_ns_ = end_ns;
   pass_on_end_time();
 }
 
+std::int64_t JobLead::end_left_ms() const {
+  return (end_by_ns_ - clock_.monotonic_ns()) / 1'000'000;
+}
+
 void JobLead::pass_on_end_time() {
-  watch_.must_end_by(end_by_ms_);
-  if (agents_) agents_->must_end_by(end_by_ms_);
+  watch_.must_end_by(end_by_ns_);
+  if (agents_) agents_->must_end_by(end_by_ns_);
 }
 
 Status JobLead::lead_to_artifact() {
@@ -269,7 +313,7 @@ Status JobLead::launch_until_done() {
     look_at_ranks();
     record_.step = std::max(record_.step, watch_.newest_step());
     hear(tail_.look_now());
-    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ms_ > 0 && told_.stopped() == stopped_by_own_timer) {
+    if (!end.ok() && !cancelled_ && !wall_time_over_ && end_by_ns_ > 0 && told_.stopped() == stopped_by_own_timer) {
       wall_time_over_ = true;
       log_.info("event=ranks_ended_in_time next=record");
     }
@@ -296,9 +340,7 @@ void JobLead::keep_standby() {
   const std::int64_t now = clock_.monotonic_ns();
   if (superseded_ || (now < next_ping_ns_ && !(state_changed_ && agents_->connected() > 0))) return;
   next_ping_ns_ = now + ping_interval_ms * 1'000'000;
-  AgentOrder ping;
-  ping.kind = AgentOrder::Kind::ping;
-  agents_->order_all(ping);
+  agents_->ping();
   const auto lives = [&](const std::string& host) {
     const auto agent = agents_->agents().find(host);
     return agent != agents_->agents().end() && agent->second.connected;
@@ -310,25 +352,9 @@ void JobLead::keep_standby() {
     state_changed_ = true;
   }
   if (standby_.empty() || spec_.launch.launch == 0) return;
-  if (state_changed_) {
-    AgentOrder state;
-    state.kind = AgentOrder::Kind::state;
-    state.state = lead_state_to_value({lead_.attempt.key,
-                                       agents_->epoch(),
-                                       started_ms_,
-                                       batch_host_,
-                                       own_node(),
-                                       spec_.launch,
-                                       hosts_,
-                                       history_,
-                                       record_.step,
-                                       saved_step_,
-                                       end_by_ms_,
-                                       trial_,
-                                       {}});
-    agents_->order(standby_, state);
-    state_changed_ = false;
-  }
+  // An agent that was started anew knows nothing of it.
+  if (agents_->agents().at(standby_).report.standby_port == 0) state_changed_ = true;
+  if (state_changed_ || now >= next_news_ns_) tell_state(now);
   // Told again and again: agents come and go.
   standby_port_ = agents_->agents().at(standby_).report.standby_port;
   if (standby_port_ == 0) return;
@@ -336,6 +362,42 @@ void JobLead::keep_standby() {
   standby.kind = AgentOrder::Kind::standby;
   standby.host = standby_, standby.port = standby_port_;
   agents_->order_all(standby);
+}
+
+LeadState JobLead::state() const {
+  LeadState state;
+  state.attempt_key = lead_.attempt.key;
+  state.epoch = agents_->epoch();
+  state.started_ms = started_ms_;
+  state.lead_host = batch_host_, state.led_from = own_node();
+  state.launch = spec_.launch;
+  state.hosts = hosts_;
+  state.history = history_;
+  state.step = record_.step;
+  state.judged = told_.judged();
+  state.end_by_ns = end_by_ns_;
+  state.trial = trial_;
+  state.seen = seen_;
+  state.goodput = goodput_;
+  return state;
+}
+
+// Whole where it has changed. In between the place in the events moves on, or a standby of a calm training would read
+// weeks of them; never past something that is not decided upon yet.
+void JobLead::tell_state(std::int64_t now_ns) {
+  if (told_.at_rest() && skipped_.at_rest()) seen_ = seen();
+  AgentOrder order;
+  order.kind = AgentOrder::Kind::state;
+  const std::size_t room = wire_body_max - wire_greeting_max;  // for what is around it
+  const std::optional<Value> told = state_changed_ ? lead_state_within(state(), now_ns, clock_.wall_ms(), room)
+                                                   : lead_news_to_value(state(), now_ns, clock_.wall_ms());
+  if (told) order.state = *told;
+  if (told)
+    agents_->order(standby_, order);
+  else
+    log_.error("event=state_not_told why='it is larger than a message may be' next=lead_without_a_standby");
+  state_changed_ = false;
+  next_news_ns_ = now_ns + news_interval_ms * 1'000'000;
 }
 
 // A lead that was frozen with its host may wake at any point, after another one has led, and even ended, the job:
@@ -360,6 +422,7 @@ bool JobLead::has_majority() {
     hosts.push_back(host);
     if (agent.connected) heard.insert(host);
   }
+  if (vote_) vote_->note_heard(heard);
   if (is_majority(hosts, heard, {})) return true;
   if (!vote_) vote_.emplace(ask_for_nodes_of(lead_.job.scheduler_job), own_node(), clock_);
   return is_majority(hosts, heard, vote_->look(hosts));

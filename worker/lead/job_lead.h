@@ -23,6 +23,7 @@
 #include "worker/lead/event_tail.h"
 #include "worker/lead/fault_injector.h"
 #include "worker/lead/first_rank_orders.h"
+#include "worker/lead/goodput_watch.h"
 #include "worker/lead/grow_back.h"
 #include "worker/lead/growth_trial.h"
 #include "worker/lead/host_health_watch.h"
@@ -101,6 +102,10 @@ class JobLead {
   // Of ranks that somebody else has started: what their pages say, once all have ended.
   Result<std::optional<LaunchEnd>> poll_ranks(RankGroup& ranks, double grace_s, const std::string& lost_host);
   void keep_standby();
+  void tell_state(std::int64_t now_ns);
+  LeadState state() const;
+  Value seen() const;
+  void go_on_from(const Value& seen);
   bool has_majority();
   bool is_followed();
   // A node that works for this job no more, by the scheduler's word.
@@ -144,7 +149,8 @@ class JobLead {
   JobRecord record_of_end();
   void ask_end_time();
   void pass_on_end_time();
-  void must_end_by(std::int64_t wall_ms);
+  void must_end_in(std::int64_t left_ms);
+  std::int64_t end_left_ms() const;
   void hear(const std::vector<Event>& events);
   void tell_skipped();
   // What ranks have said of the fault that is to be decided, where it is that.
@@ -153,7 +159,7 @@ class JobLead {
   void look_at_growth(RankGroup& ranks);
   std::vector<GrowBack::Sight> lost_sights() const;
   void leave_nodes_of_no_job(std::vector<std::string>& back);
-  std::vector<std::string> told_growth() const;
+  void note_growth(const std::vector<Event>& events);
   bool grow_after(const End& end);  // whether the next launch has more ranks
   void give_up(const std::string& host, const FaultView& view, const End& end);
   void leave_who_is_gone_again(std::vector<std::string>& back);
@@ -174,7 +180,7 @@ class JobLead {
   ExitStatus end_of_culprit(const LaunchEnd& end) const;
   Cause cause_of_survived(const GuardFinding& finding);
   std::vector<RankLog> rank_logs(int first, int ranks) const;
-  bool saved_more();
+  RecentGoodput recent_goodput(const End& end) const;
   Status try_to_write() const;
 
   LeadOf lead_;
@@ -201,17 +207,20 @@ class JobLead {
   OldLaunches old_launches_;
   std::optional<IntervalWatch> interval_;  // where the interval between saves is chosen online
   Order interval_order_;
-  std::uint64_t interval_offset_ = 0;  // in the events
+  std::vector<Event> interval_news_;
   std::int64_t next_interval_ns_ = 0;
   std::optional<FaultInjector> injector_;  // none where nobody may inject any
   TierHistory history_;
   GrowBack growth_;
   std::vector<std::string> growing_;  // nodes that this launch is ended for
   std::optional<TimeoutWatch> timeouts_;
-  GrowthTrial trial_;  // of the nodes that came back last
-  int culprit_ = -1;   // rank that the newest cause speaks of
-  std::int64_t saved_step_ = -1;
-  std::unique_ptr<AgentTable> agents_;  // null: all ranks are on this node
+  GrowthTrial trial_;                     // of the nodes that came back last
+  int culprit_ = -1;                      // rank that the newest cause speaks of
+  std::vector<std::string> told_growth_;  // of the newest launch, as the events have it
+  std::optional<GoodputWatch> goodput_;   // since the first launch
+  Value seen_ = Value::make_table();      // what the events have told, up to a place in their file
+  std::int64_t next_news_ns_ = 0;         // to the standby
+  std::unique_ptr<AgentTable> agents_;    // null: all ranks are on this node
   std::optional<AgentStep> agent_step_;
   std::optional<ReplacementAgents> replacements_;  // none where there are no agents
   HostHealthWatch health_;
@@ -229,7 +238,8 @@ class JobLead {
   std::optional<SchedulerVote> vote_;  // where most nodes are not heard of
   int standby_port_ = 0;
   std::int64_t next_ping_ns_ = 0;
-  std::int64_t end_by_ms_ = 0;  // when the ranks are ended by force; 0: not known
+  std::int64_t begun_ns_ = 0;   // when the first lead of this job began
+  std::int64_t end_by_ns_ = 0;  // when the ranks are ended by force; 0: not known
   double grace_s_ = 10;         // between their SIGTERM and SIGKILL; after SIGUSR1 as long as the job has
   bool state_changed_ = true;
 };

@@ -1,6 +1,8 @@
 // What a lead sees of its ranks and nodes while they work, and whether it is a fault.
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -184,6 +186,9 @@ void JobLead::hear(const std::vector<Event>& events) {
   for (const WarningEvent& warning : timeouts_->look()) tell_warning(warning);
   for (const WarningEvent& warning : training_.take(events)) tell_warning(warning);
   skipped_.take(events);
+  note_growth(events);
+  if (interval_) interval_news_.insert(interval_news_.end(), events.begin(), events.end());
+  if (goodput_) goodput_->take(events, clock_.monotonic_ns() / 1'000'000);
   tell_skipped();
 }
 
@@ -232,9 +237,9 @@ void JobLead::look_at_interval() {
   const std::int64_t now = clock_.monotonic_ns();
   if (!interval_ || now < next_interval_ns_) return;
   next_interval_ns_ = now + interval_look_ms * 1'000'000;
-  auto news = read_events(lead_.attempt.events_path(), interval_offset_);
-  if (!news.ok()) return;
-  const auto steps = interval_->look(now / 1'000'000, watch_.newest_step(), *news);
+  hear(tail_.look());
+  const std::vector<Event> news = std::exchange(interval_news_, {});
+  const auto steps = interval_->look(now / 1'000'000, watch_.newest_step(), news);
   if (steps) {
     // A name of its own each time: an interval that comes back is another order.
     interval_order_ = {format("interval-{}", clock_.wall_ms()), "checkpoint_interval", static_cast<double>(*steps)};

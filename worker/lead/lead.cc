@@ -2,9 +2,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
-#include <set>
-
 #include "base/fault_point.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -16,6 +13,7 @@
 #include "worker/lead/allocation_end.h"
 #include "worker/lead/job_lead.h"
 #include "worker/lead/life_sign.h"
+#include "worker/lead/majority_wait.h"
 #include "worker/lead/next_round.h"
 #include "worker/lead/scheduler_vote.h"
 #include "worker/lead/told_signal.h"
@@ -25,8 +23,7 @@ namespace {
 
 constexpr std::int64_t last_round_deadline_ms =
     20 * 60'000;  // a scheduler that is silent for ten minutes is waited for
-constexpr std::int64_t majority_within_ms = 4'000, return_within_ms = 500;
-constexpr std::int64_t majority_by_themselves_ms = 500;  // then the scheduler is asked, too
+constexpr std::int64_t return_within_ms = 500;
 constexpr std::uint64_t lead_state_bytes_max = 256 << 20;
 
 // On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
@@ -87,35 +84,6 @@ NextRound rounds_of(const Attempt& attempt, Clock& clock, Logger& log) {
   return NextRound(attempt.at_end, join_path(attempt.attempt_dir, "controller.log"), attempt.rounds_at_s, clock, log);
 }
 
-// Agents that have lost their lead turn to the one in waiting, each by itself; most of those of the job must, but for
-// nodes that the scheduler has taken out of it.
-Status wait_for_majority(AgentTable& agents, const LeadState& state, SchedulerVote& vote, Clock& clock, Logger& log) {
-  const std::vector<std::string> left = state.hosts.left();
-  std::vector<std::string> hosts = state.hosts.all();
-  std::erase_if(hosts, [&](const auto& host) { return std::find(left.begin(), left.end(), host) != left.end(); });
-  std::set<std::string> heard;
-  const auto look = [&] {
-    agents.look();
-    heard.clear();
-    for (const auto& [host, agent] : agents.agents())
-      if (agent.connected) heard.insert(host);
-  };
-  const Deadline deadline(clock, majority_within_ms), by_themselves(clock, majority_by_themselves_ms);
-  for (; !deadline.passed(); clock.sleep_ms(10)) {
-    look();
-    if (is_majority(hosts, heard, {})) return {};
-    if (!by_themselves.passed()) continue;
-    const std::set<std::string>& gone = vote.look(hosts);
-    if (!is_majority(hosts, heard, gone)) continue;
-    log.warn(format("event=majority_by_scheduler agents={} of={} gone='{}'", heard.size(), hosts.size(),
-                    join({gone.begin(), gone.end()}, " ")));
-    return {};
-  }
-  log.warn(format("event=no_majority agents={} of={} next=leave_the_lead_alone", heard.size(), hosts.size()));
-  return make_error(ErrorCode::unavailable,
-                    format("{} of {} agents have lost the lead: no majority", heard.size(), hosts.size()));
-}
-
 // They come back to the new epoch within moments, and until then this lead may decide nothing.
 void wait_for_return(AgentTable& agents, int came, Clock& clock) {
   for (const Deadline deadline(clock, return_within_ms); !deadline.passed() && agents.connected() < came;
@@ -172,11 +140,12 @@ Result<LeadEnd> take_over(const std::string& attempt_dir, const std::string& wor
   options.epoch = state.epoch;
   options.hosts = state.hosts.all();
   options.record_path = attempt.record_path(job.restarts);
+  options.asks = state.asks;
   LH_TRY(Listener socket, Listener::take(std::move(listener)));
   LH_TRY(std::unique_ptr<AgentTable> agents,
          AgentTable::in_waiting(options, std::move(socket), clock, log, state.led_from, state.lost));
   SchedulerVote vote(ask_for_nodes_of(job.scheduler_job), options.host, clock);
-  LH_CHECK(wait_for_majority(*agents, state, vote, clock, log));
+  LH_CHECK(wait_for_majority(*agents, state.hosts, vote, clock, log));
   const int came = agents->connected();
   const Status written = agents->take_over(vote.gone());
   if (!written.ok()) log.warn("event=address_not_written error='" + written.error().message() + "' next=try_again");

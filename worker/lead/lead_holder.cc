@@ -84,12 +84,12 @@ int wait_for_other_lead(const Attempt& attempt, const JobSurroundings& job, Cloc
                         const HolderPatience& patience) {
   const std::string address_path = lead_address_path(attempt.attempt_dir, job.restarts);
   const auto first = read_lead_address(address_path);
-  const std::int64_t epoch = first.ok() ? first->epoch : 0;
+  const LeadEpoch epoch = first.ok() ? first->lead_epoch() : LeadEpoch(0);
   bool followed = false;
   Silence silence(address_path, clock);
   for (const Deadline takeover(clock, patience.takeover_ms);;) {
     const auto address = read_lead_address(address_path);
-    followed = followed || (address.ok() && address->epoch > epoch) || epoch > 1;
+    followed = followed || (address.ok() && address->lead_epoch() > epoch) || epoch.number > 1;
     const std::int64_t silent_ms = silence.look_ms();
     const auto record = read_record(attempt.record_path(job.restarts));
     const bool done = !address.ok() && address.error().code == ErrorCode::not_found;

@@ -25,7 +25,14 @@ LifeSign::~LifeSign() {
 // Whether the record is there is asked after the address was not.
 bool LifeSign::must_write(bool gone) const {
   if (!options_.address) return false;
-  return !options_.written || (gone && !options_.record_path.empty() && !file_exists(options_.record_path));
+  if (!options_.written) return true;
+  if (!gone && !names_earlier_lead()) return false;
+  return !options_.record_path.empty() && !file_exists(options_.record_path);
+}
+
+bool LifeSign::names_earlier_lead() const {
+  const auto named = read_lead_address(options_.path);
+  return named.ok() && named->lead_epoch() < options_.address->lead_epoch();
 }
 
 void LifeSign::run() {

@@ -3,7 +3,8 @@
 // the controller's last round); it ends with this object, and with the process. On a full disk the address may not be
 // written when the lead takes over: that is tried again with each sign until it is done, and meanwhile the former one
 // is touched. An address that somebody has removed is written again, for without it the process of the script ends the
-// job; but not beside a record, for then another lead is done (succession.h).
+// job; but not beside a record, for then another lead is done (succession.h). So is one of an earlier lead, whose own
+// writing a slow file system held back until now.
 #pragma once
 
 #include <condition_variable>
@@ -37,6 +38,7 @@ class LifeSign {
  private:
   void run();
   bool must_write(bool gone) const;
+  bool names_earlier_lead() const;
 
   LifeSignOptions options_;  // of the thread
   std::mutex mutex_;

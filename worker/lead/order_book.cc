@@ -11,6 +11,9 @@ namespace longhaul {
 namespace {
 
 constexpr std::int64_t order_look_interval_ns = 1'000'000'000;
+// Two changes may have one time: of a tick of the kernel, of a second on some servers, of two on others. So long after
+// a time was first seen the folder is read again, whatever its time says.
+constexpr std::int64_t one_time_lasts_ns = 3'000'000'000;
 
 std::int64_t changed_ns(const std::string& path) {
   struct stat info{};
@@ -30,7 +33,10 @@ void OrderBook::look(OrderTaker& first_rank) {
     for (const auto& [id, handed] : handed_)
       if (handed.taken && !handed.told) first_rank.take(handed.order);
   const std::int64_t changed = changed_ns(orders_folder(stage_dir_));
-  if (changed < 0 || changed == folder_changed_ns_) return;  // nothing was ever ordered, or nothing new
+  if (changed < 0) return;  // nothing was ever ordered
+  if (changed == folder_changed_ns_ && !page_wanted_ && now - changed_at_ns_ > one_time_lasts_ns)
+    return;  // nothing new
+  if (changed != folder_changed_ns_) folder_changed_ns_ = changed, changed_at_ns_ = now;
   page_wanted_ = false;
   for (const Order& order : read_orders(stage_dir_)) {
     if (handed_.count(order.id)) continue;
@@ -41,7 +47,6 @@ void OrderBook::look(OrderTaker& first_rank) {
     else
       page_wanted_ = true;
   }
-  if (!page_wanted_) folder_changed_ns_ = changed;
 }
 
 bool OrderBook::ordered(const std::string& what) const {

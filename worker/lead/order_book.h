@@ -31,7 +31,7 @@ class OrderBook {
       : stage_dir_(std::move(stage_dir)), clock_(clock), events_(events) {}
 
   // A new start of the ranks, with new pages: standing orders are handed over again.
-  void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1; }
+  void new_launch() { handed_.clear(), next_look_ns_ = 0, folder_changed_ns_ = -1, changed_at_ns_ = 0; }
   // Cheap to call often. Orders wait until the taker is ready.
   void look(OrderTaker& first_rank);
   // Whether somebody has ordered this in this launch.
@@ -59,7 +59,8 @@ class OrderBook {
   EventWriter& events_;
   std::map<std::string, Handed> handed_;  // in this launch, by id
   std::int64_t next_look_ns_ = 0, folder_changed_ns_ = -1;
-  bool page_wanted_ = false;  // an order waits for the first rank's page
+  std::int64_t changed_at_ns_ = 0;  // when that time of the folder was first seen, by this clock
+  bool page_wanted_ = false;        // an order waits for the first rank's page
 };
 
 }  // namespace longhaul

@@ -24,9 +24,9 @@ void RankWatch::order_restart(std::int64_t epoch) {
   for (auto& [rank, page] : pages_) page.order_restart(epoch);
 }
 
-void RankWatch::must_end_by(std::int64_t wall_ms) {
-  end_by_ms_ = wall_ms;
-  for (auto& [rank, page] : pages_) page.must_end_by(wall_ms);
+void RankWatch::must_end_by(std::int64_t end_ns) {
+  end_by_ns_ = end_ns;
+  for (auto& [rank, page] : pages_) page.must_end_by(end_ns);
 }
 
 void RankWatch::new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms) {
@@ -77,7 +77,7 @@ void RankWatch::look_here(const PageFolder& folder, int rank) {
     auto opened = HeartbeatPage::open(beat_page_path(folder.path, rank - folder.first_rank));
     if (!opened.ok()) return;
     opened->offer_restart(restart_wait_ms_);
-    opened->must_end_by(end_by_ms_);
+    opened->must_end_by(end_by_ns_);
     page = pages_.emplace(rank, std::move(opened).value()).first;
   }
   RankReport report;

@@ -32,8 +32,8 @@ class RankWatch {
   // `restart_wait_ms`: as of HeartbeatPage::offer_restart, for ranks on this node.
   void new_launch(const Launch& launch, std::vector<PageFolder> folders, std::int64_t restart_wait_ms = 0);
   void order_restart(std::int64_t epoch);  // to those on this node
-  // Those on this node hear when they are ended by force, also in later launches. 0: not known.
-  void must_end_by(std::int64_t wall_ms);
+  // Those on this node hear when they are ended by force, also in later launches: CLOCK_MONOTONIC. 0: not known.
+  void must_end_by(std::int64_t end_ns);
   // `agents`: null where all ranks are on this node. A page that is not there yet, or never will be, is no fault.
   void look(const AgentTable* agents);
 
@@ -57,7 +57,7 @@ class RankWatch {
   const Clock& clock_;
   Launch launch_;
   std::vector<PageFolder> folders_;
-  std::int64_t restart_wait_ms_ = 0, end_by_ms_ = 0;
+  std::int64_t restart_wait_ms_ = 0, end_by_ns_ = 0;
   std::map<std::string, std::int64_t> heard_ns_;  // of each agent, as of the last look
   std::map<int, HeartbeatPage> pages_;
   std::map<std::string, PagelessRanks> pageless_;  // by folder; where there are no agents

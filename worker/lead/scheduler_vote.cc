@@ -7,7 +7,7 @@
 namespace longhaul {
 namespace {
 
-constexpr std::int64_t ask_again_ms = 5'000;
+constexpr std::int64_t ask_again_ms = 5'000, make_sure_ms = 1'000;
 
 }  // namespace
 
@@ -35,9 +35,23 @@ std::set<std::string> gone_by_list(const std::vector<std::string>& hosts, const 
 const std::set<std::string>& SchedulerVote::look(const std::vector<std::string>& hosts) {
   const std::int64_t now = clock_.monotonic_ns();
   if (now < next_ns_) return gone_;
-  if (const auto list = ask_(); list.ok()) gone_.merge(gone_by_list(hosts, own_, *list));
-  next_ns_ = clock_.monotonic_ns() + ask_again_ms * 1'000'000;
+  const auto list = ask_();
+  if (list.ok()) {
+    const std::set<std::string> lacking = gone_by_list(hosts, own_, *list);
+    std::set<std::string> sure, fresh;
+    for (const std::string& host : lacking)
+      (gone_.contains(host) || doubtful_.contains(host) ? sure : fresh).insert(host);
+    // An answer that knows nothing of this node says nothing of the others.
+    const bool counts = std::find(list->begin(), list->end(), own_) != list->end();
+    if (counts) gone_ = std::move(sure), doubtful_ = std::move(fresh);
+  }
+  const bool make_sure = list.ok() && !doubtful_.empty();
+  next_ns_ = clock_.monotonic_ns() + (make_sure ? make_sure_ms : ask_again_ms) * 1'000'000;
   return gone_;
+}
+
+void SchedulerVote::note_heard(const std::set<std::string>& hosts) {
+  for (const std::string& host : hosts) gone_.erase(host), doubtful_.erase(host);
 }
 
 SchedulerVote::Ask ask_for_nodes_of(const std::string& job) {

@@ -30,8 +30,12 @@ class SchedulerVote {
   SchedulerVote(Ask ask, std::string own, const Clock& clock)
       : ask_(std::move(ask)), own_(std::move(own)), clock_(clock) {}
 
-  // Asks at most every five seconds: call it only where there is no majority otherwise. What was gone stays gone.
+  // Asks at most every five seconds, and again after one where an answer lacks a node that was there before: a node is
+  // gone once two answers in a row lack it, for one may be short (a slurmctld that has just started, a list that was
+  // cut off). A later answer that has it gives it its voice back. Call it only where there is no majority otherwise.
   const std::set<std::string>& look(const std::vector<std::string>& hosts);
+  // Who is heard of is not gone, whatever was said of it.
+  void note_heard(const std::set<std::string>& hosts);
   const std::set<std::string>& gone() const { return gone_; }
 
  private:
@@ -39,7 +43,7 @@ class SchedulerVote {
   std::string own_;
   const Clock& clock_;
   std::int64_t next_ns_ = 0;
-  std::set<std::string> gone_;
+  std::set<std::string> gone_, doubtful_;  // doubtful: by the newest answer alone
 };
 
 // squeue, asked about a job; a job of no scheduler has no answer.

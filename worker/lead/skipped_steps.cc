@@ -8,6 +8,7 @@
 #include "contracts/warning_event.h"
 #include "resiliency/taxonomy/fault_table.h"
 #include "resiliency/taxonomy/fingerprint.h"
+#include "worker/lead/past_restart.h"
 
 namespace longhaul {
 
@@ -43,6 +44,29 @@ std::vector<SkippedSteps::Told> SkippedSteps::news() {
   std::vector<Told> news;
   for (Pending& one : std::exchange(pending_, {})) news.push_back(std::move(one.told));
   return news;
+}
+
+Value SkippedSteps::told() const {
+  Value value = Value::make_table(), history = Value::make_array();
+  for (const auto& [step, past] : history_) {
+    Value one = past_restart_to_value(past);
+    one.set("step", step);
+    history.push_back(std::move(one));
+  }
+  value.set("launch", launch_);
+  value.set("newest_is_skip", newest_is_skip_);
+  value.set("history", std::move(history));
+  return value;
+}
+
+void SkippedSteps::go_on_from(const Value& told) {
+  const Value* history = told.is_table() ? told.find("history") : nullptr;
+  if (!history || !history->is_array()) return;
+  launch_ = static_cast<int>(told.get_integer("launch"));
+  newest_is_skip_ = told.get_bool("newest_is_skip", false);
+  history_.clear();
+  for (const Value& one : history->as_array())
+    history_.emplace_back(one.get_integer("step"), past_restart_from_value(one));
 }
 
 Value SkippedSteps::Told::line() const {

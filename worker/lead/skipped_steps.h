@@ -41,6 +41,10 @@ class SkippedSteps {
   void take(const std::vector<Event>& events);
   // What is to be written, oldest first; each once.
   std::vector<Told> news();
+  // Nothing is open, and nothing waits to be told. What was told until then, for another lead that goes on from there.
+  bool at_rest() const { return !open_ && pending_.empty(); }
+  Value told() const;
+  void go_on_from(const Value& told);
 
  private:
   struct Skip {

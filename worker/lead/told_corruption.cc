@@ -2,10 +2,9 @@
 
 namespace longhaul {
 
-std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch, std::int64_t after_ms) {
+std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch) {
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
-    if (event->kind != "faulted" || event->wall_ms <= after_ms || event->fields.get_integer("launch", -1) != launch)
-      continue;
+    if (event->kind != "faulted" || event->fields.get_integer("launch", -1) != launch) continue;
     if (const std::optional<SilentCorruption> found = silent_corruption_of(event->fields)) return found;
   }
   return std::nullopt;

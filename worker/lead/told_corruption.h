@@ -9,8 +9,7 @@
 
 namespace longhaul {
 
-// The newest that a rank of this launch has told after `after_ms` (wall clock, that of the fault before): nullopt,
-// there is none.
-std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch, std::int64_t after_ms);
+// The newest that a rank of this launch has told; nullopt: there is none.
+std::optional<SilentCorruption> told_corruption(const std::vector<Event>& events, int launch);
 
 }  // namespace longhaul

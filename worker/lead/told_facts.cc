@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 #include "worker/lead/told_corruption.h"
 
 namespace longhaul {
@@ -10,10 +11,16 @@ namespace longhaul {
 void ToldFacts::take(const std::vector<Event>& events) {
   for (const Event& event : events) {
     if (event.kind == "checkpoint" || event.kind == "local_copy") {
-      saved_step_ = std::max(saved_step_, event.fields.get_integer("step", -1));
+      const std::int64_t step = event.fields.get_integer("step", -1);
+      steps_.saved = std::max(steps_.saved, step);
+      if (event.kind == "checkpoint") steps_.checkpoint = std::max(steps_.checkpoint, step);
+    } else if (event.kind == rolled_back_event_kind) {
+      go_back_to(roll_back_event_from_value(event.fields).to_step);
     } else if (event.kind == "faulted") {
       faults_[event.rank] = event.fields.get_string("what");
-      if (silent_corruption_of(event.fields)) corruption_ = {event};
+      const std::optional<SilentCorruption> found = silent_corruption_of(event.fields);
+      if (found) corruption_ = {event};
+      if (found && !found->weights_are_sound() && found->sound_step >= 0) go_back_to(found->sound_step);
     } else if (event.kind == "launched") {
       stopped_.clear();
       faults_.clear();
@@ -23,13 +30,34 @@ void ToldFacts::take(const std::vector<Event>& events) {
   }
 }
 
+void ToldFacts::go_back_to(std::int64_t step) {
+  for (Steps* steps : {&steps_, &judged_})
+    steps->saved = std::min(steps->saved, step), steps->checkpoint = std::min(steps->checkpoint, step);
+}
+
+Value ToldFacts::told() const {
+  Value value = Value::make_table();
+  value.set("saved", steps_.saved);
+  value.set("checkpoint", steps_.checkpoint);
+  value.set("stopped", stopped_);
+  return value;
+}
+
+ToldFacts ToldFacts::of(const Value& told) {
+  ToldFacts facts;
+  if (!told.is_table()) return facts;
+  facts.steps_ = {told.get_integer("saved", -1), told.get_integer("checkpoint", -1)};
+  facts.stopped_ = told.get_string("stopped");
+  return facts;
+}
+
 std::string ToldFacts::fault_of(int rank) const {
   const auto found = faults_.find(rank);
   return found == faults_.end() ? std::string() : found->second;
 }
 
-std::optional<SilentCorruption> ToldFacts::corruption(int launch, std::int64_t after_ms) const {
-  return told_corruption(corruption_, launch, after_ms);
+std::optional<SilentCorruption> ToldFacts::corruption(int launch) const {
+  return told_corruption(corruption_, launch);
 }
 
 }  // namespace longhaul

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "worker/protocol/lead_epoch.h"
 
 namespace longhaul {
 
@@ -15,6 +16,8 @@ struct LeadAddress {
   std::int64_t epoch = 1;  // of leads of this attempt
   std::string host;        // as agents reach it
   int port = 0;
+
+  LeadEpoch lead_epoch() const { return {epoch, host}; }
 };
 
 std::string lead_address_path(const std::string& attempt_dir, int restarts);

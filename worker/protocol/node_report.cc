@@ -223,7 +223,7 @@ Value agent_order_to_value(const AgentOrder& order) {
   if (order.lasts_ms > 0) value.set("lasts_ms", order.lasts_ms);
   if (order.kind == AgentOrder::Kind::standby) value.set("host", order.host), value.set("port", order.port);
   if (order.kind == AgentOrder::Kind::state) value.set("state", order.state);
-  if (order.end_by_ms > 0) value.set("end_by_ms", order.end_by_ms);
+  if (order.left_ms > 0) value.set("left_ms", order.left_ms);
   if (order.kind == AgentOrder::Kind::fault) value.set("id", order.id), value.set("what", order.what);
   if (order.kind == AgentOrder::Kind::page)
     value.set("id", order.id), value.set("what", order.what), value.set("value", order.value);
@@ -259,7 +259,7 @@ Result<AgentOrder> agent_order_from_value(const Value& value) {
   order.epoch = value.get_integer("epoch");
   order.port = static_cast<int>(value.get_integer("port"));
   order.lasts_ms = value.get_integer("lasts_ms");
-  order.end_by_ms = value.get_integer("end_by_ms");
+  order.left_ms = value.get_integer("left_ms");
   order.id = value.get_string("id"), order.what = value.get_string("what");
   order.value = value.get_number("value");
   if (const Value* state = value.find("state")) order.state = *state;

@@ -75,7 +75,7 @@ struct AgentOrder {
     standby,   // whom to turn to when the lead is lost
     state,     // this node is the standby, and that is what it would have to know
     fault,     // an injected one, of the agent itself: `folder` says which
-    end_by,    // when the ranks are ended by force
+    end_by,    // how long it is until the ranks are ended by force
     exchange,  // listens with the token `id`, or sends to `partners`; "": it is over
     page,      // a user's order (contracts/order.h), for the page of the first of `ranks`
   };
@@ -93,7 +93,8 @@ struct AgentOrder {
   int port = 0;                      // standby
   std::int64_t lasts_ms = 0;         // fault
   Value state;                       // state: worker/lead/lead_state.h
-  std::int64_t end_by_ms = 0;        // watch, end_by: Unix time; 0: not known
+  std::int64_t left_ms = 0;          // watch, end_by: until then, when the order is sent; 0: not known. No time of day:
+                                     // the clocks of two hosts are never compared
   std::vector<ExchangePartner> partners;
   std::string id, what;  // page: contracts/order.h; fault
   double value = 0;      // page

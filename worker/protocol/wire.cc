@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view magic = "LHW1";
 constexpr std::size_t refusal_bytes_max = 500;
+constexpr const char* led_from_key = "led_from";
 constexpr std::uint16_t first_of_this_layout = 2;  // versions before had other places for their nonces
 
 struct Header {
@@ -97,24 +98,30 @@ const char* to_string(WireKind kind) {
     case WireKind::report: return "report";
     case WireKind::order: return "order";
     case WireKind::words: return "words";
+    case WireKind::promise: return "promise";
   }
   return "unknown";
 }
 
-WireSession::WireSession(bool is_lead, const std::string& secret, const std::string& nonce, std::int64_t epoch,
+WireSession::WireSession(bool is_lead, const std::string& secret, const std::string& nonce, LeadEpoch epoch,
                          Value hello)
-    : is_lead_(is_lead), secret_(secret), nonce_(nonce_bytes(nonce)), epoch_(epoch), hello_(std::move(hello)) {
+    : is_lead_(is_lead),
+      secret_(secret),
+      nonce_(nonce_bytes(nonce)),
+      epoch_(std::move(epoch)),
+      hello_(std::move(hello)) {
   LH_ASSERT(!secret_.empty() && !nonce_.empty(), nonce);
 }
 
-WireSession WireSession::lead(const std::string& secret, const std::string& nonce, std::int64_t epoch) {
-  WireSession session(true, secret, nonce, epoch, {});
+WireSession WireSession::lead(const std::string& secret, const std::string& nonce, LeadEpoch epoch) {
+  WireSession session(true, secret, nonce, std::move(epoch), {});
   session.put(WireKind::challenge, {});
   return session;
 }
 
-WireSession WireSession::agent(const std::string& secret, const std::string& nonce, std::int64_t epoch, Value hello) {
-  return {false, secret, nonce, epoch, std::move(hello)};
+WireSession WireSession::agent(const std::string& secret, const std::string& nonce, LeadEpoch epoch, Value hello) {
+  if (!epoch.host.empty()) hello.set(led_from_key, epoch.host);
+  return {false, secret, nonce, std::move(epoch), std::move(hello)};
 }
 
 std::string WireSession::outgoing() {
@@ -134,7 +141,7 @@ void WireSession::put(WireKind kind, const Value& body) {
   const std::string text = kind == WireKind::challenge ? std::string() : to_json(body);
   LH_ASSERT(text.size() <= (open() ? wire_body_max : wire_greeting_max), std::to_string(text.size()));
   std::string frame = header_bytes(
-      {wire_version, static_cast<std::uint16_t>(kind), static_cast<std::uint32_t>(text.size()), epoch_, sent_});
+      {wire_version, static_cast<std::uint16_t>(kind), static_cast<std::uint32_t>(text.size()), epoch_.number, sent_});
   if (sent_++ == 0) frame += nonce_;
   frame += text;
   const Mac mac = key_out_ ? key_out_->sign(frame) : Mac{};
@@ -144,7 +151,9 @@ void WireSession::put(WireKind kind, const Value& body) {
 
 void WireSession::welcome(const Value& body) {
   LH_ASSERT(is_lead_ && stage_ == Stage::greeted, "nobody said hello");
-  put(WireKind::welcome, body);
+  Value whole = body;
+  if (!epoch_.host.empty()) whole.set(led_from_key, epoch_.host);
+  put(WireKind::welcome, whole);
   stage_ = Stage::open;
 }
 
@@ -213,6 +222,7 @@ Result<std::optional<WireFrame>> WireSession::next() {
   if (header.body_bytes > 0) {
     LH_TRY(frame.body, parse_json(std::string_view(in_).substr(body_at, header.body_bytes), "message"));
   }
+  if (kind == WireKind::hello || kind == WireKind::welcome) frame.epoch.host = frame.body.get_string(led_from_key);
   ++received_;
   in_.erase(0, whole);
   return std::optional<WireFrame>(std::move(frame));
@@ -240,8 +250,10 @@ Status WireSession::check_version(std::uint16_t version, WireKind kind) {
 
 Status WireSession::accept(const WireFrame& frame) {
   // Of a challenge anybody may say it: that costs another try, and an outdated lead learns nothing by it.
-  if (frame.epoch < epoch_ && frame.kind != WireKind::hello)
-    return not_ours(format("a {} of epoch {}; this is epoch {}", to_string(frame.kind), frame.epoch, epoch_));
+  const bool of_host = !frame.epoch.host.empty();  // who only waits for a majority names none
+  if ((of_host ? frame.epoch < epoch_ : frame.epoch.number < epoch_.number) && frame.kind != WireKind::hello)
+    return not_ours(
+        format("a {} of epoch {}; this is epoch {}", to_string(frame.kind), frame.epoch.text(), epoch_.text()));
   switch (frame.kind) {
     case WireKind::challenge:
       if (is_lead_ || stage_ != Stage::begun) break;
@@ -255,13 +267,14 @@ Status WireSession::accept(const WireFrame& frame) {
     case WireKind::welcome:
       if (is_lead_ || stage_ != Stage::greeted) break;
       stage_ = Stage::open;
-      epoch_ = frame.epoch;
+      if (of_host || frame.epoch.number > epoch_.number) epoch_ = frame.epoch;
       return {};
     case WireKind::refused:
       if (is_lead_ || stage_ != Stage::greeted) break;
       return make_error(frame.body.get_bool("for_good", false) ? ErrorCode::conflict : ErrorCode::aborted,
                         "the lead refused: " + frame.body.get_string("why", "no reason given"));
     case WireKind::report:
+    case WireKind::promise:
       if (!is_lead_ || stage_ != Stage::open) break;
       return {};
     case WireKind::order:

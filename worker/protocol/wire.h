@@ -9,8 +9,9 @@
 // refused, and with it the connection.
 //
 //   lead  -> agent   challenge  no body, and a mac of zeros: nobody knows a key yet
-//   agent -> lead    hello      {host, pid}
-//   lead  -> agent   welcome    {...}                        or refused {why}
+//   agent -> lead    hello      {host, pid, led_from}
+//   lead  -> agent   welcome    {led_from, ...}              or refused {why}
+//   agent -> lead    promise    {number, host}: to a lead in waiting (below)
 //   agent -> lead    report     ...
 //   lead  -> agent   order      ...
 //   either way       words      what ranks leave for each other (word_message.h)
@@ -19,8 +20,11 @@
 // body is read only after that. Until a connection is open no body may be longer than 4 KiB. Another version is refused
 // in a signed frame, too: an agent never ends for what a stranger says.
 //
-// Epochs count the leads of one attempt. An agent refuses a lead of an earlier epoch than it has seen, and takes over
-// the epoch of the one that welcomes it; a lead that is told of a later epoch than its own has to give way.
+// Epochs order the leads of one attempt (lead_epoch.h): a frame has the number, hello and welcome the host (`led_from`)
+// as well. An agent refuses a lead of an earlier epoch than it has seen, and takes over the epoch of the one that
+// welcomes it; a lead that is told of a later epoch than its own has to give way. A lead in waiting has no epoch yet:
+// it speaks with the number of the lead that is lost, names no host, and its welcome has `asks`, the epoch that it
+// wants to lead in. The agent answers with the newest epoch that it has promised, which is that one or another's.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +36,20 @@
 #include "base/hmac.h"
 #include "base/result.h"
 #include "base/value.h"
+#include "worker/protocol/lead_epoch.h"
 
 namespace longhaul {
 
-inline constexpr std::uint16_t wire_version = 2;  // 1 had its nonces in bodies
+inline constexpr std::uint16_t wire_version = 3;  // 1 had its nonces in bodies, 2 no promises
 inline constexpr std::size_t wire_header_bytes = 32, wire_nonce_bytes = 32, wire_mac_bytes = 32;
 inline constexpr std::size_t wire_body_max = std::size_t{1} << 20, wire_greeting_max = 4096;  // once open, and before
 
-enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order, words };
+enum class WireKind : std::uint16_t { challenge = 1, hello, welcome, refused, report, order, words, promise };
 const char* to_string(WireKind kind);
 
 struct WireFrame {
   WireKind kind = WireKind::report;
-  std::int64_t epoch = 0;
+  LeadEpoch epoch = 0;  // the host only of hello and welcome
   Value body;
 };
 
@@ -57,8 +62,8 @@ struct WireFrame {
 // corrupt: signed, and not understood.
 class WireSession {
  public:
-  static WireSession lead(const std::string& secret, const std::string& nonce, std::int64_t epoch);
-  static WireSession agent(const std::string& secret, const std::string& nonce, std::int64_t epoch, Value hello);
+  static WireSession lead(const std::string& secret, const std::string& nonce, LeadEpoch epoch);
+  static WireSession agent(const std::string& secret, const std::string& nonce, LeadEpoch epoch, Value hello);
 
   // What has to be sent, oldest first; empties it.
   std::string outgoing();
@@ -74,11 +79,11 @@ class WireSession {
   bool open() const { return stage_ == Stage::open; }
   // It ended by bytes that nobody has signed who knows the secret.
   bool stranger() const { return stranger_; }
-  std::int64_t epoch() const { return epoch_; }
+  const LeadEpoch& epoch() const { return epoch_; }
 
  private:
   enum class Stage { begun, greeted, open, ended };
-  WireSession(bool is_lead, const std::string& secret, const std::string& nonce, std::int64_t epoch, Value hello);
+  WireSession(bool is_lead, const std::string& secret, const std::string& nonce, LeadEpoch epoch, Value hello);
   void derive_keys(std::string_view nonce_of_other);
   void put(WireKind kind, const Value& body);
   Result<std::optional<WireFrame>> next();
@@ -89,7 +94,7 @@ class WireSession {
 
   bool is_lead_;
   std::string secret_, nonce_;  // the nonce as bytes
-  std::int64_t epoch_;
+  LeadEpoch epoch_;
   Value hello_;
   Stage stage_ = Stage::begun;
   bool stranger_ = false, verified_ = false;  // verified: a mac was right

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -271,6 +272,36 @@ TEST_CASE("a process that ends while it is identified is not there, whenever tha
     for (int more = 0; more < 20; ++more) CHECK_FALSE(identify_process(child).ok());
     reaper.join();
   }
+}
+
+TEST_CASE("process: process 1 of a container starts programs that die with it") {
+  constexpr int not_allowed = 77;
+  const pid_t outside = ::fork();
+  REQUIRE(outside >= 0);
+  if (outside == 0) {
+    if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) ::_exit(not_allowed);
+    const pid_t first = ::fork();
+    if (first < 0) ::_exit(not_allowed);
+    if (first == 0) {
+      if (::getpid() != 1) ::_exit(not_allowed);
+      SpawnSpec spec;
+      spec.argv = {"sh", "-c", "exit 5"};
+      spec.dies_with_starter = true;
+      const auto pid = spawn(spec);
+      int status = 0;
+      if (!pid.ok() || ::waitpid(*pid, &status, 0) != *pid) ::_exit(3);
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
+    }
+    int status = 0;
+    (void)::waitpid(first, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 6);
+  }
+  const ExitStatus end = wait_exit(outside);
+  if (end.code == not_allowed) {
+    MESSAGE("skipped: this system lets nobody make a namespace of processes");
+    return;
+  }
+  CHECK(end.code == 5);
 }
 
 }  // namespace longhaul

@@ -183,6 +183,9 @@ TEST_CASE("progress forgives what a program tried, keeps what speaks against hos
                          past_restart(fault_on("n2", F::killed, 0), RestartTier::in_job),
                          past_restart(fault_on("n3", F::nic_down, 0), RestartTier::swap)};
   forgive(history, 1000);
+  REQUIRE(history.size() == 3);  // those of the last two hours count for the floor of goodput
+  CHECK(history[0].forgiven);
+  forgive(history, goodput_window_ms);
   REQUIRE(history.size() == 2);
   CHECK(history[0].host == "n2");
   CHECK(history[0].forgiven);

@@ -105,7 +105,7 @@ TEST_CASE("orders: another learning rate holds from the next step on, and throug
 
 TEST_CASE("orders: a training whose time is nearly over saves and stops by itself") {
   OrderedTraining training(50);
-  training.worker->must_end_by(training.clock.wall_ms() + 1'500);  // less than a step and the margin need
+  training.worker->must_end_by(training.clock.monotonic_ns() + 1'500'000'000);  // less than a step and the margin need
   const auto outcome = training.loop->run(nullptr);
   REQUIRE(outcome.ok());
   CHECK(outcome->stopped);
@@ -114,7 +114,7 @@ TEST_CASE("orders: a training whose time is nearly over saves and stops by itsel
   CHECK(training.store->list() == std::vector<std::string>{"step-00000001"});
 
   OrderedTraining in_time(5);
-  in_time.worker->must_end_by(in_time.clock.wall_ms() + 3'600'000);
+  in_time.worker->must_end_by(in_time.clock.monotonic_ns() + 3'600'000'000'000);
   const auto whole = in_time.loop->run(nullptr);
   REQUIRE(whole.ok());
   CHECK(!whole->stopped);
@@ -125,7 +125,7 @@ TEST_CASE("orders: a save that does not fit into the time that is left is not be
   training.options.checkpoint_every_steps = 1, training.options.saver.asynchronous = false;
   training.options.milestone_every_steps = 1;
   training.options.on_milestone = [&](const MilestoneReached& reached) -> Status {
-    if (reached.step == 3) training.worker->must_end_by(training.clock.wall_ms() + 300);
+    if (reached.step == 3) training.worker->must_end_by(training.clock.monotonic_ns() + 300'000'000);
     return {};
   };
   TrainingLoop loop(training.clock, training.setup.trainer, training.setup.objective, *training.store, training.events,

@@ -264,7 +264,7 @@ TEST_CASE("a restart is offered and ordered on the page, and a rank may wait on 
   REQUIRE(worker.ok());
   CHECK(rank->restart_epoch() == 0);
   CHECK(rank->restart_wait_ms() == 0);
-  CHECK(rank->end_by_ms() == 0);
+  CHECK(rank->end_by_ns() == 0);
   const std::atomic<std::int64_t>& word = rank->restart_word();
   worker->offer_restart(10'000);
   worker->order_restart(4);
@@ -272,7 +272,7 @@ TEST_CASE("a restart is offered and ordered on the page, and a rank may wait on 
   CHECK(rank->restart_wait_ms() == 10'000);
   CHECK(rank->restart_epoch() == 4);
   CHECK(word.load() == 4);
-  CHECK(rank->end_by_ms() == 1'700'000'000'000);
+  CHECK(rank->end_by_ns() == 1'700'000'000'000);
   // Beside the orders that were there before.
   CHECK(rank->checkpoint_orders() == 0);
   CHECK(rank->stop_after_step() == -1);

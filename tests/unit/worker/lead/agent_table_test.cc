@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "resiliency/beat/beat_line.h"
+#include "tests/support/ahead_clock.h"
 #include "tests/support/scratch.h"
 #include "worker/agent/agent.h"
 #include "worker/lead/rank_watch.h"
@@ -55,10 +56,10 @@ struct AgentRig {
     REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.error().message()));
     table = std::move(*opened);
   }
-  void start_agent(const std::string& host = "n1", double alone_max_s = 60) {
-    thread = std::thread([this, host, alone_max_s] {
-      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program, "attempt-folder"}, clock,
-                        stop, log);
+  void start_agent(const std::string& host = "n1", double alone_max_s = 60, Clock* its_clock = nullptr) {
+    thread = std::thread([this, host, alone_max_s, its_clock] {
+      ended = run_agent({path("address"), path("secret"), host, alone_max_s, worker_program, "attempt-folder"},
+                        its_clock ? *its_clock : clock, stop, log);
     });
   }
   bool sees(const std::function<bool()>& what, std::int64_t within_ms = 10'000) {
@@ -546,17 +547,28 @@ TEST_CASE("agents: a user's order reaches a page on another node once, however o
   CHECK(rig.sees([&] { return done() == std::vector<std::string>{"001", "002"}; }, 2'000));
 }
 
-TEST_CASE("agents: ranks hear when they are ended by force, those that are there and those that come later") {
+TEST_CASE(
+    "agents: ranks hear when they are ended by force, those that are there and those that come later, by any clock") {
+  testing::AheadClock ahead;  // outlives the agent
   AgentRig rig;
   rig.open_table();
-  rig.start_agent();
+  rig.start_agent("n1", 60, &ahead);
   PretendedRank early(rig.scratch.path(), 0);
-  rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 1}}}, 0, 1'790'000'000'000);
-  CHECK(rig.sees([&] { return early.page->end_by_ms() == 1'790'000'000'000; }));
-  rig.table->must_end_by(1'780'000'000'000);
-  CHECK(rig.sees([&] { return early.page->end_by_ms() == 1'780'000'000'000; }));
+  constexpr std::int64_t hour_ns = 3'600'000'000'000;
+  const std::int64_t now = rig.clock.monotonic_ns();
+  // Told is what is left when it is told: late by the way of the message, and never early.
+  const auto is_told = [&](const PretendedRank& rank, std::int64_t end_ns) {
+    return rig.sees([&] {
+      const std::int64_t off_ns = rank.page->end_by_ns() - end_ns;
+      return off_ns > -2'000'000 && off_ns < 5'000'000'000;
+    });
+  };
+  rig.table->watch(1, rig.scratch.path(), {{"n1", {0, 1}}}, 0, now + 2 * hour_ns);
+  CHECK(is_told(early, now + 2 * hour_ns));
+  rig.table->must_end_by(now + hour_ns);
+  CHECK(is_told(early, now + hour_ns));
   PretendedRank late(rig.scratch.path(), 1);
-  CHECK(rig.sees([&] { return late.page->end_by_ms() == 1'780'000'000'000; }));
+  CHECK(is_told(late, now + hour_ns));
 }
 
 TEST_CASE("rank watch: what agents report of this launch is taken over, and nothing else") {

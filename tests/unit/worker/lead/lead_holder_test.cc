@@ -265,4 +265,23 @@ TEST_CASE(
   CHECK(!file_exists(path));
 }
 
+TEST_CASE("a sign of life writes an address again that an earlier lead has written late, and none of a later lead") {
+  const testing::Scratch scratch;
+  SystemClock clock;
+  const std::string path = join_path(scratch.path(), "lead-address"), record = join_path(scratch.path(), "record.json");
+  const LeadAddress address{"work.1.x", 3, "n2", 4711};
+  REQUIRE(write_lead_address(path, address).ok());
+  const LifeSign life({path, 5, address, true, record});
+  REQUIRE(write_lead_address(path, {"work.1.x", 2, "n9", 4712}).ok());
+  for (const Deadline deadline(clock, test_deadline_ms);; clock.sleep_ms(2)) {
+    const auto named = read_lead_address(path);
+    if (named.ok() && named->lead_epoch() == address.lead_epoch()) break;
+    REQUIRE(!deadline.passed());
+  }
+  clock.sleep_ms(100);  // a sign that was under way
+  REQUIRE(write_lead_address(path, {"work.1.x", 3, "n3", 4713}).ok());
+  clock.sleep_ms(200);
+  CHECK(read_lead_address(path)->port == 4713);
+}
+
 }  // namespace longhaul

@@ -1,6 +1,8 @@
 #include "worker/lead/order_book.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -153,6 +155,29 @@ TEST_CASE("order book: the folder is read again only when it changed") {
   book.look(taker);
   CHECK(page.learning_rate() == 1e-4);
   CHECK(page.orders() == 1);
+}
+
+TEST_CASE("order book: an order of the same time as the one before it, on a coarse clock, is seen") {
+  OrderFolder folder;
+  ManualClock clock;
+  EventWriter events(clock, "", 0);
+  OrderBook book(folder.path, clock, events);
+  HeartbeatPage page = folder.page(0);
+  PageTaker taker(&page);
+  const std::string orders = orders_folder(folder.path);
+  const auto same_time = [&] {
+    const timespec times[2] = {{1'790'000'000, 0}, {1'790'000'000, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, orders.c_str(), times, 0) == 0);
+  };
+  REQUIRE(place_order(folder.path, {"001", "lr", 1e-4}).ok());
+  same_time();
+  book.look(taker);
+  CHECK(page.orders() == 1);
+  REQUIRE(place_order(folder.path, {"002", "lr", 2e-4}).ok());
+  same_time();
+  clock.advance_ms(1001);
+  book.look(taker);
+  CHECK(page.learning_rate() == 2e-4);
 }
 
 TEST_CASE("order book: a taker that may lose orders is told again until one is done") {

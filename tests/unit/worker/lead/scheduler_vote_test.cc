@@ -31,7 +31,7 @@ TEST_CASE("scheduler vote: whoever is not on the scheduler's list is the one tha
   CHECK(gone_by_list({"n1", "n2"}, "n1", {"n1", "n2", "n3"}).empty());
 }
 
-TEST_CASE("scheduler vote: it is asked politely, an error votes for nobody, and what is gone stays gone") {
+TEST_CASE("scheduler vote: it is asked politely, an error votes for nobody, and two answers take a voice away") {
   ManualClock clock;
   int asked = 0;
   Result<Hosts> answer = make_error(ErrorCode::unavailable, "slurmctld is silent");
@@ -40,13 +40,42 @@ TEST_CASE("scheduler vote: it is asked politely, an error votes for nobody, and 
   answer = Hosts{"n2"};
   CHECK(vote.look({"n1", "n2"}).empty());  // not asked again yet
   clock.advance_ms(5'000);
-  CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
+  CHECK(vote.look({"n1", "n2"}).empty());
   CHECK(asked == 2);
+  clock.advance_ms(1'000);  // to make sure
+  CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
+  CHECK(asked == 3);
+  clock.advance_ms(1'000);
+  CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
+  CHECK(asked == 3);
   clock.advance_ms(5'000);
   answer = make_error(ErrorCode::unavailable, "slurmctld is silent");
   CHECK(vote.look({"n1", "n2"}) == NodeNames{"n1"});
-  CHECK(asked == 3);
+  CHECK(asked == 4);
   CHECK(!ask_for_nodes_of("")().ok());
+}
+
+TEST_CASE(
+    "scheduler vote: one short answer removes nobody, and who is on a later list, or heard, has its voice again") {
+  ManualClock clock;
+  const Hosts all = {"n1", "n2", "n3"};
+  std::vector<Result<Hosts>> answers = {Hosts{"n2"},       all, Hosts{"n2", "n3"}, Hosts{"n2", "n3"},
+                                        Hosts{"n2", "n3"}, all, Hosts{"n2", "n3"}, Hosts{"n1"},
+                                        Hosts{"n2", "n3"}};
+  std::size_t asked = 0;
+  SchedulerVote vote([&] { return answers.at(asked++); }, "n2", clock);
+  const auto next = [&] { return clock.advance_ms(5'000), vote.look(all); };
+  CHECK(next().empty());  // short
+  CHECK(next().empty());
+  CHECK(next().empty());
+  CHECK(next() == NodeNames{"n1"});
+  CHECK(next() == NodeNames{"n1"});
+  CHECK(next().empty());  // it has come back
+  CHECK(next().empty());
+  CHECK(next().empty());  // not of ours: nothing is said of anybody
+  CHECK(next() == NodeNames{"n1"});
+  vote.note_heard({"n1", "n3"});
+  CHECK(vote.gone().empty());
 }
 
 }  // namespace longhaul

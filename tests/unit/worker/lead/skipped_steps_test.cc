@@ -186,3 +186,27 @@ TEST_CASE("skipped steps: the policy's budget is the stage's, in its window of s
   steps.take({launched(200'000, 2), spike(201'000, 111), spike(202'000, 131)});
   for (const auto& told : steps.news()) CHECK(told.fault->reason == "loss_spike of scope job");
 }
+
+TEST_CASE("skipped steps: the next lead knows what was told without reading it, and what the budget has left") {
+  using namespace skipped_steps;
+  SkippedSteps first(settings(2, 100)), all(settings(2, 100));
+  const auto events = std::vector<Event>{launched(100, 3), metric(1'000, 6), spike(1'200, 7), metric(1'400, 8)};
+  first.take(events), all.take(events);
+  CHECK(!first.at_rest());
+  for (const auto& told : first.news()) first.take({written(1'500, told)});
+  for (const auto& told : all.news()) all.take({written(1'500, told)});
+  REQUIRE(first.at_rest());
+  SkippedSteps next(settings(2, 100));
+  next.go_on_from(first.told());
+  for (SkippedSteps* steps : {&next, &all}) {
+    steps->take({spike(2'000, 9), metric(2'100, 10)});
+    const auto second = steps->news();
+    REQUIRE(second.size() == 2);
+    CHECK(second[0].fault->launch == 3);
+    CHECK(second[0].fault->reason.find("left out by on_spike") == std::string::npos);
+    steps->take({spike(3'000, 11)});
+    const auto third = steps->news();
+    REQUIRE(third.size() == 1);
+    CHECK(third[0].fault->reason.find("left out by on_spike") == 0);  // the budget of two is used up
+  }
+}

@@ -17,6 +17,8 @@ TEST_CASE("succession: a later epoch has followed, an address that is gone only 
       {LeadAddress{"key", 3, "n1", 7}, false, Succession::leads},
       {LeadAddress{"key", 2, "n1", 7}, false, Succession::leads},  // of a lead that this one has followed
       {LeadAddress{"key", 4, "n2", 7}, false, Succession::followed},
+      {LeadAddress{"key", 3, "n0", 7}, false, Succession::leads},  // of the same number, and earlier
+      {LeadAddress{"key", 3, "n2", 7}, false, Succession::followed},
       {LeadAddress{"key", 4, "n2", 7}, true, Succession::followed},
       {gone, true, Succession::followed},
       {gone, false, Succession::address_gone},
@@ -24,5 +26,5 @@ TEST_CASE("succession: a later epoch has followed, an address that is gone only 
       {damaged, true, Succession::leads},
       {silent, false, Succession::leads},
   };
-  for (const Case& one : cases) CHECK(succession_of(one.address, 3, one.recorded) == one.expected);
+  for (const Case& one : cases) CHECK(succession_of(one.address, {3, "n1"}, one.recorded) == one.expected);
 }

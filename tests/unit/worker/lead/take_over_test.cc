@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "contracts/fault_event.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/worker/three_nodes.h"
@@ -87,6 +89,34 @@ TEST_CASE("take over: a rank that is killed under the second lead is started aga
   CHECK(rig.wait(script).success());  // it was there until another lead was done
   CHECK(rig.record().outcome == "succeeded");
   CHECK(rig.record().launches == 2);
+}
+
+TEST_CASE("take over: late in a job the next lead reads what its standby was not told, not the events of weeks") {
+  ThreeNodes rig;
+  std::string earlier;
+  Value fields = Value::make_table();
+  fields.set("step", 1);
+  const std::string line = event_line({1'000, "metric", 0, fields});
+  while (earlier.size() < 8'000'000) earlier += line;
+  const std::string first_attempt = rig.stage_dir() + "/attempts/1";
+  REQUIRE(make_directories(first_attempt).ok());
+  REQUIRE(write_file_atomic(join_path(first_attempt, "events.jsonl"), earlier).ok());
+  const pid_t script = rig.start();
+  rig.until_followable();
+  rig.kill_lead("--held");
+  rig.until([&] { return rig.events("taken_over").size() == 1; });
+  std::string said;
+  for (const char* host : {"127.0.0.1", "127.0.0.2", "127.0.0.3"})
+    if (const auto log = read_file(agent_log_path(rig.attempt.attempt_dir, host)); log.ok()) said += *log;
+  const std::size_t at = said.find("event=events_read from=");
+  REQUIRE(at != std::string::npos);
+  std::int64_t from = 0, bytes = 0;
+  REQUIRE(std::sscanf(said.c_str() + at, "event=events_read from=%ld bytes=%ld", &from, &bytes) == 2);
+  CHECK(from >= 8'000'000);
+  CHECK(bytes < 100'000);
+  rig.finish();
+  CHECK(rig.wait(script).success());
+  CHECK(rig.record().outcome == "succeeded");
 }
 
 }  // namespace longhaul

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "contracts/fault_event.h"
+#include "contracts/roll_back_event.h"
 #include "tests/unit/worker/told_event.h"
 
 using namespace longhaul;
@@ -50,8 +51,65 @@ TEST_CASE("silent corruption is known until another fault has been decided") {
   ToldFacts facts;
   facts.take({event});
   facts.take({told_event("faulted", {{"what", "else"}, {"launch", 2}})});
-  REQUIRE(facts.corruption(2, 0));
-  CHECK(facts.corruption(2, 0)->rank == 3);
-  CHECK(!facts.corruption(3, 0));
-  CHECK(!facts.corruption(2, event.wall_ms));
+  REQUIRE(facts.corruption(2));
+  CHECK(facts.corruption(2)->rank == 3);
+  CHECK(!facts.corruption(3));
+  facts.faults_decided();
+  CHECK(!facts.corruption(2));
+  event.wall_ms -= 20 * 3'600'000;  // of a rank whose clock is behind: what counts is that it was told after that
+  facts.take({event});
+  CHECK(facts.corruption(2));
+}
+
+TEST_CASE("progress is a whole checkpoint further than any before; copies on the nodes only get a training further") {
+  ToldFacts facts;
+  CHECK(!facts.progress().further);
+  facts.take({told_event("local_copy", {{"step", 3}})});
+  CHECK(facts.progress().further);
+  CHECK(!facts.progress().checkpoint);
+  facts.progress_judged();
+  CHECK(!facts.progress().further);
+  facts.take({told_event("checkpoint", {{"step", 3}})});
+  CHECK(!facts.progress().further);
+  CHECK(facts.progress().checkpoint);
+  facts.progress_judged();
+  facts.take({told_event("checkpoint", {{"step", 3}}), told_event("checkpoint", {{"step", 2}})});
+  CHECK(!facts.progress().checkpoint);
+}
+
+TEST_CASE("after a roll-back, or unsound weights, progress counts from where the training went back to") {
+  ToldFacts facts;
+  facts.take({told_event("checkpoint", {{"step", 100}})});
+  facts.progress_judged();
+  SUBCASE("the engine went back by itself") {
+    Event back = told_event(rolled_back_event_kind);
+    set_fields(back.fields, {101, 40, 60, 12, 0.75, 0.5});
+    facts.take({back});
+  }
+  SUBCASE("ranks have found wrong bits, and since when") {
+    SilentCorruption found;
+    found.rank = 3, found.step = 101, found.sound_step = 40, found.what = "bits";
+    Event event = told_event("faulted", {{"what", "bits"}, {"launch", 2}}, 3);
+    set_fields(event.fields, found);
+    facts.take({event});
+  }
+  CHECK(facts.saved_step() == 40);
+  CHECK(!facts.progress().further);
+  facts.take({told_event("checkpoint", {{"step", 60}})});
+  CHECK(facts.progress().further);
+  CHECK(facts.progress().checkpoint);
+}
+
+TEST_CASE("what was told goes on to the next lead, and what is not decided yet is read by it itself") {
+  ToldFacts facts;
+  CHECK(facts.at_rest());
+  facts.take({told_event("launched", {{"launch", 1}}), told_event("checkpoint", {{"step", 20}}),
+              told_event("local_copy", {{"step", 24}}), told_event(stopped_event_kind, {{"why", "signal"}})});
+  CHECK(facts.at_rest());
+  const ToldFacts next = ToldFacts::of(facts.told());
+  CHECK(next.steps() == facts.steps());
+  CHECK(next.stopped() == "signal");
+  facts.take({told_event("faulted", {{"what", "step 21: first"}, {"launch", 1}}, 2)});
+  CHECK(!facts.at_rest());
+  CHECK(ToldFacts::of(Value()).saved_step() == -1);
 }

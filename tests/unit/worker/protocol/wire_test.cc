@@ -216,7 +216,7 @@ TEST_CASE("wire: another release is refused by its number, in a frame that both 
   const auto other = lead.take(frame_of(9, WireKind::hello, 0, agent_nonce_bytes, "what 9 says", &to_lead));
   REQUIRE_FALSE(other.ok());
   CHECK(other.error().code == ErrorCode::unsupported);
-  CHECK(other.error().what == "the other side speaks version 9 of the protocol, this one 2");
+  CHECK(other.error().what == "the other side speaks version 9 of the protocol, this one 3");
   CHECK_FALSE(lead.stranger());
   // Its answer is for an agent of any release from this one on: here one that had taken it for its own.
   WireSession agent = WireSession::agent(secret, agent_nonce, 1, hello_of("n1"));

@@ -1,0 +1,62 @@
+// What makes an agent the standby: the state that the lead has told it, a port where a lead in waiting would listen,
+// and that lead once it is started. When that is done is the agent's to say. One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "worker/protocol/connection.h"
+#include "worker/protocol/lead_epoch.h"
+#include "worker/protocol/lost_lead.h"
+
+namespace longhaul {
+
+struct StandInOptions {
+  std::string worker_program, attempt_dir;
+  std::string address_path;  // of the lead; the standby's lies beside it
+  std::string host;          // this one
+};
+
+class StandIn {
+ public:
+  StandIn(StandInOptions options, const Clock& clock, Logger& log)
+      : options_(std::move(options)), clock_(clock), log_(log) {}
+  ~StandIn();
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+
+  // What the lead has told just now. From the first time on this one is the standby, if it can listen.
+  void keep(const Value& told, std::int64_t epoch);
+  bool is_standby() const { return waiting_.has_value(); }
+  int port() const { return waiting_ ? waiting_->port() : 0; }
+  // The lead has named another: what is known here of its state grows old.
+  void give_up(const std::string& to);
+  // Of standbys, if there are several. A file that cannot be read names nobody else.
+  bool is_named_last() const;
+
+  // A lead in waiting, after `led` was lost; `promised`: the newest epoch that this agent has promised anybody. What
+  // hinders is logged.
+  void start(const LostLead& lost, const LeadEpoch& led, const LeadEpoch& promised);
+  bool running() const { return pid_ > 0; }
+  // How it ended, once; an error: nobody knows.
+  std::optional<Result<ExitStatus>> poll();
+
+ private:
+  Result<std::string> write_state();
+
+  StandInOptions options_;
+  const Clock& clock_;
+  Logger& log_;
+  std::optional<Listener> waiting_;
+  Value state_;
+  std::string state_folder_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace longhaul
