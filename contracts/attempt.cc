@@ -57,6 +57,7 @@ Status write_attempt(const std::string& path, const Attempt& a) {
   value.set("software", a.software);
   value.set("time_limit_s", a.time_limit_s);
   value.set("grace_s", a.grace_s);
+  if (a.at_least_step > 0) value.set("at_least_step", static_cast<long long>(a.at_least_step));
   if (a.stop_before_s > 0) value.set("stop_before_s", a.stop_before_s);
   value.set("resiliency", resiliency_fields().to_value(a.resiliency));
   if (a.faults.allowed) value.set("faults", faults_to_value(a.faults));
@@ -90,6 +91,7 @@ Result<Attempt> read_attempt(const std::string& path) {
   a.software = value.get_string("software");
   a.time_limit_s = value.get_number("time_limit_s");
   a.grace_s = value.get_number("grace_s", 10);
+  a.at_least_step = value.get_integer("at_least_step");
   a.stop_before_s = value.get_number("stop_before_s");
   if (const Value* resiliency = value.find("resiliency")) {
     LH_TRY(a.resiliency, resiliency_fields().parse(*resiliency, path + ": resiliency"));

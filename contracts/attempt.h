@@ -26,6 +26,7 @@ struct Attempt {
   std::string software;      // for the manifest
   double time_limit_s = 0;   // 0: none
   double grace_s = 10;       // between SIGTERM and SIGKILL
+  std::int64_t at_least_step = 0;  // of a whole checkpoint of this stage, as the run's log has it; 0: none
   double stop_before_s = 0;  // SIGUSR1 to the lead this long before the job's end; 0: none
   ResiliencySettings resiliency;
   FaultSettings faults;  // to be injected
@@ -46,6 +47,7 @@ struct Attempt {
 
   std::string out_dir() const { return stage_dir + "/out"; }      // the published artifact
   std::string state_dir() const { return stage_dir + "/state"; }  // checkpoints; survive attempts
+  std::string learned_dir() const { return stage_dir + "/learned"; }  // by its leads, for their next ones
   std::string milestones_dir() const { return stage_dir + "/milestones"; }
   std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename
   // A job that the scheduler queued again (`restarts` > 0) claims and records anew.
@@ -53,8 +55,13 @@ struct Attempt {
   std::string record_path(int restarts = 0) const { return attempt_dir + "/" + record_file_name(restarts); }
   // There once the run has asked for the end of this attempt: whatever else ends it then, it was cancelled.
   std::string cancelled_path() const { return attempt_dir + "/cancelled"; }
+  // Bytes kept for the record on a disk that is full by then: removed before it is written.
+  std::string reserve_path() const { return attempt_dir + "/reserve"; }
   std::string events_path() const { return attempt_dir + "/events.jsonl"; }
 };
+
+// Of a round at the end of a job whose record could not be written: it is read from standard input.
+inline constexpr const char* unwritten_record_option = "--unwritten-record";
 
 Result<Attempt> read_attempt(const std::string& path);
 Status write_attempt(const std::string& path, const Attempt& attempt);

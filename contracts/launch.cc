@@ -25,6 +25,7 @@ Value launch_to_value(const Launch& launch) {
   value.set("hosts", ValueArray(launch.hosts.begin(), launch.hosts.end()));
   value.set("rank_host", ValueArray(launch.rank_host.begin(), launch.rank_host.end()));
   value.set("start_checkpoint", launch.start_checkpoint);
+  value.set("at_least_step", static_cast<long long>(launch.at_least_step));
   value.set("launch_dir", launch.launch_dir);
   value.set("beat_dir", launch.beat_dir);
   value.set("words_dir", launch.words_dir);
@@ -53,6 +54,7 @@ Result<Launch> launch_from_value(const Value& value) {
     for (const Value& host : map->as_array())
       if (host.is_integer()) launch.rank_host.push_back(static_cast<int>(host.as_integer()));
   launch.start_checkpoint = value.get_string("start_checkpoint");
+  launch.at_least_step = value.get_integer("at_least_step");
   launch.launch_dir = value.get_string("launch_dir");
   launch.beat_dir = value.get_string("beat_dir");
   launch.words_dir = value.get_string("words_dir");

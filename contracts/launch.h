@@ -20,6 +20,9 @@ struct Launch {
   std::vector<int> rank_host;      // index into hosts, per global rank
   ParallelDims dims;
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
+  // Newest whole checkpoint that the lead or the run's log knows of and that nothing has ruled out since; 0: none. A
+  // training that finds nothing of that step or later, and no damage that says why, refuses to begin.
+  std::int64_t at_least_step = 0;
   std::string launch_dir;        // rank logs, stacks of this launch
   std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
   std::string words_dir;         // of each node: where its ranks leave words for all (rendezvous_words.h); "": none

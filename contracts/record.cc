@@ -13,7 +13,7 @@ std::string claim_file_name(int restarts) {
   return restarts == 0 ? "claim.json" : format("claim-{}.json", restarts);
 }
 
-Status write_record(const std::string& path, const JobRecord& r) {
+std::string record_text(const JobRecord& r) {
   Value value = Value::make_table();
   value.set("file", "longhaul record");
   value.set("format", JobRecord::format);
@@ -29,20 +29,24 @@ Status write_record(const std::string& path, const JobRecord& r) {
   value.set("launches", r.launches);
   value.set("ended_by", r.ended_by);
   value.set("step", static_cast<long long>(r.step));
+  if (r.saved_step) value.set("saved_step", static_cast<long long>(*r.saved_step));
   value.set("scheduler_job", r.scheduler_job);
   value.set("restarts", r.restarts);
   value.set("nodes", r.nodes);
   Value left = Value::make_array();
   for (const std::string& node : r.nodes_left) left.push_back(node);
   value.set("nodes_left", std::move(left));
-  return create_file_exclusive(path, to_json_pretty(value));
+  return to_json_pretty(value);
 }
 
-Result<JobRecord> read_record(const std::string& path) {
-  LH_TRY(const std::string text, read_file(path));
-  LH_TRY(const Value value, parse_json(text, path));
+Status write_record(const std::string& path, const JobRecord& record) {
+  return create_file_exclusive(path, record_text(record));
+}
+
+Result<JobRecord> record_from_text(const std::string& text, const std::string& name) {
+  LH_TRY(const Value value, parse_json(text, name));
   if (value.get_string("file") != "longhaul record" || value.get_integer("format") != JobRecord::format)
-    return make_error(ErrorCode::corrupt, path + " is not a job record of format 1");
+    return make_error(ErrorCode::corrupt, name + " is not a job record of format 1");
   JobRecord r;
   r.key = value.get_string("key");
   r.attempt = static_cast<int>(value.get_integer("attempt"));
@@ -56,6 +60,7 @@ Result<JobRecord> read_record(const std::string& path) {
   r.launches = static_cast<int>(value.get_integer("launches"));
   r.ended_by = value.get_string("ended_by");
   r.step = value.get_integer("step", -1);
+  if (const Value* saved = value.find("saved_step"); saved && saved->is_integer()) r.saved_step = saved->as_integer();
   r.scheduler_job = value.get_string("scheduler_job");
   r.restarts = static_cast<int>(value.get_integer("restarts"));
   r.nodes = value.get_string("nodes");
@@ -63,6 +68,11 @@ Result<JobRecord> read_record(const std::string& path) {
     for (const Value& node : left->as_array())
       if (node.is_string()) r.nodes_left.push_back(node.as_string());
   return r;
+}
+
+Result<JobRecord> read_record(const std::string& path) {
+  LH_TRY(const std::string text, read_file(path));
+  return record_from_text(text, path);
 }
 
 Status write_claim(const std::string& path, const LeadClaim& claim) {

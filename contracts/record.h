@@ -2,6 +2,8 @@
 // one is trusted first; "no record" means running, or lost if the lead's process is gone.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,12 @@ struct JobRecord {
   int signal = 0;
   std::string cause;  // one sentence: what, which rank, and the end of its log
   int launches = 0;
-  std::string ended_by;                 // "wall_time": told by the scheduler that its time is nearly over; "" otherwise
-  std::int64_t step = -1;               // newest of any rank, -1: none was seen
+  // "wall_time": told by the scheduler that its time is nearly over; "time_limit": the stage's own limit has passed;
+  // "host_lost"; "fault"; "" otherwise.
+  std::string ended_by;
+  std::int64_t step = -1;  // newest of any rank, -1: none was seen
+  // Of the newest whole checkpoint that counts (resiliency/saved_progress.h), -1: there is none; nullopt: not said.
+  std::optional<std::int64_t> saved_step;
   std::string scheduler_job;            // "1234", "1234_7"; "" where there is none
   int restarts = 0;                     // how often the scheduler had queued the job again
   std::string nodes;                    // in the scheduler's notation
@@ -31,6 +37,8 @@ struct JobRecord {
 };
 std::string record_file_name(int restarts);  // "record.json", "record-1.json" after the first restart of the job
 std::string claim_file_name(int restarts);
+std::string record_text(const JobRecord& record);  // as it stands in the file
+Result<JobRecord> record_from_text(const std::string& text, const std::string& name);
 Status write_record(const std::string& path, const JobRecord& record);  // conflict: there is one already
 Result<JobRecord> read_record(const std::string& path);                 // not_found: not ended
 

@@ -96,11 +96,29 @@ TEST_CASE("a record and a claim are written once") {
   write_record(scratch.path + "/record.json", record).value();
   CHECK(write_record(scratch.path + "/record.json", record).error().code == ErrorCode::conflict);
   CHECK(read_record(scratch.path + "/record.json")->cause == record.cause);
+  CHECK_FALSE(read_record(scratch.path + "/record.json")->saved_step);  // of a lead that does not say it
+  record.saved_step = -1;
+  CHECK(record_from_text(record_text(record), "told")->saved_step == -1);
+  record.saved_step = 240;
+  CHECK(record_from_text(record_text(record), "told")->saved_step == 240);
   LeadClaim claim{"k", "here", {123, 456}, 789, "1234"};
   write_claim(scratch.path + "/claim.json", claim).value();
   CHECK(write_claim(scratch.path + "/claim.json", claim).error().code == ErrorCode::conflict);
   CHECK(read_claim(scratch.path + "/claim.json")->process == claim.process);
   CHECK(read_claim(scratch.path + "/claim.json")->scheduler_job == "1234");
+}
+
+TEST_CASE("a launch and its attempt know below which step a training must not begin") {
+  ScratchFolder scratch;
+  Launch launch;
+  CHECK(launch_from_value(launch_to_value(launch))->at_least_step == 0);
+  launch.at_least_step = 1200;
+  write_launch(scratch.path + "/launch.toml", launch).value();
+  CHECK(read_launch(scratch.path + "/launch.toml")->at_least_step == 1200);
+  Attempt attempt;
+  attempt.at_least_step = 700;
+  write_attempt(scratch.path + "/attempt.toml", attempt).value();
+  CHECK(read_attempt(scratch.path + "/attempt.toml")->at_least_step == 700);
 }
 
 TEST_CASE("a manifest notices every change of its artifact") {
