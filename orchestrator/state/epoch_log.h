@@ -6,6 +6,11 @@
 // exists, and acts only if not. If it acted, the intent was there before the later log was created, so the later
 // controller has read it. If it did not act, its intent may come after what was read; `adopted` makes every later
 // reader ignore it, too. What a stopped controller adds to its log after that changes nothing.
+//
+// Weeks of ticks are thousands of epochs: `adopted` says only what is new since the `adopted` that it extends, and
+// every hundred epochs all that is believed of the earlier ones is put into one file, log/<epoch>.facts, named by a
+// fact with its digest. It saves readers the earlier logs, which stay, and which are read where it is gone or not as it
+// was.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +25,15 @@ namespace longhaul {
 
 struct EpochRead {
   std::vector<Fact> facts;                        // in order of epoch and line; only what later epochs adopted
-  std::map<std::int64_t, std::uint64_t> lengths;  // bytes believed, per epoch
+  std::map<std::int64_t, std::uint64_t> lengths;  // bytes believed, per epoch whose log was read
   std::int64_t newest = 0;                        // epoch; 0: no log yet
-  bool torn = false;                              // the newest log ends within a line
+  bool torn = false;                              // the newest log ends within a line, or in a hole
+  std::int64_t newest_adopted = 0;                // newest epoch that says what it believes; 0: none
+  std::size_t facts_before_newest = 0;            // of `facts`, those of earlier epochs than the newest
+  std::int64_t appends = 0;                       // of the newest log, as far as it is whole
 };
-// corrupt: a line before the last is damaged (file and line are named); a torn last line was never acted upon and is
-// skipped.
+// corrupt: text that was whole once is damaged or gone (file and line are named). Text that was never whole (a torn
+// last line; a hole, where the writer's machine failed within an append) was never acted upon and is skipped.
 Result<EpochRead> read_epochs(const std::string& run_dir);
 // 0 if there is none. Cheap: one listing.
 Result<std::int64_t> newest_epoch(const std::string& run_dir);
@@ -39,14 +47,18 @@ class EpochLog {
 
   std::int64_t epoch() const { return epoch_; }
   // Stamps and appends all with one sync. After an error this log must not be appended to again.
-  Status append(std::vector<Fact>& facts, const Clock& clock) const;
+  Status append(std::vector<Fact>& facts, const Clock& clock);
   // conflict if a later epoch exists.
   Status check_newest() const;
 
  private:
-  EpochLog(std::string run_dir, std::int64_t epoch) : run_dir_(std::move(run_dir)), epoch_(epoch) {}
+  EpochLog(std::string run_dir, std::int64_t epoch, std::int64_t appends)
+      : run_dir_(std::move(run_dir)), epoch_(epoch), appends_(appends) {}
+  Status keep_facts(const EpochRead& read, const Clock& clock, std::vector<Fact>& facts);
+
   std::string run_dir_;
   std::int64_t epoch_;
+  std::int64_t appends_;  // so far
 };
 
 }  // namespace longhaul

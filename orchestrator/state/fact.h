@@ -14,22 +14,23 @@ namespace longhaul {
 // that need no act.
 enum class FactKind {
   epoch,    // first line of a log: who drives                     host, pid, start_ticks; uid: the log file's owner
-  adopted,  // how much of every earlier log this epoch believes   lengths = {"<epoch>": bytes}
+  adopted,  // how much of earlier logs this epoch believes        lengths = {"<epoch>": bytes}, since: of those
+            // before that epoch what its own `adopted` says; without it, nothing of those that are not named
   request,  // a request was read and decided                      id, what, uid (its file's owner), answer, accepted
   ready,    // inputs are there                                    key, inputs = [{name, paths, stage, digest}], layout
   cached,   // an artifact of the same key exists                  artifact, digest, figures, owner_uid
   submit,   // intent: this attempt with this key                  key, array, task, exclude, used_all_the_same, wall_s
   submit_next,  // intent: its successor, queued while it runs         key, after, exclude, wall_s
-  submitted,    // outcome: the scheduler has it                       job
+  submitted,    // outcome: the scheduler has it                       job; instead_of, where another one was adopted
   refused,      // outcome: the scheduler will not have it             cause
   started,      // the lead claimed it                                 started_ms, nodes
   requeued,     // the scheduler queued the same job again             restarts, cause
   release_job,  // intent: let a held job start
   released,     // outcome
   succeeded,    // record and artifact agree                           artifact, digest, figures, started_ms, ended_ms
-  retry,        // ended badly, another attempt follows                fault, cause, reason, saved, progress, node
-  go_on,        // ended, and its successor is there already           fault, cause, reason, saved, progress, node
-  failed,       // ended badly for good                                fault, cause, reason
+  retry,        // ended badly, another attempt follows                fault, cause, reason, saved_step, progress, node
+  go_on,        // ended, and its successor is there already           fault, cause, reason, saved_step, progress, node
+  failed,       // ended badly for good                                fault, cause, reason, saved_step
   cancel_job,   // intent: end this attempt                            cause, given_up
   cancel_sent,  // outcome
   cancelled,    //                                                     cause
@@ -40,6 +41,7 @@ enum class FactKind {
   milestone,    // a training published one, whatever becomes of it    step, artifact, digest, figures
   lift_exclusions,    // intent: a waiting job may use these hosts     exclude, used_all_the_same, why
   exclusions_lifted,  // outcome
+  kept,               // all that is believed of earlier epochs lies  file, digest, facts
   count
 };
 const char* to_string(FactKind kind);

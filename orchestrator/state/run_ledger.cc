@@ -118,6 +118,7 @@ void fold_end(LedgerStage& stage, const Fact& fact) {
   attempt->cause = stage.cause;
   attempt->made_progress = fact.fields.get_bool("progress");
   attempt->saved = fact.text("saved");
+  attempt->saved_step = fact.fields.get_integer("saved_step", no_saved_step);
   attempt->step = fact.fields.get_integer("step", -1);
   attempt->node = fact.text("node");
   attempt->nodes_left = names_in(fact, "nodes_left");
@@ -281,6 +282,16 @@ LedgerAttempt* LedgerStage::attempt(int number) {
   return nullptr;
 }
 
+SavedState LedgerStage::saved_so_far() const {
+  SavedState so_far;
+  for (std::size_t i = attempts_before_reset; i < attempts.size(); ++i) {
+    so_far.step = std::max(so_far.step, attempts[i].saved_step);
+    so_far.reached = std::max(so_far.reached, attempts[i].step);
+    if (!attempts[i].fault.empty()) so_far.contents = attempts[i].saved;
+  }
+  return so_far;
+}
+
 RunLedger::RunLedger(const std::vector<std::string>& stage_ids) {
   auto positions = std::make_shared<std::unordered_map<std::string, std::size_t>>();
   stages.reserve(stage_ids.size());
@@ -320,8 +331,11 @@ void RunLedger::apply(const Fact& fact) {
       driver_pid = fact.fields.get_integer("pid");
       driver_uid = fact.fields.get_integer("uid", -1);
       driver_start_ticks = static_cast<std::uint64_t>(fact.fields.get_integer("start_ticks"));
+      if (drivers.size() == drivers_max) drivers.erase(drivers.begin());
+      drivers.push_back({epoch, driver_host, driver_pid, driver_start_ticks});
       return;
-    case F::adopted: return;
+    case F::adopted:
+    case F::kept: return;
     case F::request:
       requests.push_back({fact.text("id"), fact.text("what"), fact.text("answer"), fact.fields.get_bool("accepted"),
                           fact.fields.get_integer("uid", -1), fact.wall_ms});
@@ -351,6 +365,8 @@ void RunLedger::apply(const Fact& fact) {
   }
   stage->state = transition->to;
   fold_into(*stage, fact);
+  if (fact.kind == F::submit || fact.kind == F::submit_next)
+    if (LedgerAttempt* attempt = stage->attempt(fact.attempt)) attempt->intent_epoch = epoch;
 }
 
 Value inputs_to_value(const std::vector<TaskInput>& inputs) {

@@ -14,6 +14,7 @@
 #include "contracts/task.h"
 #include "orchestrator/state/fact.h"
 #include "orchestrator/state/run_status.h"
+#include "resiliency/saved_progress.h"
 
 namespace longhaul {
 
@@ -36,9 +37,10 @@ struct LedgerAttempt {
   int releases = 0, restarts = 0;  // of a held job; by the scheduler
   std::string fault, cause;        // how it ended, if badly
   bool made_progress = false;
-  std::string saved;       // digest of what the stage kept between jobs, when this one had ended
-  std::int64_t step = -1;  // newest that it reached, -1: not known
-  std::string node;        // the only one that it ran on, or that was lost under it
+  std::int64_t saved_step = no_saved_step;  // newest whole checkpoint of the stage, when this one had ended
+  std::string saved;                        // of a program that tells of none: digest of what the stage kept then
+  std::int64_t step = -1;                   // newest that it reached, -1: not known
+  std::string node;                         // the only one that it ran on, or that was lost under it
   std::int64_t ended_ms = 0;
   std::int64_t ran_ms = 0;              // from its start to its end
   std::string array;                    // key of the submission that it is a task of; "" for a job of its own
@@ -49,6 +51,7 @@ struct LedgerAttempt {
   std::int64_t waits_since_ms = 0;      // in the scheduler's queue, or since an exclusion was lifted
   std::vector<std::string> nodes_left;  // of its own, that its lead did not use any more
   double wall_s = 0;                    // of the job; 0: as planned
+  std::int64_t intent_epoch = 0;        // in which it was decided
 
   bool answered() const { return !job.empty() || !refused.empty(); }
 };
@@ -77,6 +80,8 @@ struct LedgerStage {
   // A chain's next job: queued while the newest attempt runs, in its place when that has ended.
   std::optional<LedgerAttempt> successor;
 
+  // What its jobs have saved since it was last begun: the greatest steps of all, and the contents after the last one.
+  SavedState saved_so_far() const;
   const LedgerAttempt* newest() const { return attempts.empty() ? nullptr : &attempts.back(); }
   LedgerAttempt* attempt(int number);
   int last_number = 0;  // of all attempts and successors that there were: keys and folders are never used twice
@@ -102,6 +107,14 @@ struct LedgerRequest {
   std::int64_t uid = -1, wall_ms = 0;
 };
 
+// Who drove the run in an epoch.
+struct LedgerDriver {
+  std::int64_t epoch = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::uint64_t start_ticks = 0;
+};
+
 struct RunLedger {
   std::vector<LedgerStage> stages;      // in plan order
   std::vector<LedgerRequest> requests;  // that were answered
@@ -113,8 +126,11 @@ struct RunLedger {
   std::string driver_host;
   std::int64_t driver_pid = 0, driver_uid = -1;  // of the newest epoch
   std::uint64_t driver_start_ticks = 0;
-  std::int64_t facts = 0;            // how many were folded
-  std::vector<std::string> refused;  // facts that no transition allows: a bug or a damaged log, to be logged
+  std::vector<LedgerDriver> drivers;  // of the newest epochs, oldest first
+  std::int64_t facts = 0;             // how many were folded
+  std::vector<std::string> refused;   // facts that no transition allows: a bug or a damaged log, to be logged
+
+  static constexpr std::size_t drivers_max = 64;
 
   explicit RunLedger(const std::vector<std::string>& stage_ids = {});
   LedgerStage* find(const std::string& id);

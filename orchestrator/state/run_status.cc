@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "contracts/event.h"
 #include "orchestrator/notify/outbox.h"
+#include "orchestrator/site/submission_times.h"
 #include "orchestrator/state/budget.h"
 #include "orchestrator/state/epoch_log.h"
 #include "orchestrator/state/run_folder.h"
@@ -21,7 +22,6 @@ namespace longhaul {
 namespace {
 
 constexpr std::uint64_t events_tail_bytes = 64 << 10;  // some 400 lines: enough for the newest progress and figures
-constexpr std::int64_t driver_silence_s = 30;
 
 void read_progress(const std::string& events_path, StageStatus& status) {
   const auto size = file_size(events_path);
@@ -73,7 +73,7 @@ bool is_driven(const std::string& run_dir, const RunLedger& ledger) {
   // On another host: its driver touches this file. Only a display; nothing is decided from it.
   struct stat info{};
   if (::stat(driver_pulse_path(run_dir).c_str(), &info) != 0) return false;
-  return std::time(nullptr) - info.st_mtime < driver_silence_s && ledger.driver_host != host_name();
+  return std::time(nullptr) - info.st_mtime < driver_silence_ms / 1000 && ledger.driver_host != host_name();
 }
 
 std::string awaited_milestone(const PlannedStage& planned, const RunLedger& ledger) {

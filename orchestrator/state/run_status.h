@@ -71,7 +71,7 @@ struct RunStatus {
   RunState state = RunState::running;
   std::int64_t created_ms = 0, ended_ms = 0;
   std::int64_t epoch = 0;
-  bool driven = false;          // somebody ticks it (its driver's process lives, or ticked within the last 30 s)
+  bool driven = false;          // somebody ticks it (its driver's process lives, or ticked within the last 90 s)
   std::string driver = "here";  // who is to tick it: here | lead | scrontab | job
   // Owners of the run's folder and of its newest log, whose controller drove it last; -1: not known.
   std::int64_t owner_uid = -1, driver_uid = -1;
