@@ -19,6 +19,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(FaultPoint::count)> n
                                                                                         "controller_before_intent",
                                                                                         "controller_after_intent",
                                                                                         "controller_before_submit",
+                                                                                        "scheduler_in_flight",
                                                                                         "controller_after_submit",
                                                                                         "controller_before_outcome",
                                                                                         "controller_after_outcome",

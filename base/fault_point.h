@@ -29,6 +29,7 @@ enum class FaultPoint : int {
   controller_before_intent,    // decided, nothing written
   controller_after_intent,     // intents written and synced, nothing done
   controller_before_submit,    // one submission of several about to be made
+  scheduler_in_flight,         // nobody has claimed a later epoch, about to hand submissions over
   controller_after_submit,     // the scheduler has it, no outcome written
   controller_before_outcome,   // all acted, outcomes not written
   controller_after_outcome,    // outcomes written, index not updated

@@ -19,7 +19,8 @@ std::vector<OpenJob> open_jobs(const std::string& run_dir, const RunLedger& ledg
 
 std::optional<JobInfo> end_by_record(const OpenJob& open) {
   auto record = read_record(record_path(open.attempt_dir, open.restarts));
-  if (!record.ok() || newest_start(open.attempt_dir) > open.restarts) return std::nullopt;
+  const auto newest = newest_start(open.attempt_dir);
+  if (!record.ok() || !newest.ok() || *newest > open.restarts) return std::nullopt;
   JobInfo info;
   info.id = open.id;
   info.key = open.key;

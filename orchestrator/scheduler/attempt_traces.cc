@@ -19,9 +19,10 @@ std::string claim_path(const std::string& attempt_dir, int restarts) {
   return join_path(attempt_dir, claim_file_name(restarts));
 }
 
-int newest_start(const std::string& attempt_dir) {
+Result<int> newest_start(const std::string& attempt_dir) {
   const auto names = list_directory(attempt_dir);
-  if (!names.ok()) return -1;
+  if (!names.ok() && names.error().code == ErrorCode::not_found) return -1;
+  if (!names.ok()) return names.error();
   const auto there = [&](const std::string& name) { return std::binary_search(names->begin(), names->end(), name); };
   int newest = -1;
   for (int restarts = 0; restarts <= newest + restarts_without_trace_max; ++restarts)
@@ -35,23 +36,30 @@ std::string id_left_by_lead(const std::string& attempt_dir, int restarts) {
   return {};
 }
 
-std::optional<std::string> id_of_a_start(const JobSpec& spec) {
-  const auto look = [&](const std::string& folder) -> std::optional<std::string> {
-    const int newest = newest_start(folder);
-    if (newest < 0) return std::nullopt;
+std::string id_left_by_newest_lead(const std::string& attempt_dir) {
+  const auto newest = newest_start(attempt_dir);
+  return newest.ok() ? id_left_by_lead(attempt_dir, std::max(0, *newest)) : std::string();
+}
+
+Result<std::string> id_of_a_start(const JobSpec& spec) {
+  const auto look = [&](const std::string& folder) -> Result<std::string> {
+    LH_TRY(const int newest, newest_start(folder));
+    if (newest < 0) return std::string();
     const std::string id = id_left_by_lead(folder, newest);
     return id.empty() ? "gone-" + spec.key : id.substr(0, id.find('_'));
   };
   if (spec.array_tasks.empty()) return look(spec.attempt_dir);
   const auto text = read_file(join_path(spec.attempt_dir, "tasks.txt"));
-  if (!text.ok()) return std::nullopt;
+  if (!text.ok() && text.error().code == ErrorCode::not_found) return std::string();
+  if (!text.ok()) return text.error();
   const auto folders = split(*text, '\n');
   for (const int task : spec.array_tasks) {
     const auto line = static_cast<std::size_t>(task);
     if (line >= folders.size() || folders[line].empty()) continue;
-    if (auto id = look(folders[line])) return id;
+    LH_TRY(const std::string id, look(folders[line]));
+    if (!id.empty()) return id;
   }
-  return std::nullopt;
+  return std::string();
 }
 
 JobRecord never_started_record(const std::string& key, const std::string& id, int restarts, std::int64_t ended_ms,

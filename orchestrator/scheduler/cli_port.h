@@ -8,18 +8,19 @@
 
 #include "orchestrator/scheduler/slurm_commands.h"
 #include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/site/submission_times.h"
 
 namespace longhaul {
 
 class CliPort final : public SlurmPort {
  public:
-  explicit CliPort(std::int64_t deadline_ms = 60'000, ProgramPaths programs = {})
+  explicit CliPort(std::int64_t deadline_ms = submission_deadline_ms, ProgramPaths programs = {})
       : deadline_ms_(deadline_ms), programs_(std::move(programs)) {}
   // "22.05.8", of sbatch. not_found: there is none on PATH.
   static Result<std::string> installed_version(const ProgramPaths& programs = {});
 
   std::string description() const override;
-  std::size_t submit_window() const override { return 16; }  // one sbatch each
+  std::size_t submit_window() const override { return 1; }  // each may be under way for the whole deadline
   std::vector<Result<std::string>> submit(const std::vector<SlurmSubmission>& submissions) override;
   Result<std::vector<SlurmJob>> jobs() override;
   Result<std::vector<SlurmJob>> job(const std::string& id) override;

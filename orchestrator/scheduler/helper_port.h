@@ -14,13 +14,15 @@
 #include "base/files.h"
 #include "base/value.h"
 #include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/site/submission_times.h"
 
 namespace longhaul {
 
 class HelperPort final : public SlurmPort {
  public:
   struct Options {
-    std::int64_t deadline_ms = 60'000;                 // between two answers; libslurm itself gives up after about 10 s
+    std::int64_t deadline_ms =
+        submission_deadline_ms;                        // between two answers; libslurm itself gives up after about 10 s
     int window = 256;                                  // submissions under way
     std::map<std::string, std::string> programs = {};  // paths of sacct, which is asked for accounting
   };

@@ -101,8 +101,10 @@ Status LocalScheduler::read_queue() {
 
 void LocalScheduler::observe(Job& job) {
   if (job.info.state == JobState::ended || job.info.state == JobState::lost) return;
+  bool unread = false;  // it may be there
   const auto look_for_record = [&] {
     auto record = read_record(record_path(job.spec));
+    unread = !record.ok() && record.error().code == ErrorCode::io;
     if (!record.ok()) return false;
     job.info.state = JobState::ended;
     job.info.started_ms = record->started_ms;
@@ -118,6 +120,7 @@ void LocalScheduler::observe(Job& job) {
   if (claim->host != host_name() || process_alive(claim->process)) return;
   // The record may have been written between the first look and the end of the process: it wins over the process.
   if (look_for_record()) return;
+  if (unread) return log_.warn("event=record_not_read key=" + job.spec.key + " next=look_again");
   job.info.state = JobState::lost;
   job.info.cause = format("its lead (pid {} on {}) is gone and left no record", claim->process.pid, claim->host) +
                    last_words(job.spec);

@@ -6,11 +6,10 @@
 #include "base/text.h"
 #include "orchestrator/scheduler/cli_port.h"
 #include "orchestrator/scheduler/helper_port.h"
+#include "orchestrator/site/submission_times.h"
 
 namespace longhaul {
 namespace {
-
-constexpr std::int64_t slurm_deadline_ms = 60'000;
 
 Result<OpenedSlurmPort> open_helper(const std::string& path, const ProgramPaths& programs) {
   if (::access(path.c_str(), X_OK) != 0)
@@ -38,7 +37,7 @@ Result<OpenedSlurmPort> open_cli(const std::string& reason, const ProgramPaths& 
   if (!version.ok())
     return make_error(ErrorCode::not_found, "sbatch cannot be run here: " + version.error().what,
                       "load the site's Slurm module, or run this on a login node");
-  return OpenedSlurmPort{std::make_unique<CliPort>(slurm_deadline_ms, programs), "cli", reason};
+  return OpenedSlurmPort{std::make_unique<CliPort>(submission_deadline_ms, programs), "cli", reason};
 }
 
 }  // namespace

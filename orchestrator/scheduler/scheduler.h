@@ -29,6 +29,9 @@ struct JobSpec {
   // An earlier submission with this key may have happened: look for it first. False only for a key that was made in
   // this very round.
   bool maybe_known = true;
+  // ... and be under way: whoever made its intent, or acted upon it since, may still be at it, for he is on another
+  // host or his process lives. False: he is this process, or is known to have ended.
+  bool in_flight = false;
   // Cancelled before anybody knew whether it was submitted: its id if it was. A scheduler whose queue others may still
   // be filling looks for it and, once it is sure that it is not there, refuses it (invalid_input); another may take it,
   // to be cancelled.
@@ -123,6 +126,7 @@ class Scheduler {
 
  protected:
   Status may_act() const { return may_act_ ? may_act_() : Status(); }
+  bool acts() const { return may_act_ != nullptr; }  // for a controller, and not for somebody who looks
 
  private:
   MayAct may_act_;

@@ -41,6 +41,12 @@ SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency) {
   return submission;
 }
 
+bool is_key(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
 bool is_job_id(const std::string& id) {
   return !id.empty() && id.find_first_not_of("0123456789_") == std::string::npos;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/fault_point.h"
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "orchestrator/scheduler/attempt_traces.h"
@@ -12,15 +14,10 @@
 namespace longhaul {
 namespace {
 
-constexpr int looks_per_settle = 5;       // for a key that may be on its way
-constexpr int single_questions_max = 20;  // about forgotten jobs, in one round
+constexpr int looks_per_settle = 5;                // for a key that may be on its way
+constexpr std::int64_t unread_record_ms = 60'000;  // how long an error is no answer
+constexpr int single_questions_max = 20;           // about forgotten jobs, in one round
 
-bool is_key(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  });
-}
 Status check_spec(const JobSpec& spec, int array_tasks_max) {
   const auto refuse = [&](const std::string& what) {
     return make_error(ErrorCode::invalid_input, "job " + spec.key + ": " + what);
@@ -46,7 +43,7 @@ Status check_spec(const JobSpec& spec, int array_tasks_max) {
 
 std::string known_id(const OpenJob& open) {
   if (!open.id.empty()) return open.id;
-  const std::string left = id_left_by_lead(open.attempt_dir, std::max(0, newest_start(open.attempt_dir)));
+  const std::string left = id_left_by_newest_lead(open.attempt_dir);
   return left.empty() ? "gone-" + open.key : left;
 }
 
@@ -135,20 +132,25 @@ void SlurmScheduler::note_id(const std::string& key, const std::string& id) {
   missed_ns_.erase(key);
 }
 
+std::int64_t SlurmScheduler::settle_ms_of(const JobSpec& spec) const {
+  return spec.in_flight ? std::max(options_.settle_ms, options_.in_flight_ms) : options_.settle_ms;
+}
+
 // How long until a key that is missing was never submitted by anybody.
 std::int64_t SlurmScheduler::settled_in_ms(const JobSpec& spec) const {
-  if (answers_since_ns_ < 0) return options_.settle_ms;
+  const std::int64_t settle_ms = settle_ms_of(spec);
+  if (answers_since_ns_ < 0) return settle_ms;
   const auto unanswered = unanswered_ns_.find(spec.key);
   const std::int64_t since =
       std::max(answers_since_ns_, unanswered == unanswered_ns_.end() ? answers_since_ns_ : unanswered->second);
-  return std::max<std::int64_t>(0, options_.settle_ms - (clock_.monotonic_ns() - since) / 1'000'000);
+  return std::max<std::int64_t>(0, settle_ms - (clock_.monotonic_ns() - since) / 1'000'000);
 }
 
 // Just now, and in vain: whole lists are not asked for in every round, but when it may have become certain.
 bool SlurmScheduler::was_looked_for(const JobSpec& spec) const {
   const auto missed = missed_ns_.find(spec.key);
   if (missed == missed_ns_.end() || answers_since_ns_ < 0 || settled_in_ms(spec) == 0) return false;
-  return (clock_.monotonic_ns() - missed->second) / 1'000'000 * looks_per_settle < options_.settle_ms;
+  return (clock_.monotonic_ns() - missed->second) / 1'000'000 * looks_per_settle < settle_ms_of(spec);
 }
 
 Error SlurmScheduler::on_its_way(const JobSpec& spec) const {
@@ -160,7 +162,10 @@ Error SlurmScheduler::on_its_way(const JobSpec& spec) const {
 
 // nullopt: nobody has submitted it, and it is wanted.
 std::optional<Result<std::string>> SlurmScheduler::conclude_absent(const JobSpec& spec) const {
-  if (const auto id = id_of_a_start(spec)) return Result<std::string>(*id);
+  const auto id = id_of_a_start(spec);
+  if (!id.ok())  // it may have been: nobody submits it on doubt
+    return Result<std::string>(make_error(ErrorCode::unavailable, id.error().message(), "it is looked for again"));
+  if (!id->empty()) return id;
   if (settled_in_ms(spec) > 0) return Result<std::string>(on_its_way(spec));
   if (!spec.withdrawn) return std::nullopt;
   return Result<std::string>(make_error(ErrorCode::invalid_input, "cancelled before it was submitted"));
@@ -186,6 +191,10 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
     std::vector<SlurmSubmission> window;
     window.reserve(end - begin);
     for (std::size_t i = begin; i < end; ++i) window.push_back(submission_of(specs[rest[i]], true));
+    if (auto fault = fault_here(FaultPoint::scheduler_in_flight)) {
+      for (std::size_t i = begin; i < rest.size(); ++i) answers[rest[i]] = *fault;
+      return;
+    }
     auto ids = port_->submit(window);
     std::vector<JobSpec> dependent;
     std::vector<std::string> dependent_ids;
@@ -214,35 +223,12 @@ void SlurmScheduler::submit_rest(const std::vector<JobSpec>& specs,
 
 // ---------------------------------------------------------------------------------------------------------------
 // snapshot
-SlurmScheduler::SeenByKey SlurmScheduler::index(const std::vector<SlurmJob>& jobs) const {
-  SeenByKey seen;
-  const auto add = [&](const std::string& key, const std::string& id, const SlurmJob& job) {
-    const auto [place, fresh] = seen.emplace(key, Seen{&job, id});
-    if (fresh) return;
-    // Two of one key: somebody submitted the script by hand. The one that we were told of counts, else the oldest.
-    const auto known = known_.find(key.substr(0, key.find('+')));
-    const bool ours = known != known_.end() && known->second == submission_id(job);
-    const bool theirs = known != known_.end() && known->second == submission_id(*place->second.job);
-    if (ours && !theirs) place->second = Seen{&job, id};
-  };
-  for (const SlurmJob& job : jobs) {
-    if (!is_key(job.comment)) continue;
-    if (job.array_id.empty()) {
-      add(job.comment, job.id, job);
-      continue;
-    }
-    for (const int task : expand_indices(job.array_tasks))
-      add(array_task_key(job.comment, task), format("{}_{}", job.array_id, task), job);
-  }
-  return seen;
-}
-
 Result<std::vector<JobInfo>> SlurmScheduler::snapshot(const std::vector<OpenJob>& open) {
   const auto jobs = all_jobs();
   if (!jobs.ok()) return jobs.error();
-  const SeenByKey seen = index(*jobs);
-  std::map<std::string, const OpenJob*> open_by_key;
+  OpenByKey open_by_key;
   for (const OpenJob& job : open) open_by_key.emplace(job.key, &job);
+  const SeenByKey seen = index(*jobs, open_by_key);
   std::erase_if(memory_, [&](const auto& entry) { return !open_by_key.contains(entry.first); });
 
   Round round;
@@ -378,6 +364,8 @@ bool SlurmScheduler::take_record(const OpenJob& open, const std::string& id, int
                                  Round& round) {
   const Memory& memory = memory_[open.key];
   auto record = read_record(record_path(open.attempt_dir, restarts));
+  unread_.erase(open.key);
+  if (!record.ok() && record.error().code == ErrorCode::io) unread_[open.key] = record.error().message();
   if (!record.ok()) return false;
   JobInfo info;
   info.id = id;
@@ -396,7 +384,9 @@ bool SlurmScheduler::is_waited_for_long_enough(const OpenJob& open) {
   Memory& memory = memory_[open.key];
   const std::int64_t now = clock_.monotonic_ns();
   if (memory.missing_since_ns < 0) memory.missing_since_ns = now;
-  return (now - memory.missing_since_ns) / 1'000'000 >= options_.record_grace_ms;
+  const std::int64_t grace_ms =
+      unread_.contains(open.key) ? std::max(options_.record_grace_ms, unread_record_ms) : options_.record_grace_ms;
+  return (now - memory.missing_since_ns) / 1'000'000 >= grace_ms;
 }
 
 // Its state as last known, while its record is awaited.
@@ -425,7 +415,8 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   info.end = end;
   info.restarts = job.restarts;
   info.nodes = memory.last_nodes.empty() ? job.nodes : memory.last_nodes;
-  const bool never_started = job.nodes.empty() && !file_exists(claim_path(open.attempt_dir, job.restarts));
+  const auto claimed = is_there(claim_path(open.attempt_dir, job.restarts));
+  const bool never_started = job.nodes.empty() && claimed.ok() && !*claimed;
   if (never_started && end == SchedulerEnd::cancelled) {
     // No lead was there to write a record.
     info.state = JobState::ended;
@@ -438,16 +429,24 @@ void SlurmScheduler::look_at_ended(const OpenJob& open, const Seen& seen, Round&
   if (memory.last_started_ms == 0) memory.last_started_ms = job.started_s * 1000;
   // Also for a process that looks once and ends: long ago by any clock.
   const bool long_ago = job.ended_s > 0 && clock_.wall_ms() - job.ended_s * 1000 > 2 * options_.record_grace_ms;
-  if (!is_waited_for_long_enough(open) && !long_ago)
+  const bool waited = is_waited_for_long_enough(open);
+  if (!waited && (!long_ago || unread_.contains(open.key)))
     return await(open, seen.id, format("ended in Slurm ({}), its record is awaited", job.state), round);
   info.state = JobState::lost;
   info.started_ms = memory.last_started_ms;
-  info.cause = words_of_end(job, "Slurm") + "; its lead left no record";
+  info.cause = words_of_end(job, "Slurm") + no_record(open.key);
   conclude(std::move(info), round);
 }
 
+std::string SlurmScheduler::no_record(const std::string& key) const {
+  const auto unread = unread_.find(key);
+  return unread == unread_.end() ? "; its lead left no record" : "; its record: " + unread->second;
+}
+
 void SlurmScheduler::look_at_missing(const OpenJob& open, Round& round) {
-  const int newest = newest_start(open.attempt_dir);
+  const auto left = newest_start(open.attempt_dir);
+  if (!left.ok()) return await(open, known_id(open), left.error().message(), round);
+  const int newest = *left;
   Memory& memory = memory_[open.key];
   memory.last_restarts = std::max({memory.last_restarts, newest, open.restarts});
   if (take_record(open, known_id(open), memory.last_restarts, SchedulerEnd::forgotten, round)) return;
@@ -501,7 +500,8 @@ void SlurmScheduler::settle_missing(Round& round) {
   std::vector<std::string> ids;
   for (const OpenJob& open : round.missing) {
     const std::string id = known_id(open);
-    const bool over = slurm_waited(open, round) || is_waited_for_long_enough(open);
+    const bool waited = is_waited_for_long_enough(open);
+    const bool over = waited || (slurm_waited(open, round) && !unread_.contains(open.key));
     if (!over || !is_forgotten(open, round)) {
       await(open, id, "Slurm's list does not have it, its record is awaited", round);
       continue;
@@ -536,9 +536,11 @@ void SlurmScheduler::settle_missing(Round& round) {
       info.end = scheduler_end_of(*told);
       info.nodes = told->nodes;
       if (info.started_ms == 0 && !told->nodes.empty()) info.started_ms = told->started_s * 1000;
-      info.cause = words_of_end(*told, "accounting") + "; its lead left no record";
+      info.cause = words_of_end(*told, "accounting") + no_record(open.key);
     } else {
+      const auto unread = unread_.find(open.key);
       info.cause = "Slurm no longer knows the job and its lead left no record";
+      if (unread != unread_.end()) info.cause = "Slurm no longer knows the job" + no_record(open.key);
     }
     conclude(std::move(info), round);
   }

@@ -4,6 +4,8 @@
 //     time to appear, counted from Slurm's first answer: while slurmctld is silent nothing appears;
 //   - a job's end is known from its own record, from Slurm, from accounting, in this order. A record may reach us later
 //     than Slurm's word (file systems lag); a job that Slurm has forgotten is lost only after a while;
+//   - of two jobs with one key the one whose lead has claimed the attempt is the attempt's; the other one is cancelled
+//     while it waits, and one that we were told of is given up for it;
 //   - a native dependency is read back: Slurm 22.05 silently drops one on a job that it has forgotten.
 // The job's script gets the attempt folder as its only argument. Not thread-safe.
 #pragma once
@@ -19,12 +21,14 @@
 #include "base/log.h"
 #include "orchestrator/scheduler/scheduler.h"
 #include "orchestrator/scheduler/slurm_port.h"
+#include "orchestrator/site/submission_times.h"
 
 namespace longhaul {
 
 struct SlurmSchedulerOptions {
   std::int64_t poll_interval_ms = 30'000;
   std::int64_t settle_ms = 15'000;  // after which a submission that was not answered is visible, or never happened
+  std::int64_t in_flight_ms = longhaul::in_flight_ms;  // the same where somebody else may still be at it
   std::int64_t record_grace_ms =
       60'000;  // between Slurm's word, or its silence, and the conclusion that no record comes
 };
@@ -75,6 +79,7 @@ class SlurmScheduler final : public Scheduler {
   void look_for(const std::vector<JobSpec>& specs, std::vector<std::optional<Result<std::string>>>& answers);
   std::optional<Result<std::string>> conclude_absent(const JobSpec& spec) const;
   void note_id(const std::string& key, const std::string& id);
+  std::int64_t settle_ms_of(const JobSpec& spec) const;
   std::int64_t settled_in_ms(const JobSpec& spec) const;
   bool was_looked_for(const JobSpec& spec) const;
   Error on_its_way(const JobSpec& spec) const;
@@ -84,7 +89,10 @@ class SlurmScheduler final : public Scheduler {
   void check_dependencies(const std::vector<JobSpec>& specs, const std::vector<std::string>& ids);
   void mend_dependency(const JobSpec& spec, const std::string& id, const std::vector<SlurmJob>& jobs);
 
-  SeenByKey index(const std::vector<SlurmJob>& jobs) const;
+  using OpenByKey = std::map<std::string, const OpenJob*>;
+  SeenByKey index(const std::vector<SlurmJob>& jobs, const OpenByKey& open);
+  bool is_preferred(const Seen& one, const Seen& other, const std::string& key, const std::string& claimed_by) const;
+  void cancel_others(const std::string& key, const std::vector<Seen>& candidates, const Seen& best);
   JobInfo live_info(const std::string& key, const Seen& seen, const OpenJob* open);
   void look_at_ended(const OpenJob& open, const Seen& seen, Round& round);
   void look_at_missing(const OpenJob& open, Round& round);
@@ -92,6 +100,7 @@ class SlurmScheduler final : public Scheduler {
   bool take_record(const OpenJob& open, const std::string& id, int restarts, SchedulerEnd end, Round& round);
   bool is_forgotten(const OpenJob& open, Round& round);
   bool slurm_waited(const OpenJob& open, const Round& round);
+  std::string no_record(const std::string& key) const;
   bool is_waited_for_long_enough(const OpenJob& open);
   void await(const OpenJob& open, const std::string& id, const std::string& why, Round& round);
   void conclude(JobInfo info, Round& round);
@@ -108,9 +117,11 @@ class SlurmScheduler final : public Scheduler {
   std::map<std::string, std::int64_t> missed_ns_;         // key -> when Slurm's list was last without it
   std::map<std::string, std::string> known_;              // key -> id, of submissions of this process
   std::set<std::string> cancelled_;                       // ids, by this process
+  std::set<std::string> duplicates_;                      // ids, cancelled for another job of the same key
   std::set<std::string> others_;                          // ids of open jobs that are another job's in Slurm's list
   std::map<std::string, RefusedCancel> refused_cancels_;  // by id
-  std::map<std::string, Memory> memory_;                  // by key (of tasks); only what is open
+  std::map<std::string, std::string> unread_;  // key -> why its record cannot be read, though it may be there
+  std::map<std::string, Memory> memory_;       // by key (of tasks); only what is open
   mutable int array_tasks_max_ = -1;
   std::int64_t min_job_age_ms_ = -1;
 };
@@ -122,6 +133,7 @@ SlurmSubmission submission_of(const JobSpec& spec, bool with_dependency);
 std::string compress_indices(std::vector<int> indices);
 // "3-9,12%4", "0-10:2" -> the indices
 std::vector<int> expand_indices(const std::string& text);
+bool is_key(const std::string& text);  // of a submission: a job with another comment is not ours
 // "1234", "1234_7".
 bool is_job_id(const std::string& id);
 std::int64_t number_of_job(const std::string& id);  // 1234

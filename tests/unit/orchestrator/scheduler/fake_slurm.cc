@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -303,6 +304,7 @@ class FakeSlurmPort final : public SlurmPort {
         ids.emplace_back(*error);
         continue;
       }
+      if (const auto meanwhile = std::exchange(slurm_.in_flight, {})) meanwhile();
       ids.push_back(slurm_.accept(submission));
       slurm_.advance();
     }

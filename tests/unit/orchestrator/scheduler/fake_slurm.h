@@ -43,6 +43,7 @@ class FakeSlurm {
   std::function<Play(const std::string& comment, int task)> play = [](const std::string&, int) { return Play{}; };
 
   // Faults.
+  std::function<void()> in_flight;    // runs once, while the next submission is on its way
   int answers_to_lose = 0;            // of the next submissions; they are accepted
   std::int64_t appears_after_ms = 0;  // ... and seen only after this long
   std::int64_t down_until_ms = 0;     // wall time; no call is answered before

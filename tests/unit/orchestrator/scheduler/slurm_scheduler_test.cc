@@ -59,6 +59,85 @@ TEST_CASE("slurm: a new controller believes a key absent only after the settling
   CHECK(world.slurm.submissions("k") == 1);
 }
 
+TEST_CASE("slurm: a submission that is in flight for 40 s is waited for by whoever takes over meanwhile") {
+  for (const bool may_live : {false, true}) {
+    CAPTURE(may_live);
+    SlurmWorld world;
+    SlurmSchedulerOptions options;
+    options.settle_ms = SlurmWorld::settle_ms;
+    SlurmScheduler second(world.slurm.port(), options, world.clock, world.log);
+    JobSpec spec = world.job("k", true);
+    spec.in_flight = may_live;  // the first controller is on another host, or its process lives
+    world.slurm.in_flight = [&] {
+      for (int s = 0; s < 40; s += 5) {
+        (void)second.submit_one(spec);
+        world.clock.advance_ms(5'000);
+      }
+    };
+    REQUIRE(world.scheduler->submit_one(world.job("k")).ok());
+    CHECK(world.slurm.submissions("k") == (may_live ? 1 : 2));
+    CHECK(second.submit_one(spec).ok());  // it sees the first one's, or knows its own
+  }
+}
+
+TEST_CASE("slurm: of two live jobs with one key the one that holds the attempt is told, and the other is cancelled") {
+  SlurmWorld world({.nodes = 1});
+  world.slurm.play = [](const std::string&, int) { return long_play(1); };
+  const auto first = world.scheduler->submit_one(world.job("k"));
+  REQUIRE(first.ok());
+  world.new_controller();
+  const auto second = world.scheduler->submit_one(world.job("k"));  // as if it were new
+  REQUIRE(second.ok());
+  REQUIRE(world.slurm.submissions("k") == 2);
+  // Whoever only looks cancels nothing; the attempt's job is told, whatever the ledger was told.
+  CHECK(world.look(world.open("k", *second))->id == *first);
+  CHECK(world.slurm.cancels() == 0);
+  world.scheduler->ask_before_acting([] { return Status(); });
+  const auto info = world.look(world.open("k", *second));
+  CHECK(info->id == *first);
+  CHECK(info->state == JobState::running);
+  CHECK(world.slurm.cancels() == 1);
+  CHECK(world.look(world.open("k", *second))->id == *first);
+  CHECK(world.slurm.cancels() == 1);
+  const auto left = world.scheduler->port().jobs();
+  REQUIRE(left.ok());
+  for (const SlurmJob& job : *left) CHECK((job.id == *first ? job.state == "RUNNING" : job.state == "CANCELLED"));
+}
+
+TEST_CASE("slurm: a job that found its attempt claimed and ended is never the attempt's end") {
+  SlurmWorld world;
+  world.slurm.play = [](const std::string&, int) { return long_play(1); };
+  const auto works = world.scheduler->submit_one(world.job("k"));
+  REQUIRE(works.ok());
+  REQUIRE(world.look(world.open("k", *works))->state == JobState::running);
+  world.slurm.play = [](const std::string&, int) {
+    FakeSlurm::Play second;
+    second.leaves_claim = second.leaves_record = false;
+    return second;
+  };
+  world.new_controller();  // the one that submitted the second job, and was told of it
+  const auto idle = world.scheduler->submit_one(world.job("k"));  // as if it were new
+  REQUIRE(idle.ok());
+  for (std::int64_t ms = 0; ms < 3 * SlurmWorld::grace_ms; ms += SlurmWorld::grace_ms / 2) {
+    const auto info = world.look(world.open("k", *idle));
+    REQUIRE(info);
+    CHECK(info->state == JobState::running);
+    CHECK(info->id == *works);
+    world.clock.advance_ms(SlurmWorld::grace_ms / 2);
+  }
+}
+
+TEST_CASE("slurm: where it cannot be told whether a lead was at work, nothing is submitted") {
+  SlurmWorld world;
+  JobSpec spec = world.job("k", true);
+  REQUIRE(remove_tree(spec.attempt_dir).ok());
+  REQUIRE(write_file_atomic(spec.attempt_dir, "in the folder's place").ok());
+  const auto answer = world.scheduler->submit_one(spec);
+  REQUIRE_FALSE(answer.ok());
+  CHECK(answer.error().code == ErrorCode::unavailable);
+  CHECK(world.slurm.submissions("k") == 0);
+}
+
 TEST_CASE("slurm: while slurmctld is silent, no time passes for a submission that may be on its way") {
   SlurmWorld world;
   world.slurm.answers_to_lose = 1;
