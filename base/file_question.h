@@ -1,5 +1,5 @@
-// Questions to a file system that answer yes, no or error. On a shared file system an error (EIO, ESTALE, EACCES) is not
-// absence: whoever would lose or repeat work for a wrong "no" asks here, and not file_exists().
+// Questions to a file system that answer yes, no or error. On a shared file system an error (EIO, ESTALE, EACCES) is
+// not absence: whoever would lose or repeat work for a wrong "no" asks here, and not file_exists().
 #pragma once
 
 #include <string>

@@ -17,17 +17,17 @@ struct Attempt {
   static constexpr int format = 1;
   std::string key;  // of the submission: unique among all jobs of all runs
   int attempt = 1;
-  std::string run;           // name of the run
-  std::string stage;         // id: "sft" or "sft/lr=1e-05"
-  std::string task_path;     // task.toml
-  std::string attempt_dir;   // stages/<id>/attempts/<n>
-  std::string stage_dir;     // stages/<id>
-  std::string engine;        // path of longhaul-engine; unused by `command` stages
-  std::string software;      // for the manifest
-  double time_limit_s = 0;   // 0: none
-  double grace_s = 10;       // between SIGTERM and SIGKILL
+  std::string run;                 // name of the run
+  std::string stage;               // id: "sft" or "sft/lr=1e-05"
+  std::string task_path;           // task.toml
+  std::string attempt_dir;         // stages/<id>/attempts/<n>
+  std::string stage_dir;           // stages/<id>
+  std::string engine;              // path of longhaul-engine; unused by `command` stages
+  std::string software;            // for the manifest
+  double time_limit_s = 0;         // 0: none
+  double grace_s = 10;             // between SIGTERM and SIGKILL
   std::int64_t at_least_step = 0;  // of a whole checkpoint of this stage, as the run's log has it; 0: none
-  double stop_before_s = 0;  // SIGUSR1 to the lead this long before the job's end; 0: none
+  double stop_before_s = 0;        // SIGUSR1 to the lead this long before the job's end; 0: none
   ResiliencySettings resiliency;
   FaultSettings faults;  // to be injected
   std::string run_dir;   // of the whole run
@@ -45,8 +45,8 @@ struct Attempt {
   std::vector<double> rounds_at_s;
   std::string fault_plan;  // for the lead and its ranks; "" outside of tests
 
-  std::string out_dir() const { return stage_dir + "/out"; }      // the published artifact
-  std::string state_dir() const { return stage_dir + "/state"; }  // checkpoints; survive attempts
+  std::string out_dir() const { return stage_dir + "/out"; }          // the published artifact
+  std::string state_dir() const { return stage_dir + "/state"; }      // checkpoints; survive attempts
   std::string learned_dir() const { return stage_dir + "/learned"; }  // by its leads, for their next ones
   std::string milestones_dir() const { return stage_dir + "/milestones"; }
   std::string staging_dir() const { return attempt_dir + "/staging"; }  // becomes out_dir by one rename

@@ -23,14 +23,14 @@ struct Launch {
   // Newest whole checkpoint that the lead or the run's log knows of and that nothing has ruled out since; 0: none. A
   // training that finds nothing of that step or later, and no damage that says why, refuses to begin.
   std::int64_t at_least_step = 0;
-  std::string launch_dir;        // rank logs, stacks of this launch
-  std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
-  std::string words_dir;         // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
-  std::string events_path;       // events.jsonl; rank 0 appends
-  std::string output_dir;        // staging of the artifact; the lead publishes it
-  std::string state_dir;         // survives attempts: checkpoints of this stage
-  std::string milestones_dir;    // where milestones are published; "": nowhere
-  std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
+  std::string launch_dir;      // rank logs, stacks of this launch
+  std::string beat_dir;        // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
+  std::string words_dir;       // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
+  std::string events_path;     // events.jsonl; rank 0 appends
+  std::string output_dir;      // staging of the artifact; the lead publishes it
+  std::string state_dir;       // survives attempts: checkpoints of this stage
+  std::string milestones_dir;  // where milestones are published; "": nowhere
+  std::string fault_plan;      // "" or a fault plan for the ranks (base/fault_point.h)
 };
 
 // Where the pages of a launch lie.

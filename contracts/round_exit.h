@@ -1,4 +1,5 @@
-// What the exit code of a round of the controller (Attempt::at_end, `longhaul tick`) means to the lead that waits for it.
+// What the exit code of a round of the controller (Attempt::at_end, `longhaul tick`) means to the lead that waits for
+// it.
 #pragma once
 
 namespace longhaul {

@@ -36,9 +36,9 @@ FaultGroup group_of(FaultClass fault) {
 FaultClass classify_end(const JobRecord& record, bool own_program) {
   if (record.outcome == "succeeded") return FaultClass::none;
   if (record.ended_by == "wall_time") return FaultClass::wall_time;
+  if (record.ended_by == "time_limit") return FaultClass::time_limit;
   if (record.outcome == "cancelled") return FaultClass::interrupted;
   if (record.ended_by == "host_lost") return FaultClass::host_unreachable;  // its ranks were ended for it
-  if (record.cause.find("time limit") != std::string::npos) return FaultClass::time_limit;
   if (record.cause.find("No space left on device") != std::string::npos ||
       record.cause.find("quota exceeded") != std::string::npos)
     return FaultClass::disk_full;

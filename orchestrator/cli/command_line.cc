@@ -8,6 +8,7 @@
 #include "base/diagnostics.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "contracts/attempt.h"
 
 namespace longhaul {
 namespace {
@@ -172,6 +173,7 @@ void add_options(Command command, CLI::App& app, CommandLine& line) {
       app.add_flag("--until-quiet", line.until_quiet, "rounds until one changes nothing");
       add_duration(app, "--patience", line.patience_s,
                    "with --until-quiet: for a scheduler that does not answer [15min]");
+      app.add_flag(unwritten_record_option, line.unwritten_record)->group("");  // by leads: hidden
       add_duration(app, "--for", line.for_s, "rounds for so long, or until the run has ended");
       add_driving_options(app, line);
       break;

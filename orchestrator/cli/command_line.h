@@ -48,6 +48,7 @@ struct CommandLine {
   std::string driver = "auto";     // submit
   bool until_quiet = false;        // tick
   double patience_s = 900;         // tick --until-quiet
+  bool unwritten_record = false;   // tick, of a lead
   double for_s = 0;                // tick; 0: one round
   double wait_s = 60;              // tell
   bool test = false;               // notify

@@ -1,6 +1,12 @@
 #include "orchestrator/cli/exit_code.h"
 
+#include "contracts/round_exit.h"
+
 namespace longhaul {
+
+static_assert(round_exit_internal == static_cast<int>(ExitCode::internal));
+static_assert(round_exit_system == static_cast<int>(ExitCode::system));
+static_assert(round_exit_timeout == static_cast<int>(ExitCode::timeout));
 
 const std::vector<ExitCodeText>& exit_code_texts() {
   static const std::vector<ExitCodeText> texts = {

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/folder_access.h"
 #include "base/log.h"
+#include "base/owned_files.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -58,6 +59,7 @@ class DriveSession {
         log_("controller", "run=" + file_name(run_dir_), LogLevel::info, join_path(run_dir_, "controller.log")),
         view_(::isatty(STDERR_FILENO) == 1, terminal_columns()) {
     options_.worker_fault_plan = line.worker_fault_plan;
+    options_.attended = line.command != Command::tick;
     options_.environment = process_environment();
     options_.programs_dir = std::move(run.programs_dir);
     const std::string constants = join_path(run_dir_, constants_file_name);
@@ -68,6 +70,8 @@ class DriveSession {
     if (const auto site = read_toml_file(join_path(run_dir_, "site.toml")); site.ok())
       options_.cpu_slots = static_cast<int>(site->get_integer("cpu_slots"));
   }
+
+  void take(JobRecord unwritten) { options_.unwritten_record = std::move(unwritten); }
 
   // Until the run ends, a signal, or the deadline (0: none).
   Result<RunStatus> drive_until(std::int64_t deadline_ms) {
@@ -507,6 +511,17 @@ ExitCode cancel_run(const CommandLine& line, const Installation& installation) {
   return ExitCode::ok;
 }
 
+namespace {
+
+// By the lead of a job that ends (worker/lead/next_round.h).
+Result<JobRecord> record_on_stdin() {
+  constexpr std::uint64_t record_bytes_max = 1 << 20;
+  LH_TRY(const std::string text, read_to_end(STDIN_FILENO, "standard input", record_bytes_max));
+  return record_from_text(text, "standard input");
+}
+
+}  // namespace
+
 ExitCode tick_run(const CommandLine& line, const Installation& installation) {
   auto run = find_asked_run(line, installation);
   if (!run.ok()) return fail(line, run.error());
@@ -516,6 +531,11 @@ ExitCode tick_run(const CommandLine& line, const Installation& installation) {
     if (!status.ok()) return status.error().code == ErrorCode::conflict ? ExitCode::ok : fail(line, status.error());
     print(stdout, "{}: {}\n", status->name, to_string(status->state));
     return is_running(*status) ? ExitCode::ok : exit_of(status->state);
+  }
+  if (line.unwritten_record) {
+    auto record = record_on_stdin();
+    if (!record.ok()) return fail(line, record.error());
+    session.take(std::move(record).value());
   }
   std::int64_t epoch = 0;
   const auto outcome = line.until_quiet ? session.move_on(1000 * static_cast<std::int64_t>(line.patience_s))

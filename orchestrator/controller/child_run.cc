@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
@@ -42,7 +43,8 @@ std::string child_run_folder(const ChildRunSetup& setup, int number) {
 
 Status check_trial_job(const std::string& run_dir, const PlannedStage& trial) {
   const std::string path = join_path(run_dir, "site.toml");
-  if (!file_exists(path)) return {};
+  LH_TRY(const bool has_site, is_there(path));
+  if (!has_site) return {};
   LH_TRY(const Site site, load_site(path, {}));
   if (!site.config.is_slurm()) return {};
   Diagnostics diagnostics;

@@ -17,6 +17,7 @@
 #include "orchestrator/controller/request_files.h"
 #include "orchestrator/controller/run.h"
 #include "orchestrator/controller/run_scheduler.h"
+#include "orchestrator/controller/saved_state.h"
 #include "orchestrator/controller/search_stages.h"
 #include "orchestrator/controller/tune_stages.h"
 #include "orchestrator/state/status_from_ledger.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr std::int64_t pulse_interval_ms = 5'000;
 constexpr std::int64_t maintenance_interval_ms = 10 * 60'000;
 constexpr std::int64_t hosts_interval_ms = 60'000;
+constexpr std::int64_t inputs_asked_for_ms = 60'000, inputs_pause_ms = 2'000;
 
 std::string site_group_of(const std::string& run_dir) {
   const auto site = read_toml_file(join_path(run_dir, "site.toml"));
@@ -160,8 +162,15 @@ Result<Observations> Controller::observe() {
 }
 
 // Whoever drives the run takes what its site's group has made, and says what was there and not taken.
+// An error is no reason to fail a stage for good before it was given for a minute.
 void Controller::look_at_inputs(const PlannedStage& planned, Observations& seen) {
+  const Deadline deadline(clock_, inputs_asked_for_ms);
   PreparedStage prepared = prepare_stage(planned, ledger_, frozen_.artifact_root, trust_);
+  while (prepared.may_pass && !deadline.passed()) {
+    log_.warn("event=inputs_not_read stage=" + planned.id() + " error='" + prepared.problem + "' next=try_again");
+    clock_.sleep_ms(inputs_pause_ms);
+    prepared = prepare_stage(planned, ledger_, frozen_.artifact_root, trust_);
+  }
   if (!prepared.disbelieved.empty())
     log_.warn("event=artifact_not_believed stage=" + planned.id() + " why='" + prepared.disbelieved + "'");
   seen.prepared.emplace(planned.id(), std::move(prepared));
@@ -204,11 +213,19 @@ Status Controller::observe_jobs(Observations& seen) {
   if (!open.empty()) LH_CHECK(ask_scheduler(open, seen));
   for (const LedgerStage& stage : ledger_.stages) {
     if (!stage.job_open()) continue;
-    observe_artifact(stage, seen);
+    LH_CHECK(observe_artifact(stage, seen));
     const auto job = seen.jobs.find(stage.newest()->key);
     if (job != seen.jobs.end() && (job->second.state == JobState::ended || job->second.state == JobState::lost))
-      seen.saved[stage.id] = digest_saved_state(join_path(stage_folder(run_dir_, stage.id), "state"));
+      LH_CHECK(look_at_saved(stage, job->second, seen));
   }
+  return {};
+}
+
+// What decides whether a job got further is read before its end is judged: a round that cannot read it is made again.
+Status Controller::look_at_saved(const LedgerStage& stage, const JobInfo& job, Observations& seen) const {
+  if (job.record && job.record->outcome == "succeeded") return {};
+  LH_TRY(SavedState saved, observe_saved(run_dir_, stage.id, job.record, planned_of(stage).kind != "command"));
+  seen.saved.emplace(stage.id, std::move(saved));
   return {};
 }
 
@@ -234,7 +251,24 @@ Status Controller::ask_scheduler(const std::vector<OpenJob>& open, Observations&
     for (const OpenJob& job : open)
       if (auto ended = end_by_record(job)) seen.jobs.insert_or_assign(job.key, *std::move(ended));
   }
+  if (options_.unwritten_record) take_unwritten(open, seen);
   return {};
+}
+
+// Its job still runs, as its scheduler sees it: its lead waits for this round.
+void Controller::take_unwritten(const std::vector<OpenJob>& open, Observations& seen) const {
+  const JobRecord& record = *options_.unwritten_record;
+  for (const OpenJob& job : open) {
+    if (job.key != record.key || job.restarts > record.restarts) continue;
+    JobInfo& info = seen.jobs[job.key];
+    if (info.record) continue;
+    info.key = job.key;
+    info.id = job.id;
+    info.state = JobState::ended;
+    info.restarts = record.restarts;
+    info.started_ms = record.started_ms;
+    info.record = record;
+  }
 }
 
 Status Controller::take_layouts() {
@@ -257,15 +291,16 @@ Status Controller::take_layouts() {
 }
 
 // A job that says it succeeded: is its artifact there? If so, other runs may find it from now on.
-void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) {
+Status Controller::observe_artifact(const LedgerStage& stage, Observations& seen) {
   const auto job = seen.jobs.find(stage.newest()->key);
   if (job == seen.jobs.end() || job->second.state != JobState::ended || !job->second.record ||
       job->second.record->outcome != "succeeded")
-    return;
+    return {};
   auto artifact = read_artifact(join_path(stage_folder(run_dir_, stage.id), "out"), stage.key);
+  if (!artifact.ok() && artifact.error().code == ErrorCode::io) return artifact.error();  // it may be whole
   if (!artifact.ok()) {
     seen.broken[stage.id] = "its job succeeded, but its artifact is not whole: " + artifact.error().message();
-    return;
+    return {};
   }
   // One that was steered by orders, or that faults were injected into, may not be what its key says: no other run's.
   const bool steered = artifact->figures.find("steered") != nullptr || planned_of(stage).faults.allowed;
@@ -274,6 +309,7 @@ void Controller::observe_artifact(const LedgerStage& stage, Observations& seen) 
     log_.warn("event=artifact_not_registered stage=" + stage.id + " error='" + registered.error().message() + "'");
   if (!steered) keep_step_time(stage, *artifact, job->second.record->ended_ms);
   seen.artifacts.emplace(stage.id, std::move(artifact).value());
+  return {};
 }
 
 // What a pretraining took, for later predictions at this site (measured_trainings.h). Nothing of this run depends on

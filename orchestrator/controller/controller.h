@@ -58,11 +58,13 @@ class Controller {
              Logger& log);
   Status set_up_scheduler();
   Result<Observations> observe();
-  void observe_artifact(const LedgerStage& stage, Observations& seen);
+  Status observe_artifact(const LedgerStage& stage, Observations& seen);
   void keep_step_time(const LedgerStage& stage, const ArtifactSeen& artifact, std::int64_t at_ms) const;
   Status write(std::vector<Fact>& facts);
   Status observe_jobs(Observations& seen);
+  Status look_at_saved(const LedgerStage& stage, const JobInfo& job, Observations& seen) const;
   Status ask_scheduler(const std::vector<OpenJob>& open, Observations& seen);
+  void take_unwritten(const std::vector<OpenJob>& open, Observations& seen) const;
   void look_at_inputs(const PlannedStage& planned, Observations& seen);
   void look_for_maintenance();
   void look_for_hosts(Observations& seen);

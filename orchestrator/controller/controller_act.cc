@@ -1,4 +1,6 @@
 // The acting half of a controller's round: what the ledger intends and has no outcome for is done, window by window.
+#include <unistd.h>
+
 #include <algorithm>
 #include <future>
 
@@ -7,11 +9,13 @@
 #include "base/text.h"
 #include "contracts/attempt.h"
 #include "orchestrator/controller/controller.h"
+#include "orchestrator/controller/in_flight.h"
 #include "orchestrator/controller/job_plan.h"
 #include "orchestrator/controller/job_spec.h"
 #include "orchestrator/controller/order_files.h"
 #include "orchestrator/controller/own_stage.h"
 #include "orchestrator/controller/prepare.h"
+#include "orchestrator/controller/saved_state.h"
 #include "orchestrator/controller/step_plan.h"
 #include "orchestrator/state/run_access.h"
 
@@ -155,6 +159,10 @@ Result<JobSpec> Controller::prepare_job(std::span<const PendingAct> acts) const 
   JobSpec job = job_spec(run_dir_, *planned, acts, cores_, site_.has_value());
   job.worker = join_path(driving_programs(run_dir_, options_.programs_dir), "longhaul-worker");
   job.maybe_known = !fresh_.contains(first.key);
+  if (job.maybe_known) {
+    LH_TRY(const ProcessId self, identify_process(::getpid()));
+    job.in_flight = may_be_in_flight(ledger_, first, self, host_name(), process_alive);
+  }
   if (frozen_.jobs_alone && !site_) job.slots = cores_;  // beside each other they would measure each other
   if (!site_) return job;
   const bool array = !first.array.empty();
@@ -193,6 +201,7 @@ Status Controller::write_attempt_files(const PendingAct& act) const {
   attempt.engine = join_path(programs, "longhaul-engine");
   attempt.software = frozen_.software;
   attempt.time_limit_s = time_left_s(*planned, stage);
+  LH_TRY(attempt.at_least_step, at_least_step(run_dir_, stage, *act.attempt));
   attempt.resiliency = planned->common.resiliency;
   attempt.faults = planned->faults;
   attempt.fault_plan = options_.worker_fault_plan;

@@ -142,6 +142,7 @@ class Round {
     const auto job = seen_.jobs.find(attempt.key);
     if (job == seen_.jobs.end()) return;  // "not found" is not "failed"
     const JobInfo& info = job->second;
+    adopt(stage, info);
     if (info.restarts > attempt.restarts) note_requeue(stage, info);
     if (info.state == JobState::queued) return look_at_queued(stage, info);
     if (info.state == JobState::running) return note_start(stage, info);
@@ -160,6 +161,18 @@ class Round {
     }
     if (const auto end = judge_end(info, planned_of(stage).kind != "command", attempt.cancel_wanted))
       ended_badly(stage, *end);
+  }
+
+  // Two submissions of one intent may both come through. The scheduler tells of the job that holds the attempt, which
+  // need not be the one that some controller was told of: that one is nobody's, and this one the attempt's.
+  void adopt(const LedgerStage& stage, const JobInfo& info) {
+    const LedgerAttempt& attempt = *stage.newest();
+    const bool lives = info.state == JobState::queued || info.state == JobState::running;
+    if (!lives || info.id.empty() || info.id == attempt.job) return;
+    Value fields = Value::make_table();
+    fields.set("job", info.id);
+    fields.set("instead_of", attempt.job);
+    emit(FactKind::submitted, stage.id, attempt.number, std::move(fields));
   }
 
   // What we did not want may be what the scheduler has no answer to: the next one is asked for with it.
@@ -264,16 +277,18 @@ class Round {
         fields.set("cause", "cancelled on request");
       return emit(FactKind::cancelled, stage.id, number, std::move(fields));
     }
-    std::string saved_before;
     std::vector<PastEnd> ends;
     for (std::size_t i = stage.attempts_before_reset; i + 1 < stage.attempts.size(); ++i) {
       const LedgerAttempt& past = stage.attempts[i];
       ends.push_back({fault_class_of(past.fault), past.cause, past.made_progress, past.node});
     }
-    if (stage.attempts.size() > 1) saved_before = stage.attempts[stage.attempts.size() - 2].saved;
-    const auto saved = seen_.saved.find(stage.id);
-    const bool progress = saved != seen_.saved.end() && !saved->second.empty() && saved->second != saved_before;
-    fields.set("saved", saved != seen_.saved.end() ? saved->second : saved_before);
+    const SavedState before = stage.saved_so_far();
+    const auto looked = seen_.saved.find(stage.id);
+    SavedState saved = looked != seen_.saved.end() ? looked->second : SavedState{no_saved_step, before.contents};
+    saved.reached = end.step;
+    const bool progress = made_progress(saved, before);
+    if (saved.step > no_saved_step) fields.set("saved_step", static_cast<long long>(saved.step));
+    if (!saved.contents.empty()) fields.set("saved", saved.contents);
     ends.push_back({end.fault, end.cause, progress, end.node});
     const RetryVerdict verdict = decide_retry(ends, budgets_of(stage));
     fields.set("fault", to_string(end.fault));

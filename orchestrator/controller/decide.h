@@ -37,7 +37,8 @@ struct RequestSeen {
 
 // A stage whose inputs are there, made ready for submission outside (digests of raw inputs are I/O).
 struct PreparedStage {
-  std::string problem;  // not empty: an input cannot be read; nothing else is set then
+  std::string problem;    // not empty: an input cannot be read; nothing else is set then
+  bool may_pass = false;  // of the problem: the file system gave an error that it may not give again
   std::string key;
   std::vector<TaskInput> inputs;
   Value found = {};  // settings that the stages named by "@layout" and "@search" have found; null: all was written
@@ -68,8 +69,7 @@ struct Observations {
   std::vector<HostSeen> hosts = {};               // the scheduler's; empty: not asked, or not known
   std::map<std::string, JobInfo> jobs;            // by submission key: what the scheduler, or only records, told
   std::map<std::string, ArtifactSeen> artifacts;  // by stage: of jobs whose record says that they succeeded
-  // By stage, of those whose job has ended: digest of what it keeps between jobs, "" for nothing.
-  std::map<std::string, std::string> saved;
+  std::map<std::string, SavedState> saved;        // by stage, of those whose job has ended
   // By stage, of those that were looked at after their jobs: milestones that the ledger does not know, by step.
   std::map<std::string, std::map<std::int64_t, ArtifactSeen>> milestones;
   std::map<std::string, std::string> broken;      // by stage: the record says succeeded, the artifact does not

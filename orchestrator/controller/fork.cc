@@ -187,7 +187,7 @@ Result<RunPlan> forked_plan(const RunPlan& plan, const ForkRequest& request, std
 }
 
 Result<std::int64_t> find_fork_step(const std::string& run_dir, const ForkRequest& request) {
-  const std::vector<std::int64_t> steps = checkpoint_steps(checkpoints_folder(run_dir, request.stage));
+  LH_TRY(const std::vector<std::int64_t> steps, checkpoint_steps(checkpoints_folder(run_dir, request.stage)));
   if (steps.empty())
     return make_error(ErrorCode::not_found, format("stage {} of {} has no checkpoint", request.stage, run_dir),
                       "it has not saved one, or gc deleted it");

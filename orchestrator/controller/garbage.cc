@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -74,7 +75,7 @@ std::string pin_path(const std::string& run, const std::string& stage) {
   return join_path(run, "pins/" + (stage.empty() ? std::string("run") : "stage-" + xxh3_128_hex(stage).substr(0, 16)));
 }
 bool is_pinned(const std::string& run, const std::string& stage) {
-  return file_exists(pin_path(run, stage));
+  return !is_surely_absent(pin_path(run, stage));
 }
 
 // A model that the run left being served: alive, or on another host where it may be.
@@ -104,13 +105,23 @@ std::string kept_because(const Known& run) {
   return serves(run) ? "it serves a model" : "";
 }
 
-std::vector<std::string> checkpoint_names(const std::string& folder) {
-  std::vector<std::string> names;
-  if (const auto all = list_directory(folder); all.ok())
-    for (const std::string& name : *all)
-      if (starts_with(name, "step-") && file_exists(join_path(folder, name + "/checkpoint.json")))
-        names.push_back(name);
-  return names;  // oldest first: steps have leading zeros
+// Oldest first: steps have leading zeros. What cannot be told to be whole is not among `whole`, and nothing is deleted
+// of what is not.
+struct CheckpointNames {
+  std::vector<std::string> all, whole;
+  bool known = true;  // false: the folder could not be listed
+};
+CheckpointNames checkpoint_names(const std::string& folder) {
+  CheckpointNames names;
+  const auto listed = list_directory(folder);
+  names.known = listed.ok() || listed.error().code == ErrorCode::not_found;
+  if (!listed.ok()) return names;
+  for (const std::string& name : *listed) {
+    if (!starts_with(name, "step-")) continue;
+    names.all.push_back(name);
+    if (file_exists(join_path(folder, name + "/checkpoint.json"))) names.whole.push_back(name);
+  }
+  return names;
 }
 
 // The newest two events of a kind.
@@ -169,12 +180,13 @@ void list_run_garbage(const Known& known, RunUse& run) {
       for (const std::string& name : *all)
         if (starts_with(name, ".")) add_item(run, stage.id, join_path(milestones, name), "a milestone half written");
     const std::string checkpoints = join_path(folder, "state/checkpoints");
-    const std::vector<std::string> names = checkpoint_names(checkpoints);
+    const auto [all, names, known_names] = checkpoint_names(checkpoints);
+    if (!known_names) continue;
     const auto pinned = [&](const std::string& name) {
-      return file_exists(join_path(join_path(checkpoints, name), checkpoint_pin_name));
+      return !is_surely_absent(join_path(join_path(checkpoints, name), checkpoint_pin_name));
     };
     const bool succeeded = stage.has_artifact();
-    if (succeeded && std::none_of(names.begin(), names.end(), pinned)) {
+    if (succeeded && std::none_of(all.begin(), all.end(), pinned)) {
       add_item(run, stage.id, join_path(folder, "state"), "checkpoints of a stage that succeeded");
       continue;
     }
@@ -239,7 +251,7 @@ void list_dangling(const std::string& root, std::vector<GarbageItem>& items) {
     const auto text = ends_with(name, ".json") ? read_file(path, 1 << 20) : Result<std::string>(std::string());
     const auto entry = text.ok() && !text->empty() ? parse_json(*text, path) : Result<Value>(Value());
     const std::string folder = entry.ok() ? entry->get_string("artifact") : "";
-    if (!folder.empty() && !file_exists(join_path(folder, "manifest.json")))
+    if (!folder.empty() && is_surely_absent(join_path(folder, "manifest.json")))
       items.push_back({path, "", "names an artifact that is gone", use_of(path)});
   }
 }

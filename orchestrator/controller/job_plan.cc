@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "contracts/resumable.h"
@@ -516,7 +517,7 @@ void JobPlanner::plan_container() {
     problem("job.container", "'" + one_line(image) + "' cannot name an image", "use a path or the name of an image");
   else if (starts_with(image, "./") || starts_with(image, "../"))
     problem("job.container", "the image " + image + " is a relative path", "write the whole path");
-  else if (starts_with(image, "/") && !file_exists(image))
+  else if (starts_with(image, "/") && is_surely_absent(image))
     problem("job.container", "the image " + image + " does not exist", "make or copy it first");
   std::vector<std::string> mounts = config_.container.mounts;
   mounts.insert(mounts.end(), job_.mounts.begin(), job_.mounts.end());

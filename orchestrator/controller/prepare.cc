@@ -6,6 +6,7 @@
 
 #include "autotune/hyper/hyper_artifact.h"
 #include "autotune/trials/layout_artifact.h"
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -74,18 +75,6 @@ Task make_task(const PlannedStage& planned, const std::string& run_name, const L
   return task;
 }
 
-std::string digest_saved_state(const std::string& state_dir) {
-  const auto names = list_tree(state_dir);
-  if (!names.ok() || names->empty()) return {};
-  Xxh3Stream digest;
-  for (const std::string& name : *names) {
-    struct stat info{};
-    if (::stat(join_path(state_dir, name).c_str(), &info) != 0) continue;
-    digest.update(format("{}\n{} {}.{:09}\n", name, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
-  }
-  return digest.hex128().substr(0, 16);
-}
-
 double time_left_s(const PlannedStage& planned, const LedgerStage& stage) {
   const double limit_s = planned.common.time_limit.value;
   if (limit_s <= 0) return 0;
@@ -122,6 +111,22 @@ Result<PlannedStage> with_all_found(const PlannedStage& planned, const RunLedger
 
 }  // namespace
 
+namespace {
+
+PreparedStage unknown_for_now(const Error& error) {
+  PreparedStage prepared;
+  prepared.problem = error.message();
+  prepared.may_pass = true;
+  return prepared;
+}
+
+// Of what cannot be read: not for want of a permission, which no second try brings.
+bool may_pass(const Error& error) {
+  return error.code == ErrorCode::io && error.message().find("Permission denied") == std::string::npos;
+}
+
+}  // namespace
+
 PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger, const std::string& artifact_root,
                             const ArtifactTrust& trust) {
   PreparedStage prepared;
@@ -142,7 +147,9 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
       taken.stage = whole ? *source : format("{}@{}", *source, input.milestone);
       taken.paths = {input.within.empty() ? artifact : join_path(artifact, input.within)};
       taken.digest = input.within.empty() ? digest : digest + "/" + input.within;
-      if (!file_exists(taken.paths[0])) {
+      const auto there = is_there(taken.paths[0]);
+      if (!there.ok()) return unknown_for_now(there.error().with_context("input " + input.name));
+      if (!*there) {
         prepared.problem =
             format("input {}: {} does not exist in the artifact of {}", input.name, taken.paths[0], *source);
         return prepared;
@@ -150,6 +157,8 @@ PreparedStage prepare_stage(const PlannedStage& planned, const RunLedger& ledger
     } else {
       taken.paths = input.paths;
       auto digest = digest_raw_input(input.paths);
+      if (!digest.ok() && may_pass(digest.error()))
+        return unknown_for_now(digest.error().with_context("input " + input.name));
       if (!digest.ok()) {
         prepared.problem = digest.error().with_context("input " + input.name).message();
         return prepared;

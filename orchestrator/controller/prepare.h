@@ -17,10 +17,6 @@ Result<std::string> digest_raw_input(const std::vector<std::string>& paths);
 // `cores`: of the machine, shared by the ranks where the stage does not say how many threads it wants.
 Task make_task(const PlannedStage& planned, const std::string& run_name, const LedgerStage& stage, int cores);
 
-// A digest of names, sizes and times below a stage's state folder: two that differ say that a job has saved something.
-// "" for an empty folder or none.
-std::string digest_saved_state(const std::string& state_dir);
-
 // What is left of the stage's own time limit for the newest attempt, in seconds; 0: no limit.
 double time_left_s(const PlannedStage& planned, const LedgerStage& stage);
 

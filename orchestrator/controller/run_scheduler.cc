@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -76,7 +77,8 @@ Result<RunScheduler> make_run_scheduler(const std::string& run_dir, const Frozen
                                         Clock& clock, Logger& log) {
   RunScheduler made;
   const std::string site_path = join_path(run_dir, "site.toml");
-  if (file_exists(site_path)) {
+  LH_TRY(const bool has_site, is_there(site_path));  // a run of a cluster must not be taken for one of this machine
+  if (has_site) {
     LH_TRY(Site site, load_site(site_path, {}));
     if (site.config.is_slurm()) made.site = std::move(site);
   }

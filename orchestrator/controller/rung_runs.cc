@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -131,7 +132,8 @@ Status RungRuns::look_for_rounds() {
     auto round = std::make_unique<Round>();
     round->number = number;
     round->folder = child_run_folder(setup_.child, number);
-    if (!is_directory(round->folder)) return {};
+    LH_TRY(const bool made, is_there(round->folder));
+    if (!made) return {};
     if (const Status read = read_round(*round); !read.ok()) {
       if (read.error().code == ErrorCode::io || read.error().code == ErrorCode::conflict) return read;
       round->damage = format("round {}: {}", number, read.error().message());
@@ -226,13 +228,14 @@ std::vector<hyper::Trial> RungRuns::history() {
 }
 
 // Of whatever start of the trial has come farthest. One with other settings was set aside.
-RungRuns::Source RungRuns::newest_checkpoint(const hyper::TrialStart& start) const {
+Result<RungRuns::Source> RungRuns::newest_checkpoint(const hyper::TrialStart& start) const {
   Source newest;
   for (const auto& round : rounds_)
     for (const Started& one : round->starts) {
       if (one.start.trial != start.trial || !(one.start.settings == start.settings)) continue;
       const std::string folder = checkpoints_folder(round->folder, stage_of(start.trial));
-      for (const std::int64_t step : checkpoint_steps(folder))
+      LH_TRY(const auto steps, checkpoint_steps(folder));
+      for (const std::int64_t step : steps)
         if (step <= start.to_step && step >= newest.step)
           newest = {join_path(folder, checkpoint_folder_name(step)), step};
     }
@@ -248,7 +251,7 @@ Status RungRuns::submit(std::span<const hyper::TrialStart> starts) {
     auto stage = search_trial(setup_.search, start, setup_.inputs);
     Status fits = stage.ok() ? check_trial_job(setup_.child.run_dir, *stage) : Status(stage.error());
     if (fits.ok()) {
-      const Source from = newest_checkpoint(start);
+      LH_TRY(const Source from, newest_checkpoint(start));
       if (from.step < start.from_step)
         one.note = format("its checkpoint of step {} is gone; rung {} goes on from step {}", start.from_step,
                           start.rung, from.step);
@@ -289,7 +292,7 @@ std::map<std::string, int> RungRuns::newest_saved() {
         continue;
       if (!round->saved.contains(trial)) {
         const auto steps = checkpoint_steps(checkpoints_folder(round->folder, stage_of(trial)));
-        if (steps.empty() || steps.back() < one.start.to_step) continue;
+        if (!steps.ok() || steps->empty() || steps->back() < one.start.to_step) continue;
         round->saved.insert(trial);
       }
       newest[trial] = round->number;

@@ -62,7 +62,7 @@ class RungRuns {
   Status read_round(Round& round);
   Status move_on(Round& round);
   Status take_outcomes(Round& round, const RunLedger& ledger);
-  Source newest_checkpoint(const hyper::TrialStart& start) const;
+  Result<Source> newest_checkpoint(const hyper::TrialStart& start) const;
   std::map<std::string, int> newest_saved();
   void give_back(Round& round, const std::string& trial, const char* why);
   std::vector<hyper::Trial> history();

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "orchestrator/controller/controller.h"
+#include "orchestrator/controller/idle_look.h"
 
 namespace longhaul {
 namespace {
@@ -23,23 +24,53 @@ class Leaving {
   const Controller& controller_;
 };
 
-}  // namespace
+// What a shared file system, or a full disk, may answer once: the round is made again, by a controller that claims
+// anew, for a log that has given an error is not appended to again.
+constexpr std::int64_t errors_for_ms = 60'000;
+constexpr std::int64_t full_disk_before_a_person_ms = 5'000;
+constexpr std::int64_t error_pause_ms_min = 100, error_pause_ms_max = 2'000;
 
-Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
-                         Logger& log) {
-  LH_TRY(const auto controller, Controller::open(run_dir, epoch, options, clock, log));
-  epoch = controller->epoch();
-  return controller->round();
+bool may_pass(const Error& error) {
+  return error.code == ErrorCode::io || error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout;
+}
+bool is_full_disk(const Error& error) {
+  const std::string text = error.message();
+  return text.find("No space left on device") != std::string::npos || text.find("quota exceeded") != std::string::npos;
 }
 
-Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
-                                     Clock& clock, Logger& log, const std::atomic<bool>& stop) {
-  const Deadline deadline(clock, patience_ms);
+// Errors that follow each other without a round between them.
+class ErrorPatience {
+ public:
+  explicit ErrorPatience(Clock& clock) : clock_(clock) {}
+
+  void well() { since_ns_ = -1, pause_ms_ = error_pause_ms_min; }
+  // False: enough. Otherwise after a pause, each longer than the one before.
+  bool goes_on(const Error& error, std::int64_t for_ms, Logger& log) {
+    const std::int64_t now = clock_.monotonic_ns();
+    if (since_ns_ < 0) since_ns_ = now;
+    if (!may_pass(error) || (now - since_ns_) / 1'000'000 >= for_ms) return false;
+    log.warn(format("event=round_failed error='{}' next=again_in_{}_ms", error.message(), pause_ms_));
+    clock_.sleep_ms(pause_ms_);
+    pause_ms_ = std::min(2 * pause_ms_, error_pause_ms_max);
+    return true;
+  }
+
+ private:
+  Clock& clock_;
+  std::int64_t since_ns_ = -1, pause_ms_ = error_pause_ms_min;
+};
+
+Result<TickOutcome> rounds_until_quiet(const std::string& run_dir, const TickOptions& options, const Deadline& deadline,
+                                       ErrorPatience& errors, Clock& clock, Logger& log,
+                                       const std::atomic<bool>& stop) {
   std::int64_t pause_ms = pause_ms_min;
+  LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+  if (idle) return *idle;
   LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
   const Leaving leaving(*controller);
   for (;;) {
     LH_TRY(TickOutcome outcome, controller->round());
+    errors.well();
     const bool open_questions = !outcome.changed && outcome.state == RunState::running && controller->unanswered();
     if (!outcome.changed && !open_questions) return outcome;
     if (stop.load(std::memory_order_relaxed) || deadline.passed()) return outcome;
@@ -54,19 +85,18 @@ Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptio
   }
 }
 
-Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
-                        const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
-                        void* context) {
+Result<RunStatus> drive_with_one_epoch(const std::string& run_dir, const TickOptions& options, ErrorPatience& errors,
+                                       Clock& clock, Logger& log, const std::atomic<bool>& stop,
+                                       void (*on_change)(void* context, const RunStatus&), void* context) {
   LH_TRY(const auto controller, Controller::open(run_dir, 0, options, clock, log));
   const Leaving leaving(*controller);
   std::int64_t pause_ms = pause_ms_min;
   while (!stop.load(std::memory_order_relaxed)) {
     const auto outcome = controller->round();
-    if (!outcome.ok() && outcome.error().code == ErrorCode::conflict) {
+    if (!outcome.ok() && outcome.error().code == ErrorCode::conflict)
       log.warn("event=taken_over " + outcome.error().message());
-      return outcome.error();
-    }
     if (!outcome.ok()) return outcome.error();
+    errors.well();
     if (on_change) on_change(context, controller->status());
     if (outcome->changed) {
       pause_ms = pause_ms_min;
@@ -77,6 +107,43 @@ Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, 
     pause_ms = std::min(controller->pause_ms_max(), pause_ms + pause_ms / 4 + 1);
   }
   return controller->status();
+}
+
+}  // namespace
+
+Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
+                         Logger& log) {
+  if (epoch == 0) {
+    LH_TRY(const auto idle, look_if_idle(run_dir, options, clock, log));
+    if (idle) return *idle;
+  }
+  LH_TRY(const auto controller, Controller::open(run_dir, epoch, options, clock, log));
+  epoch = controller->epoch();
+  return controller->round();
+}
+
+Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
+                                     Clock& clock, Logger& log, const std::atomic<bool>& stop) {
+  const Deadline deadline(clock, patience_ms);
+  ErrorPatience errors(clock);
+  for (;;) {
+    auto outcome = rounds_until_quiet(run_dir, options, deadline, errors, clock, log, stop);
+    if (outcome.ok() || stop.load(std::memory_order_relaxed) || deadline.passed()) return outcome;
+    if (!errors.goes_on(outcome.error(), patience_ms, log)) return outcome;  // an error is not quiet
+  }
+}
+
+Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
+                        const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
+                        void* context) {
+  ErrorPatience errors(clock);
+  for (;;) {
+    auto status = drive_with_one_epoch(run_dir, options, errors, clock, log, stop, on_change, context);
+    if (status.ok() || stop.load(std::memory_order_relaxed)) return status;
+    const std::int64_t for_ms =
+        options.attended && is_full_disk(status.error()) ? full_disk_before_a_person_ms : errors_for_ms;
+    if (!errors.goes_on(status.error(), for_ms, log)) return status;
+  }
 }
 
 }  // namespace longhaul

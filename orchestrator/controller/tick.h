@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "autotune/trials/trial.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "contracts/record.h"
 #include "orchestrator/controller/measured_trainings.h"
 #include "orchestrator/notify/secret.h"
 #include "orchestrator/state/run_status.h"
@@ -43,6 +45,9 @@ struct TickOptions {
   LayoutSearch search = {};        // of tune stages without candidates of their own; empty: there is none
   LayoutForecasts forecasts = {};  // of the candidates of tune stages; empty: none are kept
   StepPrediction predict = {};     // of pretrainings that ended; empty: what they took is not kept
+  // Of a job at its end whose lead could not write it: believed as if it lay in its place.
+  std::optional<JobRecord> unwritten_record = {};
+  bool attended = false;  // a person waits: a full disk is told soon, other errors are waited for all the same
 };
 
 struct TickOutcome {
@@ -50,18 +55,20 @@ struct TickOutcome {
   bool changed = false;  // something was decided: tick again soon
 };
 
-// Claims the next epoch on its first call for a run; `epoch` is kept by the caller between ticks (0: none yet).
-// ErrorCode::conflict: another controller has claimed a later epoch; this one must stop.
+// Claims the next epoch on its first call for a run that has something to do; `epoch` is kept by the caller between
+// ticks (0: none yet). ErrorCode::conflict: another controller has claimed a later epoch; this one must stop.
 Result<TickOutcome> tick(const std::string& run_dir, std::int64_t& epoch, const TickOptions& options, Clock& clock,
                          Logger& log);
 
 // Ticks until a round changes nothing, the run has ended, `stop` is set or `patience_ms` has passed. A scheduler that
-// does not answer, and a submission whose fate is not known yet, are waited for.
+// does not answer, a submission whose fate is not known yet, and errors of the file system are waited for: nobody may
+// come after this to make the round that failed. Where there is nothing to do no epoch is claimed.
 Result<TickOutcome> tick_until_quiet(const std::string& run_dir, const TickOptions& options, std::int64_t patience_ms,
                                      Clock& clock, Logger& log, const std::atomic<bool>& stop);
 
 // Drives ticks until the run ends, `stop` is set (by a signal handler), or another controller takes over. `on_change`
-// sees the status after every tick (for progress). Returns the last status.
+// sees the status after every tick (for progress). Returns the last status. Errors of the file system are tried again
+// for a minute, with a new epoch.
 Result<RunStatus> drive(const std::string& run_dir, const TickOptions& options, Clock& clock, Logger& log,
                         const std::atomic<bool>& stop, void (*on_change)(void* context, const RunStatus&),
                         void* context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/file_question.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -60,7 +61,8 @@ std::string TrialRuns::round_folder(int round) const {
 // Rounds are numbered without gaps, and each has ended before the next is made.
 Status TrialRuns::look_for_rounds() {
   for (int round = static_cast<int>(plans_.size()) + 1; round <= rounds_max; ++round) {
-    if (!file_exists(join_path(round_folder(round), "resolved.toml"))) return {};
+    LH_TRY(const bool made, is_there(join_path(round_folder(round), "resolved.toml")));
+    if (!made) return {};
     LH_TRY(FrozenRun frozen, read_frozen_run(round_folder(round)));
     plans_.emplace(round, std::move(frozen));
     open_round_ = round;

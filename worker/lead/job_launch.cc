@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "contracts/launch.h"
 #include "worker/lead/job_lead.h"
+#include "worker/lead/later_attempt.h"
 #include "worker/lead/rank_end.h"
 #include "worker/lead/told_signal.h"
 
@@ -29,7 +30,7 @@ constexpr std::int64_t record_in_time_ms = 10'000;  // between the ranks' end by
 Result<LaunchSpec> JobLead::prepare_launch_folder() {
   LH_CHECK(remove_tree(lead_.attempt.staging_dir()));
   LH_CHECK(make_directories(lead_.attempt.staging_dir()));
-  return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr);
+  return prepare_launch(lead_, record_.launches, hosts_, agents_ != nullptr, told_.whole_step());
 }
 
 // A disk that is full, or a file system that gives errors, is no reason to end what has worked for weeks: somebody may
@@ -187,6 +188,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
   const auto limit_ms = static_cast<std::int64_t>(lead_.attempt.time_limit_s * 1000);
   const Deadline limit(clock_, limit_ms);
   MilestoneWatch milestones(lead_.attempt, lead_.task, clock_);
+  LaterAttempt later(lead_.attempt, clock_);
   for (;;) {
     // Ranks that end for a larger layout are in no hurry; one that hangs meanwhile is found as ever.
     LH_TRY(const auto end, poll_ranks(ranks, growing_.empty() ? grace_s_ : lead_.attempt.resiliency.startup.value, {}));
@@ -214,6 +216,7 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       LH_TRY(const LaunchEnd put, put_down(ranks, *finding));
       return End{put, finding};
     }
+    if (!cancelled_) leave_to_later(later.look(), ranks);
     if (milestones.look()) rounds_.ask();
     rounds_.look();
     if (limit_ms > 0 && limit.passed() && !time_limit_passed_ && !cancelled_) {
@@ -227,6 +230,15 @@ Result<JobLead::End> JobLead::watch(RankGroup& ranks) {
       return End{put, lost_with_job_};
     }
   }
+}
+
+// What this job still wrote would be written over, or write over that of the one that goes on.
+void JobLead::leave_to_later(int attempt, RankGroup& ranks) {
+  if (attempt == 0) return;
+  cancelled_ = true;
+  fail(format("attempt {} of this stage has begun: this one ends", attempt));
+  log_.warn("event=later_attempt next=stop_ranks cause='" + record_.cause + "'");
+  stop_ranks(ranks);
 }
 
 // For programs that speak text; without sockets they run as well, and less is known of them.

@@ -10,6 +10,7 @@
 #include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
+#include "worker/lead/saved_before.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -64,6 +65,7 @@ JobRecord JobLead::run(std::int64_t started_ms) {
 
 JobRecord JobLead::record_of_end() {
   record_.nodes_left = hosts_.left();
+  record_.saved_step = told_.whole_step();
   return record_;
 }
 
@@ -134,6 +136,7 @@ void JobLead::go_on_from(const Value& seen) {
     return found ? *found : Value::make_table();
   };
   told_ = ToldFacts::of(part("facts"));
+  if (!seen.find("facts")) told_.begin_with(step_left_by_earlier(lead_.attempt, lead_.job.restarts));
   skipped_.go_on_from(part("skipped"));
   if (const Value* growth = seen.find("growth"); growth && growth->is_array())
     for (const Value& host : growth->as_array()) told_growth_.push_back(host.is_string() ? host.as_string() : "");
@@ -327,6 +330,7 @@ Status JobLead::launch_until_done() {
     if (lost_with_job_) end_with_lost_host(end);
     if (cancelled_) fail("told to stop (SIGTERM)");
     if (!record_.ended_by.empty()) fail("the job's wall time is nearly over: its ranks were told to save and stop");
+    if (time_limit_passed_ && !cancelled_ && record_.ended_by.empty()) record_.ended_by = "time_limit";
     if (time_limit_passed_) fail(format("the time limit of {} has passed", human_duration(lead_.attempt.time_limit_s)));
     if (cancelled_ || time_limit_passed_ || wall_time_over_ || end.ok()) return {};
     if (!grow_after(end) && !go_on_after(end)) return {};

@@ -122,6 +122,7 @@ class JobLead {
   void finish_stacks();
   void obey_signal(RankGroup& ranks);
   void stop_ranks(RankGroup& ranks);
+  void leave_to_later(int attempt, RankGroup& ranks);
   std::string own_node() const;
   std::optional<GuardFinding> look_for_faults();
   // Ends every rank of the launch for good, as far as their nodes can be reached. What the launcher says by itself in

@@ -258,12 +258,14 @@ void JobLead::look_at_interval() {
     first_rank_.take(interval_order_);
 }
 
-// How long sections take is known to the next launch and the next job: beside the checkpoints.
+// How long sections take is known to the next launch and the next job: beside what the stage keeps, never in it, for
+// whatever changes there may be taken for progress.
 std::string JobLead::learned_path() const {
-  return join_path(lead_.attempt.state_dir(), "section-times.json");
+  return join_path(lead_.attempt.learned_dir(), "section-times.json");
 }
 void JobLead::keep_learned_times() {
-  const Status kept = write_file_renamed(learned_path(), to_json(guard_.learned().to_value()) + "\n");
+  Status kept = make_directories(lead_.attempt.learned_dir());
+  if (kept.ok()) kept = write_file_renamed(learned_path(), to_json(guard_.learned().to_value()) + "\n");
   if (!kept.ok()) log_.warn("event=section_times_not_kept error='" + kept.error().message() + "'");
 }
 

@@ -119,7 +119,8 @@ Result<HostPool> host_pool_of(const LeadOf& lead) {
   return HostPool(hosts, working);
 }
 
-Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory) {
+Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory,
+                                  std::int64_t saved_step) {
   const Attempt& attempt = lead.attempt;
   LaunchSpec spec;
   spec.attempt = attempt;
@@ -145,6 +146,7 @@ Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool
   launch.events_path = attempt.events_path();
   launch.output_dir = attempt.staging_dir();
   launch.state_dir = attempt.state_dir();
+  launch.at_least_step = std::max<std::int64_t>(0, saved_step);
   launch.milestones_dir = attempt.milestones_dir();
   launch.fault_plan = attempt.fault_plan;
   LH_CHECK(make_directories(launch.launch_dir));

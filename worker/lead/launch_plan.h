@@ -32,7 +32,8 @@ bool uses_job_nodes(const LeadOf& lead);
 Result<HostPool> host_pool_of(const LeadOf& lead);
 
 // Makes the launch's folders and writes launch.toml. `pages_in_memory`: each node keeps the pages of its ranks itself,
-// where an agent reads them.
-Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory);
+// where an agent reads them. `saved_step`: of the newest whole checkpoint that counts; -1: none.
+Result<LaunchSpec> prepare_launch(const LeadOf& lead, int number, const HostPool& hosts, bool pages_in_memory,
+                                  std::int64_t saved_step = -1);
 
 }  // namespace longhaul

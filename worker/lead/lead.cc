@@ -15,6 +15,7 @@
 #include "worker/lead/life_sign.h"
 #include "worker/lead/majority_wait.h"
 #include "worker/lead/next_round.h"
+#include "worker/lead/record_reserve.h"
 #include "worker/lead/scheduler_vote.h"
 #include "worker/lead/told_signal.h"
 
@@ -26,9 +27,10 @@ constexpr std::int64_t last_round_deadline_ms =
 constexpr std::int64_t return_within_ms = 500;
 constexpr std::uint64_t lead_state_bytes_max = 256 << 20;
 
-// On a full disk the half-made output gives its room away; then somebody else may make some: tried for a while, and
-// said on stderr (lead.log) in any case.
+// On a full disk the half-made output gives its room away, after what was kept for this; then somebody else may make
+// some: tried for a while, and said on stderr (lead.log) in any case.
 Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& clock, Logger& log) {
+  give_up_reserve(attempt);
   for (int tries = 0;; ++tries) {
     record.ended_ms = clock.wall_ms();
     Status written = write_record(attempt.record_path(record.restarts), record);
@@ -41,41 +43,51 @@ Status write_record_patiently(const Attempt& attempt, JobRecord record, Clock& c
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Only news: whoever looks sees that something ended, and reads the record.
 void ring(const std::string& doorbell) {
   if (doorbell.empty()) return;
   (void)touch_file(doorbell, 0664).ok();
 }
 
-// Waits for the controller's round that follows the record, as long as the job is let be. Slurm's SIGTERM goes to every
-// process of a job: a round that it met at its start is begun again, for often nobody else comes to move the run on.
-void finish_rounds(NextRound& rounds, Clock& clock) {
-  constexpr int tries_max = 3;
+void wait_for(NextRound& rounds, const Deadline& deadline) {
+  while (rounds.running() && !deadline.passed()) (void)wait_for_told_signal(100);
+}
+
+// Waits for the controller's round that follows the record, as long as the job is let be: often nobody else comes to
+// move the run on. Slurm's SIGTERM goes to every process of a job: a round that it met at its start is begun again; one
+// that the machine refused is made again, each time after a longer pause. Without a record the round is told what it
+// would say, for to the scheduler this job lives.
+void finish_rounds(const Attempt& attempt, JobRecord record, bool written, NextRound& rounds, Clock& clock) {
+  constexpr int killed_max = 3;
+  constexpr std::int64_t pause_ms_min = 1'000, pause_ms_max = 60'000;
   const Deadline deadline(clock, last_round_deadline_ms);
-  for (int tries = 0; tries < tries_max && !deadline.passed(); ++tries) {
-    rounds.start_last();
-    while (rounds.running() && !deadline.passed()) (void)wait_for_told_signal(100);
-    if (!rounds.was_killed()) break;
+  std::int64_t pause_ms = pause_ms_min;
+  for (int killed = 0; killed < killed_max && !deadline.passed();) {
+    rounds.start_last(written ? std::string() : record_text(record));
+    wait_for(rounds, deadline);
+    if (rounds.was_killed()) {
+      ++killed;
+      continue;
+    }
+    if (!rounds.may_be_repeated()) break;
+    for (const Deadline pause(clock, pause_ms); !pause.passed() && !deadline.passed();) (void)wait_for_told_signal(100);
+    pause_ms = std::min(2 * pause_ms, pause_ms_max);
+    written = written || write_record(attempt.record_path(record.restarts), record).ok();
   }
   rounds.end();
 }
 
-}  // namespace
-
-namespace {
-
-// What follows the work of any lead: the record, the news of it, the controller's next round.
-Result<LeadEnd> conclude(const Attempt& attempt, const JobRecord& record, NextRound& rounds, Clock& clock,
-                         Logger& log) {
+// What follows the work of any lead: the record, the news of it, the controller's next round. The round is made
+// whatever became of the record: what keeps it from being written may be the very reason why the work did not go on.
+Result<LeadEnd> conclude(const Attempt& attempt, JobRecord record, NextRound& rounds, Clock& clock, Logger& log) {
   if (auto fault = fault_here(FaultPoint::lead_before_record)) return *fault;
-  LH_CHECK(write_record_patiently(attempt, record, clock, log));
+  const Status written = write_record_patiently(attempt, record, clock, log);
   log.info(format("event=ended outcome={} cause='{}'", record.outcome, record.cause));
   ring(attempt.doorbell);
-  finish_rounds(rounds, clock);
+  if (record.ended_ms == 0) record.ended_ms = clock.wall_ms();
+  // One that is there already is another life's or lead's word on this attempt: only its own is told.
+  finish_rounds(attempt, record, written.ok() || is_record_of(attempt, record), rounds, clock);
+  LH_CHECK(written);
   return record.outcome == "succeeded" || record.ended_by == "wall_time" ? LeadEnd::recorded
                                                                          : LeadEnd::recorded_failure;
 }
@@ -115,6 +127,8 @@ Result<LeadEnd> run_lead(const std::string& attempt_dir, const std::string& work
     return claimed.error();
   }
   if (auto fault = fault_here(FaultPoint::lead_claimed)) return *fault;
+  if (const Status kept = keep_reserve(attempt); !kept.ok())
+    log.warn("event=no_reserve error='" + kept.error().message() + "' next=go_on_without");
   NextRound rounds = rounds_of(attempt, clock, log);
   JobLead lead(attempt, worker_program, job, rounds, clock, log);
   const JobRecord record = lead.run(started_ms);

@@ -48,6 +48,7 @@ Result<int> end_processes_of(const std::string& key, Clock& clock) {
 Status clear_earlier_attempts(const Attempt& attempt, Clock& clock) {
   for (int n = 1; n < attempt.attempt; ++n) {
     const auto earlier = read_attempt(join_path(attempt.stage_dir, format("attempts/{}/attempt.toml", n)));
+    if (!earlier.ok() && earlier.error().code == ErrorCode::io) return earlier.error();
     if (!earlier.ok()) continue;  // never written: nothing of it was started
     LH_TRY([[maybe_unused]] const int ended, end_processes_of(earlier->key, clock));
     LH_CHECK(remove_tree(earlier->staging_dir()));

@@ -1,11 +1,17 @@
 #include "worker/lead/next_round.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "base/files.h"
+#include "base/owned_files.h"
 #include "base/process.h"
+#include "contracts/attempt.h"
+#include "contracts/round_exit.h"
 
 namespace longhaul {
 
@@ -26,21 +32,46 @@ void NextRound::look() {
   start();
 }
 
-void NextRound::start_last() {
+void NextRound::start_last(const std::string& record) {
   due_ns_.clear();
   if (argv_.empty()) return;
   end();  // one that began before the record was written may not have seen it
-  start();
+  start(record);
 }
 
-void NextRound::start() {
+namespace {
+
+// In memory: where a record cannot be written, neither can another file.
+Result<FileDescriptor> in_memory(const std::string& text) {
+  FileDescriptor file(::memfd_create("record", MFD_CLOEXEC));
+  if (!file.valid()) return errno_error(ErrorCode::io, "cannot keep the record in memory", errno);
+  LH_CHECK(write_to(file.get(), text, "the record in memory"));
+  if (::lseek(file.get(), 0, SEEK_SET) != 0) return errno_error(ErrorCode::io, "cannot rewind the record", errno);
+  return file;
+}
+
+}  // namespace
+
+void NextRound::start(const std::string& record) {
   SpawnSpec spec;
   spec.argv = argv_;
+  was_killed_ = may_be_repeated_ = false;
+  FileDescriptor told;
+  if (!record.empty()) {
+    auto file = in_memory(record);
+    if (!file.ok()) log_.error("event=record_not_told error='" + file.error().message() + "'");
+    if (file.ok()) {
+      told = std::move(file).value();
+      spec.argv.push_back(unwritten_record_option);
+      spec.stdin_fd = told.get();
+    }
+  }
   spec.environment_removed = {"SLURM_*", "SBATCH_*", "SRUN_*", "PMIX_*", "PMI_*", "OMPI_*"};
   spec.environment_kept = {"SLURM_CONF"};
   spec.own_group = spec.dies_with_starter = true;
   spec.stdout_path = spec.stderr_path = log_path_;
   const auto pid = spawn(spec);
+  may_be_repeated_ = !pid.ok();
   if (pid.ok())
     pid_ = *pid;
   else
@@ -52,6 +83,7 @@ bool NextRound::running() {
   const auto exit = poll_exit(pid_);
   if (exit.ok() && !exit->has_value()) return true;
   was_killed_ = exit.ok() && (*exit)->signal != 0;
+  may_be_repeated_ = exit.ok() && !was_killed_ && round_may_be_repeated((*exit)->code);
   if (exit.ok())
     log_.info("event=round_ended status='" + (*exit)->text() + "'");
   else

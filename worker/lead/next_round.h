@@ -26,14 +26,16 @@ class NextRound {
   void look();
   // There is news for a controller: one begins after whatever is under way.
   void ask() { asked_ = true; }
-  // The last one: after whatever is under way.
-  void start_last();
+  // The last one: after whatever is under way. `record`: of this job, where its file could not be written; the round
+  // reads it from its standard input (record_text(), option `unwritten_record_option`).
+  void start_last(const std::string& record = {});
   bool running();
-  bool was_killed() const { return was_killed_; }  // the one that ended last, by a signal
-  void end();                                      // SIGKILL, reaped
+  bool was_killed() const { return was_killed_; }            // the one that ended last, by a signal
+  bool may_be_repeated() const { return may_be_repeated_; }  // it: the machine refused (contracts/round_exit.h)
+  void end();                                                // SIGKILL, reaped
 
  private:
-  void start();
+  void start(const std::string& record = {});
 
   std::vector<std::string> argv_;
   std::string log_path_;
@@ -42,7 +44,7 @@ class NextRound {
   Logger& log_;
   pid_t pid_ = -1;
   bool asked_ = false;
-  bool was_killed_ = false;
+  bool was_killed_ = false, may_be_repeated_ = false;
 };
 
 }  // namespace longhaul

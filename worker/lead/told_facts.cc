@@ -13,14 +13,16 @@ void ToldFacts::take(const std::vector<Event>& events) {
     if (event.kind == "checkpoint" || event.kind == "local_copy") {
       const std::int64_t step = event.fields.get_integer("step", -1);
       steps_.saved = std::max(steps_.saved, step);
-      if (event.kind == "checkpoint") steps_.checkpoint = std::max(steps_.checkpoint, step);
+      if (event.kind == "checkpoint") steps_.checkpoint = std::max(steps_.checkpoint, step), whole_.saw(step);
     } else if (event.kind == rolled_back_event_kind) {
       go_back_to(roll_back_event_from_value(event.fields).to_step);
+      whole_.rule_out_after(roll_back_event_from_value(event.fields).to_step);
     } else if (event.kind == "faulted") {
       faults_[event.rank] = event.fields.get_string("what");
       const std::optional<SilentCorruption> found = silent_corruption_of(event.fields);
       if (found) corruption_ = {event};
       if (found && !found->weights_are_sound() && found->sound_step >= 0) go_back_to(found->sound_step);
+      if (found && !found->weights_are_sound()) whole_.rule_out_after(found->sound_step);
     } else if (event.kind == "launched") {
       stopped_.clear();
       faults_.clear();
@@ -39,6 +41,7 @@ Value ToldFacts::told() const {
   Value value = Value::make_table();
   value.set("saved", steps_.saved);
   value.set("checkpoint", steps_.checkpoint);
+  value.set("whole", whole_.newest());
   value.set("stopped", stopped_);
   return value;
 }
@@ -47,6 +50,7 @@ ToldFacts ToldFacts::of(const Value& told) {
   ToldFacts facts;
   if (!told.is_table()) return facts;
   facts.steps_ = {told.get_integer("saved", -1), told.get_integer("checkpoint", -1)};
+  facts.whole_ = SavedProgress(told.get_integer("whole", no_saved_step));
   facts.stopped_ = told.get_string("stopped");
   return facts;
 }

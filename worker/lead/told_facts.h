@@ -15,6 +15,7 @@
 #include "base/value.h"
 #include "contracts/event.h"
 #include "contracts/silent_corruption.h"
+#include "resiliency/saved_progress.h"
 
 namespace longhaul {
 
@@ -39,6 +40,9 @@ class ToldFacts {
   const Steps& judged() const { return judged_; }
   void set_judged(const Steps& steps) { judged_ = steps; }
 
+  // Of the newest whole checkpoint that nothing has ruled out since; begins with what earlier jobs have left.
+  std::int64_t whole_step() const { return whole_.newest(); }
+  void begin_with(std::int64_t whole_step) { whole_ = SavedProgress(whole_step); }
   // What the rank has said of its newest fault that it survived; "": nothing, or all that it said was decided upon.
   std::string fault_of(int rank) const;
   void faults_decided() { faults_.clear(), corruption_.clear(); }
@@ -57,6 +61,7 @@ class ToldFacts {
   void go_back_to(std::int64_t step);
 
   Steps steps_, judged_;
+  SavedProgress whole_;
   std::map<int, std::string> faults_;
   std::vector<Event> corruption_;  // the newest, if there is one
   std::string stopped_;

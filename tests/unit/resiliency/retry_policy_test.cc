@@ -24,7 +24,7 @@ TEST_CASE("a record's end has one class") {
       {"failed", 0, SIGKILL, "", true, FaultClass::killed},
       {"failed", 0, SIGTERM, "", true, FaultClass::interrupted},
       {"cancelled", 0, 0, "told to stop", true, FaultClass::interrupted},
-      {"failed", 0, SIGTERM, "the time limit of 5s has passed", true, FaultClass::time_limit},
+      {"failed", 1, 0, "the time limit of the request has passed", false, FaultClass::program},  // a program's words
       {"failed", 0, 0, "cannot write x: No space left on device", true, FaultClass::disk_full},
       {"failed", 1, 0, "cannot write x: Disk quota exceeded", true, FaultClass::disk_full},
       {"failed", 5, 0, "no such layout", true, FaultClass::bad_input},  // what the engine does not support
@@ -53,6 +53,9 @@ TEST_CASE("a record's end has one class") {
     record.cause = c.cause;
     CHECK(classify_end(record, c.own) == c.expected);
   }
+  JobRecord limited;
+  limited.outcome = "failed", limited.signal = SIGTERM, limited.ended_by = "time_limit";
+  CHECK(classify_end(limited, true) == FaultClass::time_limit);
   for (const char* outcome : {"failed", "cancelled"}) {  // however its ranks ended: it was told to leave in time
     JobRecord record;
     record.outcome = outcome;

@@ -99,6 +99,7 @@ TEST_CASE("a time limit ends the stage and says so") {
   CHECK(rig.wait(rig.start()).code == 1);
   CHECK(rig.record().outcome == "failed");
   CHECK(rig.record().cause.find("time limit") != std::string::npos);
+  CHECK(rig.record().ended_by == "time_limit");
 }
 
 TEST_CASE("ranks die with a lead that is killed, and the next attempt ends what is left and goes on") {

@@ -126,9 +126,10 @@ struct ClusterRig {
     info.record->ended_ms = seen.now_ms;
     return info;
   }
-  void end_at_wall_time(const std::string& stage, const std::string& saved) {
+  // Its newest whole checkpoint is of this step; -1: it has none.
+  void end_at_wall_time(const std::string& stage, std::int64_t saved_step) {
     end(stage, "failed", "the job's wall time is nearly over").record->ended_by = "wall_time";
-    seen.saved[stage] = saved;
+    seen.saved[stage].step = saved_step;
   }
   void lose_node(const std::string& stage, const std::string& node) {
     JobInfo& info = job(stage);

@@ -62,7 +62,7 @@ TEST_CASE("a stage of one job gets no successor, and neither does one that only 
 TEST_CASE("when a job's wall time is over its successor goes on as the next attempt, as often as the stage needs") {
   ClusterRig rig = running_chain(3 * chain_hour_s);
   rig.pass_s(chain_hour_s);
-  rig.end_at_wall_time("p", "after 100 steps");
+  rig.end_at_wall_time("p", 100);
   CHECK(rig.round() == "go_on p#1");
   CHECK(rig.of("p").state == StageState::submitted);
   CHECK(rig.of("p").newest()->number == 2);
@@ -74,7 +74,7 @@ TEST_CASE("when a job's wall time is over its successor goes on as the next atte
   rig.run("p");
   CHECK(rig.round() == "started p#2, submit_next p#3");
   rig.pass_s(chain_hour_s);
-  rig.end_at_wall_time("p", "after 200 steps");
+  rig.end_at_wall_time("p", 200);
   CHECK(rig.round() == "go_on p#2");
   rig.run("p");
   CHECK(rig.round() == "started p#3");  // its three hours are used up with this one
@@ -89,7 +89,7 @@ TEST_CASE("without a successor, a job whose wall time is over is followed by a n
   rig.round();
   rig.run("p");
   rig.round();
-  rig.end_at_wall_time("p", "some steps");
+  rig.end_at_wall_time("p", 7);
   CHECK(rig.round() == "retry p#1, submit p#2");
   CHECK(rig.of("p").newest()->after == 0);
 
@@ -99,7 +99,7 @@ TEST_CASE("without a successor, a job whose wall time is over is followed by a n
   refused.run("p");
   refused.round(false);
   refused.tell(FactKind::refused, "p", 2, "cause", "no such QOS");
-  refused.end_at_wall_time("p", "some steps");
+  refused.end_at_wall_time("p", 7);
   CHECK(refused.round() == "retry p#1, submit p#3");
 }
 
@@ -128,11 +128,11 @@ TEST_CASE("a successor that has no use any more is cancelled, and the run ends o
   }
   SUBCASE("two jobs in a row got no further") {
     ClusterRig rig = running_chain();
-    rig.end_at_wall_time("p", "");
+    rig.end_at_wall_time("p", -1);
     CHECK(rig.round() == "go_on p#1");
     rig.run("p");
     CHECK(rig.round() == "started p#2, submit_next p#3");
-    rig.end_at_wall_time("p", "");
+    rig.end_at_wall_time("p", -1);
     CHECK(rig.round() == "failed p#2, cancel_job p#3");
   }
 }

@@ -113,6 +113,67 @@ TEST_CASE("faults of the machine do not use up the retries of the program") {
   CHECK(rig.round() == "failed p#4, run_ended");  // its own budget is used up
 }
 
+// --- progress
+
+TEST_CASE("the retry storm: a training that fails before it saves ends when its retries are used up") {
+  ClusterRig rig;
+  rig.stage("p").common.retries = 1;
+  rig.rules.stages[0].resumable = true;
+  rig.round();
+  rig.end("p", "failed", "loss is NaN at step 40").record->step = 40;
+  rig.seen.saved["p"].step = -1;
+  CHECK(rig.round() == "retry p#1, submit p#2");
+  rig.end("p", "failed", "loss is NaN at step 39").record->step = 39;
+  rig.seen.saved["p"].step = -1;
+  CHECK(rig.round() == "failed p#2, run_ended");
+}
+
+TEST_CASE("every budget ends a run that saves nothing new, and a further checkpoint fills it again") {
+  struct Case {
+    const char* what;
+    int granted;  // ends without progress before the last
+    void (*end)(ClusterRig& rig, int number);
+  };
+  const Case cases[] = {
+      {"retries", 2,
+       [](ClusterRig& rig, int n) {
+         rig.end("p", "failed", "fault " + std::string(static_cast<std::size_t>(n), 'x'));
+       }},
+      {"infrastructure", 3, [](ClusterRig& rig, int n) { rig.lose_node("p", format("n{}", n)); }},
+      {"preemptions", 100,
+       [](ClusterRig& rig, int) {
+         JobInfo& info = rig.end("p", "cancelled", "told to stop (SIGTERM)");
+         info.record->scheduler_job = "7";
+         info.end = SchedulerEnd::preempted;
+       }},
+      {"wall times", 2, [](ClusterRig& rig, int) { rig.end_at_wall_time("p", -1); }},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    ClusterRig rig;
+    PlannedStage& stage = rig.stage("p");
+    stage.common.retries = 2, stage.common.infrastructure_retries = 3;
+    rig.rules.stages[0].resumable = true;
+    rig.rules.can_exclude = false;
+    rig.round();
+    const auto next = [&](int number, std::int64_t saved_step) {
+      rig.run("p");
+      rig.round();
+      c.end(rig, number);
+      rig.seen.saved["p"].step = saved_step;
+      return rig.round();
+    };
+    int number = 1;
+    for (int used = 0; used < c.granted; ++used, ++number)
+      REQUIRE(next(number, 100) == format("retry p#{}, submit p#{}", number, number + 1));
+    REQUIRE(next(number, 101) == format("retry p#{}, submit p#{}", number, number + 1));
+    ++number;
+    for (int used = 1; used < c.granted; ++used, ++number)
+      REQUIRE(next(number, 101) == format("retry p#{}, submit p#{}", number, number + 1));
+    CHECK(next(number, 101) == format("failed p#{}, run_ended", number));
+  }
+}
+
 // --- held jobs
 
 TEST_CASE("a job that the scheduler holds is let go three times, then given up and tried anew") {
@@ -349,6 +410,19 @@ TEST_CASE("a cancelled intent that nobody answered ends as cancelled, whether it
     const PendingActs left = pending_acts(rig.ledger);
     CHECK(left.submit.size() + left.cancel.size() == 0);
   }
+}
+
+TEST_CASE("the job that holds an attempt is the attempt's, though another one was written down") {
+  ClusterRig rig;
+  rig.stage("p").common.retries = 5;
+  rig.round();
+  rig.run("p");
+  rig.job("p").id = "late";
+  CHECK(rig.round() == "submitted p#1, started p#1");
+  CHECK(rig.of("p").newest()->job == "late");
+  CHECK(rig.fact(FactKind::submitted).text("instead_of").substr(0, 1) == "j");
+  rig.seen.jobs.begin()->second.id = "late";
+  CHECK(rig.round() == "");
 }
 
 TEST_CASE("a submission that the scheduler refuses is a fault of the request and not of the machine") {

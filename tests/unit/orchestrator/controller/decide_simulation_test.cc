@@ -252,7 +252,7 @@ class ClusterSimulation {
       if (job == seen.jobs.end()) continue;
       if (job->second.record && job->second.record->outcome == "succeeded")
         seen.artifacts[stage.id] = {"/" + stage.id, "d", Value::make_table()};
-      seen.saved[stage.id] = cluster_.saved[stage.id] == 0 ? "" : std::to_string(cluster_.saved[stage.id]);
+      seen.saved[stage.id].step = cluster_.saved[stage.id] == 0 ? -1 : cluster_.saved[stage.id];
     }
     for (const LedgerStage& stage : now.stages) {
       if (!cluster_.all_work_ms.contains(stage.id) || stage.key.empty()) continue;

@@ -65,7 +65,7 @@ struct MilestoneRig {
     RunLedger now = ledger();
     seen.prepared.clear();
     for (const PlannedStage* stage : wants_preparation(frozen.plan, now))
-      seen.prepared[stage->id()] = {"", "key-" + stage->id(), {}, {}, cached(stage->id())};
+      seen.prepared[stage->id()] = {"", false, "key-" + stage->id(), {}, {}, cached(stage->id())};
     std::vector<std::string> words;
     for (const Fact& fact : decide(frozen.plan, {}, now, seen, "run")) {
       log.push_back(*parse_fact(fact_line(fact)));

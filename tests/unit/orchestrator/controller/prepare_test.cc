@@ -35,30 +35,6 @@ TEST_CASE("a chain shares one time limit; tries after faults have all of it; a r
   CHECK(time_left_s(planned, stage) == 1000);
 }
 
-TEST_CASE("the digest of what a stage keeps differs exactly when something was saved") {
-  const testing::Scratch scratch;
-  const std::string state = scratch.file("state");
-  CHECK(digest_saved_state(state).empty());
-  REQUIRE(make_directories(state + "/step-10").ok());
-  CHECK(digest_saved_state(state).empty());
-  REQUIRE(write_file_atomic(state + "/step-10/weights", "1234").ok());
-  const std::string first = digest_saved_state(state);
-  CHECK(!first.empty());
-  CHECK(digest_saved_state(state) == first);
-  // Written anew with the same size: its time tells.
-  const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 5}};
-  REQUIRE(::utimensat(AT_FDCWD, (state + "/step-10/weights").c_str(), times, 0) == 0);
-  const std::string touched = digest_saved_state(state);
-  CHECK(touched != first);
-  REQUIRE(make_directories(state + "/step-20").ok());
-  CHECK(digest_saved_state(state) == touched);  // an empty folder is no checkpoint
-  REQUIRE(write_file_atomic(state + "/step-20/weights", "").ok());
-  const std::string second = digest_saved_state(state);
-  CHECK(second != touched);
-  REQUIRE(remove_tree(state + "/step-20").ok());
-  CHECK(digest_saved_state(state) == touched);
-}
-
 TEST_CASE("a task's threads are the stage's, or an even share of the machine's cores") {
   PlannedStage planned;
   planned.stage = "s";

@@ -156,7 +156,7 @@ struct SearchRig {
     for (int round = 1; file_exists(round_folder(round)); ++round)
       for (int trial = 0; trial < 16; ++trial)
         if (const std::string name = hyper::trial_name(trial);
-            !checkpoint_steps(checkpoints_folder(round_folder(round), "trial/" + name)).empty())
+            !checkpoint_steps(checkpoints_folder(round_folder(round), "trial/" + name))->empty())
           found.insert(format("{} {}", round, name));
     return found;
   }

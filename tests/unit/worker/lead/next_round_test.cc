@@ -138,10 +138,45 @@ TEST_CASE("the last round is begun again when a signal ends it, a few times, and
   killed.attempt.at_end = {"/bin/sh", "-c", "echo round >> " + killed.root() + "/rounds; kill -TERM $$"};
   CHECK(killed.wait(killed.start()).success());
   CHECK(count_of(killed.text("rounds"), "round") == 3);
-  LeadRig failed("true");
-  failed.attempt.at_end = {"/bin/sh", "-c", "echo round >> " + failed.root() + "/rounds; exit 1"};
-  CHECK(failed.wait(failed.start()).success());
-  CHECK(count_of(failed.text("rounds"), "round") == 1);
+  // The run has ended, another controller drives it, or it is refused for good: that is an answer.
+  for (const int code : {2, 3, 4, 5, 7, 9}) {
+    CAPTURE(code);
+    LeadRig answered("true");
+    answered.attempt.at_end = {"/bin/sh", "-c", format("echo round >> {}/rounds; exit {}", answered.root(), code)};
+    CHECK(answered.wait(answered.start()).success());
+    CHECK(count_of(answered.text("rounds"), "round") == 1);
+  }
+}
+
+TEST_CASE("a last round that the machine refused is made again after a pause") {
+  LeadRig rig("true");
+  rig.attempt.at_end = {
+      "/bin/sh", "-c",
+      "echo round >> " + rig.root() + "/rounds; test $(wc -l < " + rig.root() + "/rounds) = 2 || exit 6"};
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(count_of(rig.text("rounds"), "round") == 2);
+}
+
+TEST_CASE("a job whose record cannot be written has its last round, which is told what the record would say") {
+  LeadRig rig("exit 3");
+  const std::string in_its_place = rig.attempt.record_path();
+  REQUIRE(make_directories(in_its_place).ok());
+  rig.attempt.at_end = {"/bin/sh", "-c", "echo \"$0\" >> " + rig.root() + "/rounds; cat >> " + rig.root() + "/told"};
+  CHECK(rig.wait(rig.start()).code == 1);
+  CHECK(rig.text("rounds") == std::string(unwritten_record_option) + "\n");
+  const auto told = record_from_text(rig.text("told"), "told");
+  REQUIRE(told.ok());
+  CHECK(told->key == rig.attempt.key);
+  CHECK(told->outcome == "failed");
+  CHECK(told->exit_code == 3);
+  CHECK(told->ended_ms > 0);
+}
+
+TEST_CASE("room for the record is kept while a job runs, and given up for it") {
+  LeadRig rig("test -s \"$LONGHAUL_STATE/../attempts/1/reserve\"");
+  CHECK(rig.wait(rig.start()).success());
+  CHECK(rig.record().outcome == "succeeded");
+  CHECK_FALSE(file_exists(rig.attempt.reserve_path()));
 }
 
 }  // namespace longhaul

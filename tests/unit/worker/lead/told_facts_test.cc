@@ -22,6 +22,27 @@ TEST_CASE("what was told in one look is known in all that follow") {
   CHECK(facts.fault_of(1).empty());
 }
 
+TEST_CASE("the newest whole checkpoint that counts is no copy on the nodes and nothing that was ruled out") {
+  ToldFacts facts;
+  CHECK(facts.whole_step() == -1);
+  facts.begin_with(30);
+  CHECK(facts.whole_step() == 30);
+  facts.take({told_event("checkpoint", {{"step", 40}}), told_event("local_copy", {{"step", 44}})});
+  CHECK(facts.whole_step() == 40);
+  facts.take({told_event("checkpoint", {{"step", 60}}), told_event(rolled_back_event_kind, {{"to_step", 50}})});
+  CHECK(facts.whole_step() == 50);
+  SilentCorruption found;
+  found.rank = 1, found.step = 59, found.sound_step = 20, found.what = "bits";
+  Event event = told_event("faulted", {{"what", "bits"}, {"launch", 2}}, 1);
+  set_fields(event.fields, found);
+  facts.take({told_event("checkpoint", {{"step", 58}}), event});
+  CHECK(facts.whole_step() == 20);
+  found.sound_step = 58;  // nothing can have been wrong before the step
+  set_fields(event.fields, found);
+  facts.take({told_event("checkpoint", {{"step", 58}}), event});
+  CHECK(facts.whole_step() == 58);
+}
+
 TEST_CASE("what a rank said of a fault that is over explains no later one") {
   ToldFacts facts;
   facts.take({told_event("faulted", {{"what", "step 21: rank 2: first"}, {"launch", 1}})});
