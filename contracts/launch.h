@@ -6,6 +6,7 @@
 
 #include "base/value.h"
 #include "contracts/parallel_dims.h"
+#include "contracts/state_owner.h"
 
 namespace longhaul {
 
@@ -20,20 +21,29 @@ struct Launch {
   std::vector<int> rank_host;      // index into hosts, per global rank
   ParallelDims dims;
   std::string start_checkpoint;  // folder, "" for none (or the newest in state_dir)
-  std::string launch_dir;        // rank logs, stacks of this launch
-  std::string beat_dir;          // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
-  std::string words_dir;         // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
-  std::string events_path;       // events.jsonl; rank 0 appends
-  std::string output_dir;        // staging of the artifact; the lead publishes it
-  std::string state_dir;         // survives attempts: checkpoints of this stage
-  std::string milestones_dir;    // where milestones are published; "": nowhere
-  std::string fault_plan;        // "" or a fault plan for the ranks (base/fault_point.h)
+  // Of a training that goes on from the newest: a checkpoint of this step is known to have been saved, and it does not
+  // begin below it unless it finds it damaged or rolled back; 0: nothing is known.
+  std::int64_t at_least_step = 0;
+  std::string launch_dir;      // rank logs, stacks of this launch
+  std::string beat_dir;        // of each node: heartbeat pages of its ranks, who make it; "": launch_dir
+  std::string words_dir;       // of each node: where its ranks leave words for all (rendezvous_words.h); "": none
+  std::string events_path;     // events.jsonl; rank 0 appends
+  std::string output_dir;      // staging of the artifact; the lead publishes it
+  std::string state_dir;       // survives attempts: checkpoints of this stage
+  StateOwner owner;            // of state_dir: this launch, as its lead has written it there
+  std::string milestones_dir;  // where milestones are published; "": nowhere
+  std::string fault_plan;      // "" or a fault plan for the ranks (base/fault_point.h)
 };
 
 // Where the pages of a launch lie.
 const std::string& beat_folder(const Launch& launch);
 // Where its ranks leave words for each other: words_dir; where launch.toml names none, beside their logs.
 std::string rendezvous_folder(const Launch& launch);
+
+// What is asked before and after each act on state_dir.
+inline StateFence fence_of(const Launch& launch) {
+  return {launch.state_dir, launch.owner};
+}
 
 Value launch_to_value(const Launch& launch);
 Result<Launch> launch_from_value(const Value& value);
