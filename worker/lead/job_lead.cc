@@ -10,6 +10,7 @@
 #include "worker/lead/job_end_time.h"
 #include "worker/lead/leftovers.h"
 #include "worker/lead/publish.h"
+#include "worker/lead/staging.h"
 #include "worker/lead/told_signal.h"
 
 namespace longhaul {
@@ -180,9 +181,9 @@ Status JobLead::launch_and_publish() {
   end_agents();
   LH_CHECK(launched);
   if (!record_.outcome.empty()) return {};
-  const auto manifest = publish_artifact(attempt, lead_.task, clock_);
+  const auto manifest = publish_artifact(attempt, lead_.task, spec_.launch, clock_);
   if (!manifest.ok()) {
-    (void)remove_tree(attempt.staging_dir()).ok();  // makes room for the record on a full disk
+    (void)clear_staging(attempt, lead_.job.restarts).ok();  // makes room for the record on a full disk
     return manifest.error().with_context("cannot publish the artifact");
   }
   Value fields = Value::make_table();
