@@ -107,7 +107,8 @@ Status JobLead::prepare() {
   if (const auto kept = read_file(learned_path()); kept.ok())
     if (const auto value = parse_json(*kept); value.ok())
       if (auto times = LearnedTimes::from_value(*value); times.ok()) learned = std::move(*times);
-  if (lead_.attempt.resiliency.checkpoint_interval == "online") interval_.emplace(lead_.task.resources.nodes);
+  if (lead_.attempt.resiliency.checkpoint_interval == "online")
+    interval_.emplace(lead_.task.resources.nodes, set_interval_steps(lead_.task.settings) > 0);
   grace_s_ = attempt.grace_s;
   timeouts_.emplace(attempt, lead_.task.kind);
   timeouts_->take(learned);
